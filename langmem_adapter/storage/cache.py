@@ -28,7 +28,7 @@ TTL: Final = 1_800
 _log = logging.getLogger("langmem_adapter")
 _PREFIX: Final = "langmem_adapter"
 _PATIENCE: Final = 1.0
-_CHUNK: Final = 500
+_SCANNED: Final = 500
 
 
 def redis_key(*parts: str) -> str:
@@ -60,10 +60,7 @@ class Cache:
         except ImportError:
             raise MissingDependencyError("redis", extra="redis") from None
         self._where: Final = shown(url)
-        self._errors: Final = (
-            redis.RedisError,
-            ValueError,
-        )  # the second: what is no answer of Redis
+        self._errors: Final = (redis.RedisError, ValueError)  # the second: what is no answer of Redis
         limits: dict[str, Any] = {"socket_timeout": _PATIENCE, "socket_connect_timeout": _PATIENCE}
         try:
             self._client: Final[Any] = redis.Redis.from_url(
@@ -100,9 +97,8 @@ class Cache:
             StorageError: Redis did not answer; a copy is gone after half an hour in any case.
         """
         try:
-            keys = [*self._client.scan_iter(match=f"{_owner(scope, '*')}:*", count=_CHUNK)]
-            for start in range(0, len(keys), _CHUNK):
-                self._client.unlink(*keys[start : start + _CHUNK])
+            if keys := [*self._client.scan_iter(match=f"{_owner(scope, '*')}:*", count=_SCANNED)]:
+                self._client.unlink(*keys)
         except self._errors as error:
             raise StorageError(f"Redis at {self._where}: {error}", transient=True) from None
 

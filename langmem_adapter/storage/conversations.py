@@ -20,7 +20,7 @@ from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import pages
 from langmem_adapter.storage.moments import UTCDateTime
-from langmem_adapter.storage.scopes import key_of, of_row, within
+from langmem_adapter.storage.scopes import key_of, owner_of, within
 from langmem_adapter.storage.tables import changes, metadata
 
 if TYPE_CHECKING:
@@ -159,12 +159,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTurn(Draft):
-    """A message that is kept.
-
-    Attributes:
-        position: Its number in the conversation.
-        created_at: When it was kept.
-    """
+    """A message that is kept, at a position in the conversation."""
 
     position: int
     created_at: datetime
@@ -228,14 +223,7 @@ EVERY: Final = Which()
 
 @dataclass(frozen=True, slots=True)
 class ConversationInfo:
-    """A conversation as a list shows it.
-
-    Attributes:
-        conversation: Its name.
-        turns: How many messages it has.
-        created_at: When the first was kept.
-        updated_at: When the last was.
-    """
+    """A conversation as a list shows it: how many messages it has, and when the first and the last were kept."""
 
     conversation: Conversation
     turns: int
@@ -324,7 +312,7 @@ def listed(
     query = query.where(within(scope, conversations))
     rows, following = pages.listed(connection, query, *key, k=k, after=after)
     found = [
-        ConversationInfo(Conversation(row.session, _scope_of(row)), row.turns, row.created_at, row.updated_at)
+        ConversationInfo(Conversation(row.session, owner_of(row)), row.turns, row.created_at, row.updated_at)
         for row in rows
     ]
     return found, following
@@ -355,7 +343,3 @@ def _columns(draft: Draft) -> dict[str, Any]:
 
 def _stored(row: Any) -> StoredTurn:
     return StoredTurn(**{field.name: getattr(row, field.name) for field in fields(StoredTurn)})
-
-
-def _scope_of(row: Any) -> Scope | None:
-    return of_row(row) if any(getattr(row, name) is not None for name in SCOPE_FIELDS) else None

@@ -51,16 +51,7 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class CourseRows:
-    """The rows of a course, in the order of what they say.
-
-    Example:
-        >>> from datetime import UTC, datetime
-        >>> year = lambda number: datetime(number, 1, 1, tzinfo=UTC)
-        >>> home = CourseRows([Step("m", year(2026), 1, "Lives in Lyon")])
-        >>> home.put({"id": "late", "seq": 2}, year(2020), "Lives in Kyoto")
-        >>> home.began.year, home.after(year(2020)).year, home.at(year(2024)).text
-        (2020, 2026, 'Lives in Kyoto')
-    """
+    """The rows of a course, in the order of what they say."""
 
     steps: list[Step] = field(default_factory=list)
 

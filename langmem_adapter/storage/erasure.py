@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import column, delete, false, func, insert, inspect, or_, select, table
 
-from langmem_adapter.errors import ConflictError, LangmemAdapterError, MemoryNotFoundError, StorageError
+from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import item_writes, meta, threads
@@ -88,8 +88,7 @@ COUNTED: Final = {
     "scopes": scopes,
 }
 """What an `Erasure` counts row by row."""
-_CHUNK: Final = 500
-_TRIES: Final = 20
+_SWEPT: Final = 500  # in one transaction
 _PATIENCE: Final = 5.0
 _PAUSE: Final = 0.25
 _NEVER: Final = 5e7  # minutes, about a century: the calendar has no date that long ago
@@ -225,11 +224,8 @@ def clean(database: Database, erased: Erasure, *, patience: float = _PATIENCE) -
 
     Args:
         database: Where something was removed.
-        erased: What `remove` reported.
+        erased: What `remove` reported; it is given back completed.
         patience: Seconds to wait for readers that still need the log.
-
-    Returns:
-        The report, completed.
     """
     remains = [*erased.remains]
     before = _size(database.path)
@@ -246,12 +242,7 @@ def clean(database: Database, erased: Erasure, *, patience: float = _PATIENCE) -
 
 @contextmanager
 def noting(remains: list[str], what: str) -> Iterator[None]:
-    """Let the other steps of an erasure follow where one fails: the rows are gone by then, and who erases must learn the rest.
-
-    Args:
-        remains: Gets *what*, with the error.
-        what: What could not be cleaned, and what to do about it.
-    """
+    """Add *what* could not be cleaned where a step fails: the rows are gone by then, and who erases must learn the rest."""
     try:
         yield
     except (OSError, LangmemAdapterError) as error:
@@ -313,52 +304,38 @@ class Sweeper:
         return bool(self._grace) and time.monotonic() >= self._next
 
     def sweep(self, *, before: datetime | None = None) -> int:
-        """Delete what has expired, some hundred at a time so that nobody waits long for the write lock.
+        """Delete and count what has expired, and was written last, by now or *before*.
 
-        Args:
-            before: Only what had expired, and was written last, at this time; default now.
-
-        Returns:
-            How many memories.
-
-        Raises:
-            ConflictError: Others kept changing the same memories.
-            StorageError: The database refused or failed; what was deleted until then stays deleted.
+        Some hundred go at a time, so that nobody waits long for the write lock; those stay deleted where the next ones fail.
         """
-        count = missed = 0
-        while targets := self._expired(before):
-            gone = self._delete(targets)
-            count, missed = count + gone, 0 if gone else missed + 1
-            if missed == _TRIES:
-                raise ConflictError(f"others kept changing the same expired memories; {count} were deleted, try again")
+        count = 0
+        while self._finds(before):
+            count += self._database.write(partial(self._delete, before=before))
         return count
 
     def sweep_if_due(self) -> int:
-        """The same, at most every so many minutes. What fails is logged and tried again then: nobody asked for it.
-
-        Returns:
-            How many memories.
-        """
+        """The same, at most every so many minutes. What fails is logged and tried again then: nobody asked for it."""
         if not self.due:
             return 0
         self._next = time.monotonic() + self._grace.total_seconds()
         try:
             return self.sweep(before=datetime.now(UTC) - self._grace)
-        except (ConflictError, StorageError) as error:
+        except StorageError as error:
             _log.warning("expired memories were not swept: %s", error)
             return 0
 
-    def _expired(self, before: datetime | None) -> Rows:
-        columns = memories.c.id, memories.c.seq, memories.c.expires_at
-        query = select(*columns).where(memories.c.expires_at <= (before or datetime.now(UTC)))
-        if before is not None:  # a memory written with a date long past is shown as expired for a while as well
-            query = query.join(history, history.c.seq == memories.c.seq).where(history.c.recorded_at <= before)
+    def _finds(self, before: datetime | None) -> bool:
         with self._database.read() as connection:
-            return connection.execute(query.order_by(memories.c.pk).limit(_CHUNK)).all()
+            return bool(_expired(connection, before, most=1))
 
-    def _delete(self, targets: Rows) -> int:
-        decisions = (Decision("DELETE", row.id, None, "expired", time=row.expires_at, seen=row.seq) for row in targets)
-        try:
-            return len(self._ledger.apply(Write(tuple(decisions))))
-        except (ConflictError, MemoryNotFoundError):  # somebody changed one of them meanwhile: look again
-            return 0
+    def _delete(self, connection: Connection, before: datetime | None) -> int:
+        rows = _expired(connection, before, most=_SWEPT)
+        decisions = tuple(Decision("DELETE", row.id, None, "expired", time=row.expires_at) for row in rows)
+        return len(self._ledger.within()(connection, Write(decisions)))
+
+
+def _expired(connection: Connection, before: datetime | None, *, most: int) -> Rows:
+    query = select(memories.c.id, memories.c.expires_at).where(memories.c.expires_at <= (before or datetime.now(UTC)))
+    if before is not None:  # a memory written with a date long past is shown as expired for a while as well
+        query = query.join(history, history.c.seq == memories.c.seq).where(history.c.recorded_at <= before)
+    return connection.execute(query.order_by(memories.c.pk).limit(most)).all()

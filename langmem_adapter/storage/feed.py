@@ -41,10 +41,8 @@ class Space:
     """One kind of rows with vectors, as the feed tells of them.
 
     Attributes:
-        name: Its name in the change feed.
         pk: The column that the changes name.
         scope: What a search is narrowed by.
-        embedding: The vectors, float32 bytes.
         model: Key in `meta` of the fingerprint of the model that they come from.
         remedy: What to do about vectors of another model than the one in use; `{location}` is the database's.
         more: What else a follower reads of each row.

@@ -11,7 +11,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.conversations import conversations
 from langmem_adapter.storage.erasure import COUNTED, Erasure, belongs, related_to
 from langmem_adapter.storage.graph.tables import relations
-from langmem_adapter.storage.scopes import within
+from langmem_adapter.storage.scopes import OWNER, within
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ __all__ = ["ORDERS", "Holder", "held", "holder", "holders", "number_of"]
 ORDERS: Final = ("name", "memories", "relations", "first", "last")
 """What a list of holders can be sorted by."""
 
-_FIELDS: Final = [scopes.c[name] for name in SCOPE_FIELDS]
 _SUMS: Final[dict[str, Any]] = {"memories": func.sum, "relations": func.sum, "first": func.min, "last": func.max}
 
 
@@ -118,7 +117,7 @@ def _kept() -> Select[Any]:
     related = believed.group_by(relations.c.scope_id).subquery()
     numbers = _numbers(remembered.c.number, related.c.number)
     return (
-        select(*_FIELDS, *numbers, remembered.c.first, remembered.c.last)
+        select(*OWNER, *numbers, remembered.c.first, remembered.c.last)
         .outerjoin_from(scopes, remembered, remembered.c.scope_id == scopes.c.id)
         .outerjoin(related, related.c.scope_id == scopes.c.id)
     )

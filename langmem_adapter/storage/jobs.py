@@ -106,15 +106,11 @@ class Job:
 
     Attributes:
         id: A UUID in text form; the same for the same idempotency key in the same scope.
-        scope: The exact scope of the add.
-        kind: `ADD`.
-        state: `"waiting"`, `"running"`, `"done"` or `"failed"`.
         request: The arguments of the add; after its end the idempotency key alone.
         result: What is told of it beside its changes, when it is done.
         progress: The stage of the pipeline that it has reached.
         error: Why it failed: `status` (HTTP's number) and `detail`.
         attempts: How many workers began it and did not give it back.
-        created_at: When it was asked for.
         updated_at: When it last went on.
     """
 
@@ -151,10 +147,7 @@ def submit(connection: Connection, requests: Sequence[Mapping[str, Any]], most: 
     now = datetime.now(UTC)
     connection.execute(delete(jobs).where(jobs.c.state.in_(FINISHED), jobs.c.updated_at < now - _KEPT))
     rows = [_row(request, now + timedelta(microseconds=place)) for place, request in enumerate(requests)]
-    named = [
-        row["id"] for row, request in zip(rows, requests, strict=True) if request.get("idempotency_key") is not None
-    ]
-    known = _known(connection, named)
+    known = _known(connection, [row["id"] for row in rows])
     if new := {row["id"]: row for row in reversed(rows) if row["id"] not in known}:
         connection.execute(insert(jobs), [*new.values()])
     waiting = connection.execute(select(func.count()).where(jobs.c.state == "waiting")).scalar_one()
@@ -230,13 +223,7 @@ def cancel(connection: Connection, job_id: str, scope: Scope | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class QueueLength:
-    """How much there is to do.
-
-    Attributes:
-        waiting: Jobs that nobody has taken.
-        running: Jobs that somebody has taken, dead or alive.
-        oldest: Seconds for which the oldest of the waiting has waited.
-    """
+    """How many jobs nobody has taken, how many somebody has, and for how many seconds the oldest has waited."""
 
     waiting: int
     running: int

@@ -17,14 +17,16 @@ from sqlalchemy import insert, select, update
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import meta
+from langmem_adapter.storage.scopes import owner_of
 from langmem_adapter.storage.tables import api_keys
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sqlalchemy import Connection
+
+    from langmem_adapter.records.scope import Scope
 
 __all__ = [
     "RIGHTS",
@@ -53,11 +55,8 @@ class Key:
 
     Attributes:
         id: What it is called in lists and logs; no secret.
-        name: What it is for.
         scope: What it reaches; `None` for everything.
         rights: Of `RIGHTS`.
-        created_at: When it was made.
-        revoked_at: Since when it is worth nothing, if so.
     """
 
     id: str
@@ -129,6 +128,4 @@ def digest(pepper: str, secret: str) -> str:
 
 def of_row(row: Any) -> Key:
     """A row of `tables.api_keys` as a key."""
-    named = {name: getattr(row, name) for name in SCOPE_FIELDS}
-    scope = Scope(**named) if any(value is not None for value in named.values()) else None
-    return Key(row.id, row.name, scope, frozenset(row.rights.split()), row.created_at, row.revoked_at)
+    return Key(row.id, row.name, owner_of(row), frozenset(row.rights.split()), row.created_at, row.revoked_at)

@@ -68,12 +68,7 @@ _BETWEEN: Final = "\x1e"  # the record separator, which no keyboard has
 
 
 class Words:
-    """The words of texts, split and stemmed before the transaction begins in which they are written.
-
-    Args:
-        texts: Texts of memories and their contexts, from `joined`.
-        language: Of the database, as far as it is known.
-    """
+    """The words of memories and contexts, split and stemmed before the transaction begins in which they are written."""
 
     def __init__(self, texts: Iterable[str] = (), language: str = ENGLISH) -> None:
         self._language = language

@@ -10,7 +10,7 @@ from langmem_adapter.storage.courses import CourseRows, courses
 from langmem_adapter.storage.feed import LAST_SEQ
 from langmem_adapter.storage.meta import EMBEDDINGS, LANGUAGE
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.scopes import key_of, of_row
+from langmem_adapter.storage.scopes import OWNER, key_of, of_row
 from langmem_adapter.storage.tables import history, memories, meta, runs, scopes
 
 if TYPE_CHECKING:
@@ -25,23 +25,14 @@ RESULT: Final = select(runs.c.result).where(runs.c.key == bindparam("run"))
 
 
 class Books(NamedTuple):
-    """All that a write has to know beforehand.
-
-    Attributes:
-        seq: Number of the last change.
-        model: Fingerprint of the embedding model whose vectors are kept.
-        language: By whose rules the words are stemmed.
-        result: What its run did already, if it did.
-        scope_id: Number of its scope, if there is one.
-        compared: Last change within its scope by a write that had compared.
-    """
+    """All that a write has to know beforehand."""
 
     seq: int
     model: str | None
     language: str | None
-    result: list[dict[str, Any]] | None
+    result: list[dict[str, Any]] | None  # of its run, where that was done already
     scope_id: int | None
-    compared: int | None
+    compared: int | None  # last change within its scope by a write that had compared
 
 
 _SCOPE: Final = scopes.c.key == bindparam("scope")
@@ -57,7 +48,7 @@ _BOOKS: Final = Prepared(
 )
 _REVISIONS: Final = select(func.max(history.c.revision)).where(history.c.memory_id == memories.c.id).scalar_subquery()
 _TARGETS: Final = Prepared(
-    select(memories, _REVISIONS.label("revisions"), scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+    select(memories, _REVISIONS.label("revisions"), *OWNER)
     .join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
     .where(any_of(memories.c.id, "ids"))
 )

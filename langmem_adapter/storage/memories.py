@@ -18,7 +18,7 @@ from langmem_adapter.storage.courses import courses
 from langmem_adapter.storage.cursors import cursor
 from langmem_adapter.storage.pages import below, newest, place
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.scopes import ids_within, of_row, seen, within
+from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, seen, within
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
 
@@ -51,9 +51,7 @@ __all__ = [
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
 _SHOWN: Final = [column for column in memories.c if column.name not in {"embedding", "context", "scope_id", "seq"}]
-_ITEM: Final = select(*_SHOWN, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
-    memories, scopes, memories.c.scope_id == scopes.c.id
-)
+_ITEM: Final = select(*_SHOWN, *OWNER).join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
 _BY_PKS: Final = Prepared(_ITEM.where(any_of(memories.c.pk, "pks")))
 _LETTERS: Final = func.length(memories.c.text).label("letters")
 _LAST: Final = [*(memories.c[name] for name in ("pk", "id", "seq", "updated_at", "actor_id", "role")), _LETTERS]
@@ -207,9 +205,7 @@ def past(
 
 
 def _past(connection: Connection, memory_id: str, scope: Scope | None) -> list[AnyRow]:
-    query = select(history, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join_from(
-        history, scopes, history.c.scope_id == scopes.c.id
-    )
+    query = select(history, *OWNER).join_from(history, scopes, history.c.scope_id == scopes.c.id)
     rows = list(connection.execute(query.where(history.c.memory_id == memory_id).order_by(history.c.seq)))
     seen(rows[0] if rows else None, scope, memory_id)
     return rows

@@ -120,14 +120,7 @@ def _text(number: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A value of the database that is no moment which Python can hold.
-
-    Attributes:
-        table: Its table.
-        column: Its column.
-        row: What names its row there.
-        stored: What stands there, as text.
-    """
+    """A value of the database that is no moment which Python can hold: what names its row, and what stands there as text."""
 
     table: str
     column: str

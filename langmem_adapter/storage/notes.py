@@ -28,13 +28,11 @@ class Note:
 
     Attributes:
         kind: What it is: `"window"` (a summary of some turns), `"summary"` (of all so far), `"title"`, `"knowledge"`, `"talk"`.
-        text: What it says.
         covers_from: Position of the first turn that it was made of; 0 where it was made of none.
         covers_to: Position of the last one.
         source: Hash of all that it was made of; empty where it was made of nothing.
         made_by: The model, or `"offline"`; empty where it was given.
         id: Its number, which grows; 0 until it is kept.
-        created_at: When it was kept.
     """
 
     kind: str

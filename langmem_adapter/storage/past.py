@@ -22,7 +22,7 @@ from langmem_adapter.storage.courses import COURSE
 from langmem_adapter.storage.cursors import cursor
 from langmem_adapter.storage.pages import below, newest, place
 from langmem_adapter.storage.prepared_statements import any_of
-from langmem_adapter.storage.scopes import ids_within, of_row
+from langmem_adapter.storage.scopes import OWNER, ids_within, of_row
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
 
@@ -66,19 +66,12 @@ def then_of(as_of: object, known_at: object) -> Then | None:
 
 @dataclass(frozen=True, slots=True)
 class PastMemory:
-    """A memory as it was.
+    """A memory as it was."""
 
-    Attributes:
-        pk: Its number then; a memory that was deleted and restored has a new one.
-        context: What it was said in, for the words of it.
-        item: The memory.
-        place: What a cursor says of its date.
-    """
-
-    pk: int
+    pk: int  # a memory that was deleted and restored has a new one
     context: str
     item: MemoryItem
-    place: str
+    place: str  # what a cursor says of its date
 
 
 def then(
@@ -140,7 +133,7 @@ def _query(scope: Scope, when: Then, *, include_expired: bool) -> Select[Any]:
         .label("pk")
     )
     query = (
-        select(history, pk, ends.c.began, place(ends.c.began), scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+        select(history, pk, ends.c.began, place(ends.c.began), *OWNER)
         .join_from(ends, history, history.c.seq == ends.c.seq)
         .join(scopes, history.c.scope_id == scopes.c.id)
         .where(ends.c.place == 1, history.c.is_deleted == 0, _lasts(history.c.valid_to, when.as_of))

@@ -104,8 +104,12 @@ class PendingRows:
         if self._unworded:
             for pk, length in lexical.forget(connection, list(self._unworded)).items():
                 grown[self._unworded[pk]] -= length
-        said = "scope_id", "pk", "text", "context", "created_at"
-        new = [lexical.postings(*(row[name] for name in said), language, words) for row in self._worded.values()]
+        new = [
+            lexical.postings(
+                row["scope_id"], row["pk"], row["text"], row["context"], row["created_at"], language, words
+            )
+            for row in self._worded.values()
+        ]
         lexical.INSERT_WORDS.run(connection, *(posting for postings in new for posting in postings))
         for first, *_ in new:  # each has its date at least
             grown[first["scope_id"]] += first["length"]

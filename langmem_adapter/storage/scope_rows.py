@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import func, select
 
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.scopes import of_row
+from langmem_adapter.storage.scopes import OWNER, of_row
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
@@ -32,19 +32,12 @@ MOST: Final = 5_000
 """Changes up to which it pays to look at each; beyond, a roll is read anew."""
 
 
-_ROW: Final = select(
-    memories.c.pk,
-    memories.c.scope_id,
-    memories.c.created_at,
-    memories.c.updated_at,
-    memories.c.actor_id,
-    memories.c.expires_at,
-    memories.c.memory_type,
-)
+_COLUMNS: Final = "pk scope_id created_at updated_at actor_id expires_at memory_type".split()
+_ROW: Final = select(*(memories.c[name] for name in _COLUMNS))
 _OF_SCOPES: Final = Prepared(_ROW.where(any_of(memories.c.scope_id, "scopes")))
 _OF_MEMORIES: Final = Prepared(_ROW.where(any_of(memories.c.pk, "pks")))
 _OF_THEM: Final = any_of(scopes.c.id, "ids")
-_NAMES: Final = select(scopes.c.id, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).where(_OF_THEM)
+_NAMES: Final = select(scopes.c.id, *OWNER).where(_OF_THEM)
 _WORD_COUNT: Final = select(func.coalesce(func.sum(scopes.c.word_count), 0)).where(_OF_THEM)
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Column, Connection, Select, Table
 
 __all__ = [
+    "OWNER",
     "ScopeCount",
     "beginning",
     "between",
@@ -30,6 +31,7 @@ __all__ = [
     "ids_within",
     "key_of",
     "of_row",
+    "owner_of",
     "seen",
     "within",
 ]
@@ -52,6 +54,10 @@ class ScopeCount:
     memories: int
     updated_at: datetime
     created_at: datetime
+
+
+OWNER: Final = [scopes.c[name] for name in SCOPE_FIELDS]
+"""The columns that `of_row` reads."""
 
 
 def key_of(scope: Scope) -> str:
@@ -120,6 +126,11 @@ def of_row(row: Any) -> Scope:
     return _scope(row.user_id, row.agent_id, row.run_id)
 
 
+def owner_of(row: Any) -> Scope | None:
+    """The same, where the row may be nobody's."""
+    return of_row(row) if any(getattr(row, name) is not None for name in SCOPE_FIELDS) else None
+
+
 @lru_cache(maxsize=4_096)  # many rows of a search are of one scope
 def _scope(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
     return Scope(user_id, agent_id, run_id)
@@ -127,13 +138,13 @@ def _scope(user_id: str | None, agent_id: str | None, run_id: str | None) -> Sco
 
 def counts(connection: Connection, scope: Scope | None = None) -> list[ScopeCount]:
     """Every scope that has memories, or every one within *scope*, the largest first."""
-    number = func.count()
-    times = (func.max(memories.c.updated_at), func.min(memories.c.created_at))
+    number, last, first = func.count(), func.max(memories.c.updated_at), func.min(memories.c.created_at)
     query = (
-        select(scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id, number, *times)
+        select(*OWNER, number.label("memories"), last.label("last"), first.label("first"))
         .join_from(scopes, memories, memories.c.scope_id == scopes.c.id)
         .where(within(scope))
-        .group_by(scopes.c.id, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
+        .group_by(scopes.c.id, *OWNER)
         .order_by(number.desc(), scopes.c.id)
     )
-    return [ScopeCount(of_row(row), *row[3:]) for row in connection.execute(query)]
+    rows = connection.execute(query)
+    return [ScopeCount(of_row(row), row.memories, row.last, row.first) for row in rows]

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sqlalchemy import URL, Connection, Engine
-    from sqlalchemy.engine.interfaces import DBAPIConnection
 
 __all__ = ["LONGEST", "FileConnection", "Identity", "create", "identity", "open_file", "open_wal"]
 
@@ -126,8 +125,7 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
     with ExitStack() as undo:
         connection = undo.enter_context(closing(open_file(path, timeout=timeout)))
         _to_wal(connection, time.monotonic() + timeout)
-        for pragma in _PRAGMAS:
-            connection.execute(f"PRAGMA {pragma}")
+        _set_up(connection)
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()  # opens the log
         connection.log = identity(path.with_name(f"{path.name}-wal"))
         undo.pop_all()
@@ -160,13 +158,7 @@ def _to_wal(connection: sqlite3.Connection, end: float) -> None:
 
 
 def create(url: URL, path: Path | None, *, timeout: float) -> Engine:
-    """An engine whose connections are set up our way.
-
-    Args:
-        url: Its address.
-        path: The file; `None` for a database in memory.
-        timeout: Seconds to wait for other connections.
-    """
+    """An engine whose connections are set up our way, and wait some seconds for others; in memory there is no path."""
     if path is None:
         arguments = {"check_same_thread": False, "isolation_level": None}
         engine = create_engine(url, connect_args=arguments, poolclass=StaticPool)
@@ -179,11 +171,9 @@ def create(url: URL, path: Path | None, *, timeout: float) -> Engine:
     return engine
 
 
-def _set_up(connection: DBAPIConnection, _: object) -> None:
-    cursor = connection.cursor()
+def _set_up(connection: Any, *_: object) -> None:
     for pragma in _PRAGMAS:
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
+        connection.execute(f"PRAGMA {pragma}")
 
 
 def _take(connection: Any, *_: object) -> None:

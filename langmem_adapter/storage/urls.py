@@ -36,10 +36,7 @@ _MODEL: Final = re.compile(
 
 
 def url_of(where: str | Path | URL) -> URL:
-    """The URL of a database.
-
-    Args:
-        where: A path (SQLite), `":memory:"`, or a URL as text or SQLAlchemy's own.
+    """The URL of a database, which is a path (SQLite), `":memory:"`, or a URL as text or SQLAlchemy's own.
 
     Raises:
         InvalidInputError: It names no database that is supported, says more than where an SQLite file lies, or cannot be told

@@ -144,15 +144,11 @@ class WriteRows:
             "scope_id": self._scope(self._write.scope, seq),
             "text": decision.text,
             "context": decision.context or "",
-            "metadata": dict(decision.metadata or {}),
-            "memory_type": decision.memory_type,
-            "actor_id": decision.actor_id,
-            "role": decision.role,
+            **_said_of(decision),
             "hash": text_hash(decision.text),
             "embedding": self._embedding(decision.text),
             "created_at": begins,
             "updated_at": since,
-            "expires_at": decision.expires_at,
             "seq": seq,
             "revision": 1 if life is None else life.last + 1,
             "related": int(self._write.related),
@@ -167,19 +163,16 @@ class WriteRows:
 
     def _update(self, decision: Decision) -> Change:
         old = self._target(decision, changing=True)
-        seq = self._rows.draw()
-        row: dict[str, Any] = {
-            **old,
-            "text": old["text"] if decision.text is None else decision.text,
-            "context": old["context"] if decision.context is None else decision.context,
-            "metadata": _merged(old["metadata"], decision),
-            "actor_id": decision.actor_id or old["actor_id"],
-            "role": decision.role or old["role"],
-            "updated_at": self._since(decision, old),
-            "expires_at": old["expires_at"] if decision.keep_expiry else decision.expires_at,
-            "seq": seq,
-            "revision": old["revisions"] + 1,
-        }
+        row = self._changed(
+            old,
+            text=old["text"] if decision.text is None else decision.text,
+            context=old["context"] if decision.context is None else decision.context,
+            metadata=_merged(old["metadata"], decision),
+            actor_id=decision.actor_id or old["actor_id"],
+            role=decision.role or old["role"],
+            updated_at=self._since(decision, old),
+            expires_at=old["expires_at"] if decision.keep_expiry else decision.expires_at,
+        )
         if row["text"] != old["text"]:
             row.update(hash=text_hash(row["text"]), embedding=self._embedding(row["text"]))
             row["related"] = int(self._write.related)
@@ -192,12 +185,7 @@ class WriteRows:
         old = self._target(decision, changing=True)
         if decision.heir is not None and decision.heir not in self._targets:
             raise MemoryNotFoundError(decision.heir)
-        row = {
-            **old,
-            "seq": self._rows.draw(),
-            "revision": old["revisions"] + 1,
-            "updated_at": self._since(decision, old),
-        }
+        row = self._changed(old, updated_at=self._since(decision, old))
         self._rows.remove(row)
         self._record(row, "DELETE", old["text"], None, decision)
         self._tell(decision, row, old["text"], None)
@@ -260,18 +248,11 @@ class WriteRows:
             )
         if (known := course.said(time, text)) is not None:
             return Change(known.memory_id, decision.text or "", "NONE", reason=decision.reason)
-        row = {
-            **old,
-            "seq": self._rows.draw(),
-            "revision": old["revisions"] + 1,
-            "created_at": time,
-            "updated_at": time,
-        }
+        row = self._changed(old, created_at=time, updated_at=time)
         if text is None:
             return self._end_in_past(decision, old, row, Span(time, until), None if before is None else before.text)
         row |= {"id": self._born(decision).memory_id, "revision": 1, "text": text, "context": decision.context or ""}
-        row |= {name: getattr(decision, name) for name in ("memory_type", "actor_id", "role", "expires_at")}
-        row["metadata"] = dict(decision.metadata or {})
+        row |= _said_of(decision)
         self._put(old, {**old, "seq": row["seq"], "created_at": min(old["created_at"], time)})
         self._record(row, "ADD", None, text, decision, until=until)
         told = replace(decision, memory_id=past_of, relations=_closed(decision.relations, until))
@@ -335,7 +316,7 @@ class WriteRows:
         returns: bool = False,
         gap: Span | None = None,
     ) -> None:
-        home = _home(row)
+        home = Home(row["scope_id"], row["scope"])
         said = Claims(
             home=home,
             time=decision.time or self.now,
@@ -351,6 +332,9 @@ class WriteRows:
         )
         if said.triples or said.unsays:
             self._told[self._place] = said
+
+    def _changed(self, old: Mapping[str, Any], **new: Any) -> dict[str, Any]:
+        return {**old, "seq": self._rows.draw(), "revision": old["revisions"] + 1, **new}
 
     # ── their rows ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -426,8 +410,9 @@ class WriteRows:
         self._rows.compared.update(map(key_of, between(self._write.scope, row.get("scope", self._write.scope))))
 
 
-def _home(row: Mapping[str, Any]) -> Home:
-    return Home(row["scope_id"], row["scope"])
+def _said_of(decision: Decision) -> dict[str, Any]:
+    copied = {name: getattr(decision, name) for name in ("memory_type", "actor_id", "role", "expires_at")}
+    return {**copied, "metadata": dict(decision.metadata or {})}
 
 
 def _meant(triples: Sequence[Triple], scope: Scope) -> list[Triple]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 from sqlalchemy import bindparam, column, delete, func, insert, literal, or_, select
 
 from langmem_adapter.errors import StorageError
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.tables import changes, memories, meta, runs, traces
+from langmem_adapter.storage.tables import changes, memories, meta, metadata, runs, traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,22 +62,20 @@ def test_what_is_written_prepared_is_what_sqlalchemy_writes(ready: Database) -> 
     assert tuple(rows[0])[1:] == tuple(rows[1])[1:]
 
 
-def test_what_is_read_prepared_is_what_sqlalchemy_reads(ready: Database) -> None:
-    ready.write(lambda connection: INSERT_RUN.run(connection, *[run("a", scope={"user_id": "x"}), run("b")]))
-    query = select(runs.c.created_at, runs.c.scope.label("whose"), runs.c.key).order_by(runs.c.key)
-    with ready.read() as connection:
-        rows, expected = Prepared(query).rows(connection), connection.execute(query).all()
-        first = Prepared(query).first(connection)
-    assert [tuple(row) for row in rows] == [tuple(row) for row in expected]
-    assert first == rows[0]
-    assert (first.whose, first.key, first.created_at) == ({"user_id": "x"}, "a", WHEN)
-
-
-def test_bytes_come_back_as_they_were(ready: Database) -> None:
-    ready.write(lambda connection: INSERT_CHANGE.run(connection, change(7)))
-    with ready.read() as connection:
-        row = CHOSEN.first(connection, {"numbers": [7]})
-    assert row._asdict() == change(7)
+def test_what_is_read_prepared_is_what_sqlalchemy_reads(database_url: str) -> None:
+    """Every kind of value that any table has, also under another name."""
+    with Memory(database_url, graph=True) as memory:
+        memory.add("I live in Lyon. I like tea.", user_id="ann", metadata={"kind": [1, "two", None]})
+        memory.add("I live in Oslo.", user_id="ann", expires_at=WHEN + timedelta(days=36_500))
+    with closing(Database(database_url)) as database, database.read() as connection:
+        read = {table.name: connection.execute(select(table)).all() for table in metadata.sorted_tables}
+        for table in metadata.sorted_tables:
+            rows = Prepared(select(table)).rows(connection)
+            assert [row._asdict() for row in rows] == [row._asdict() for row in read[table.name]], table
+        named = Prepared(select(memories.c.created_at.label("since"), memories.c.pk).order_by(memories.c.pk))
+        first = named.first(connection)
+    assert (first.since, first.pk) == min((row.created_at, row.pk) for row in read["memories"])
+    assert all(read[name] for name in ("memories", "history", "changes", "relations", "traces", "runs"))
 
 
 def test_nothing_is_found_without_a_row(ready: Database) -> None:
