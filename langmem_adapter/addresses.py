@@ -81,14 +81,10 @@ def cleaned(text: str) -> str:
 
 
 def check_server(address: object, whose: str = "") -> str:
-    """Return the address of a web server if every client reads it alike; the clients' own errors quote pieces of it.
-
-    Args:
-        address: As in `"http://localhost:11434/v1"`.
-        whose: Where it was given, to begin the error with.
+    """Return the address of a web server if every client reads it alike; *whose* it is begins the error.
 
     Raises:
-        InvalidInputError: It is no such address; the message does not repeat it.
+        InvalidInputError: It is no such address; the message does not repeat it, as the clients' own would.
     """
     if not isinstance(address, str) or not _readable(address):
         raise InvalidInputError(f"{whose}no address of a server; write it like http://localhost:11434/v1, {ENCODED}")

@@ -59,6 +59,14 @@ class LangmemAdapterError(Exception):
         """What a server may tell whoever calls it."""
         return str(self)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle without `__init__`, whose arguments are others than the message: errors survive a process pool."""
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(kind: type[LangmemAdapterError], arguments: tuple[object, ...]) -> LangmemAdapterError:
+    return kind.__new__(kind, *arguments)
+
 
 class ScopeError(LangmemAdapterError, ValueError):
     """No scope, a blank one, or two that contradict each other. The message names the fix."""
@@ -90,10 +98,6 @@ class MemoryNotFoundError(LangmemAdapterError, LookupError, ValueError):
         self.memory_id = memory_id
         self.what = what
 
-    def __reduce__(self) -> tuple[type[MemoryNotFoundError], tuple[str, str]]:
-        """Pickle by the id, so that the error survives a process pool."""
-        return type(self), (self.memory_id, self.what)
-
 
 class RelationNotFoundError(LangmemAdapterError, LookupError):
     """There is no relation with this id that is believed, or it lies outside the scope that was given."""
@@ -105,10 +109,6 @@ class RelationNotFoundError(LangmemAdapterError, LookupError):
         )
         self.relation_id = relation_id
 
-    def __reduce__(self) -> tuple[type[RelationNotFoundError], tuple[str]]:
-        """Pickle by the id."""
-        return type(self), (self.relation_id,)
-
 
 class EntityNotFoundError(LangmemAdapterError, LookupError):
     """The knowledge graph knows nobody and nothing of this name within the scope that was given."""
@@ -116,10 +116,6 @@ class EntityNotFoundError(LangmemAdapterError, LookupError):
     def __init__(self, name: str) -> None:
         super().__init__(f"the graph knows no {name!r} in this scope; memory.graph.entities(...) lists whom it knows")
         self.name = name
-
-    def __reduce__(self) -> tuple[type[EntityNotFoundError], tuple[str]]:
-        """Pickle by the name."""
-        return type(self), (self.name,)
 
 
 class ModelReplyError(LangmemAdapterError, ValueError):
@@ -183,10 +179,6 @@ class MissingDependencyError(LangmemAdapterError, ImportError):
         self.package = package
         self.extra = extra
 
-    def __reduce__(self) -> tuple[object, ...]:
-        """Pickle with the keyword argument."""
-        return _missing_dependency, (self.package, self.extra)
-
 
 @contextmanager
 def noted_on(error: BaseException | None) -> Iterator[None]:
@@ -202,7 +194,3 @@ def noted_on(error: BaseException | None) -> Iterator[None]:
             raise
         errors = met.exceptions if isinstance(met, BaseExceptionGroup) else [met]
         error.add_note("while closing: " + "; ".join(f"{type(each).__name__}: {each}" for each in errors))
-
-
-def _missing_dependency(package: str, extra: str | None) -> MissingDependencyError:
-    return MissingDependencyError(package, extra=extra)

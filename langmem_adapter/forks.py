@@ -20,11 +20,6 @@ class Lock:
 
     Contract: what it guards is whole at every moment, or harmless where it is not, since the child goes on with it as it
     was. Proven by tests/test_forks.py.
-
-    Example:
-        >>> lock = Lock()
-        >>> with lock:
-        ...     pass
     """
 
     def __init__(self) -> None:
@@ -51,19 +46,6 @@ class cached_property(Generic[T]):  # noqa: N801 - it stands for functools' own
 
     Contract: two threads that ask at once may both compute the value, and the later one is kept; let nothing depend on which.
     Proven by tests/test_forks.py.
-
-    Args:
-        compute: Makes the value from the instance, once.
-
-    Example:
-        >>> class Circle:
-        ...     radius = 2
-        ...
-        ...     @cached_property
-        ...     def width(self) -> int:
-        ...         return 2 * self.radius
-        >>> Circle().width
-        4
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

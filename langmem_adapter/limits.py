@@ -48,10 +48,6 @@ class Limits:
         timeout: Seconds that a call may take, all that is asked again included.
         retries: How often it is asked again after a failure that may pass: too many requests (but no quota that is used up), a
             server's own error, a lost connection. The server's `Retry-After` is kept to.
-
-    Example:
-        >>> Limits("a dream", timeout=1.0).plan(lambda: "an answer").run()
-        'an answer'
     """
 
     def __init__(
@@ -72,10 +68,8 @@ class Limits:
     def plan(self, run: Callable[[], R], arun: Callable[[], Awaitable[R]] | None = None) -> Plan[R]:
         """A call within these limits.
 
-        Args:
-            run: The call, blocking.
-            arun: The same on an event loop; `None` where it would only block a thread of the loop's executor, of which there
-                are few: it gets a thread of its own then.
+        Where there is no *arun* the call would only block a thread of the loop's executor, of which there are few: it gets a
+        thread of its own then.
 
         Raises:
             ModelTimeoutError: When the plan is carried out: there was no answer in time.
@@ -91,7 +85,8 @@ class Limits:
             return self._result(answer if answer.done() else None)
 
         async def asynchronous() -> R:
-            answer = asyncio.wrap_future(in_thread(work)) if arun is None else asyncio.ensure_future(self._asked(arun))
+            again = AsyncRetrying(**self._rules)
+            answer = asyncio.wrap_future(in_thread(work)) if arun is None else asyncio.ensure_future(again(arun))
             answer.add_done_callback(_looked_at)
             try:
                 done, _ = await asyncio.wait([answer], timeout=self._timeout)
@@ -100,9 +95,6 @@ class Limits:
             return self._result(answer if done else None)
 
         return Plan(sync, asynchronous)
-
-    async def _asked(self, arun: Callable[[], Awaitable[R]]) -> R:
-        return await AsyncRetrying(**self._rules)(arun)
 
     def _result(self, answer: Future[R] | asyncio.Future[R] | None) -> R:
         if answer is None:
@@ -117,15 +109,10 @@ class Limits:
 
 
 def limits_of(given: object, made: object, settings: Settings) -> Limits:
-    """The limits for a model.
+    """The limits for a model that was *made* of what the user said: a name, or the model itself.
 
     Where its client repeats by itself (LangChain's standard parameter `max_retries`), it alone does: two that count would
     multiply. Models that are made by name come without.
-
-    Args:
-        given: What the user said: a name, or the model itself.
-        made: The model.
-        settings: `model_timeout`, `model_retries`, `base_url`.
     """
     named = isinstance(given, str)
     who = f"{given}" if named else f"{type(made).__name__} {model_name(made)}"
@@ -152,12 +139,7 @@ def _looked_at(answer: asyncio.Future[Any]) -> None:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether the same call may well succeed in a moment.
-
-    Example:
-        >>> is_passing(ConnectionResetError()), is_passing(ValueError("bad"))
-        (True, False)
-    """
+    """Whether the same call may well succeed in a moment."""
     status = status_of(error)
     if status is not None:
         return (status in _PASSING and not is_quota(error)) or (status >= _SERVER and status not in _LASTING)
@@ -171,8 +153,7 @@ def is_quota(error: BaseException) -> bool:
 
 def status_of(error: BaseException) -> int | None:
     """The HTTP status of a failure that an error of a model's client tells, itself or by what caused it."""
-    holders = (holder for each in _causes(error) for holder in (each, getattr(each, "response", None)))
-    told = (getattr(holder, name, None) for holder in holders for name in ("status_code", "code"))
+    told = (getattr(holder, name, None) for holder in _holders(error) for name in ("status_code", "code"))
     return next((int(status) for status in told if isinstance(status, int) and status in _FAILED), None)
 
 
@@ -201,8 +182,7 @@ def _named(who: str, address: str | None) -> str:
 
 def _url_of(error: BaseException) -> str | None:
     """Where the request went that failed; looked up with care, for a property of httpx raises where there is none."""
-    holders = (holder for each in _causes(error) for holder in (each, getattr(each, "response", None)))
-    told = (getattr(holder, "__dict__", {}) for holder in holders)
+    told = (getattr(holder, "__dict__", {}) for holder in _holders(error))
     urls = (getattr(parts.get(name), "url", None) for parts in told for name in ("request", "_request"))
     return next((str(url) for url in urls if url), None)
 
@@ -213,6 +193,12 @@ def _causes(error: BaseException, *, handled: bool = False) -> Iterator[BaseExce
     while each is not None:
         yield each
         each = each.__cause__ or (each.__context__ if handled and not each.__suppress_context__ else None)
+
+
+def _holders(error: BaseException) -> Iterator[object]:
+    """What may know of the request that failed: errors, and the responses that they carry."""
+    for each in _causes(error):
+        yield from (each, getattr(each, "response", None))
 
 
 def _lost() -> Iterator[type[BaseException]]:

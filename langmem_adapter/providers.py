@@ -42,10 +42,6 @@ def server_options(name: str, settings: Settings) -> dict[str, Any]:
     A key of the environment (`OPENAI_API_KEY`) is never sent to a `base_url` of the settings: that server gets the key of the
     settings, or a placeholder.
 
-    Args:
-        name: The model, as in `"openai:gpt-5-mini"`.
-        settings: `base_url` and `api_key`.
-
     Raises:
         ValueError: The name names nothing; LangChain would wait for it to come later.
     """
@@ -65,10 +61,6 @@ def patiently_made(make: Callable[..., T], settings: Settings) -> T:
     """A model whose client gives up in time and repeats nothing by itself: `Limits` does that.
 
     Only providers that know LangChain's standard parameters for it are told; some refuse, or send on, what they do not know.
-
-    Args:
-        make: Makes it, with these parameters where any are given.
-        settings: `model_timeout`.
     """
     made = make()
     fields = getattr(type(made), "model_fields", {})

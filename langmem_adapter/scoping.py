@@ -93,20 +93,8 @@ def resolve_again(begun: Scope, *, runtime: object = None, config: Mapping[str, 
     `config["configurable"]`. A call that says nothing goes on with whatever the state has; where not everybody may do that,
     let the server sign people in.
 
-    Args:
-        begun: What the state says.
-        runtime: As for `resolve_scope`.
-        config: The same.
-
     Raises:
         ScopeError: The call names a field that the state has otherwise, or not at all.
-
-    Example:
-        >>> resolve_again(Scope("alice", "guide"), config={"configurable": {"user_id": "alice"}})
-        Scope(user_id='alice', agent_id='guide')
-        >>> resolve_again(Scope("alice"), config={"configurable": {"user_id": "bob"}})
-        Traceback (most recent call last):
-        langmem_adapter.errors.ScopeError: config['configurable'] names user_id 'bob', but this run was begun for another ...
     """
     for whose, named in _said(None, runtime, config).items():
         for field, value in named.items():
@@ -128,12 +116,6 @@ def check_owner(said: object, scope: Scope, name: str, *, fields: Collection[str
 
     Raises:
         InvalidInputError: They differ.
-
-    Example:
-        >>> check_owner({"role": "user", "content": "Hi", "user_id": "ada"}, Scope("ada"), "message 1")
-        >>> check_owner({"role": "user", "content": "Hi", "user_id": "bob"}, Scope("ada"), "message 1")
-        Traceback (most recent call last):
-        langmem_adapter.errors.InvalidInputError: message 1 names user_id 'bob' and would be filed under ...
     """
     own = (
         said if isinstance(said, Mapping) else {**_further(said, "additional_kwargs"), **_further(said, "model_extra")}

@@ -239,12 +239,7 @@ def _accepted(check: Callable[[str], str], value: str | None) -> str | None:
 
 
 def chosen_database(given: D | None, settings: Settings) -> D | str | Path:
-    """The database that is meant: the one given, else that of the settings, else the default.
-
-    Args:
-        given: What the caller named; `None` where nothing was.
-        settings: Whose `database` is next; an empty one is none.
-    """
+    """The database that is meant: the one given, else that of the settings (an empty one is none), else the default."""
     return (settings.database or default_database()) if given is None else given
 
 
@@ -278,15 +273,13 @@ def _refuse_unknown_environment() -> None:
 
 
 def _explain(error: ValidationError) -> str:
-    return "; ".join(
-        _explain_one(".".join(map(str, part["loc"])), part["type"], part["msg"]) for part in error.errors()
-    )
-
-
-def _explain_one(name: str, kind: str, message: str) -> str:
-    if kind == "extra_forbidden":
-        return f"unknown setting {name!r}{_meant(name)}"
-    return f"setting {name!r}: {message.removeprefix('Value error, ')}"
+    told: list[str] = []
+    for part in error.errors():
+        name = ".".join(map(str, part["loc"]))
+        unknown = part["type"] == "extra_forbidden"
+        fix = _meant(name) if unknown else f": {part['msg'].removeprefix('Value error, ')}"
+        told.append(f"{'unknown ' * unknown}setting {name!r}{fix}")
+    return "; ".join(told)
 
 
 def _meant(name: str) -> str:

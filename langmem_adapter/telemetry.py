@@ -14,16 +14,16 @@ import sys
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeAlias, TypeVar
 
 from langmem_adapter._version import __version__
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.settings import wants_content
-from langmem_adapter.twins import Outcome, Plan, aattempt, attempt
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import ModuleType
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import AddResult, Hit, SearchResults
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
+    from langmem_adapter.twins import Outcome
 
 __all__ = [
     "ADDED",
@@ -59,13 +60,9 @@ _SCOPE: Final = {"user_id": "user.id", "agent_id": "gen_ai.agent.id", "run_id": 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What is asked of a memory.
+    """What is asked of a memory: of whose, of which one, and what is searched for, as far as that is said.
 
-    Attributes:
-        name: As the conventions call it: an add may create or update, so it is `"upsert_memory"`; verbatim it creates.
-        scope: Whose memory, as far as one is named.
-        record_id: The memory, where it is about one.
-        query: What is searched for.
+    The conventions' names: an add may create or update, so it is `"upsert_memory"`; verbatim it creates.
     """
 
     name: Name
@@ -76,30 +73,20 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Tally(Generic[R]):
-    """How the result of an operation is read.
+    """How the result of an operation is read: which memories it found or changed, how many if not these, what it cost."""
 
-    Attributes:
-        count: How many memories it found or changed.
-        records: These, in the form of the conventions.
-        usage: What it cost.
-    """
-
-    count: Callable[[R], int]
     records: Callable[[R], Sequence[Record]] = lambda _: ()
+    count: Callable[[R], int] | None = None
     usage: Callable[[R], Usage] = lambda _: Usage()
+
+    def counted(self, result: R) -> int:
+        """How many memories it found or changed."""
+        return len(self.records(result)) if self.count is None else self.count(result)
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An operation that has ended.
-
-    Attributes:
-        name: Of the operation.
-        seconds: How long it took.
-        error: The kind of the error that it ended in.
-        count: How many memories it found or changed.
-        usage: What it cost.
-    """
+    """An operation that has ended, in *seconds*; *error* is the kind of error that it ended in."""
 
     name: Name
     seconds: float
@@ -132,39 +119,31 @@ class Telemetry:
         self._scopes = scopes
 
     def observed(self, plan: Plan[R], operation: Operation, tally: Tally[R]) -> Plan[R]:
-        """A plan that is observed, if anybody looks.
-
-        Args:
-            plan: What is done.
-            operation: What it is called.
-            tally: How its result is read.
-        """
+        """A plan that is observed, if anybody looks; *tally* reads its result."""
         if not self.observers and api() is None:
             return plan
 
         def run() -> R:
             with self._span(operation) as span:
-                return self._tell(operation, tally, span, time.perf_counter(), attempt(plan.run))
+                return plan.told(partial(self._tell, operation, tally, span, time.perf_counter())).run()
 
         async def arun() -> R:
             with self._span(operation) as span:
-                began = time.perf_counter()
-                return self._tell(operation, tally, span, began, await aattempt(plan.arun))
+                return await plan.told(partial(self._tell, operation, tally, span, time.perf_counter())).arun()
 
         return Plan(run, arun)
 
-    def _tell(self, operation: Operation, tally: Tally[R], span: Span | None, began: float, outcome: Outcome[R]) -> R:
+    def _tell(
+        self, operation: Operation, tally: Tally[R], span: Span | None, began: float, outcome: Outcome[R]
+    ) -> None:
         done = outcome.error is None
         failed = None if done else type(outcome.error).__name__
-        told = (tally.count(outcome.result), tally.usage(outcome.result)) if done else ()
+        told = (tally.counted(outcome.result), tally.usage(outcome.result)) if done else ()
         seen = Observed(operation.name, time.perf_counter() - began, failed, *told)
         for observer in self.observers:
             observer(seen)
         if span is not None and span.is_recording():
             _end(span, seen, tally.records(outcome.result) if done and wants_content() else ())
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.result
 
     def _span(self, operation: Operation) -> AbstractContextManager[Span | None]:
         trace = api()
@@ -221,7 +200,7 @@ def _end(span: Span, seen: Observed, records: Sequence[Record]) -> None:
 # ── how results are read ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_changes(changes: Sequence[Change]) -> list[Record]:
+def _of_changes(changes: Iterable[Change]) -> list[Record]:
     return [{"id": change.id, "content": change.text} for change in changes if change.event != "NONE"]
 
 
@@ -233,32 +212,22 @@ def _done(ends: Sequence[R | Exception]) -> list[R]:
     return [end for end in ends if not isinstance(end, Exception)]
 
 
-def _changes(results: Sequence[AddResult | Exception]) -> list[Change]:
-    return [change for result in _done(results) for change in result.results if change.event != "NONE"]
-
-
 def _together(results: Sequence[AddResult | Exception]) -> Usage:
     """Of runs that several items shared, each once: these have the same object."""
     return sum({id(result.usage): result.usage for result in _done(results)}.values(), Usage())
 
 
-ADDED: Final[Tally[AddResult]] = Tally(
-    count=lambda result: len(_changes([result])),
-    records=lambda result: _of_changes(result.results),
-    usage=lambda result: result.usage,
-)
+ADDED: Final[Tally[AddResult]] = Tally(lambda result: _of_changes(result.results), usage=lambda result: result.usage)
 """Of `add`; facts that changed nothing are not counted."""
 ADDED_EACH: Final[Tally[list[AddResult | Exception]]] = Tally(
-    count=lambda results: len(_changes(results)),
-    records=lambda results: _of_changes(_changes(results)),
-    usage=_together,
+    lambda results: _of_changes(change for result in _done(results) for change in result.results), usage=_together
 )
 """Of `add_many`."""
-FOUND: Final[Tally[SearchResults]] = Tally(count=len, records=_of_hits)
+FOUND: Final[Tally[SearchResults]] = Tally(_of_hits)
 """Of `search`."""
-CHANGED: Final[Tally[Change]] = Tally(count=lambda _: 1, records=lambda change: _of_changes([change]))
+CHANGED: Final[Tally[Change]] = Tally(lambda change: _of_changes([change]), count=lambda _: 1)
 """Of an edit."""
-CHANGED_EACH: Final[Tally[list[Change | Exception]]] = Tally(count=len, records=lambda ends: _of_changes(_done(ends)))
+CHANGED_EACH: Final[Tally[list[Change | Exception]]] = Tally(lambda ends: _of_changes(_done(ends)), count=len)
 """Of many edits, those that failed among them: what was attempted is counted."""
 COUNTED: Final[Tally[int]] = Tally(count=int)
 """Of what tells a number."""

@@ -22,20 +22,14 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OneRun", "is_heard", "run_config", "shown", "stage", "traced"]
+__all__ = ["OneRun", "PlanNode", "is_heard", "run_config", "shown", "stage", "traced"]
 
 Q = TypeVar("Q")
 R = TypeVar("R")
 
 
 def run_config(name: str, scope: Scope, mode: str) -> RunnableConfig:
-    """How a run is called, and what traces may be searched by: the tag `langmem_adapter`, the scope's fields, `memory_mode`.
-
-    Args:
-        name: As in `"memory.add"`.
-        scope: Whose memory.
-        mode: `"offline"`, or the chat model's name.
-    """
+    """How a run is called, and what traces may be searched by: the tag `langmem_adapter`, the scope's fields, `memory_mode`."""
     # nostream: a graph that streams tokens shows those of its own model, not those of a model that works on the memory.
     return {
         "run_name": name,
@@ -47,28 +41,14 @@ def run_config(name: str, scope: Scope, mode: str) -> RunnableConfig:
 def traced(
     plan: Plan[R], config: RunnableConfig, *, inputs: Mapping[str, Any], shown: Callable[[R], Mapping[str, Any]]
 ) -> Plan[R]:
-    """A plan as one run, if anybody listens.
-
-    Args:
-        plan: What is done.
-        config: Of `run_config`.
-        inputs: What the run shows as its input.
-        shown: What it shows of the result.
-    """
+    """A plan as one run, if anybody listens: with these *inputs*, and what is *shown* of its result."""
     around = var_child_runnable_config.get()
     listening = CallbackManager.configure(around.get("callbacks") if around else None).handlers
     return _recorded(plan, config, inputs, shown) if listening else plan
 
 
 def stage(plan: Plan[R], name: str, *, inputs: Mapping[str, Any], shown: Callable[[R], Mapping[str, Any]]) -> Plan[R]:
-    """A plan as a run below the present one; as it is where there is none that anybody listens to.
-
-    Args:
-        plan: What is done.
-        name: Of the stage.
-        inputs: What the run shows as its input.
-        shown: What it shows of the result.
-    """
+    """A plan as a run below the present one, like `traced`; as it is where there is none that anybody listens to."""
     return _recorded(plan, {"run_name": name}, inputs, shown) if is_heard() else plan
 
 
@@ -79,7 +59,26 @@ def is_heard() -> bool:
     return bool(getattr(callbacks, "handlers", callbacks))
 
 
-class OneRun(Runnable[Q, R], Generic[Q, R]):
+class PlanNode(Runnable[Q, R], Generic[Q, R]):
+    """A plan as a Runnable that leaves no run of its own in a trace: what the plan calls stands right below its caller.
+
+    Args:
+        plan: From the input, and the config of the call, to what is done.
+    """
+
+    def __init__(self, plan: Callable[[Q, RunnableConfig | None], Plan[R]]) -> None:
+        self._plan = plan
+
+    def invoke(self, input: Q, config: RunnableConfig | None = None, **_: Any) -> R:  # noqa: A002 - LangChain's name
+        """The plan's result."""
+        return self._plan(input, config).run()
+
+    async def ainvoke(self, input: Q, config: RunnableConfig | None = None, **_: Any) -> R:  # noqa: A002 - LangChain's name
+        """The same without blocking the event loop."""
+        return await self._plan(input, config).arun()
+
+
+class OneRun(PlanNode[Q, R]):
     """A plan as a Runnable that is one run in a trace; what the plan calls stands right below it.
 
     Args:
@@ -97,22 +96,11 @@ class OneRun(Runnable[Q, R], Generic[Q, R]):
         inputs: Callable[[Q], Mapping[str, Any]],
         shown: Callable[[R], Mapping[str, Any]],
     ) -> None:
+        def recorded(given: Q, config: RunnableConfig | None) -> Plan[R]:
+            return _recorded(plan(given), {"run_name": name, **(config or {})}, inputs(given), shown)
+
+        super().__init__(recorded)
         self.name = name
-        self._plan = plan
-        self._inputs = inputs
-        self._shown = shown
-
-    def invoke(self, input: Q, config: RunnableConfig | None = None, **_: Any) -> R:  # noqa: A002 - LangChain's name
-        """The plan's result."""
-        return self._run(input, config).run()
-
-    async def ainvoke(self, input: Q, config: RunnableConfig | None = None, **_: Any) -> R:  # noqa: A002 - LangChain's name
-        """The same without blocking the event loop."""
-        return await self._run(input, config).arun()
-
-    def _run(self, given: Q, config: RunnableConfig | None) -> Plan[R]:
-        named: RunnableConfig = {"run_name": self.get_name(), **(config or {})}
-        return _recorded(self._plan(given), named, self._inputs(given), self._shown)
 
 
 def shown(hits: Sequence[Hit]) -> dict[str, Any]:
@@ -127,24 +115,15 @@ def _recorded(
 ) -> Plan[R]:
     """The run shows what it is told to, the caller gets the result itself."""
 
-    def run() -> R:
+    def recorded() -> Plan[R]:
         kept: list[R] = []
 
-        def body(_: Mapping[str, Any]) -> Mapping[str, Any]:
-            kept.append(plan.run())
-            return shown(kept[0])
+        def keep(result: R) -> Mapping[str, Any]:
+            kept.append(result)
+            return shown(result)
 
-        RunnableLambda(body).invoke(inputs, config)
-        return kept[0]
+        body = plan.then(keep)
+        runnable = RunnableLambda(lambda _: body.run(), lambda _: body.arun())
+        return Plan.calling(runnable.invoke, runnable.ainvoke, inputs, config).then(lambda _: kept[0])
 
-    async def arun() -> R:
-        kept: list[R] = []
-
-        async def body(_: Mapping[str, Any]) -> Mapping[str, Any]:
-            kept.append(await plan.arun())
-            return shown(kept[0])
-
-        await RunnableLambda(body).ainvoke(inputs, config)
-        return kept[0]
-
-    return Plan(run, arun)
+    return Plan.late(recorded)

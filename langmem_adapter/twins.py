@@ -11,24 +11,26 @@ import asyncio
 import difflib
 import functools
 import inspect
+from collections.abc import Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Thread
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
 
-from langmem_adapter.errors import UnknownArgumentError
+from langmem_adapter.errors import InvalidInputError, UnknownArgumentError
 from langmem_adapter.records.checks import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
 
 __all__ = [
     "Outcome",
     "Plan",
     "aattempt",
     "apart",
+    "arguments_of",
     "attempt",
     "awaited",
     "beside",
@@ -105,21 +107,23 @@ class Plan(Generic[R]):
     def or_else(self, use: Callable[[Exception], Plan[R] | None]) -> Plan[R]:
         """This plan; where it fails, the one that *use* makes of the error, or the error itself where that is `None`."""
 
-        def instead(error: BaseException) -> Plan[R]:
-            other = use(error) if isinstance(error, Exception) else None
-            if other is None:
-                raise error
-            return other
+        def instead(outcome: Outcome[R]) -> Plan[R]:
+            other = use(outcome.error) if isinstance(outcome.error, Exception) else None
+            return Plan.known(outcome).then(Outcome.given) if other is None else other
 
-        def run() -> R:
-            outcome = attempt(self.run)
-            return outcome.result if outcome.error is None else instead(outcome.error).run()
+        return self._outcome().and_then(instead)
 
-        async def arun() -> R:
-            outcome = await aattempt(self.arun)
-            return outcome.result if outcome.error is None else await instead(outcome.error).arun()
+    def told(self, tell: Callable[[Outcome[R]], object]) -> Plan[R]:
+        """This plan, with its outcome told to *tell* (quick, no I/O) before anybody else has it: an interruption, too."""
 
-        return Plan(run, arun)
+        def tells(outcome: Outcome[R]) -> R:
+            tell(outcome)
+            return outcome.given()
+
+        return self._outcome().then(tells)
+
+    def _outcome(self) -> Plan[Outcome[R]]:
+        return Plan(functools.partial(attempt, self.run), functools.partial(aattempt, self.arun))
 
     def and_then(self, use: Callable[[R], Plan[T]]) -> Plan[T]:
         """This plan, and after it the one that *use* makes of its result."""
@@ -177,17 +181,7 @@ def awaited(
 
 
 async def beside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do some work beside the event loop: as `asyncio.to_thread` does, but also where the loop's executor was shut down.
-
-    Args:
-        work: What is done there.
-        args: Its arguments.
-        kwargs: The same.
-
-    Example:
-        >>> asyncio.run(beside(sum, [1, 2]))
-        3
-    """
+    """Do some work beside the event loop: as `asyncio.to_thread` does, but also where the loop's executor was shut down."""
     call = functools.partial(copy_context().run, functools.partial(work, *args, **kwargs))
     try:
         answer = asyncio.get_running_loop().run_in_executor(None, call)
@@ -200,28 +194,12 @@ async def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Do some work that takes long, or waits for others, beside the event loop, in a thread of its own.
 
     A loop has a few threads for `beside`, six on two processors: whoever reads would wait until one of them is free.
-
-    Args:
-        work: What is done there.
-        args: Its arguments.
-        kwargs: The same.
-
-    Example:
-        >>> asyncio.run(apart(sum, [1, 2]))
-        3
     """
     return await asyncio.wrap_future(in_thread(functools.partial(work, *args, **kwargs)))
 
 
 def in_thread(work: Callable[[], R]) -> Future[R]:
-    """Begin some work in a thread of its own, which sees the caller's context variables (callbacks, traces).
-
-    Args:
-        work: What is done there.
-
-    Returns:
-        What comes of it; it cannot be cancelled.
-    """
+    """Begin some work, which cannot be cancelled, in a thread of its own; it sees the caller's context variables (traces)."""
     answer: Future[R] = Future()
     answer.set_running_or_notify_cancel()
     # Contract: a daemon, unlike the threads of concurrent.futures: work that never ends keeps no interpreter from ending.
@@ -232,14 +210,11 @@ def in_thread(work: Callable[[], R]) -> Future[R]:
 
 def _work(work: Callable[[], R], answer: Future[R]) -> None:
     outcome = attempt(work)
-    if outcome.error is None:
-        answer.set_result(outcome.result)
-    elif isinstance(outcome.error, StopIteration):  # no coroutine can raise it, and asyncio never hands it on
+    if isinstance(outcome.error, StopIteration):  # no coroutine can raise it, and asyncio never hands it on
         told = RuntimeError("StopIteration was raised where an answer was due")
         told.__cause__ = outcome.error
-        answer.set_exception(told)
-    else:
-        answer.set_exception(outcome.error)
+        outcome = replace(outcome, error=told)
+    outcome.settle(answer)
 
 
 # ── outcomes ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -250,24 +225,27 @@ def _work(work: Callable[[], R], answer: Future[R]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Outcome(Generic[R]):
-    """What came of a call: its result, or its error.
-
-    Attributes:
-        result: What it gave; of no meaning where it failed.
-        error: What it raised; `None` where it did not.
-    """
+    """What came of a call: its result, which is of no meaning where there is an error."""
 
     result: R
     error: BaseException | None = None
 
+    def given(self) -> R:
+        """The result; raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+    def settle(self, answer: Future[R]) -> None:
+        """Tell it to whoever waits for the answer."""
+        if self.error is None:
+            answer.set_result(self.result)
+        else:
+            answer.set_exception(self.error)
+
 
 def attempt(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Outcome[R]:
-    """Call something whose error belongs to somebody else.
-
-    Example:
-        >>> attempt(int, "7").result, attempt(int, "seven").error
-        (7, ValueError("invalid literal for int() with base 10: 'seven'"))
-    """
+    """Call something whose error belongs to somebody else."""
     try:
         return Outcome(call(*args, **kwargs))
     except BaseException as error:  # noqa: BLE001 - see the contract above
@@ -303,12 +281,6 @@ def refuse_unknown(
 ) -> None:
     """Refuse keyword arguments that a method does not have, with a hint at the one that was meant.
 
-    Args:
-        name: The method.
-        given: The arguments.
-        known: What it has.
-        elsewhere: See `planned`.
-
     Raises:
         UnknownArgumentError: One is unknown.
     """
@@ -320,3 +292,11 @@ def refuse_unknown(
     known_words = ", ".join(sorted(known - {"self"}))
     meant = elsewhere.get(unknown, f"did you mean {near[0]!r}?" if near else f"known are {known_words}")
     raise UnknownArgumentError(f"{name}() has no argument {said}; {meant}")
+
+
+def arguments_of(item: object, name: str, known: frozenset[str]) -> Mapping[str, Any]:
+    """An item of a list of some method's arguments, if it is a mapping of what that method has."""
+    if not isinstance(item, Mapping):
+        raise InvalidInputError(f"an item of the list is a mapping of {name}'s arguments, not a {type(item).__name__}")
+    refuse_unknown(name, item, known)
+    return item

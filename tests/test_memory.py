@@ -702,7 +702,7 @@ def test_many_edits_share_a_commit_and_each_ends_on_its_own(memory: Memory) -> N
     )
     assert memory.engine.database.commits == before + 1
     assert [type(end).__name__ for end in done] == [
-        "Change", "Change", "MemoryNotFoundError", "InvalidInputError", "InvalidInputError", "MemoryNotFoundError", "Change",
+        "Change", "Change", "MemoryNotFoundError", "InvalidInputError", "UnknownArgumentError", "MemoryNotFoundError", "Change",
     ]  # fmt: skip
     assert [revision.new_text for revision in memory.history(str(ids[0]))] == ["fact 0", "changed", "changed again"]
     assert memory.get(str(ids[1])).metadata == {"topic": "x"}

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 from collections.abc import Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import ensure_config
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 from pydantic import ValidationError
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.scoping import resolve_scope
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OnError", "PlanNode", "Update", "forgiving", "making", "part_of_state", "scope_of_call"]
+__all__ = ["OnError", "Update", "forgiving", "making", "only", "part_of_state", "scope_of_call"]
 
 R = TypeVar("R")
 
@@ -40,8 +40,9 @@ Update: TypeAlias = dict[str, Any]
 
 
 @contextmanager
-def making(guest: str) -> Iterator[None]:
-    """Make a guest that is one of LangChain's pydantic models: what it says of a field becomes our error."""
+def making(guest: str, memory: object) -> Iterator[None]:
+    """Make a guest of a memory that is one of LangChain's pydantic models: what it says of a field becomes our error."""
+    engine_of(memory, guest)
     try:
         yield
     except ValidationError as error:
@@ -49,73 +50,49 @@ def making(guest: str) -> Iterator[None]:
         raise InvalidInputError(f"{guest} cannot be made; {told}") from None
 
 
+def only(
+    given: Mapping[str, Any],
+    known: tuple[str, ...],
+    where: str,
+    elsewhere: Mapping[str, str] | None = None,
+    otherwise: str | None = None,
+) -> None:
+    """Refuse the first key of a part of a configuration that is not known.
+
+    The error says what to do instead: what *elsewhere* has for certain keys, and for the rest *otherwise*, by default to take a
+    known key.
+    """
+    for key in (key if isinstance(key, str) else quoted(key) for key in given if key not in known):
+        near = difflib.get_close_matches(key, known, n=1)
+        guess = f"did you mean {near[0]!r}?" if near else otherwise or f"known are {', '.join(known)}"
+        raise InvalidInputError(f"{where} has no {key!r} here: {(elsewhere or {}).get(key, guess)}")
+
+
 def scope_of_call(default: object, config: RunnableConfig | None = None, *, explicit: object = None) -> Scope:
     """Whose memory a call works with, anywhere in LangChain or LangGraph: see `resolve_scope`.
 
-    Args:
-        default: What the adapter's constructor was given.
-        config: What the call was given; it completes that of the run around it.
-        explicit: What the call itself names.
-
-    Raises:
-        ScopeError: Nobody says whose, or it is said twice.
+    *default* is what the adapter's constructor was given; *config*, of the call, completes that of the run around it.
     """
     return resolve_scope(explicit=explicit, runtime=_runtime(), config=ensure_config(config), default=default)
 
 
 def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> Plan[R]:
-    """A plan that, with `on_error="log"`, gives *otherwise* where it fails, and says so in the log.
+    """A plan that, with `on_error="log"`, gives *otherwise* where it fails, and says so in the log, with what it was *doing*.
 
-    Args:
-        plan: What is to be done.
-        otherwise: What to give instead.
-        on_error: Whether failures are raised or logged.
-        doing: What it does, for the log: `"recall"`.
+    Whatever a model's client raises counts: these errors share no base. What bubbles up is no failure: the graph pauses.
     """
 
-    def run() -> R:
-        with _noting(doing, on_error):
-            return plan.run()
-        return otherwise
+    def instead(error: Exception) -> Plan[R] | None:
+        if isinstance(error, GraphBubbleUp):
+            return None
+        _log.error("memory failed to %s; the call goes on without", doing, exc_info=error)
+        return Plan.known(otherwise)
 
-    async def arun() -> R:
-        with _noting(doing, on_error):
-            return await plan.arun()
-        return otherwise
-
-    return Plan(run, arun)
-
-
-class PlanNode(Runnable[Any, Update]):
-    """A plan made of a graph's state and the call's config; it leaves no run of its own in a trace, the graph's node does.
-
-    Args:
-        plan: Makes it.
-    """
-
-    def __init__(self, plan: Callable[[Any, RunnableConfig | None], Plan[Update]]) -> None:
-        self._plan = plan
-
-    def invoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - LangChain's name
-        """Carry it out."""
-        return self._plan(input, config).run()
-
-    async def ainvoke(self, input: Any, config: RunnableConfig | None = None, **_: Any) -> Update:  # noqa: A002 - the same
-        """Carry it out without blocking the event loop."""
-        return await self._plan(input, config).arun()
+    return plan if on_error == "raise" else plan.or_else(instead)
 
 
 def part_of_state(state: Any, key: str, argument: str) -> Any:
-    """What a graph's state holds under a name.
-
-    Args:
-        state: The state: a mapping, or an object with attributes.
-        key: The name.
-        argument: The argument that says another one, for the error.
-
-    Raises:
-        InvalidInputError: It has nothing of that name.
-    """
+    """What a graph's state, a mapping or an object with attributes, holds under a key; *argument* is what says another one."""
     try:
         return state[key] if isinstance(state, Mapping) else getattr(state, key)
     except (KeyError, AttributeError):
@@ -129,21 +106,3 @@ def _runtime() -> object:
         return get_runtime()
     except (RuntimeError, KeyError):  # no graph is running
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class _noting:  # noqa: N801 - used like a function
-    """Whatever a model's client raises: these errors share no base. The log has the traceback."""
-
-    doing: str
-    on_error: OnError
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
-        # What bubbles up is no failure: the graph pauses.
-        if not isinstance(error, Exception) or isinstance(error, GraphBubbleUp) or self.on_error == "raise":
-            return False
-        _log.error("memory failed to %s; the call goes on without", self.doing, exc_info=error)
-        return True

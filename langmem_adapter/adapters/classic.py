@@ -16,13 +16,12 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.adapters.threads import asked, listing, looked_up, remembered
+from langmem_adapter.adapters.threads import asked, looking_up, remembered
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.brain import BrainMemory
 from langmem_adapter.conversation.summaries import CountTokens, about_tokens
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.memory.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
-from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.pipeline.background import BackgroundWriter  # noqa: TC001 - the same
 from langmem_adapter.pipeline.parse import message_of
 from langmem_adapter.records.checks import quoted
@@ -126,8 +125,7 @@ class ConversationMemory(BaseMemory):
     if not TYPE_CHECKING:  # which takes the signature from the fields
 
         def __init__(self, **fields: Any) -> None:
-            engine_of(fields.get("memory"), "ConversationMemory")
-            with making("ConversationMemory"):
+            with making("ConversationMemory", fields.get("memory")):
                 super().__init__(**fields)
 
     @property
@@ -149,11 +147,13 @@ class ConversationMemory(BaseMemory):
             InvalidInputError: Which input is the question is not clear.
             ModelReplyError: A summary came out blank or too long, also when asked again; nothing was changed.
         """
-        call = _configurable()
-        facts = self._recalling(_mapping(inputs, "inputs"), self._scope(call))
+        scope, session = self._whose()
+        facts = self._recalling(_mapping(inputs, "inputs"), scope)
 
         def with_talk(found: str) -> Plan[dict[str, Any]]:
-            talk = forgiving(self._talk(call, found), [], on_error=self.on_error, doing="recall the conversation")
+            talk = forgiving(
+                self._talk(scope, session, found), [], on_error=self.on_error, doing="recall the conversation"
+            )
             return talk.then(partial(self._variables, found))
 
         return forgiving(facts, "", on_error=self.on_error, doing="recall facts").and_then(with_talk)
@@ -172,12 +172,13 @@ class ConversationMemory(BaseMemory):
             ScopeError: Nobody says whose memory it is.
             InvalidInputError: Which input is the question, or which output the answer, is not clear.
         """
-        call = _configurable()
+        scope, session = self._whose()
         said = [*self._question(_mapping(inputs, "inputs")), *self._answer(_mapping(outputs, "outputs"))]
-        facts = forgiving(
-            self._remembering(said, call, self._scope(call)), None, on_error=self.on_error, doing="remember facts"
+        facts = self._remembering(said, scope, session)
+        facts = forgiving(facts, None, on_error=self.on_error, doing="remember facts")
+        kept = forgiving(
+            self._keeping(said, scope, session), None, on_error=self.on_error, doing="keep the conversation"
         )
-        kept = forgiving(self._keeping(said, call), None, on_error=self.on_error, doing="keep the conversation")
         # Facts first: a chain that fails there and is called again finds no half of this exchange, and repeats no fact.
         return facts.and_then(lambda _: kept)
 
@@ -186,23 +187,23 @@ class ConversationMemory(BaseMemory):
     @planned
     def clear(self) -> Plan[None]:
         """Forget the messages of the conversation; facts stay (`memory.delete_all` deletes them)."""
-        history = self._history(_configurable())
+        history = self._history(*self._whose())
         return Plan(history.clear, history.aclear)
 
     aclear = awaited(clear)  # type: ignore[arg-type]  # the same
 
     # ── whose ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _scope(self, call: Mapping[str, Any]) -> Scope:
+    def _whose(self) -> tuple[Scope, str]:
+        """Whose memory the call works with, and the name of its conversation."""
+        call = _configurable()
         default = MemoryContext(self.user_id, self.agent_id, self.run_id)
-        return scope_of_call(default, {"configurable": dict(call)})
+        scope = scope_of_call(default, {"configurable": dict(call)})
+        return scope, call.get("session_id") or self.session_id
 
-    def _session(self, call: Mapping[str, Any]) -> str:
-        return call.get("session_id") or self.session_id
-
-    def _history(self, call: Mapping[str, Any]) -> SQLChatMessageHistory:
-        scope: dict[str, Any] = self._scope(call).named
-        return SQLChatMessageHistory(self._session(call), self.memory, **scope)
+    def _history(self, scope: Scope, session: str) -> SQLChatMessageHistory:
+        whose: dict[str, Any] = scope.named
+        return SQLChatMessageHistory(session, self.memory, **whose)
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -210,27 +211,30 @@ class ConversationMemory(BaseMemory):
         if not self.k or not inputs:
             return Plan(str)
         share = self.max_tokens if self.last == 0 or self.max_tokens is None else self.max_tokens // 4
-        shown = listing(share, lambda lines: self._tokens(self._told(lines[0].text)))
-        said = asked(self._question(inputs))
-        return looked_up(self.memory, said, scope, k=self.k, threshold=self.threshold, shown=shown)
 
-    def _remembering(self, said: Sequence[BaseMessage], call: Mapping[str, Any], scope: Scope) -> Plan[Any]:
+        def cost(lines: list[BaseMessage]) -> int:
+            return self._tokens(self._told(lines[0].text))
+
+        look = looking_up(self.memory, k=self.k, threshold=self.threshold, max_tokens=share, count_tokens=cost)
+        return look(asked(self._question(inputs)), scope)
+
+    def _remembering(self, said: Sequence[BaseMessage], scope: Scope, session: str) -> Plan[Any]:
         if not self.k:
             return Plan(lambda: None)
         remember = partial(remembered, self.memory, said, scope, writer=self.background)
-        return self._earlier(call).and_then(lambda earlier: remember(before=earlier))
+        return self._earlier(scope, session).and_then(lambda earlier: remember(before=earlier))
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _brain(self, call: Mapping[str, Any]) -> BrainMemory:
-        scope: dict[str, Any] = self._scope(call).named
-        return BrainMemory(self.memory, self._session(call), count_tokens=self.count_tokens, **scope)
+    def _brain(self, scope: Scope, session: str) -> BrainMemory:
+        whose: dict[str, Any] = scope.named
+        return BrainMemory(self.memory, session, count_tokens=self.count_tokens, **whose)
 
-    def _talk(self, call: Mapping[str, Any], facts: str) -> Plan[list[BaseMessage]]:
+    def _talk(self, scope: Scope, session: str, facts: str) -> Plan[list[BaseMessage]]:
         """The summary as a system message, where there is one, and the messages behind it."""
         if self.last == 0:
             return Plan(list)
-        brain = self._brain(call)
+        brain = self._brain(scope, session)
         room = (self.max_tokens or _MOST) - (self._tokens(self._told(facts)) if facts else 0)
         return Plan.calling(brain.context, brain.acontext, room).then(self._cut)
 
@@ -238,17 +242,17 @@ class ConversationMemory(BaseMemory):
         summary = [message for message in context[:1] if isinstance(message, SystemMessage)]
         return context if self.last is None else [*summary, *context[len(summary) :][-self.last :]]
 
-    def _earlier(self, call: Mapping[str, Any]) -> Plan[list[BaseMessage]]:
+    def _earlier(self, scope: Scope, session: str) -> Plan[list[BaseMessage]]:
         """The messages that are not summed up."""
         if self.last == 0:
             return Plan(list)
-        brain = self._brain(call)
+        brain = self._brain(scope, session)
         return Plan(brain.get_history, brain.aget_history)
 
-    def _keeping(self, said: Sequence[BaseMessage], call: Mapping[str, Any]) -> Plan[None]:
+    def _keeping(self, said: Sequence[BaseMessage], scope: Scope, session: str) -> Plan[None]:
         if self.last == 0:
             return Plan(lambda: None)
-        history = self._history(call)
+        history = self._history(scope, session)
         return Plan.calling(history.add_messages, history.aadd_messages, said)
 
     # ── what chains give and get ────────────────────────────────────────────────────────────────────────────────────

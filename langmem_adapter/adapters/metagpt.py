@@ -331,14 +331,15 @@ def brain_from_metagpt(brain: object) -> dict[str, Any]:
     shape = _shape(
         _Brain, given, "BrainMemory of MetaGPT's, which has history, knowledge, historical_summary, last_talk"
     )
-    history, refused = _messages(_numbered("history", shape.history))
-    knowledge, wrong = _messages(_numbered("knowledge", shape.knowledge))
-    for one in [*refused, *wrong]:
-        raise InvalidInputError(f"{one.place}: {one.reason}")
+    rows = [*_numbered("history", shape.history), *_numbered("knowledge", shape.knowledge)]
+    messages, refused = _messages(rows)
+    if refused:
+        raise InvalidInputError(f"{refused[0].place}: {refused[0].reason}")
+    told = len(shape.history)
     return {
-        "history": messages_to_dict(history),
+        "history": messages_to_dict(messages[:told]),
         "historical_summary": shape.historical_summary,
-        "knowledge": [message.text for message in knowledge],
+        "knowledge": [message.text for message in messages[told:]],
         "last_talk": shape.last_talk,
     }
 

@@ -15,9 +15,9 @@ from langchain_core.runnables.config import ensure_config
 from typing_extensions import TypedDict
 
 from langmem_adapter.adapters.calls import OnError, forgiving
-from langmem_adapter.adapters.threads import answers, asked, latest_turn, listing, looked_up, remembered
+from langmem_adapter.adapters.threads import answers, asked, latest_turn, looking_up, remembered
 from langmem_adapter.adapters.tools import create_memory_tools
-from langmem_adapter.arguments import flag, one_of, relevance
+from langmem_adapter.arguments import flag, one_of
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import ScopeError
 from langmem_adapter.memory.parts import engine_of
@@ -153,9 +153,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         one_of(on_error, ("log", "raise"), "on_error")
         self._memory = memory
         self._default = MemoryContext(user_id, agent_id, run_id)
-        self._k = k
-        self._threshold = relevance(threshold)
-        self._listed = listing(max_tokens, count_tokens)
+        self._look = looking_up(memory, k=k, threshold=threshold, max_tokens=max_tokens, count_tokens=count_tokens)
         self._about = about
         self._on_error: OnError = on_error
         self._writer = self._writing(background=background)
@@ -205,8 +203,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         said = asked(turn)
         new = said if turn == said else []  # answered before: the agent goes on with a thread, nobody said anything
         place, scope = said[-1].id if said else None, self._scope(runtime)
-        found = looked_up(self._memory, turn, scope, k=self._k, threshold=self._threshold, shown=self._listed)
-        return forgiving(found, "", on_error=self._on_error, doing="recall").then(
+        return forgiving(self._look(turn, scope), "", on_error=self._on_error, doing="recall").then(
             lambda text: {
                 "memory_asked": new,
                 "memory_place": place,

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables.base import coerce_to_runnable
 
-from langmem_adapter.adapters.calls import PlanNode, part_of_state, scope_of_call
-from langmem_adapter.adapters.threads import latest_turn, listing, looked_up, parted, remembered
-from langmem_adapter.arguments import relevance
+from langmem_adapter.adapters.calls import part_of_state, scope_of_call
+from langmem_adapter.adapters.threads import latest_turn, looking_up, parted, remembered
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
@@ -21,6 +20,7 @@ from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.tracing import PlanNode
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -95,11 +95,11 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     engine_of(memory, "recall_node")
     check_text(messages_key, "messages_key")
     check_text(output_key, "output_key")
-    shown, least = listing(max_tokens, count_tokens), relevance(threshold)
+    look = looking_up(memory, k=k, threshold=threshold, max_tokens=max_tokens, count_tokens=count_tokens)
 
     def plan(state: Any, scope: Scope) -> Plan[Update]:
         turn = latest_turn(part_of_state(state, messages_key, "messages_key"))
-        return looked_up(memory, turn, scope, k=k, threshold=least, shown=shown).then(lambda text: {output_key: text})
+        return look(turn, scope).then(lambda text: {output_key: text})
 
     return _for_its_scope(plan, MemoryContext(user_id, agent_id, run_id))
 
@@ -229,7 +229,7 @@ def experience_node(
     return _for_its_scope(plan, MemoryContext(**experiences.scope.named))
 
 
-def _for_its_scope(plan: Callable[[Any, Scope], Plan[Update]], default: MemoryContext) -> PlanNode:
+def _for_its_scope(plan: Callable[[Any, Scope], Plan[Update]], default: MemoryContext) -> PlanNode[Any, Update]:
     return PlanNode(lambda state, config: plan(state, scope_of_call(default, config)))
 
 

@@ -13,7 +13,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from langmem_adapter.adapters.calls import making, scope_of_call
-from langmem_adapter.adapters.threads import latest_turn, listing, looked_up
+from langmem_adapter.adapters.threads import latest_turn, looking_up
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
@@ -22,6 +22,7 @@ from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.results import Threshold  # noqa: TC001 - pydantic reads the fields' types
 from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.tracing import PlanNode
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -90,8 +91,7 @@ class MemoryRetriever(BaseRetriever):
     if not TYPE_CHECKING:  # which takes the signature from the fields
 
         def __init__(self, **fields: Any) -> None:
-            engine_of(fields.get("memory"), "MemoryRetriever")
-            with making("MemoryRetriever"):
+            with making("MemoryRetriever", fields.get("memory")):
                 super().__init__(**fields)
 
     def invoke(self, input: str, config: RunnableConfig | None = None, **kwargs: Any) -> list[Document]:  # noqa: A002 - LangChain's name
@@ -171,21 +171,19 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
     check_text(key, "key")
     check_text(output_key, "output_key")
     default = MemoryContext(user_id, agent_id, run_id)
-    shown, least = listing(max_tokens, count_tokens), relevance(threshold)
+    look = looking_up(memory, k=k, threshold=threshold, max_tokens=max_tokens, count_tokens=count_tokens)
 
-    def plan(given: Any, config: RunnableConfig) -> Plan[dict[str, Any]]:
+    def plan(given: Any, config: RunnableConfig | None) -> Plan[dict[str, Any]]:
         inputs = given if isinstance(given, Mapping) else {key: given}
-        turn = latest_turn(_question(inputs, key))
-        found = looked_up(memory, turn, scope_of_call(default, config), k=k, threshold=least, shown=shown)
-        return found.then(lambda text: {**inputs, output_key: text})
+        if key not in inputs:
+            known = quoted([*inputs])
+            raise InvalidInputError(f"the input has no {quoted(key)}, only {known}; name its question with key=...")
+        return look(latest_turn(inputs[key]), scope_of_call(default, config)).then(
+            lambda text: {**inputs, output_key: text}
+        )
 
-    def run(given: Any, config: RunnableConfig) -> dict[str, Any]:
-        return plan(given, config).run()
-
-    async def arun(given: Any, config: RunnableConfig) -> dict[str, Any]:
-        return await plan(given, config).arun()
-
-    return RunnableLambda(run, arun, name="recall")
+    node = PlanNode(plan)
+    return RunnableLambda(node.invoke, node.ainvoke, name="recall")
 
 
 def _document(hit: Hit) -> Document:
@@ -201,11 +199,3 @@ def _document(hit: Hit) -> Document:
     why = {} if hit.explanation is None else {"explanation": asdict(hit.explanation)}
     whole = {} if hit.cut is None else {"text": hit.text}
     return Document(id=hit.id, page_content=hit.passage, metadata={**item.metadata, **about, **whole, **why})
-
-
-def _question(inputs: Mapping[str, Any], key: str) -> Any:
-    if key not in inputs:
-        raise InvalidInputError(
-            f"the input has no {quoted(key)}, only {quoted([*inputs])}; name its question with key=..."
-        )
-    return inputs[key]

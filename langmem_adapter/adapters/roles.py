@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
-from langmem_adapter.adapters.calls import PlanNode, part_of_state, scope_of_call
+from langmem_adapter.adapters.calls import part_of_state, scope_of_call
 from langmem_adapter.arguments import bounded
 from langmem_adapter.conversation.long_term import MONTH, LongTermMemory
 from langmem_adapter.conversation.working import causes_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.tracing import PlanNode
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, SystemMessage, convert_to_messages
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from langmem_adapter.adapters.calls import PlanNode, part_of_state
+from langmem_adapter.adapters.calls import part_of_state
 from langmem_adapter.arguments import bounded, flag
 from langmem_adapter.conversation.summaries import about_tokens, before_latest, pieces_of, summarized, units
 from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.records.checks import check_text
-from langmem_adapter.tracing import OneRun
+from langmem_adapter.tracing import OneRun, PlanNode
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
-from langmem_adapter.arguments import tokens
+from langmem_adapter.arguments import relevance, tokens
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import with_speaker
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
@@ -36,14 +36,11 @@ __all__ = [
     "answers",
     "asked",
     "latest_turn",
-    "listing",
-    "looked_up",
+    "looking_up",
     "parted",
     "remembered",
     "told",
 ]
-
-Listing: TypeAlias = "Callable[[Sequence[Hit], str], str]"
 
 _SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a person's name: summaries, skills, notices
 
@@ -51,14 +48,7 @@ _SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a p
 def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[BaseMessage]:
     """The latest turn of a thread: what people said since the last answer before it, and the answers to that.
 
-    Args:
-        messages: The thread: a message, messages, or a text that a person says, as `Memory.add` takes them.
-
-    Returns:
-        Messages of people and of the model with something in them, in order.
-
-    Raises:
-        InvalidInputError: One is no message; the text says which.
+    The thread is given as `Memory.add` takes messages; of the turn those with something in them are given back, in order.
 
     Example:
         >>> thread = [("human", "Hi"), ("ai", "Hello!"), ("human", "I like tea."), ("ai", "Noted.")]
@@ -95,19 +85,10 @@ def answers(messages: Sequence[BaseMessage], *, tools: bool = False) -> list[Bas
     return [message for message in messages if isinstance(message, heard) and message.text.strip()]
 
 
-def listing(max_tokens: int | None, count_tokens: CountTokens) -> Listing:
-    """How memories become a list for a prompt.
+def _listing(max_tokens: int | None, count_tokens: CountTokens) -> Callable[[Sequence[Hit], str], str]:
+    """How what was found, best first, and what was asked become a list for a prompt, see `search.passages.fitting`.
 
-    Args:
-        max_tokens: Most tokens of the list, see `search.passages.fitting`. `None`: no limit.
-        count_tokens: Counts them.
-
-    Returns:
-        A function of what was found, best first, and what was asked: a line `- …` for each (`- Nate: …` where a named speaker
-        said it); empty where there is none.
-
-    Raises:
-        InvalidInputError: *max_tokens* is no number of tokens.
+    It has a line `- …` for each (`- Nate: …` where a named speaker said it), and is empty where there is none.
     """
     most = tokens(max_tokens)
 
@@ -136,16 +117,25 @@ def told(hit: Hit) -> str:
     return " ".join(with_speaker(hit.passage, item.actor_id, item.role, item.scope).split())
 
 
-def looked_up(
-    memory: Memory, turn: Sequence[BaseMessage], scope: Scope, *, k: int, threshold: Threshold, shown: Listing
-) -> Plan[str]:
-    """Search for what bears on what people said in a turn, and list it; nothing is searched where they sent pictures only."""
-    question = "\n".join(message.text for message in asked(turn)).strip()
-    given: dict[str, Any] = {"k": k, "threshold": threshold, **scope.named}
-    if not question:
-        return Plan(str)
-    found = Plan.calling(memory.search, memory.asearch, question, **given)
-    return found.then(lambda hits: shown(hits, question))
+def looking_up(
+    memory: Memory, *, k: int, threshold: Threshold, max_tokens: int | None, count_tokens: CountTokens
+) -> Callable[[Sequence[BaseMessage], Scope], Plan[str]]:
+    """How what bears on what people said in a turn is found and listed; nothing where they sent pictures only.
+
+    Raises:
+        InvalidInputError: An argument cannot be used; the text names it.
+    """
+    shown, least = _listing(max_tokens, count_tokens), relevance(threshold)
+
+    def look(turn: Sequence[BaseMessage], scope: Scope) -> Plan[str]:
+        question = "\n".join(message.text for message in asked(turn)).strip()
+        given: dict[str, Any] = {"k": k, "threshold": least, **scope.named}
+        if not question:
+            return Plan(str)
+        found = Plan.calling(memory.search, memory.asearch, question, **given)
+        return found.then(lambda hits: shown(hits, question))
+
+    return look
 
 
 def remembered(
@@ -157,15 +147,10 @@ def remembered(
     about: str = "user",
     before: Sequence[BaseMessage] = (),
 ) -> Plan[AddResult | None]:
-    """Remember a turn.
+    """Remember a turn, as `latest_turn` gives it; one in which nobody asked anything is not remembered.
 
-    Args:
-        memory: Where.
-        turn: As `latest_turn` gives it; one in which nobody asked anything is not remembered.
-        scope: Whose memory.
-        writer: Does it later, so that there is no result yet; `None` does it now.
-        about: Whose facts: `"user"`, or `"agent"`.
-        before: What people and the model said earlier in the thread, which helps to understand the turn.
+    A *writer* does it later, so that there is no result yet. *about* says whose facts: `"user"`, or `"agent"`. What people
+    and the model said *before* in the thread helps to understand the turn.
     """
     # Where an assistant speaks and an agent is named, `add` takes the facts to be about the assistant.
     answered = about == "agent" or scope.agent_id is None

@@ -6,7 +6,6 @@ Whose memory it is comes with the run and stands in no schema: the model neither
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -33,8 +32,6 @@ from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import AddResult, Hit, SearchResults, Threshold
@@ -48,7 +45,6 @@ MemoryTool: TypeAlias = Literal["search", "save", "update", "forget", "relations
 
 _ALL: Final[tuple[MemoryTool, ...]] = get_args(MemoryTool)
 _OF_MEMORIES: Final = _ALL[:4]
-_Act: TypeAlias = Callable[..., Plan[str]]
 
 # What the model can do something about; the rest (no scope, a broken database) is the developer's.
 _FOR_THE_MODEL: Final = (MemoryNotFoundError, InvalidInputError, FilterError, ConflictError, ModelReplyError)
@@ -68,32 +64,22 @@ class _Save(BaseModel):
     content: str = Field(description="One short statement that can be understood on its own.")
 
 
-class _Update(BaseModel):
-    """Change a memory that is no longer right, or incomplete."""
-
-    memory_id: str = Field(description="Its id, as the search gives it.")
-    content: str = Field(description="The new statement, in full.")
-
-
 class _Forget(BaseModel):
     """Forget a memory that is wrong, or that shall not be kept."""
 
     memory_id: str = Field(description="Its id, as the search gives it.")
 
 
+class _Update(_Forget):
+    """Change a memory that is no longer right, or incomplete."""
+
+    content: str = Field(description="The new statement, in full.")
+
+
 class _Relations(BaseModel):
     """Look up how people, places and things are related, since when and until when: homes, work, family, tastes and more."""
 
     query: str = Field(description="A question in natural language, with the names that it is about.")
-
-
-_ARGUMENTS: Final[Mapping[MemoryTool, type[BaseModel]]] = {
-    "search": _Search,
-    "save": _Save,
-    "update": _Update,
-    "forget": _Forget,
-    "relations": _Relations,
-}
 
 
 def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
@@ -148,12 +134,14 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         >>> memory.close()
     """
     engine, default = engine_of(memory, "create_memory_tools"), MemoryContext(user_id, agent_id, run_id)
-    acts: Mapping[MemoryTool, _Act] = {
-        "search": partial(_search, memory, k=bounded(k), threshold=relevance(threshold), max_tokens=tokens(max_tokens)),
-        "save": partial(_infer if flag(infer, "infer") else _save, memory),
-        "update": partial(_update, memory),
-        "forget": partial(_forget, memory),
-        "relations": partial(_relations, memory, k=bounded(k)),
+    how: dict[str, Any] = {"k": bounded(k), "threshold": relevance(threshold), "max_tokens": tokens(max_tokens)}
+    save = partial(_added, infer=True) if flag(infer, "infer") else _save
+    acts: Mapping[MemoryTool, tuple[type[BaseModel], Callable[..., Plan[str]]]] = {
+        "search": (_Search, partial(_search, **how)),
+        "save": (_Save, save),
+        "update": (_Update, _update),
+        "forget": (_Forget, _forget),
+        "relations": (_Relations, partial(_relations, k=bounded(k))),
     }
     named = (
         {kind: f"{kind}_memory" for kind in _OF_MEMORIES} | {"relations": "search_relations"} | _checked_names(names)
@@ -161,7 +149,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     wanted = _ALL if engine.uses_graph else _OF_MEMORIES
     if tools is not None:
         wanted = tuple(_checked_kind(kind) for kind in each_of(tools, "tools"))
-    return [_tool(named[kind], _ARGUMENTS[kind], acts[kind], default) for kind in wanted]
+    return [_tool(memory, named[kind], *acts[kind], default) for kind in wanted]
 
 
 def _checked_names(names: Mapping[MemoryTool, str] | None) -> dict[MemoryTool, str]:
@@ -176,20 +164,19 @@ def _checked_kind(kind: MemoryTool) -> MemoryTool:
     return kind
 
 
-def _tool(name: str, arguments: type[BaseModel], act: _Act, default: MemoryContext) -> BaseTool:
-    def plan(given: Sequence[Any], named: Mapping[str, Any]) -> Plan[str]:
+def _tool(
+    memory: Memory, name: str, arguments: type[BaseModel], act: Callable[..., Plan[str]], default: MemoryContext
+) -> BaseTool:
+    def acting(given: Sequence[Any], named: Mapping[str, Any]) -> Plan[str]:
         texts = {**dict(zip(arguments.model_fields, given, strict=False)), **named}
-        return act(
-            scope_of_call(default), **{name: check_text(text, name) for name, text in texts.items() if text is not None}
-        )
+        checked = {name: check_text(text, name) for name, text in texts.items() if text is not None}
+        return act(memory, scope_of_call(default), **checked)
 
     def run(*given: Any, **named: Any) -> str:
-        with _told_to_the_model():
-            return plan(given, named).run()
+        return Plan.late(partial(acting, given, named)).or_else(_told_to_the_model).run()
 
     async def arun(*given: Any, **named: Any) -> str:
-        with _told_to_the_model():
-            return await plan(given, named).arun()
+        return await Plan.late(partial(acting, given, named)).or_else(_told_to_the_model).arun()
 
     return StructuredTool(
         name=name,
@@ -201,11 +188,8 @@ def _tool(name: str, arguments: type[BaseModel], act: _Act, default: MemoryConte
     )
 
 
-@contextmanager
-def _told_to_the_model() -> Iterator[None]:
-    try:
-        yield
-    except _FOR_THE_MODEL as error:
+def _told_to_the_model(error: Exception) -> None:
+    if isinstance(error, _FOR_THE_MODEL):
         raise ToolException(str(error)) from error
 
 
@@ -251,10 +235,6 @@ def _save(memory: Memory, scope: Scope, content: str) -> Plan[str]:
         return _added(memory, scope, content, infer=False)
 
     return _looked_up(memory, scope, content, k=5, filters={"memory_type": None}).and_then(unless_known)
-
-
-def _infer(memory: Memory, scope: Scope, content: str) -> Plan[str]:
-    return _added(memory, scope, content, infer=True)
 
 
 def _update(memory: Memory, scope: Scope, memory_id: str, content: str) -> Plan[str]:

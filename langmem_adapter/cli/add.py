@@ -3,7 +3,7 @@
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,17 +15,19 @@ import typer
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
-from langmem_adapter.cli.failures import CommandError, ExitCode, Failure, failure_of, known_errors
+from langmem_adapter.cli.failures import CommandError, ExitCode, failure_of, known_errors
 from langmem_adapter.cli.inputs import STDIN, Item, items_of, joined, read_source
-from langmem_adapter.cli.options import GraphOption, Invocation, option
+from langmem_adapter.cli.options import GraphOption, Invocation, flags, option
 from langmem_adapter.cli.progress import Patience, Steps
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import EVENTS, Change
+from langmem_adapter.records.work import Change, Event
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from langmem_adapter.memory.memory import Memory
 
 __all__ = ["add", "json_object"]
@@ -33,6 +35,8 @@ __all__ = ["add", "json_object"]
 _WINDOW: Final = 20  # messages that are read as one conversation
 _CHUNK: Final = {True: 5, False: 200}  # conversations, or messages kept word for word, in one transaction
 _SHOWN: Final = 40  # changes that a terminal gets to see one by one
+_NOTES: Final = 8
+_WORDS: Final[dict[Event, str]] = {"ADD": "added", "UPDATE": "updated", "DELETE": "deleted", "NONE": "unchanged"}
 _PAST: Final = (
     "--expires-at is past: what was added is hidden already, list --expired shows it until the sweep deletes it"
 )
@@ -44,7 +48,7 @@ class _Outcome:
 
     Attributes:
         changes: Where each change came from, and the change.
-        failed: Items that were refused, and why.
+        failed: Where each item stood that was refused, and why.
         notes: What was seen and not used, with how often it was said.
         accepted: How many messages were gone through; what they told is stored for good.
         under_way: Items whose fate is open: they were being written when the command was broken off.
@@ -53,22 +57,22 @@ class _Outcome:
     """
 
     changes: list[tuple[str, Change]] = field(default_factory=list)
-    failed: list[tuple[str, Failure]] = field(default_factory=list)
+    failed: list[tuple[str, CommandError]] = field(default_factory=list)
     notes: Counter[str] = field(default_factory=Counter)
     accepted: int = 0
     under_way: list[Item] = field(default_factory=list)
     left: list[Item] = field(default_factory=list)
-    broken: Failure | None = None
+    broken: CommandError | None = None
 
     @property
     def stopped(self) -> bool:
         """Whether not everything was gone through."""
         return bool(self.left or self.under_way)
 
-    def take(self, results: list[tuple[Item, AddResult | BaseException]]) -> None:
+    def take(self, results: Iterable[tuple[Item, AddResult | LangmemAdapterError]]) -> None:
         """Note down what became of items."""
         for item, result in results:
-            if isinstance(result, BaseException):
+            if isinstance(result, LangmemAdapterError):
                 self.failed.append((item.where, failure_of(result)))
                 continue
             self.accepted += item.size
@@ -118,26 +122,19 @@ def add(
         items = [_checked(item, check) for item in items]
         common = {**whose, **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
         outcome = _store(call, memory, items, common, patience)
+        if len(items) == 1 and outcome.failed:
+            raise outcome.failed[0][1]
         past = expires_at is not None and parse_time(expires_at, "expires_at") <= datetime.now(UTC)
         if past and any(change.event in {"ADD", "UPDATE"} for _, change in outcome.changes):
             outcome.notes[_PAST] += 1
-        if len(items) == 1 and outcome.failed:
-            raise _again(outcome.failed[0][1])
         told = {**given, "metadata": metadata, "no_infer": no_infer, "graph": graph, "no_graph": graph is False}
-        _report(
-            call,
-            outcome,
-            total=sum(item.size for item in items),
-            rest=_rest(outcome, file, _command({**call.options, **told})),
-        )
+        again = shlex.join(["langmem-adapter", "add", *map(cleaned, flags({**call.options, **told}))])
+        rest = _rest(outcome, file, again)
+        _report(call, outcome, total=sum(item.size for item in items), rest=rest)
 
 
 def json_object(text: str | None) -> dict[str, Any] | None:
-    """The object that an option's JSON text holds; `None` stays `None`.
-
-    Raises:
-        InvalidInputError: It is no JSON, or no object.
-    """
+    """The object that the JSON of --metadata holds; an `InvalidInputError` where it is none."""
     if text is None:
         return None
     try:
@@ -168,7 +165,7 @@ def _store(
         while outcome.left and not patience.asked and outcome.broken is None:
             outcome.under_way, outcome.left = outcome.left[:size], outcome.left[size:]
             try:
-                outcome.take(list(_results(memory, outcome.under_way, common)))
+                outcome.take(_results(memory, outcome.under_way, common))
             except known_errors() as error:
                 outcome.broken = failure_of(error)
                 outcome.left = outcome.under_way + outcome.left
@@ -193,39 +190,48 @@ def _results(
 
 def _report(call: Invocation, outcome: _Outcome, *, total: int, rest: str) -> None:
     if outcome.broken is not None and not outcome.accepted:
-        raise _again(outcome.broken)
+        raise outcome.broken
     error = _error(outcome, total, rest)
+    extra: dict[str, Any] = {} if error is None else {"error": error.to_json()}
     call.output.show(
         [{"where": where, **as_data(change)} for where, change in outcome.changes],
         columns=("event", "id", "text", "reason"),
-        picture=lambda: _picture(call, outcome),
-        failed=[{"where": where, "code": f.code, "message": f.message} for where, f in outcome.failed],
+        picture=_picture(call, [change for _, change in outcome.changes]),
+        failed=[
+            {"where": where, "code": failure.code, "message": failure.message} for where, failure in outcome.failed
+        ],
         notes=list(outcome.notes),
-        **({} if error is None else {"error": error}),
+        **extra,
     )
     _tell(call, outcome, total)
-    if error is not None and outcome.stopped and not call.output.as_json:
-        call.output.note(error["message"], "yellow")
-        call.output.note(error["hint"], "yellow", whole=True)
-    if error is not None:
-        raise typer.Exit(_EXITS[error["code"]])
+    if error is None:
+        return
+    if outcome.stopped:
+        call.output.aside(error.message, "yellow")
+        call.output.aside(error.hint, "yellow", whole=True)
+    raise typer.Exit(error.exit_code)
 
 
-_EXITS: Final = {"interrupted": ExitCode.INTERRUPTED, "partial": ExitCode.PARTIAL}
+def _picture(call: Invocation, changes: list[Change]) -> "str | Callable[[object], RenderableType]":
+    if not changes:
+        return "no facts found"
+    if len(changes) > _SHOWN:
+        return f"{len(changes)} changes; langmem-adapter list shows what is remembered now"
+    return lambda _: pictures.changes_table(changes, marks=call.output.marks)
 
 
-def _error(outcome: _Outcome, total: int, rest: str) -> dict[str, str] | None:
+def _error(outcome: _Outcome, total: int, rest: str) -> CommandError | None:
     kept = f"{outcome.accepted} of {total} messages are kept"
     if outcome.stopped:
-        code, why = ("interrupted", "interrupted") if outcome.broken is None else ("partial", outcome.broken.message)
-        return {"code": code, "message": f"{why}: {kept}{_standing(outcome)}", "hint": _way_on(outcome, rest)}
-    if outcome.failed:
-        return {
-            "code": "partial",
-            "message": f"{kept}, {len(outcome.failed)} failed",
-            "hint": "mend those and add them",
-        }
-    return None
+        why = "interrupted" if outcome.broken is None else outcome.broken
+        told, hint = f"{why}: {kept}{_standing(outcome)}", _way_on(outcome, rest)
+    elif outcome.failed:
+        told, hint = f"{kept}, {len(outcome.failed)} failed", "mend those and add them"
+    else:
+        return None
+    if outcome.stopped and outcome.broken is None:
+        return CommandError(told, hint, code="interrupted", exit_code=ExitCode.INTERRUPTED)
+    return CommandError(told, hint, code="partial", exit_code=ExitCode.PARTIAL)
 
 
 def _standing(outcome: _Outcome) -> str:
@@ -254,40 +260,17 @@ def _rest(outcome: _Outcome, file: Path | None, again: str) -> str:
     return f": tail -n +{first.first} {shlex.quote(str(file))} | {again}"
 
 
-def _command(options: Mapping[str, Any]) -> str:
-    """This command with its options, but for what it reads."""
-    words = ["langmem-adapter", "add"]
-    for name, value in options.items():
-        flag = f"--{name.removeprefix('as_').replace('_', '-')}"
-        words += [flag] if value is True else [flag, cleaned(value)] if value else []
-    return shlex.join(words)
-
-
 def _tell(call: Invocation, outcome: _Outcome, total: int) -> None:
-    if call.output.as_json:
-        return
+    tell = call.output.aside
     for where, failure in outcome.failed:
-        call.output.note(f"{where}: {failure.message}", "red")
-    for note, times in outcome.notes.most_common(8):
-        call.output.note(note if times == 1 else f"{note} ({times} times)")
-    if len(outcome.notes) > 8:  # noqa: PLR2004 - as many as were shown above
-        call.output.note(f"and {len(outcome.notes) - 8} other notes; --json gives all")
+        tell(f"{where}: {failure.message}", "red")
+    for note, times in outcome.notes.most_common(_NOTES):
+        tell(note if times == 1 else f"{note} ({times} times)")
+    if len(outcome.notes) > _NOTES:
+        tell(f"and {len(outcome.notes) - _NOTES} other notes; --json gives all")
     counts = Counter(change.event for _, change in outcome.changes)
-    words = {"ADD": "added", "UPDATE": "updated", "DELETE": "deleted", "NONE": "unchanged"}
-    told = ", ".join(f"{counts[event]} {words[event]}" for event in EVENTS)
-    call.output.note(f"{told} · {outcome.accepted} of {total} messages taken in")
+    told = ", ".join(f"{counts[event]} {word}" for event, word in _WORDS.items())
+    tell(f"{told} · {outcome.accepted} of {total} messages taken in")
     related = Counter(each.event for _, change in outcome.changes for each in change.relations)
     if related.total() > related["NONE"]:
-        call.output.note(f"relations: {related['ADD']} added, {related['END'] + related['DELETE']} ended")
-
-
-def _picture(call: Invocation, outcome: _Outcome) -> Any:
-    changes = [change for _, change in outcome.changes]
-    if len(changes) > _SHOWN:
-        return f"{len(changes)} changes; langmem-adapter list shows what is remembered now"
-    marks = call.output.out.no_color
-    return pictures.changes_table(changes, marks=marks) if changes else "no facts found"
-
-
-def _again(failure: Failure) -> CommandError:
-    return CommandError(failure.message, code=failure.code, exit_code=failure.exit_code, hint=failure.hint)
+        tell(f"relations: {related['ADD']} added, {related['END'] + related['DELETE']} ended")

@@ -1,21 +1,33 @@
-"""Commands that change by hand: `update` and `delete`."""
+"""Commands that change by hand: `update`, `delete`, `purge`; and `reindex`, which changes the embedding model."""
 
-from typing import TYPE_CHECKING, Annotated
+import shlex
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.add import json_object
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.look import IdArgument
 from langmem_adapter.cli.options import Invocation, named, option
+from langmem_adapter.cli.output import visible
+from langmem_adapter.cli.progress import Steps
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.work import Change
 
 if TYPE_CHECKING:
+    from langmem_adapter.maintenance.reindex import Reindexed
     from langmem_adapter.memory.memory import Memory
+    from langmem_adapter.storage.erasure import Erasure
 
-__all__ = ["delete", "update"]
+__all__ = ["delete", "purge", "reindex", "update"]
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+_ERASED: Final = tuple("memories revisions words traces runs scopes snapshots freed relations entities".split())
 
 
 def update(
@@ -31,9 +43,7 @@ def update(
     $ langmem-adapter update ID --metadata '{"checked": true}'
     """
     if not text and metadata is None:
-        raise CommandError(
-            "nothing to change", code="usage", exit_code=ExitCode.USAGE, hint="give the new TEXT, or --metadata"
-        )
+        raise CommandError("nothing to change", "give the new TEXT, or --metadata")
     from langmem_adapter.storage.tables import memories
 
     with call.memory() as memory:
@@ -47,7 +57,7 @@ def delete(
         str | None, typer.Argument(metavar="ID", help="The memory's id, or its beginning.", show_default=False)
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Delete all memories of -u, --agent, --run.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
 ) -> None:
     """Delete one memory, or with --all every memory of a user, agent or run; the history stays.
 
@@ -59,9 +69,7 @@ def delete(
     $ langmem-adapter delete --all -u alice --run 17 --yes
     """
     if (id is None) == (not everything):
-        raise CommandError(
-            "one memory or all of them?", code="usage", exit_code=ExitCode.USAGE, hint="give an ID, or --all -u NAME"
-        )
+        raise CommandError("one memory or all of them?", "give an ID, or --all -u NAME")
     from langmem_adapter.storage.tables import memories
 
     with call.memory() as memory:
@@ -76,19 +84,75 @@ def _delete_all(call: Invocation, memory: "Memory", *, yes: bool) -> None:
     if not yes:
         call.confirm("delete", f"every memory of {named(whose)}")
     count = memory.delete_all(**whose)
-    call.output.show(
-        [{"deleted": count, **whose}],
-        columns=("deleted",),
-        picture=lambda: (
-            f"deleted {count} memories of {named(whose)}; langmem-adapter history ID still tells their story"
-        ),
-    )
+    told = f"deleted {count} memories of {named(whose)}; langmem-adapter history ID still tells their story"
+    call.output.show([{"deleted": count, **whose}], columns=("deleted",), picture=told)
 
 
 def _show(call: Invocation, change: Change) -> None:
-    marks = call.output.out.no_color
-    call.output.show(
-        [as_data(change)],
-        columns=("event", "id", "text"),
-        picture=lambda: pictures.changes_table([change], marks=marks),
-    )
+    picture = partial(pictures.changes_table, marks=call.output.marks)
+    call.output.show([change], columns=("event", "id", "text"), picture=picture)
+
+
+def purge(call: Invocation, yes: YesOption = False) -> None:
+    """Erase a user, agent or run for good: memories, vectors, relations, history.
+
+    Nothing can be restored. No file of the database holds a byte of it
+    afterwards; an SQLite file is rewritten for that. Exit code 6 if something
+    remains because another program still reads it; then purge again.
+    In a pipe the numbers are: memories, revisions, words, traces, runs, scopes,
+    snapshots, freed (bytes), relations, entities.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter purge -u alice
+    $ langmem-adapter purge -u alice --run 17 --yes
+    """
+    with call.memory() as memory:
+        whose = call.whose(memory.scopes)
+        if not yes:
+            call.confirm("erase", f"everything of {named(whose)} for good")
+        erased = memory.purge(**whose)
+    row = {**as_data(erased), **whose}
+    call.output.show([row], columns=_ERASED, picture=lambda _: _picture(erased, named(whose)))
+    if not erased.complete:
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+def reindex(
+    call: Invocation,
+    batch: Annotated[int, typer.Option(metavar="N", min=1, max=10_000, help="Texts per call of the model.")] = 256,
+) -> None:
+    """Change the embedding model: embed every memory anew with --embeddings.
+
+    Others may read and write meanwhile with the old model. Interrupted, it goes
+    on where it stopped; with the model in use, it drops what was prepared.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter reindex --embeddings openai:text-embedding-3-small
+    $ langmem-adapter reindex -d memory.db --embeddings hash:512
+    """
+    from langmem_adapter.maintenance.reindex import reindex as change
+
+    call.refuse_absent()
+    settings = call.settings
+    embeddings = call.options["embeddings"] or settings.embeddings
+    with Steps(call.output, what="memories") as bar:
+        done = change(call.options["database"], embeddings, batch=batch, progress=bar.show, settings=settings)
+    call.output.show([done], columns=("memories", "before", "after"), picture=_told(done))
+    if embeddings != settings.embeddings:
+        call.output.note(f"from now on: export LANGMEM_ADAPTER_EMBEDDINGS={shlex.quote(embeddings)}", whole=True)
+
+
+def _told(done: "Reindexed") -> str:
+    if done.before == done.after:
+        return f"{done.memories} memories have vectors of {done.after} already"
+    made = f"{done.embedded} embedded now" + (f", {done.resumed} before" if done.resumed else "")
+    return f"{done.memories} memories have vectors of {done.after} now, instead of {done.before} ({made})"
+
+
+def _picture(erased: "Erasure", who: str) -> Table:
+    table = Table(title=Text(visible(f"erased: {who}")), title_justify="left", show_header=False, box=None)
+    for name in _ERASED:
+        table.add_row(Text(name), Text(f"{getattr(erased, name):,}{' bytes' if name == 'freed' else ''}"))
+    for remains in erased.remains:
+        table.add_row(Text("remains", style="bold yellow"), Text(visible(remains)))
+    return table

@@ -7,7 +7,7 @@ engine while the demo runs, so it tells the truth about your own model, too: `la
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,18 +15,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from langmem_adapter.cli import graph_pictures, pictures
-from langmem_adapter.cli.options import Invocation
+from langmem_adapter.cli import pictures
+from langmem_adapter.cli.options import Invocation, flags
 from langmem_adapter.cli.output import visible
 from langmem_adapter.records.graph import SELF
 from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.results import AddResult, Hit, Revision
+from langmem_adapter.records.results import Hit
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.records.graph import Relation
 
 __all__ = ["demo"]
 
@@ -60,131 +59,97 @@ def demo(call: Invocation) -> None:
     """
     if call.options["database"] is None:
         call.options["database"] = str(Path(tempfile.mkdtemp(prefix="langmem-adapter-demo-")) / "memory.db")
-    whose: dict[str, Any] = dict(call.scope or {"user_id": "ada"})
-    stage = _Stage(call)
     with call.memory(create=True, quiet=True, graph=True) as memory:
-        stage.title(memory)
-        told = [_play(stage, memory, whose, number) for number in range(len(_MESSAGES))]
-        asked = [_ask(stage, memory, whose, question) for question in _QUESTIONS]
-        life = _life(stage, memory, told)
-        related = _related(stage, memory, whose)
-        stage.farewell(memory, whose, life)
+        stage = _Stage(call, memory)
+        stage.title()
+        told = [stage.message(number, message) for number, message in enumerate(_MESSAGES, 1)]
+        asked = [stage.question(number, question) for number, question in enumerate(_QUESTIONS)]
+        life = stage.life(told)
+        rest: dict[str, Any] = {"questions": asked, "history": life, "relations": stage.graph()}
+        stage.farewell(life)
         if call.output.as_json:
-            rest = {"questions": asked, "history": life, "relations": related, "database": memory.location}
-            call.output.show(told, columns=(), picture=Text, **rest)
-
-
-def _play(stage: "_Stage", memory: "Memory", whose: dict[str, Any], number: int) -> dict[str, Any]:
-    message = _MESSAGES[number]
-    result = memory.add(message, **whose)
-    stage.message(number + 1, message, result)
-    return {"message": message, "changes": [as_data(change) for change in result.results], "notes": list(result.notes)}
-
-
-def _ask(stage: "_Stage", memory: "Memory", whose: dict[str, Any], question: str) -> dict[str, Any]:
-    from langmem_adapter.search.relevance import RELEVANT
-
-    hits = memory.search(question, k=2, threshold=RELEVANT, explain=True, **whose)
-    stage.question(question, hits)
-    return {
-        "question": question,
-        "hits": [{"text": hit.text, "score": hit.score, "relevance": hit.relevance} for hit in hits],
-    }
-
-
-def _life(stage: "_Stage", memory: "Memory", told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    # The memory that lived through most: the story worth telling is not known beforehand.
-    ids = dict.fromkeys(change["id"] for step in told for change in step["changes"] if change["id"] is not None)
-    lives = [memory.history(memory_id) for memory_id in ids]
-    longest = max(lives, key=len, default=[])
-    stage.life(longest)
-    return [as_data(revision) for revision in longest]
-
-
-def _related(stage: "_Stage", memory: "Memory", whose: dict[str, Any]) -> list[dict[str, Any]]:
-    ever = memory.graph.relations(history=True, k=_RELATIONS, **whose)
-    believed = [relation for relation in ever if relation.retired_at is None]
-    far = [near.entity.name for near in memory.graph.neighbours(SELF, hops=2, **whose) if near.hops > 1]
-    way = memory.graph.path(SELF, far[0], **whose) if far else []
-    stage.graph(believed, way)
-    return [as_data(relation) for relation in believed]
+            call.output.show(told, columns=(), picture="", **rest, database=memory.location)
 
 
 class _Stage:
-    """Where the demo is shown; silent with `--json`."""
+    """Where the demo is played and shown; each scene gives what the envelope has of it, which with `--json` is all."""
 
-    def __init__(self, call: Invocation) -> None:
+    def __init__(self, call: Invocation, memory: "Memory") -> None:
+        self._memory = memory
+        self._whose: dict[str, Any] = dict(call.scope or {"user_id": "ada"})
         self._silent = call.output.as_json
         self._console = call.output.out
         self._width = min(self._console.width, _WIDEST)
-        self._marks = self._console.no_color or not self._console.is_terminal
+        self._marks = call.output.marks
 
-    def title(self, memory: "Memory") -> None:
+    def title(self) -> None:
         """Say what is about to happen, who thinks, and where the data lie."""
-        who = "offline: rules decide, no model, no key, no network" if memory.mode == "offline" else memory.mode
+        mode = self._memory.mode
+        who = "offline: rules decide, no model, no key, no network" if mode == "offline" else mode
         self._say(Text("langmem_adapter: a conversation goes in, memories come out", style="bold"), above=1)
         self._say(Text.assemble(("mode  ", "dim"), who))
-        self._say(Text.assemble(("data  ", "dim"), visible(memory.location)))
+        self._say(Text.assemble(("data  ", "dim"), visible(self._memory.location)))
         self._heading("A conversation, and what is kept of it")
 
-    def message(self, number: int, message: str, result: AddResult) -> None:
-        """One message, and what became of it."""
+    def message(self, number: int, message: str) -> dict[str, Any]:
+        """Add one message, and show what became of it."""
+        result = self._memory.add(message, **self._whose)
         self._say(Text.assemble((f"{number} ", "dim"), (f"“{message}”", "bold")), indent=1, above=int(number > 1))
-        rows = Table.grid(padding=(0, 2), expand=True)
-        rows.add_column(width=8)
-        rows.add_column(ratio=5, overflow="fold")
-        rows.add_column(ratio=6, overflow="fold")
-        for change in result.results:
-            why = Text(visible(change.reason), style="dim")
-            rows.add_row(pictures.event_text(change.event), pictures.changed(change, marks=self._marks), why)
-        if result.results:
-            self._say(rows, indent=_INDENT)
+        rows = [
+            (pictures.event_text(change.event), pictures.changed(change, marks=self._marks), _dim(change.reason))
+            for change in result.results
+        ]
+        if rows:
+            self._say(_grid(rows, width=8), indent=_INDENT)
         for note in result.notes:
             self._say(Text(f"· {visible(note)}", style="dim italic"), indent=_INDENT)
+        changes = [as_data(change) for change in result.results]
+        return {"message": message, "changes": changes, "notes": list(result.notes)}
 
-    def question(self, question: str, hits: list[Hit]) -> None:
-        """One question to the memory, and its answers."""
-        if question == _QUESTIONS[0]:
+    def question(self, number: int, question: str) -> dict[str, Any]:
+        """Ask the memory one question, and show what it finds."""
+        from langmem_adapter.search.relevance import RELEVANT
+
+        hits = self._memory.search(question, k=2, threshold=RELEVANT, explain=True, **self._whose)
+        if number == 0:
             self._heading("Two questions to the memory")
-        above = int(question != _QUESTIONS[0])
-        self._say(Text.assemble(("? ", "bold cyan"), (question, "bold")), indent=1, above=above)
-        rows = Table.grid(padding=(0, 2), expand=True)
-        rows.add_column(width=6)
-        rows.add_column(ratio=5, overflow="fold")
-        rows.add_column(ratio=6, overflow="fold")
-        for hit in hits:
-            rows.add_row(Text(f"{hit.score:.2f}", style="cyan"), Text(visible(hit.text)), _why(hit))
-        self._say(rows if hits else Text("nothing found", style="dim italic"), indent=_INDENT)
+        self._say(Text.assemble(("? ", "bold cyan"), (question, "bold")), indent=1, above=int(number > 0))
+        rows = [(Text(f"{hit.score:.2f}", style="cyan"), Text(visible(hit.text)), _dim(_why(hit))) for hit in hits]
+        self._say(_grid(rows, width=6) if hits else Text("nothing found", style="dim italic"), indent=_INDENT)
+        found = [{"text": hit.text, "score": hit.score, "relevance": hit.relevance} for hit in hits]
+        return {"question": question, "hits": found}
 
-    def life(self, revisions: list[Revision]) -> None:
-        """The life of one memory."""
+    def life(self, told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Show the memory that lived through most: the story worth telling is not known beforehand."""
+        ids = dict.fromkeys(change["id"] for step in told for change in step["changes"] if change["id"] is not None)
+        longest = max((self._memory.history(memory_id) for memory_id in ids), key=len, default=[])
         self._heading("The life of one memory")
-        if revisions:
-            self._say(pictures.life(revisions, marks=self._marks), indent=1)
+        if longest:
+            self._say(pictures.life(longest, marks=self._marks), indent=1)
+        return [as_data(revision) for revision in longest]
 
-    def graph(self, relations: Sequence["Relation"], way: Sequence["Relation"]) -> None:
-        """Who is what to whom, and how the first is connected to somebody two steps away."""
+    def graph(self) -> list[dict[str, Any]]:
+        """Show who is what to whom, and how the first is connected to somebody two steps away."""
+        graph = self._memory.graph
+        ever = graph.relations(history=True, k=_RELATIONS, **self._whose)
+        believed = [relation for relation in ever if relation.retired_at is None]
+        far = [near.entity.name for near in graph.neighbours(SELF, hops=2, **self._whose) if near.hops > 1]
         self._heading("Who is what to whom")
-        rows = Table.grid(padding=(0, 2), expand=True)
-        rows.add_column(ratio=5, overflow="fold")
-        rows.add_column(ratio=6, overflow="fold")
-        for relation in relations:
-            when = graph_pictures.held(relation).splitlines()[-1]  # "since", or "until" of one that has ended
-            rows.add_row(pictures.edge(relation), Text(when, style="dim"))
-        self._say(rows if relations else Text("nothing", style="dim italic"), indent=1)
-        if way:
-            steps = Text(" → ").join(map(pictures.edge, way))
+        # Of the time for which it holds the last line: "since", or "until" of one that has ended.
+        rows = [(pictures.edge(each), _dim(pictures.held(each).splitlines()[-1])) for each in believed]
+        self._say(_grid(rows) if rows else Text("nothing", style="dim italic"), indent=1)
+        if far:
+            steps = Text(" → ").join(map(pictures.edge, graph.path(SELF, far[0], **self._whose)))
             self._say(Text.assemble(("connected: ", "dim"), steps), indent=1, above=1)
+        return [as_data(relation) for relation in believed]
 
-    def farewell(self, memory: "Memory", whose: Mapping[str, str], life: list[dict[str, Any]]) -> None:
-        """Where the data lie, and what to try next."""
-        stats = memory.stats()
+    def farewell(self, life: list[dict[str, Any]]) -> None:
+        """Say where the data lie, and what to try next."""
+        stats, location = self._memory.stats(), self._memory.location
         self._heading("Yours to look around in")
-        self._say(
-            Text(f"{stats.memories} memories with {stats.revisions} revisions in {visible(memory.location)}"), indent=1
-        )
-        self._say(Text())
-        for line in _next_steps(memory.location, whose, life):
+        told = f"{stats.memories} memories with {stats.revisions} revisions in {visible(location)}"
+        self._say(Text(told), indent=1, below=1)
+        for line in _next_steps(location, self._whose, life):
             self._say(Text(line, style="cyan"), whole=True)
 
     def _heading(self, text: str) -> None:
@@ -198,7 +163,7 @@ class _Stage:
             return
         with self._console.capture() as captured:
             if whole:  # a command to be copied is never broken into two lines
-                self._console.print(Text("    ") + what if isinstance(what, Text) else what, soft_wrap=True)
+                self._console.print("   ", what, soft_wrap=True)
             else:
                 self._console.print(Padding(what, (above, 0, below, indent)), width=self._width)
         lines = captured.get().split("\n")
@@ -206,12 +171,26 @@ class _Stage:
         sys.stdout.flush()
 
 
-def _why(hit: Hit) -> Text:
+def _grid(rows: Iterable[Sequence[Text]], width: int | None = None) -> Table:
+    """Rows of two texts, behind a column of some *width* where there are three."""
+    grid = Table.grid(padding=(0, 2), expand=True)
+    if width is not None:
+        grid.add_column(width=width)
+    for ratio in (5, 6):
+        grid.add_column(ratio=ratio, overflow="fold")
+    for row in rows:
+        grid.add_row(*row)
+    return grid
+
+
+def _dim(text: str) -> Text:
+    return Text(visible(text), style="dim")
+
+
+def _why(hit: Hit) -> str:
     told = hit.explanation
-    parts = (
-        "" if told is None else f"relevance {hit.relevance:.2f} · meaning {told.meaning:.2f} · words {told.words:.2f}"
-    )
-    return Text(parts, style="dim")
+    near = "" if told is None else f" · meaning {told.meaning:z.2f} · words {told.words:z.2f}"
+    return f"relevance {hit.relevance:.2f}{near}"
 
 
 def _next_steps(location: str, whose: Mapping[str, str], life: list[dict[str, Any]]) -> Iterator[str]:
@@ -220,10 +199,8 @@ def _next_steps(location: str, whose: Mapping[str, str], life: list[dict[str, An
     if user is not None:
         yield f"export LANGMEM_ADAPTER_USER={shlex.quote(user)}"
     others = {name.removesuffix("_id"): value for name, value in whose.items() if name != "user_id"}
-    flags = "".join(f" --{name} {shlex.quote(value)}" for name, value in others.items())
-    yield f"langmem-adapter list{flags}"
-    yield f'langmem-adapter add "I work at a bakery" --graph{flags}'
-    yield f"langmem-adapter search where does she work --explain{flags}"
-    yield f"langmem-adapter graph{flags}"
+    given = shlex.join(flags(others))
+    for words in ("list", 'add "I work at a bakery" --graph', "search where does she work --explain", "graph"):
+        yield f"langmem-adapter {words} {given}".rstrip()
     if life:
         yield f"langmem-adapter history {life[0]['memory_id'][:8]}"

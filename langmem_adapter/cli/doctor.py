@@ -3,7 +3,7 @@
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing, suppress
 from functools import partial
@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.addresses import shown
-from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of, known_errors
+from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of
 from langmem_adapter.cli.options import Invocation
 from langmem_adapter.cli.output import visible
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
@@ -54,17 +54,12 @@ def doctor(call: Invocation) -> None:
                 _show(call, [check])
     if call.output.as_json:
         _show(call, checks)
-    worst = max(_CODES[check.cause] for check in checks)
-    if worst:
-        raise typer.Exit(worst)
+    raise typer.Exit(max(_CODES[check.cause] for check in checks))
 
 
 def _show(call: Invocation, checks: list[Check]) -> None:
-    call.output.show(
-        [{"name": c.name, "status": c.status, "detail": c.detail, "fix": c.fix} for c in checks],
-        columns=("status", "name", "detail", "fix"),
-        picture=lambda: _picture(checks),
-    )
+    columns = ("status", "name", "detail", "fix")
+    call.output.show(checks, columns=columns, picture=_picture, row=lambda each: {n: getattr(each, n) for n in columns})
     sys.stdout.flush()  # whoever reads a pipe sees it now
 
 
@@ -94,11 +89,8 @@ def _database(call: Invocation) -> Iterator[Check]:
         yield hindered
         return
     from langmem_adapter.maintenance.checkup import stored
-    from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.migrations.runner import migrate
 
-    with closing(Database(call.chosen, busy_timeout=call.settings.busy_timeout)) as database:
-        migrate(database)
+    with call.database(create=True, quiet=True) as database:
         yield from stored(database)
         yield from _index(call, database)
 
@@ -129,7 +121,6 @@ def _mark(call: Invocation) -> str | None:
 def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
     """What may hang, side by side: each in a thread that is left behind when its time is over."""
     from langmem_adapter.maintenance import checkup
-    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.twins import in_thread
 
     def begin(name: str, look: Callable[[], Iterator[Check]]) -> Future[list[Check]]:
@@ -139,18 +130,10 @@ def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
     # In throw-away memories, so that nothing of this reaches anybody's data, and one does not need the other.
     brief = {"model_timeout": min(settings.model_timeout, _SECONDS - 1), "model_retries": 0}
     settings = settings.model_copy(update=brief)
-    embeddings, model = call.options["embeddings"] or settings.embeddings, call.options["model"] or settings.model
-    looks: dict[str, tuple[dict[str, str], Callable[[Memory], Check]]] = {
-        "embeddings": ({"model": "offline", "embeddings": embeddings}, checkup.embeddings),
-        "model": ({"model": model, "embeddings": "hash"}, checkup.model),
-    }
-    for name, (parts, look) in looks.items():
-        try:
-            memory = Memory(":memory:", **parts, settings=settings)  # type: ignore[arg-type]  # two names
-        except known_errors() as error:
-            yield _failed(name, error)
-        else:
-            begun[name] = begin(name, partial(_within, memory, look))
+    chosen = {name: call.options[name] or getattr(settings, name) for name in ("embeddings", "model")}
+    parts = {"model": "offline", "embeddings": "hash"}
+    for name, look in {"embeddings": checkup.embeddings, "model": checkup.model}.items():
+        begun[name] = begin(name, partial(_within, look, **{**parts, name: chosen[name]}, settings=settings))
     yield from _ends(call, begun)
 
 
@@ -166,9 +149,11 @@ def _ends(call: Invocation, begun: dict[str, Future[list[Check]]]) -> Iterator[C
             yield Check(name, "FAIL", told, "see whether its server is well", "unreachable")
 
 
-def _within(memory: "Memory", look: "Callable[[Memory], Check]") -> Iterator[Check]:
-    with memory:
-        yield look(memory)
+def _within(look: "Callable[[Memory], Iterator[Check]]", **parts: Any) -> Iterator[Check]:
+    from langmem_adapter.memory.memory import Memory
+
+    with Memory(":memory:", **parts) as memory:
+        yield from look(memory)
 
 
 def _failed(name: str, error: BaseException) -> Check:
@@ -178,7 +163,7 @@ def _failed(name: str, error: BaseException) -> Check:
     return Check(name, "FAIL", failure.message, hint, "unreachable" if unreachable else "configuration")
 
 
-def _picture(checks: list[Check]) -> Any:
+def _picture(checks: Sequence[Check]) -> Table:
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(no_wrap=True, width=4)
     grid.add_column(no_wrap=True, width=10)

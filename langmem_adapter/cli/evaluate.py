@@ -2,6 +2,7 @@
 
 import tempfile
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.evaluation.conversations import Dialogue
     from langmem_adapter.evaluation.questions import EvalQuestion
-    from langmem_adapter.evaluation.report import Measured, Report
+    from langmem_adapter.evaluation.report import Measured, Report, Scores
     from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult
     from langmem_adapter.evaluation.silence import Silence
     from langmem_adapter.memory.memory import Memory
@@ -71,18 +72,20 @@ def conversations(
     $ langmem-adapter eval conversations locomo10.json --against hash.json
     $ langmem-adapter eval conversations beam.json --user-turns --limit 1
     """
-    from langmem_adapter.evaluation import runner
     from langmem_adapter.evaluation.conversations import read_conversations
+    from langmem_adapter.evaluation.runner import ingest
+    from langmem_adapter.evaluation.silence import silence
 
-    cuts, before = _numbers(k, "-k", most=_MOST), _earlier(against)
+    cuts, before = _numbers(k), _earlier(against)
     talks = read_conversations(file, roles=("user",) if user_turns else ("user", "assistant"))[:limit]
     asked = _wanted([question for talk in talks for question in talk.questions], categories, file)
     turns = sum(talk.turns for talk in talks)
     with _bench(call) as memory:
         with Steps(call.output, turns, what="turns") as steps:
-            sources = runner.ingest(memory, talks, infer=infer, progress=steps.advance)
+            sources = ingest(memory, talks, infer=infer, progress=steps.advance)
         answers = _ask(call, memory, asked, cuts, sources)
-        silences = _foreign(call, memory, talks, answers, others)
+        with Steps(call.output, what="foreign questions") as steps:
+            silences = silence(memory, talks, answers, others=others, progress=steps.show)
         how = "facts extracted" if infer else "turns kept word for word"
         extra = {"turns": turns, "infer": infer, **_left_out(call, talks)}
         title, whose = f"{file.name}, {how}", "conversation"
@@ -112,7 +115,7 @@ def questions(
     from langmem_adapter.evaluation.questions import read_questions
     from langmem_adapter.evaluation.runner import check
 
-    cuts, before = _numbers(k, "-k", most=_MOST), _earlier(against)
+    cuts, before = _numbers(k), _earlier(against)
     asked = read_questions(file, call.scope)
     with call.memory() as memory:
         _refuse_nobody(memory, asked)
@@ -124,10 +127,10 @@ def questions(
 # ── before ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _numbers(text: str, option: str, *, most: int) -> list[int]:
+def _numbers(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() and 1 <= int(part) <= most for part in parts):
-        raise InvalidInputError(f"{option} takes numbers from 1 to {most:,} with commas between them, not {text!r}")
+    if not all(part.isdecimal() and 1 <= int(part) <= _MOST for part in parts):
+        raise InvalidInputError(f"-k takes numbers from 1 to {_MOST:,} with commas between them, not {text!r}")
     return sorted({int(part) for part in parts})
 
 
@@ -154,9 +157,9 @@ def _refuse_nobody(memory: "Memory", asked: "Sequence[EvalQuestion]") -> None:
         if not any(question.scope.covers(count.scope) for count in counts):
             raise CommandError(
                 f"{question.where}: there are no memories of {named(question.scope.named)}",
+                known_scopes(counts),
                 code="nothing_found",
                 exit_code=ExitCode.NOTHING_FOUND,
-                hint=known_scopes(memory.scopes()),
             )
 
 
@@ -185,15 +188,6 @@ def _ask(
         return ask(memory, asked, sources=sources, cuts=cuts, progress=steps.advance)
 
 
-def _foreign(
-    call: Invocation, memory: "Memory", talks: "Sequence[Dialogue]", answers: "Sequence[QuestionResult]", others: int
-) -> "list[Silence]":
-    from langmem_adapter.evaluation.silence import silence
-
-    with Steps(call.output, what="foreign questions") as steps:
-        return silence(memory, talks, answers, others=others, progress=steps.show)
-
-
 # ── what it gave ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -208,18 +202,16 @@ def _report(
     silences: "Sequence[Silence]" = (),
     **extra: object,
 ) -> "Report":
-    from langmem_adapter.evaluation.report import differences, summarise
+    from langmem_adapter.evaluation.report import Scores, differences, summarise
 
-    report = summarise(answers)
+    report, embeddings = summarise(answers), memory.engine.fingerprint
     changed = [] if before is None else differences(report.questions, before)
-    rows, embeddings = [scores.to_json() for scores in report.scores], memory.engine.fingerprint
     more = {**report.to_json(), "silence": [each.to_json() for each in silences], "against": changed, **extra}
-    columns = [column for column in rows[0] if column != "apart"]
-    picture = f"{title} · {embeddings}"
-    call.output.show(rows, columns=columns, picture=lambda: _picture(report, picture), embeddings=embeddings, **more)
-    if not call.output.as_json:
-        for line in _notes(report, silences, changed, whose):
-            call.output.note(line)
+    columns = [column for column in report.scores[0].to_json() if column != "apart"]
+    picture = partial(_picture, title=f"{title} · {embeddings}")
+    call.output.show(report.scores, columns=columns, picture=picture, row=Scores.to_json, embeddings=embeddings, **more)
+    for line in _notes(report, silences, changed, whose):
+        call.output.aside(line)
     return report
 
 
@@ -241,42 +233,42 @@ def _notes(
         yield f"{row['metric']} {row['difference']:+.3f} ({row['low']:+.3f} to {row['high']:+.3f}) against the earlier run"
 
 
-def _picture(report: "Report", title: str) -> "Table":
-    from langmem_adapter.evaluation.questions import OVERALL
-
-    shown = [
-        metric for metric in report.scores[0].means if metric in _SHORT or metric.removeprefix("recall@").isdecimal()
-    ]
-    table = plain_table("questions", "n", *(_SHORT.get(metric, metric.replace("recall", "r")) for metric in shown))
+def _picture(rows: "Sequence[Scores]", *, title: str) -> "Table":
+    shown = [metric for metric in rows[0].means if metric in _SHORT or metric.removeprefix("recall@").isdecimal()]
+    columns = ["questions", "n", *(_SHORT.get(metric, metric.replace("recall", "r")) for metric in shown)]
+    table = plain_table(columns, (_cells(scores, shown) for scores in rows))
     table.title = Text(visible(title))
     table.expand = False
-    for scores in report.scores:
-        style = "bold" if scores.category == OVERALL else "dim" if scores.apart else ""
-        name = f"({scores.category})" if scores.apart else scores.category
-        cells = (name, f"{scores.questions:,}", *(f"{scores[metric]:.3f}" for metric in shown))
-        table.add_row(*(Text(visible(cell), style=style) for cell in cells))
     return table
 
 
-def _left_out(call: Invocation, conversations: "Sequence[Dialogue]") -> dict[str, list[str]]:
-    left_out = [line for conversation in conversations for line in conversation.left_out]
-    unusable = [line for conversation in conversations for line in conversation.unusable]
-    if not call.output.as_json:
-        for line in left_out:
-            call.output.note(f"left out: {line}", "yellow")
-        for line in unusable:
-            call.output.note(f"evidence not used: {line}", "yellow")
-    return {"left_out": left_out, "unusable": unusable}
+def _cells(scores: "Scores", shown: "Sequence[str]") -> list[Text]:
+    from langmem_adapter.evaluation.questions import OVERALL
+
+    style = "bold" if scores.category == OVERALL else "dim" if scores.apart else ""
+    name = f"({scores.category})" if scores.apart else scores.category
+    cells = (name, f"{scores.questions:,}", *(f"{scores[metric]:.3f}" for metric in shown))
+    return [Text(visible(cell), style=style) for cell in cells]
+
+
+def _left_out(call: Invocation, talks: "Sequence[Dialogue]") -> dict[str, list[str]]:
+    found = {
+        "left_out": [line for talk in talks for line in talk.left_out],
+        "unusable": [line for talk in talks for line in talk.unusable],
+    }
+    for name, told in (("left_out", "left out"), ("unusable", "evidence not used")):
+        for line in found[name]:
+            call.output.aside(f"{told}: {line}", "yellow")
+    return found
 
 
 def _name_missed(call: Invocation, report: "Report") -> None:
     missed = [each for each in report.questions if each.missed]
-    if call.output.as_json or not missed:
+    if not missed:
         return
-    call.output.note(
-        f"{len(missed)} of {len(report.questions)} questions did not find everything within ten hits", "yellow"
-    )
+    told = f"{len(missed)} of {len(report.questions)} questions did not find everything within ten hits"
+    call.output.aside(told, "yellow")
     for each in missed[:_NAMED]:
-        call.output.note(f"{each.where}: {len(each.ranks)} of {each.pieces} found · {each.question}")
+        call.output.aside(f"{each.where}: {len(each.ranks)} of {each.pieces} found · {each.question}")
     if len(missed) > _NAMED:
-        call.output.note(f"and {len(missed) - _NAMED} more; --json names all")
+        call.output.aside(f"and {len(missed) - _NAMED} more; --json names all")

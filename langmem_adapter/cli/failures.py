@@ -5,29 +5,13 @@ Scripts branch on the exit code, programs that read `--json` on the short code; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from langmem_adapter import errors
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.errors import (
-    ConflictError,
-    EmbeddingMismatchError,
-    EntityNotFoundError,
-    FilterError,
-    GraphServerError,
-    InvalidInputError,
-    LangmemAdapterError,
-    MemoryNotFoundError,
-    MissingDependencyError,
-    ModelReplyError,
-    ModelTimeoutError,
-    RelationNotFoundError,
-    ScopeError,
-    StorageError,
-)
 
-__all__ = ["DOCTOR", "CommandError", "ExitCode", "Failure", "failure_of", "known_errors"]
+__all__ = ["DOCTOR", "CommandError", "ExitCode", "failure_of", "known_errors"]
 
 
 class ExitCode(IntEnum):
@@ -43,30 +27,21 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-class CommandError(LangmemAdapterError):
-    """A command cannot go on, for a reason of the command line's own.
+class CommandError(errors.LangmemAdapterError):
+    """Why a command cannot go on: a message, a hint to do something about it, a short code for programs, and an exit code."""
 
-    Attributes:
-        code: A short name for programs.
-        hint: What to do, often a command to type.
-        exit_code: How the command ends.
-    """
-
-    def __init__(self, message: str, *, code: str, exit_code: ExitCode, hint: str = "") -> None:
+    def __init__(
+        self, message: str, hint: str = "", *, code: str = "usage", exit_code: ExitCode = ExitCode.USAGE
+    ) -> None:
         super().__init__(message)
-        self.code = code
+        self.message = message
         self.hint = hint
+        self.code = code
         self.exit_code = exit_code
 
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """An error, ready to be shown."""
-
-    code: str
-    message: str
-    hint: str
-    exit_code: ExitCode
+    def to_json(self) -> dict[str, str]:
+        """As an envelope has it."""
+        return {"code": self.code, "message": self.message, "hint": self.hint}
 
 
 DOCTOR: Final = "langmem-adapter doctor says what is wrong"
@@ -85,42 +60,40 @@ _HINTS: Final = {
     403: _KEY,
     404: "see whether the name of the model is right, and LANGMEM_ADAPTER_BASE_URL",
 }
+_SCOPE: Final = "name the user with -u NAME (or --agent, --run), or once for all: export LANGMEM_ADAPTER_USER=NAME"
+_SLOW: Final = "is the server well? for a slow model: export LANGMEM_ADAPTER_MODEL_TIMEOUT=300"
 _KINDS: Final[tuple[tuple[type[BaseException], str, ExitCode, str], ...]] = (
+    (errors.ScopeError, "scope", ExitCode.USAGE, _SCOPE),
+    (errors.FilterError, "filter", ExitCode.USAGE, ""),
+    (errors.InvalidInputError, "invalid_input", ExitCode.USAGE, ""),
+    (errors.MemoryNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter list -u NAME shows the ids"),
+    (errors.RelationNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter graph -u NAME shows the ids"),
     (
-        ScopeError,
-        "scope",
-        ExitCode.USAGE,
-        "name the user with -u NAME (or --agent, --run), or once for all: export LANGMEM_ADAPTER_USER=NAME",
+        errors.EntityNotFoundError,
+        "not_found",
+        ExitCode.NOTHING_FOUND,
+        "langmem-adapter graph entities -u NAME lists them",
     ),
-    (FilterError, "filter", ExitCode.USAGE, ""),
-    (InvalidInputError, "invalid_input", ExitCode.USAGE, ""),
-    (MemoryNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter list -u NAME shows the ids"),
-    (RelationNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter graph -u NAME shows the ids"),
-    (EntityNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter graph entities -u NAME lists them"),
-    (MissingDependencyError, "missing_dependency", ExitCode.CONFIGURATION, ""),
-    (EmbeddingMismatchError, "embedding_mismatch", ExitCode.CONFIGURATION, DOCTOR),
-    (ModelReplyError, "model_reply", ExitCode.UNREACHABLE, "try again, or another --model"),
-    (
-        ModelTimeoutError,
-        "model_unreachable",
-        ExitCode.UNREACHABLE,
-        "is the server well? for a slow model: export LANGMEM_ADAPTER_MODEL_TIMEOUT=300",
-    ),
-    (ConflictError, "conflict", ExitCode.UNREACHABLE, "try again"),
-    (GraphServerError, "graph_server", ExitCode.UNREACHABLE, ""),
-    (StorageError, "storage", ExitCode.UNREACHABLE, DOCTOR),
+    (errors.MissingDependencyError, "missing_dependency", ExitCode.CONFIGURATION, ""),
+    (errors.EmbeddingMismatchError, "embedding_mismatch", ExitCode.CONFIGURATION, DOCTOR),
+    (errors.ModelReplyError, "model_reply", ExitCode.UNREACHABLE, "try again, or another --model"),
+    (errors.ModelTimeoutError, "model_unreachable", ExitCode.UNREACHABLE, _SLOW),
+    (errors.ConflictError, "conflict", ExitCode.UNREACHABLE, "try again"),
+    (errors.GraphServerError, "graph_server", ExitCode.UNREACHABLE, ""),
+    (errors.StorageError, "storage", ExitCode.UNREACHABLE, DOCTOR),
 )
 _LISTING: Final = {"trace": "langmem-adapter trace -u NAME shows the ids"}
 """The hint where something else than a memory is not found."""
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> CommandError:
     """What to show for an error, and how to end."""
     if isinstance(error, CommandError):
-        return Failure(error.code, str(error), error.hint, error.exit_code)
+        return error
     for kind, code, exit_code, hint in _KINDS:
         if isinstance(error, kind):
-            return Failure(code, str(error), _LISTING.get(getattr(error, "what", ""), hint), exit_code)
+            listing = _LISTING.get(getattr(error, "what", ""), hint)
+            return CommandError(str(error), listing, code=code, exit_code=exit_code)
     return _failure_of_a_model(error)
 
 
@@ -131,22 +104,19 @@ def known_errors() -> tuple[type[BaseException], ...]:
     return known_errors()
 
 
-def _failure_of_a_model(error: BaseException) -> Failure:
+def _failure_of_a_model(error: BaseException) -> CommandError:
     from langmem_adapter.limits import asked_of, is_passing, is_quota, status_of
 
     who, status, passing = asked_of(error) or "the model", status_of(error), is_passing(error)
     how = f"answered {status}" if status else "cannot be reached" if passing else "gave no answer that can be read"
-    told = f"{who} {how}: {_first_line(error if status else _root(error))}"
-    if is_quota(error):
-        return Failure("model_unreachable", told, _BILLING, ExitCode.UNREACHABLE)
-    if passing:
-        return Failure("model_unreachable", told, _UNWELL if status else _AWAY, ExitCode.UNREACHABLE)
-    return Failure("model_configuration", told, _HINTS.get(status, _REFUSED), ExitCode.CONFIGURATION)
+    root = error if status else _root(error)
+    told = f"{who} {how}: {cleaned((str(root).strip() or type(root).__name__).splitlines()[0])}"
+    if not passing and not is_quota(error):
+        hint = _HINTS.get(status, _REFUSED)
+        return CommandError(told, hint, code="model_configuration", exit_code=ExitCode.CONFIGURATION)
+    hint = _BILLING if is_quota(error) else _UNWELL if status else _AWAY
+    return CommandError(told, hint, code="model_unreachable", exit_code=ExitCode.UNREACHABLE)
 
 
 def _root(error: BaseException) -> BaseException:
     return error if error.__cause__ is None else _root(error.__cause__)
-
-
-def _first_line(error: BaseException) -> str:
-    return cleaned((str(error).strip() or type(error).__name__).splitlines()[0])

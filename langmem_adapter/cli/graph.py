@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from langmem_adapter.arguments import filled
-from langmem_adapter.cli import graph_pictures
+from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.options import After, AsOf, Invocation, KnownAt, Limit, named, option
 from langmem_adapter.records.checks import check_text
@@ -69,9 +69,9 @@ def show(
     """
     far = entity if hops is not None and hops > 1 else None
     if history and (far is not None or format != "table"):
-        raise _usage("--history shows a table of relations", "leave out --hops and --format")
+        raise CommandError("--history shows a table of relations", "leave out --hops and --format")
     if entity is None and hops is not None:
-        raise _usage("--hops goes around an entity", "name one: langmem-adapter graph ENTITY --hops 2")
+        raise CommandError("--hops goes around an entity", "name one: langmem-adapter graph ENTITY --hops 2")
     if format == "table" and far is None:
         _table(call, entity, history=history, as_of=as_of, known_at=known_at, k=limit, after=after)
         return
@@ -92,17 +92,14 @@ def _table(
     call: Invocation, entity: str | None, *, history: bool, as_of: str | None, known_at: str | None, **how: Any
 ) -> None:
     from langmem_adapter.knowledge.arguments import when_of
-    from langmem_adapter.storage import scopes
     from langmem_adapter.storage.graph import reads
 
-    when = when_of(as_of, known_at, history=history)
+    when, name = when_of(as_of, known_at, history=history), None if entity is None else filled(entity, "entity")
     with call.reading() as connection:
-        whose = Scope(**call.whose(partial(scopes.counts, connection)))
-        named = None if entity is None else filled(entity, "entity")
-        page = reads.page(connection, whose, when, entity=named, **how)
+        page = reads.page(connection, call.scope_in(connection), when, entity=name, **how)
         _relations(call, page, history=history, next=page.next)
         if not page:
-            _nothing(call, connection, entity)
+            _nothing(call, entity, connection)
 
 
 def entities(
@@ -120,24 +117,15 @@ def entities(
     $ langmem-adapter graph entities -u alice --type person
     """
     from langmem_adapter.knowledge.arguments import when_of
-    from langmem_adapter.storage import scopes
     from langmem_adapter.storage.graph import entities as known
 
     when, kind = when_of(as_of, known_at), None if type is None else check_text(type, "type")
     with call.reading() as connection:
-        whose = Scope(**call.whose(partial(scopes.counts, connection)))
-        page = known.page(connection, whose, when, kind=kind, k=limit, after=after)
-        if page or not call.output.on_terminal:
-            call.output.show(
-                [as_data(entity) for entity in page],
-                columns=("id", "name", "type", "mentions"),
-                picture=lambda: graph_pictures.entities_table(page),
-                next=page.next,
-            )
-        if page.next is not None:
-            call.output.note(f"more: --after {page.next}", whole=True)
+        page = known.page(connection, call.scope_in(connection), when, kind=kind, k=limit, after=after)
+        columns = ("id", "name", "type", "mentions")
+        call.output.show(page, columns=columns, picture=pictures.entities_table, next=page.next)
         if not page:
-            _nothing(call, connection, None)
+            _nothing(call, None, connection)
 
 
 def path(
@@ -180,49 +168,34 @@ def search(
         found = memory.graph.search(" ".join(query), k=limit, **call.whose(memory.scopes))
         _relations(call, found)
         if not found:
-            with memory.engine.database.read() as connection:
-                _nothing(call, connection, None)
+            memory.engine.reading(partial(_nothing, call, None))
             raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 
-def _relations(call: Invocation, relations: "Sequence[Relation]", *, history: bool = False, **extra: Any) -> None:
-    if relations or call.output.as_json or not call.output.on_terminal:
-        call.output.show(
-            [as_data(relation) for relation in relations],
-            columns=_RELATION,
-            picture=lambda: graph_pictures.relations_table(relations, history=history),
-            **extra,
-        )
-    if extra.get("next") is not None:
-        call.output.note(f"more: --after {extra['next']}", whole=True)
+def _relations(call: Invocation, found: "Sequence[Relation]", *, history: bool = False, **extra: Any) -> None:
+    picture = partial(pictures.relations_table, history=history)
+    call.output.show(found, columns=_RELATION, picture=picture, **extra)
 
 
 def _neighbours(call: Invocation, memory: "Memory", entity: str, found: "Sequence[Neighbour]") -> None:
     rows = [{**as_data(each.entity), "hops": each.hops, "relations": as_data(each)["relations"]} for each in found]
-    if found or call.output.as_json or not call.output.on_terminal:
-        call.output.show(
-            rows, columns=("hops", "id", "name", "type"), picture=lambda: graph_pictures.neighbours_table(found)
-        )
+    columns = ("hops", "id", "name", "type")
+    call.output.show(rows, columns=columns, picture=lambda _: pictures.neighbours_table(found))
     if not found:
-        with memory.engine.database.read() as connection:
-            _nothing(call, connection, entity)
+        memory.engine.reading(partial(_nothing, call, entity))
 
 
-def _nothing(call: Invocation, connection: "Connection", entity: str | None) -> None:
+def _nothing(call: Invocation, entity: str | None, connection: "Connection") -> None:
     """Say why there is nothing, and what to do; a name that is not known ends the command."""
     from langmem_adapter.storage.graph import entities as kept
     from langmem_adapter.storage.graph.reads import NOW
 
-    whose = call.scope
-    known = [each.name for each in kept.page(connection, Scope(**whose), NOW, k=_NAMES, unrelated=True)]
+    whose = named(call.scope)
+    known = [each.name for each in kept.page(connection, Scope(**call.scope), NOW, k=_NAMES, unrelated=True)]
     if entity is None or not known:
         how = 'add something with --graph, or: langmem-adapter graph add Anna "lives in" Lyon'
-        call.output.note(f"no relations of {named(whose)}{'' if known else f'; {how}'}")
+        call.output.note(f"no relations of {whose}{'' if known else f'; {how}'}")
         return
     near = difflib.get_close_matches(entity, known, n=3, cutoff=0.5) or known[:3]
-    call.output.note(f"no relations of {entity} for {named(whose)}; it knows {', '.join(near)}")
+    call.output.note(f"no relations of {entity} for {whose}; it knows {', '.join(near)}")
     raise typer.Exit(ExitCode.NOTHING_FOUND)
-
-
-def _usage(message: str, hint: str) -> CommandError:
-    return CommandError(message, code="usage", exit_code=ExitCode.USAGE, hint=hint)

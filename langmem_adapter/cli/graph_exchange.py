@@ -1,32 +1,42 @@
-"""Commands for the knowledge graph as a whole: `graph export` and `graph import`."""
+"""Commands for the knowledge graph as a whole: `graph export` and `graph import`, and `graph mirror` for graph servers."""
 
+import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
-from rich.text import Text
 
 from langmem_adapter.addresses import shown
-from langmem_adapter.cli.failures import ExitCode
-from langmem_adapter.cli.graph_mirror import PASSWORD, PasswordVariable, ServerDatabase, Username, login
-from langmem_adapter.cli.inputs import STDIN
+from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.inputs import STDIN, of_file
 from langmem_adapter.cli.options import AsOf, Invocation, KnownAt, named, option
-from langmem_adapter.cli.output import counted, visible
-from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.cli.output import counted
+from langmem_adapter.cli.progress import Steps
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
+    from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.knowledge.imports import ImportReport, RefusedRow
+    from langmem_adapter.mirror.mirror import MirrorReport
 
-__all__ = ["export", "import_"]
+__all__ = ["export", "import_", "mirror"]
 
 ExportFormat: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
 LineFormat: TypeAlias = Literal["jsonl", "csv"]
 
-_COUNTED: Final = ("read", "added", "widened", "known", "past", "refused")
+ServerDatabase = Annotated[str | None, option(metavar="NAME", help="The server's database; else its default.")]
+Username = Annotated[str | None, option(metavar="NAME", help="The server's user; else NEO4J_USERNAME, else neo4j.")]
+PasswordVariable = Annotated[str, typer.Option(metavar="VARIABLE", help="The variable that holds the password.")]
+
+_PASSWORD: Final = "NEO4J_PASSWORD"  # noqa: S105 - the name of a variable
+_IMPORTED: Final = ("read", "added", "widened", "known", "past", "refused")
+_MIRRORED: Final = ("entities", "relations", "removed", "applied")
 _EVERY: Final = 10_000
 
 
@@ -53,10 +63,9 @@ def export(
     $ langmem-adapter graph export -o - --format jsonl -u alice | gzip > graph.jsonl.gz
     """
     target: Any = sys.stdout.buffer if file == STDIN else file
-    with call.memory() as memory, _of_file(file, "write"):
-        when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, "history": history}
+    with call.memory() as memory, of_file(file, "write"):
         whose = call.whose(memory.scopes)
-        done = memory.graph.export(target, format=format, **when, **whose)
+        done = memory.graph.export(target, format=format, as_of=as_of, known_at=known_at, history=history, **whose)
     told = f"{counted(done.entities, 'entity')}, {counted(done.relations, 'relation')}"
     if not done.relations:
         call.output.note(f"there are no relations of {named(whose)}", "yellow")
@@ -64,7 +73,7 @@ def export(
         call.output.note(told)
     else:
         row = {**as_data(done), "file": file}
-        call.output.show([row], columns=("entities", "relations", "file"), picture=lambda: Text(f"{told}: {file}"))
+        call.output.show([row], columns=("entities", "relations", "file"), picture=f"{told}: {file}")
 
 
 def import_(
@@ -78,7 +87,7 @@ def import_(
     *,
     server_database: ServerDatabase = None,
     username: Username = None,
-    password_env: PasswordVariable = PASSWORD,
+    password_env: PasswordVariable = _PASSWORD,
 ) -> None:
     """Take relations in: what graph export wrote, triples of your own, or Mem0's.
 
@@ -98,16 +107,12 @@ def import_(
     $ langmem-adapter graph import triples.csv -u alice 2> refused.txt
     $ NEO4J_PASSWORD=... langmem-adapter graph import bolt://localhost:7687
     """
-    how: dict[str, Any] = {
-        "refused": lambda each: _tell(call, each),
-        "progress": lambda read: _count(call, read),
-        **call.scope,
-    }
-    with call.memory(create=True) as memory, _of_file(source, "read"):
+    how: dict[str, Any] = {"refused": partial(_tell, call), "progress": partial(_count, call), **call.scope}
+    with call.memory(create=True) as memory, of_file(source, "read"):
         if _is_server(source):
             from langmem_adapter.adapters.mem0.graph_import import import_graph
 
-            how.update(login(call, username, password_env))
+            how.update(_login(call, username, password_env))
             done = import_graph(memory, source, database=server_database, **how)
         else:
             stream: Any = sys.stdin.buffer if source == STDIN else source
@@ -123,15 +128,14 @@ def _is_server(source: str) -> bool:
 
 
 def _report(call: Invocation, done: "ImportReport") -> None:
-    row = {name: getattr(done, name) for name in _COUNTED}
-    failed = [as_data(each) for each in done.refusals]
-    error = {
-        "code": "partial",
-        "message": f"{counted(done.refused, 'relation')} refused",
-        "hint": "mend those and import them",
-    }
-    extra = {"failed": failed, "error": error} if done.refused else {}
-    call.output.show([row], columns=_COUNTED, picture=lambda: Text(_told(done)), **extra)
+    extra: dict[str, Any] = {}
+    if done.refused:
+        error = CommandError(
+            f"{counted(done.refused, 'relation')} refused", "mend those and import them", code="partial"
+        )
+        extra = {"failed": [as_data(each) for each in done.refusals], "error": error.to_json()}
+    row = {name: getattr(done, name) for name in _IMPORTED}
+    call.output.show([row], columns=_IMPORTED, picture=_told(done), **extra)
     if done.refused:
         raise typer.Exit(ExitCode.PARTIAL)
 
@@ -143,21 +147,108 @@ def _told(done: "ImportReport") -> str:
 
 
 def _tell(call: Invocation, each: "RefusedRow") -> None:
-    if not call.output.as_json:
-        begins = f" ({each.begins})" if each.begins else ""
-        call.output.note(visible(f"{each.where}: {each.reason}{begins}"), "red", whole=True)
+    begins = f" ({each.begins})" if each.begins else ""
+    call.output.aside(f"{each.where}: {each.reason}{begins}", "red", whole=True)
 
 
 def _count(call: Invocation, read: int) -> None:
-    if read % _EVERY == 0 and not call.output.as_json:
-        call.output.note(f"{read:,} read")
+    if read % _EVERY == 0:
+        call.output.aside(f"{read:,} read")
+
+
+# ── graph servers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def mirror(
+    call: Invocation,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="As bolt://localhost:7687 or neo4j+s://host.")],
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Bring it up to date and end; else go on for ever.")] = False,
+    every: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look for changes.")] = 2.0,
+    server_database: ServerDatabase = None,
+    username: Username = None,
+    password_env: PasswordVariable = _PASSWORD,
+    label: Annotated[str, typer.Option(metavar="LABEL", help="The label of the nodes.")] = "Entity",
+    dialect: Annotated[
+        Literal["neo4j", "memgraph"] | None, option(help="What the server is; else it is asked.")
+    ] = None,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Give each node an embedding of its name.")] = False,
+) -> None:
+    """Keep a copy of the graph in step in Neo4j or Memgraph, to look at it there.
+
+    All of it, or that of -u, --agent, --run. It only reads the memory, and goes
+    on where it stopped, however it ended. The password is read from the
+    environment, or asked for where --username names somebody.
+    In a pipe the numbers are: entities, relations, removed, applied.
+
+    [bold]Examples[/bold]
+    $ NEO4J_PASSWORD=... langmem-adapter graph mirror bolt://localhost:7687
+    $ langmem-adapter graph mirror bolt://localhost:7687 --once -u alice
+    """
+    from langmem_adapter.mirror.mirror import Mirror
+
+    how: dict[str, Any] = {"name": server_database, "label": label, "dialect": dialect}
+    how |= _login(call, username, password_env)
+    with ExitStack() as opened:
+        database = opened.enter_context(call.database())
+        embedder = _embedder(call) if vectors else None
+        kept = opened.enter_context(Mirror(database, address, embedder=embedder, scope=call.within, **how))
+        progress = opened.enter_context(Steps(call.output, what="rows")).show
+        if once:
+            report = kept.run_once(progress=progress)
+            call.output.show([report], columns=_MIRRORED, picture=_written(report))
+        else:
+            whose = f" of {named(call.scope)}" if call.scope else ""
+            call.output.note(f"mirroring the graph{whose} into {shown(address)}; Ctrl-C stops it")
+            with _until_told() as stop:
+                kept.follow(stop, every=every, progress=progress, told=lambda each: call.output.note(_written(each)))
+
+
+def _login(call: Invocation, username: str | None, variable: str) -> dict[str, str | None]:
+    """The login at a graph server: from the environment, or asked for where somebody is named."""
+    password = os.environ.get(variable)
+    if password is None and variable == _PASSWORD and username is None:
+        return {"username": None, "password": None}  # a server that wants none, or says so
+    if password is None and variable == _PASSWORD and call.output.on_terminal and not call.output.as_json:
+        password = typer.prompt(f"Password of {username}", hide_input=True, err=True)
+    if password is None:
+        hint = f"export {variable}=…, the password of {username or 'the graph server'}"
+        raise CommandError(f"there is no {variable} in the environment", hint)
+    return {"username": username, "password": password}
+
+
+def _embedder(call: Invocation) -> "Embedder":
+    from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.embedding.resolve import embedding_limits, resolve_embeddings
+
+    spec, settings = call.options["embeddings"] or call.settings.embeddings, call.settings
+    vectors = resolve_embeddings(spec, settings)
+    return Embedder(vectors, dimensions=None, limits=embedding_limits(spec, vectors, settings))
 
 
 @contextmanager
-def _of_file(name: str, what: str) -> Iterator[None]:
+def _until_told() -> Iterator[Event]:
+    """An event that Ctrl-C, or the end of a service, sets: the run that is under way ends by itself, or with the second one."""
+    stop, numbers = Event(), (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+
+    def restore(*_: object) -> None:
+        stop.set()
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+    for number in numbers:
+        signal.signal(number, restore)
     try:
-        yield
-    except BrokenPipeError:  # whoever reads has seen enough
-        raise
-    except OSError as error:
-        raise InvalidInputError(f"cannot {what} {name}: {error.strerror}") from None
+        yield stop
+    finally:
+        restore()
+
+
+def _written(report: "MirrorReport") -> str:
+    if not report.changed:
+        return f"up to date at change {report.applied}"
+    rebuilt = "filled anew: " if report.rebuilt else ""
+    gone = f", {report.removed} removed" if report.removed else ""
+    written = f"{counted(report.entities, 'entity')} and {counted(report.relations, 'relation')} written"
+    return f"{rebuilt}{written}{gone}; at change {report.applied}"

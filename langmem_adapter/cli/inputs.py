@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 from select import select
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,10 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["STDIN", "Item", "items_of", "joined", "read_source"]
+__all__ = ["STDIN", "Item", "items_of", "joined", "of_file", "read_source"]
 
-_LONG: Final = 8_000
-"""Characters from which on plain text is stored paragraph by paragraph."""
+_LONG: Final = 8_000  # characters from which on plain text is stored paragraph by paragraph
 _PARAGRAPHS: Final = 4_000
 _LINES: Final = frozenset({".jsonl", ".ndjson"})
 STDIN: Final = "-"
@@ -51,12 +51,7 @@ class Item:
 
     @property
     def where(self) -> str:
-        """Where it stood, in words.
-
-        Example:
-            >>> Item("line", 3, 3, "…").where, Item("line", 3, 9, "…").where
-            ('line 3', 'lines 3-9')
-        """
+        """Where it stood, in words: "line 3", "lines 3-9"."""
         if self.unit == "input":
             return "the input"
         return self.begin if self.first == self.last else f"{self.unit}s {self.first}-{self.last}"
@@ -74,31 +69,20 @@ class Item:
 
 def joined(items: Iterable[Item], most: int) -> Iterator[Item]:
     """Neighbouring messages as one conversation of at most *most*, so that what one says is understood by the other."""
-    open_: list[Item] = []
-    for item in items:
-        free = not item.whole and item.error is None
-        if open_ and (not free or len(open_) == most):
-            yield _join(open_)
-            open_ = []
-        if free:
-            open_.append(item)
-        else:
-            yield item
-    if open_:
-        yield _join(open_)
+    for free, run in groupby(items, lambda item: not item.whole and item.error is None):
+        neighbours = list(run)
+        size = most if free else 1
+        for start in range(0, len(neighbours), size):
+            yield _join(neighbours[start : start + size])
 
 
 def _join(items: list[Item]) -> Item:
-    if len(items) == 1:
-        return items[0]
-    return Item(items[0].unit, items[0].first, items[-1].last, [item.messages for item in items])
+    first, last = items[0], items[-1]
+    return first if first is last else Item(first.unit, first.first, last.last, [item.messages for item in items])
 
 
 def read_source(argument: str | None, file: Path | None) -> tuple[str, bool]:
-    """The raw text: the argument, else the file, else what is piped in.
-
-    Returns:
-        The text, and whether its name says that it holds JSON lines.
+    """The raw text: the argument, else the file, else what is piped in; and whether its name says that it holds JSON lines.
 
     Raises:
         InvalidInputError: Both or nothing was given, the file cannot be read, or the bytes are not UTF-8.
@@ -109,17 +93,28 @@ def read_source(argument: str | None, file: Path | None) -> tuple[str, bool]:
         return argument, False
     if file is not None and str(file) != STDIN:
         if _piped():
-            raise InvalidInputError(
-                "give --file or pipe something in, not both; in a loop that reads: add … < /dev/null"
-            )
-        return _decode(_bytes_of(file)), file.suffix.lower() in _LINES
+            told = "give --file or pipe something in, not both; in a loop that reads: add … < /dev/null"
+            raise InvalidInputError(told)
+        with of_file(file, "read"):
+            return _decode(file.read_bytes()), file.suffix.lower() in _LINES
     if sys.stdin.isatty():
         raise InvalidInputError("nothing to add: give a text, --file PATH, or pipe something in")
     return _decode(sys.stdin.buffer.read()), False
 
 
+@contextmanager
+def of_file(name: object, what: str) -> Iterator[None]:
+    """Work on a file; what hinders it is told as an `InvalidInputError`."""
+    try:
+        yield
+    except BrokenPipeError:  # whoever reads has seen enough
+        raise
+    except OSError as error:
+        raise InvalidInputError(f"cannot {what} {name}: {error.strerror}") from None
+
+
 def items_of(text: str, *, lines: bool = False) -> list[Item]:
-    r"""Split an input into items, in order.
+    """Split an input into items, in order.
 
     Args:
         text: Plain text; a JSON message, list of messages or `{"messages": [...]}`; or one of these per line.
@@ -127,12 +122,6 @@ def items_of(text: str, *, lines: bool = False) -> list[Item]:
 
     Raises:
         InvalidInputError: It is empty, or it begins as JSON and is broken; the message names line and column.
-
-    Example:
-        >>> [item.where for item in items_of('{"role": "user", "content": "hi"}\n{"role": "user", "content": "ho"}')]
-        ['line 1', 'line 2']
-        >>> items_of("I live in Lyon")[0].messages
-        'I live in Lyon'
     """
     if not text.strip():
         raise InvalidInputError("the input is empty")
@@ -149,7 +138,7 @@ def items_of(text: str, *, lines: bool = False) -> list[Item]:
 
 def _conversation(data: Any) -> list[Item]:
     messages = data["messages"] if isinstance(data, dict) and "messages" in data else data
-    if isinstance(data, dict) and len(data) > 1 and "messages" in data:
+    if messages is not data and len(data) > 1:
         others = ", ".join(sorted(set(data) - {"messages"}))
         raise InvalidInputError(f'beside "messages" there is {others}, which has no place here; remove it')
     listed = [messages] if isinstance(messages, dict) else messages
@@ -165,15 +154,19 @@ def _json_lines(text: str) -> Iterator[Item]:
 
 def _json_line(number: int, line: str) -> Item:
     try:
-        messages = _messages(json.loads(line))
-        return Item("line", number, number, messages, whole=isinstance(messages, list))
-    except json.JSONDecodeError as error:
-        problem = InvalidInputError(f"broken JSON at column {error.colno}: {error.msg}")
-    except RecursionError:
-        problem = InvalidInputError("JSON nested too deeply")
+        messages = _messages(_json(line, "column {0.colno}"))
     except InvalidInputError as error:
-        problem = error
-    return Item("line", number, number, None, error=problem)
+        return Item("line", number, number, None, error=error)
+    return Item("line", number, number, messages, whole=isinstance(messages, list))
+
+
+def _json(text: str, place: str = "line {0.lineno}, column {0.colno}") -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInputError(f"broken JSON at {place.format(error)}: {error.msg}") from None
+    except RecursionError:
+        raise InvalidInputError("JSON nested too deeply") from None
 
 
 def _messages(data: Any) -> Any:
@@ -183,12 +176,10 @@ def _messages(data: Any) -> Any:
 
 
 def _try_json(text: str) -> Any:
-    if text.lstrip()[:1] not in {"{", "["}:
-        return None
-    try:
-        return json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
-        return None
+    if text.lstrip()[:1] in {"{", "["}:
+        with suppress(InvalidInputError):
+            return _json(text)
+    return None
 
 
 def _is_conversation(data: Any) -> bool:
@@ -199,18 +190,10 @@ def _is_conversation(data: Any) -> bool:
 
 def _refuse_broken_json(text: str) -> None:
     # "[laughs] I moved" is a sentence; '{"role": …' and '[{…' are JSON that somebody meant.
-    start = "".join(text[:200].split())
-    if not start.startswith(('{"', "[{")):
-        return
-    try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InvalidInputError(f"broken JSON at line {error.lineno}, column {error.colno}: {error.msg}") from None
-    except RecursionError:
-        raise InvalidInputError("JSON nested too deeply") from None
-    raise InvalidInputError(
-        'this JSON holds no message: expected {"role": …, "content": …}, a list of these, or "messages"'
-    )
+    if "".join(text[:200].split()).startswith(('{"', "[{")):
+        _json(text)
+        told = 'expected {"role": …, "content": …}, a list of these, or "messages"'
+        raise InvalidInputError(f"this JSON holds no message: {told}")
 
 
 def _plain(text: str) -> list[Item]:
@@ -242,13 +225,6 @@ def _piped() -> bool:
         return bool(select([sys.stdin], [], [], 0)[0]) and bool(sys.stdin.buffer.read(1))
     except OSError:  # Windows can ask none but sockets
         return False
-
-
-def _bytes_of(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InvalidInputError(f"cannot read {file}: {error.strerror}") from None
 
 
 def _decode(raw: bytes) -> str:

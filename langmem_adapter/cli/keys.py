@@ -12,6 +12,8 @@ from langmem_adapter.cli.output import visible
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from langmem_adapter.storage.keys import Key
 
 __all__ = ["create", "list_", "revoke"]
@@ -39,18 +41,14 @@ def create(
     from langmem_adapter.storage import keys
 
     if everything == bool(call.scope):
-        raise CommandError(
-            "whose memories does the key reach?",
-            code="scope",
-            exit_code=ExitCode.USAGE,
-            hint="give -u NAME (or --agent, --run), or --everything",
-        )
+        hint = "give -u NAME (or --agent, --run), or --everything"
+        raise CommandError("whose memories does the key reach?", hint, code="scope")
     with call.database(create=True) as database:
         chosen = {right.strip() for right in rights.split(",")}
         key, shown = database.write(lambda connection: keys.create(connection, name, call.within, chosen))
         with database.read() as connection:
             is_first = sum(each.revoked_at is None for each in keys.listed(connection)) == 1
-    call.output.show([{**_row(key), "key": shown}], columns=("key",), picture=lambda: shown)
+    call.output.show([{**_row(key), "key": shown}], columns=("key",), picture=shown)
     call.output.note(f"key {key.id} for {_reach(key)}; nobody can show it again", "yellow")
     if is_first:
         call.output.note("a server that runs already goes on without keys: start it again", "yellow")
@@ -67,7 +65,8 @@ def list_(call: Invocation) -> None:
 
     with call.reading() as connection:
         found = keys.listed(connection)
-    call.output.show([_row(key) for key in found], columns=_COLUMNS, picture=lambda: _picture(found))
+    picture = _picture if found else "there are no keys: langmem-adapter keys create -u NAME"
+    call.output.show(found, columns=_COLUMNS, picture=picture, row=_row)
 
 
 def revoke(
@@ -84,13 +83,9 @@ def revoke(
     with call.database() as database:
         revoked = database.write(lambda connection: keys.revoke(connection, id))
     if not revoked:
-        raise CommandError(
-            f"there is no valid key {visible(id)}",
-            code="not_found",
-            exit_code=ExitCode.NOTHING_FOUND,
-            hint="langmem-adapter keys list shows the ids",
-        )
-    call.output.show([{"id": id}], columns=("id",), picture=lambda: f"revoked {visible(id)}")
+        hint = "langmem-adapter keys list shows the ids"
+        raise CommandError(f"there is no valid key {id}", hint, code="not_found", exit_code=ExitCode.NOTHING_FOUND)
+    call.output.show([{"id": id}], columns=("id",), picture=f"revoked {id}")
 
 
 def _row(key: "Key") -> dict[str, Any]:
@@ -103,9 +98,7 @@ def _reach(key: "Key") -> str:
     return "everything" if key.scope is None else named(key.scope.named)
 
 
-def _picture(keys: "list[Key]") -> Table | str:
-    if not keys:
-        return "there are no keys: langmem-adapter keys create -u NAME"
+def _picture(keys: "Sequence[Key]") -> Table:
     table = Table("id", "name", "reaches", "rights", "made", "revoked", box=None)
     for key in keys:
         told = (key.name, _reach(key), ", ".join(sorted(key.rights)))

@@ -1,7 +1,7 @@
-"""Commands that look: `search`, `list`, `show`, `history`."""
+"""Commands that look: at memories, at what adds saw and did, at what a chat model is told."""
 
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -19,14 +19,19 @@ from langmem_adapter.cli.options import (
     option,
 )
 from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS
 
-__all__ = ["history", "list_", "search", "show"]
+if TYPE_CHECKING:
+    from langmem_adapter.records.results import Hit
+
+__all__ = ["history", "list_", "prompts", "search", "show", "trace"]
 
 _SHOWN: Final = (
     *("id", "updated_at", "text", *SCOPE_FIELDS),
     *"metadata memory_type actor_id role created_at expires_at revision".split(),
 )
+_TRACES: Final = ("id", "created_at", "said", "facts", "events", "mode", "model_calls", "milliseconds")
+_TRACE: Final = ("id", "created_at", "turns", "facts", "candidates", "decisions", "calls", "result")
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="The memory's id, as list and search show it, or its beginning.")
 ]
@@ -65,39 +70,25 @@ def search(
     $ langmem-adapter search what did we do last week -u alice --max-tokens 300
     $ langmem-adapter search lyon -u alice --json | jq '.data\[].text'
     """
+    when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, "after": after, "before": before}
+    how: dict[str, Any] = {"threshold": threshold, "memory_type": memory_type, "reference_date": reference_date}
     with call.memory(graph=graph) as memory:
         whose = call.whose(memory.scopes)
-        when = {"as_of": as_of, "known_at": known_at, "after": after, "before": before}
-        when |= {"reference_date": reference_date}
-        how: dict[str, Any] = {"k": k, "threshold": threshold, "memory_type": memory_type, "max_tokens": max_tokens}
-        how |= {"explain": explain, **when}
-        hits = memory.search(" ".join(query), **whose, **how)
-        rows = [
-            {
-                **as_data(hit.item),
-                "score": hit.score,
-                "relevance": hit.relevance,
-                "passage": hit.passage,
-                **_explained(hit.explanation),
-            }
-            for hit in hits
-        ]
-        columns = (
-            "score",
-            "relevance",
-            "id",
-            "passage" if max_tokens else "text",
-            *(["explanation"] if explain else []),
-        )
-        if hits or call.output.as_json or not call.output.on_terminal:
-            why = {} if hits.abstained is None else {"abstained": as_data(hits.abstained)}
-            call.output.show(rows, columns=columns, picture=lambda: pictures.hits_table(hits), **why)
+        hits = memory.search(" ".join(query), k=k, max_tokens=max_tokens, explain=explain, **whose, **how, **when)
+        text = "passage" if max_tokens else "text"
+        columns = ["score", "relevance", "id", text, *(["explanation"] if explain else [])]
+        why = {} if hits.abstained is None else {"abstained": as_data(hits.abstained)}
+        call.output.show(hits, columns=columns, picture=pictures.hits_table, row=_row, **why)
         if hits.abstained is not None:
-            empty = known_scopes(memory.scopes()) or "the database is empty"
-            told = empty if hits.abstained.reason == "empty" else str(hits.abstained)
+            told = known_scopes(memory.scopes()) if hits.abstained.reason == "empty" else str(hits.abstained)
             call.output.note(f"nothing found for {named(whose)}; {told}")
         if not hits:
             raise typer.Exit(ExitCode.NOTHING_FOUND)
+
+
+def _row(hit: "Hit") -> dict[str, Any]:
+    why = {} if hit.explanation is None else {"explanation": as_data(hit.explanation)}
+    return {**as_data(hit.item), "score": hit.score, "relevance": hit.relevance, "passage": hit.passage, **why}
 
 
 def list_(
@@ -116,21 +107,18 @@ def list_(
     $ langmem-adapter list -u alice --known-at 2026-05-01
     $ langmem-adapter list -u alice | cut -f 1        the ids, in a pipe
     """
-    from langmem_adapter.storage import memories, scopes
+    from langmem_adapter.storage import memories
 
-    read = memories.page if as_of is known_at is None else _reading_past(as_of, known_at)
+    now = as_of is None and known_at is None
+    read = memories.page if now else _reading_past(as_of, known_at)
     with call.reading() as connection:
-        whose = call.whose(partial(scopes.counts, connection))
-        page, following = read(connection, Scope(**whose), k=limit, after=after, include_expired=expired)
-        rows = [as_data(item) for item in page]
+        page, following = read(connection, call.scope_in(connection), k=limit, after=after, include_expired=expired)
         columns = ("id", "updated_at", "text")
-        if page or call.output.as_json or not call.output.on_terminal:
-            call.output.show(rows, columns=columns, picture=lambda: pictures.items_table(page), next=following)
-        if following is not None:
-            call.output.note(f"more: --after {following}", whole=True)
-        if not page:
-            there = known_scopes(scopes.counts(connection)) or "the database is empty"
-            call.output.note(f"no memories of {named(whose)}{' at that time' if as_of or known_at else f'; {there}'}")
+        call.output.show(page, columns=columns, picture=pictures.items_table, next=following)
+        if not page and now:
+            call.tell_empty("memories", connection)
+        elif not page:
+            call.output.note(f"no memories of {named(call.scope)} at that time")
 
 
 def show(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the name of the argument in the usage line
@@ -147,7 +135,7 @@ def show(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the name of 
 
     with call.reading() as connection:
         item = memories.get(connection, call.whole_id(connection, tables.memories.c.id, id), call.within)
-        call.output.show([as_data(item)], columns=_SHOWN, picture=lambda: pictures.card(item))
+        call.output.show([item], columns=_SHOWN, picture=lambda _: pictures.card(item))
 
 
 def history(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the same
@@ -163,20 +151,71 @@ def history(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the same
     with call.reading() as connection:
         memory_id = call.whole_id(connection, tables.history.c.memory_id, id)
         revisions = memories.revisions(connection, memory_id, call.within)
-        marks = call.output.out.no_color or not call.output.out.is_terminal
         columns = ("revision", "event", "created_at", "old_text", "new_text", "reason", "valid_from", "valid_to")
-        call.output.show(
-            [as_data(revision) for revision in revisions],
-            columns=columns,
-            picture=lambda: pictures.life(revisions, marks=marks),
-        )
+        call.output.show(revisions, columns=columns, picture=partial(pictures.life, marks=call.output.marks))
+
+
+def trace(
+    call: Invocation,
+    id: Annotated[  # noqa: A002 - the name of the argument in the usage line
+        str | None, typer.Argument(metavar="[ID]", help="The id of one, or its beginning; without it they are listed.")
+    ] = None,
+    limit: Limit = 20,
+    after: After = None,
+) -> None:
+    r"""Show what adds saw and did: all of one, or a list, the newest first.
+
+    Of one: what was said, the facts in it, what was decided and why, every
+    prompt and reply of the model. Traces are kept for 30 days, or for
+    LANGMEM_ADAPTER_TRACE_DAYS.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter trace -u alice
+    $ langmem-adapter trace 0f8fad5b
+    $ langmem-adapter trace 0f8fad5b --json | jq -r '.data\[].calls\[].reply'
+    """
+    from langmem_adapter.storage import tables, traces
+
+    with call.reading() as connection:
+        if id is not None:
+            found = traces.read(connection, call.whole_id(connection, tables.traces.c.id, id), call.within)
+            row = {name: value for name, value in as_data(found).items() if name != "state"}
+            marks = call.output.marks
+            call.output.show([row], columns=_TRACE, picture=lambda _: pictures.whole_trace(found, marks=marks))
+            return
+        page, following = traces.page(connection, call.scope_in(connection), k=limit, after=after)
+        call.output.show(page, columns=_TRACES, picture=pictures.traces_table, next=following)
+        if not page:
+            call.tell_empty("traces", connection)
+
+
+def prompts(
+    call: Invocation,
+    task: Annotated[
+        Literal["user", "assistant", "graph", "kept", "decide", "record", "summary", "title", "related", "rewrite"],
+        typer.Argument(help="What the model is asked for."),
+    ] = "user",
+) -> None:
+    """Show the instructions that a chat model gets, as a beginning for your own.
+
+    user and assistant: to find facts about one of them. graph: added to that
+    where relations are wanted, too. kept: instead of these, to find relations in
+    memories. decide: to compare facts with memories. record: to write down the
+    steps of an agent. summary, title: to sum up a conversation. related: whether
+    two texts belong together. rewrite: to complete a sentence from its context.
+    The data follows in a message of its own; where it ends and what form the
+    reply has is said there.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter prompts
+    $ langmem-adapter prompts decide > decide.md
+    """
+    from langmem_adapter.reasoning.prompts import instructions
+
+    call.output.write(instructions(task), task=task)
 
 
 def _reading_past(as_of: str | None, known_at: str | None) -> Any:
-    from langmem_adapter.storage import past
+    from langmem_adapter.storage import past  # which imports numpy
 
     return partial(past.page_then, when=past.then_of(as_of, known_at) or past.Then())
-
-
-def _explained(explanation: Any) -> dict[str, Any]:
-    return {} if explanation is None else {"explanation": as_data(explanation)}

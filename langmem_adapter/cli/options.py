@@ -1,28 +1,27 @@
 """Options that every command shares, written once, and the `Invocation` that a command gets for them.
 
-`command` takes a function whose first parameter is a `Invocation` and gives Typer a function that has the shared options too:
-whose memory, which database, which model, and `--json`. They may also stand before the command's name.
+The shared options (whose memory, which database, which model, `--json`) may also stand before the command's name.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
 import warnings
 from contextlib import closing, contextmanager
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 
 import typer
 
 from langmem_adapter.arguments import memory_id_of
-from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of, known_errors
 from langmem_adapter.cli.output import Output
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from sqlalchemy import Column, Connection
@@ -33,17 +32,15 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.scopes import ScopeCount
 
 __all__ = [
-    "DatabaseOption",
-    "EmbeddingsOption",
     "GraphOption",
     "Invocation",
-    "JsonOption",
-    "ModelOption",
-    "TrustOption",
+    "before_commands",
     "command",
+    "flags",
     "known_scopes",
     "named",
     "option",
+    "path_of_command",
 ]
 
 P = ParamSpec("P")
@@ -52,19 +49,11 @@ _WHOLE: Final = 36  # characters of an id
 _LEAST: Final = 4  # of these may stand for it
 _LISTED: Final = 8
 
-option: Final = functools.partial(typer.Option, show_default=False)
+option: Final = partial(typer.Option, show_default=False)
 """An option that is left out where it is not given."""
-_how: Final = functools.partial(option, rich_help_panel="Where and how")
-_whose: Final = functools.partial(option, metavar="ID", rich_help_panel="Whose memory")
-_USER: Final = "LANGMEM_ADAPTER_USER"
+_how: Final = partial(option, rich_help_panel="Where and how")
+_whose: Final = partial(option, metavar="ID", rich_help_panel="Whose memory")
 
-DatabaseOption = Annotated[
-    str | None, _how("--database", "-d", metavar="PATH", help="SQLite file, or an SQLAlchemy URL.")
-]
-ModelOption = Annotated[str | None, _how(metavar="NAME", help="Chat model, as openai:gpt-5-mini; or offline.")]
-EmbeddingsOption = Annotated[str | None, _how(metavar="NAME", help="Embedding model; or static, hash:512: offline.")]
-TrustOption = Annotated[bool, _how("--trust-folder", help="Read ./langmem_adapter.toml, too.")]
-JsonOption = Annotated[bool, _how("--json", help="One JSON envelope on stdout.")]
 GraphOption = Annotated[
     bool | None, option("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
 ]
@@ -72,30 +61,29 @@ AsOf = Annotated[str | None, option(metavar="TIME", help="What was true then, IS
 KnownAt = Annotated[str | None, option(metavar="TIME", help="What this database had been told by then.")]
 Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
 After = Annotated[str | None, option(metavar="CURSOR", help="Go on after this page's cursor.")]
-UserOption = Annotated[str | None, _whose("--user", "-u", envvar=_USER, help="The user.")]
-AgentOption = Annotated[str | None, _whose("--agent", help="The agent.")]
-RunOption = Annotated[str | None, _whose("--run", help="The run or session.")]
 
-_SCOPE: Final = ("user", "agent", "run")
-_SHARED: Final[dict[str, tuple[Any, object]]] = {
-    "user": (UserOption, None),
-    "agent": (AgentOption, None),
-    "run": (RunOption, None),
-    "database": (DatabaseOption, None),
-    "model": (ModelOption, None),
-    "embeddings": (EmbeddingsOption, None),
-    "trust_folder": (TrustOption, False),
-    "as_json": (JsonOption, False),
+_SCOPE: Final[dict[str, Any]] = {
+    "user": Annotated[str | None, _whose("--user", "-u", envvar="LANGMEM_ADAPTER_USER", help="The user.")],
+    "agent": Annotated[str | None, _whose("--agent", help="The agent.")],
+    "run": Annotated[str | None, _whose("--run", help="The run or session.")],
+}
+_SHARED: Final[dict[str, Any]] = {
+    "database": Annotated[
+        str | None, _how("--database", "-d", metavar="PATH", help="SQLite file, or an SQLAlchemy URL.")
+    ],
+    "model": Annotated[
+        str | None, _how("--model", metavar="NAME", help="Chat model, as openai:gpt-5-mini; or offline.")
+    ],
+    "embeddings": Annotated[
+        str | None, _how("--embeddings", metavar="NAME", help="Embedding model; or static, hash:512: offline.")
+    ],
+    "trust_folder": Annotated[bool, _how("--trust-folder", help="Read ./langmem_adapter.toml, too.")],
+    "as_json": Annotated[bool, _how("--json", help="One JSON envelope on stdout.")],
 }
 
 
 class Invocation:
-    """One run of a command: what was asked, and where to answer.
-
-    Args:
-        name: The command's name.
-        options: Values of the shared options, by parameter name.
-    """
+    """One run of a command: the values of the shared options, and where to answer."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         self.output = Output(name, as_json=options["as_json"])
@@ -111,17 +99,11 @@ class Invocation:
 
     @cached_property
     def settings(self) -> Settings:
-        """Environment and configuration files, read once.
-
-        Raises:
-            CommandError: They do not fit.
-        """
+        """Environment and configuration files, read once; a `CommandError` where they do not fit."""
         from langmem_adapter.settings import Settings
 
-        try:
+        with _configured():
             return Settings(**{"trust_folder": True} if self.options["trust_folder"] else {})
-        except InvalidInputError as error:
-            raise _configuration(error) from error
 
     @property
     def chosen(self) -> str | Path:
@@ -132,32 +114,22 @@ class Invocation:
 
     @property
     def path(self) -> Path | None:
-        """The SQLite file that is meant; `None` in memory and on a server.
-
-        Raises:
-            CommandError: What is meant is no database, or the settings do not fit.
-        """
+        """The SQLite file that is meant, `None` in memory and on a server; a `CommandError` where it is no database."""
         from langmem_adapter.storage.urls import path_of, url_of
 
-        try:
+        with _configured():
             return path_of(url_of(self.chosen))
-        except InvalidInputError as error:
-            raise _configuration(error) from error
 
     def refuse_absent(self) -> None:
-        """Raise where there is no database: a mistyped path holds nothing.
-
-        Raises:
-            CommandError: There is none.
-        """
+        """Raise a `CommandError` where there is no database: a mistyped path holds nothing."""
         from langmem_adapter.storage.sqlite import identity
 
         if self.path is not None and identity(self.path) is None:
             raise CommandError(
                 f"there is no database at {self.path}",
+                'the first add makes it: langmem-adapter add "I live in Lyon" -u alice',
                 code="no_database",
                 exit_code=ExitCode.NOTHING_FOUND,
-                hint='the first add makes it: langmem-adapter add "I live in Lyon" -u alice',
             )
 
     @contextmanager
@@ -166,67 +138,51 @@ class Invocation:
 
         Args:
             create: Make the database where there is none; else that is an error, since a mistyped path holds nothing.
-            quiet: Say nothing on stderr; the command tells it itself.
+            quiet: Say nothing; the command does it itself.
             graph: Whether facts say their relations, and these lead searches; `None` takes the setting.
 
         Raises:
             CommandError: The settings do not fit, a part is missing, or there is no database.
         """
-        with self._open(create=create, graph=graph) as memory:
-            self.output.mode = memory.mode
-            if not (self.output.as_json or quiet):
-                who = "offline: rules, no model" if memory.mode == "offline" else f"model: {memory.mode}"
-                self.output.note(f"{who} · {memory.location}")
-            yield memory
-
-    def _open(self, *, create: bool, graph: bool | None) -> Memory:
         from langmem_adapter.memory.memory import Memory
 
         if not create:
             self.refuse_absent()
         chosen = {name: self.options[name] for name in ("database", "model", "embeddings")}
-        try:
-            return Memory(**chosen, graph=graph, settings=self.settings)
-        except (InvalidInputError, MissingDependencyError) as error:
-            raise _configuration(error) from error
+        with _configured():
+            opened = Memory(**chosen, graph=graph, settings=self.settings)
+        with opened as memory:
+            self.output.mode = memory.mode
+            if not quiet:
+                who = "offline: rules, no model" if memory.mode == "offline" else f"model: {memory.mode}"
+                self.output.aside(f"{who} · {memory.location}")
+            yield memory
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A read transaction, for what is asked of the database alone: no model, no vectors, nothing of them is imported.
-
-        Raises:
-            CommandError: The settings do not fit, the driver is missing, or there is no database.
-        """
+        """A read transaction, for what is asked of the database alone: no model, no vectors, nothing of them is imported."""
         with self.database() as database, database.read() as connection:
             yield connection
 
     @contextmanager
-    def database(self, *, create: bool = False) -> Iterator[Database]:
-        """The database alone, for what needs no model and no vectors.
-
-        Args:
-            create: Make it where there is none.
+    def database(self, *, create: bool = False, quiet: bool = False) -> Iterator[Database]:
+        """The database alone, for what needs no model and no vectors; *create* and *quiet* as for `memory`.
 
         Raises:
-            CommandError: As `reading`.
+            CommandError: The settings do not fit, the driver is missing, or there is no database.
         """
+        from langmem_adapter.storage.database import Database
         from langmem_adapter.storage.migrations.runner import migrate
 
         if not create:
             self.refuse_absent()
-        with closing(self._database()) as database:
+        with _configured():
+            opened = Database(self.chosen, busy_timeout=self.settings.busy_timeout)
+        with closing(opened) as database:
             migrate(database)
-            if not self.output.as_json:
-                self.output.note(database.location)
+            if not quiet:
+                self.output.aside(database.location)
             yield database
-
-    def _database(self) -> Database:
-        from langmem_adapter.storage.database import Database
-
-        try:
-            return Database(self.chosen, busy_timeout=self.settings.busy_timeout)
-        except (InvalidInputError, MissingDependencyError) as error:
-            raise _configuration(error) from error
 
     def whole_id(self, connection: Connection, ids: Column[str], given: str) -> str:
         """The id that is meant: a whole one as it is, else the only one within the scope that begins so.
@@ -245,7 +201,11 @@ class Invocation:
         if given in found:
             return given
         if len(found) > 1:
-            raise _ambiguous(given, found)
+            more = ["and others"] if len(found) > _LISTED else []
+            hint = "\n".join(["these do:", *found[:_LISTED], *more])
+            raise CommandError(
+                f"several ids begin with {given}; give more of the one that is meant", hint, code="ambiguous"
+            )
         return found[0] if found else given
 
     def whole(self, memory: Memory, ids: Column[str], given: str) -> str:
@@ -253,54 +213,49 @@ class Invocation:
         with memory.engine.database.read() as connection:
             return self.whole_id(connection, ids, given)
 
-    def confirm(self, verb: str, what: str, *, ending: str = "") -> None:
-        """Ask before something is done that cannot be undone; where nobody can be asked it is refused.
-
-        Raises:
-            CommandError: Nobody can be asked.
-            Exit: The answer was no.
-        """
+    def confirm(self, verb: str, what: str) -> None:
+        """Ask before something is done that cannot be undone; a no ends the command, and so does nobody to be asked."""
         if self.output.as_json or not (self.output.on_terminal and self.output.err.is_terminal):
-            raise CommandError(
-                f"this would {verb} {what}{ending.removeprefix(',')}",
-                code="confirmation_needed",
-                exit_code=ExitCode.USAGE,
-                hint="add --yes where nobody can be asked",
-            )
-        if not typer.confirm(f"{verb.capitalize()} {what}{ending}?", err=True):
+            hint = "add --yes where nobody can be asked"
+            raise CommandError(f"this would {verb} {what}", hint, code="confirmation_needed")
+        if not typer.confirm(f"{verb.capitalize()} {what}?", err=True):
             raise typer.Exit(ExitCode.OK)
 
     def whose(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:
-        """The scope, as keyword arguments.
-
-        Raises:
-            CommandError: None was given; the hint names those that exist.
-        """
+        """The scope, as keyword arguments; where none was given, a `CommandError` names those that exist."""
         if self.scope:
             return self.scope
-        raise CommandError(
-            "whose memory? give -u/--user, --agent or --run",
-            code="scope",
-            exit_code=ExitCode.USAGE,
-            hint=known_scopes(scopes()) or "export LANGMEM_ADAPTER_USER=NAME sets the user once for all",
-        )
+        counts = scopes()
+        hint = known_scopes(counts) if counts else "export LANGMEM_ADAPTER_USER=NAME sets the user once for all"
+        raise CommandError("whose memory? give -u/--user, --agent or --run", hint, code="scope")
+
+    def scope_in(self, connection: Connection) -> Scope:
+        """The same as a `Scope`, of a database alone."""
+        from langmem_adapter.storage import scopes
+
+        return Scope(**self.whose(partial(scopes.counts, connection)))
+
+    def tell_empty(self, what: str, connection: Connection) -> None:
+        """Say that there is none of it, and whose memories there are."""
+        from langmem_adapter.storage import scopes
+
+        self.output.note(f"no {what} of {named(self.scope)}; {known_scopes(scopes.counts(connection))}")
 
 
-def _ambiguous(beginning: str, found: Sequence[str]) -> CommandError:
-    more = ["and others"] if len(found) > _LISTED else []
-    return CommandError(
-        f"several ids begin with {beginning}; give more of the one that is meant",
-        code="ambiguous",
-        exit_code=ExitCode.USAGE,
-        hint="\n".join(["these do:", *found[:_LISTED], *more]),
-    )
+@contextmanager
+def _configured() -> Iterator[None]:
+    """What a setting does not allow is an error of the configuration."""
+    try:
+        yield
+    except (InvalidInputError, MissingDependencyError) as error:
+        raise CommandError(str(error), DOCTOR, code="configuration", exit_code=ExitCode.CONFIGURATION) from error
 
 
 def known_scopes(scopes: Sequence[ScopeCount], most: int = 8) -> str:
-    """Whose memories there are, in words; empty where there are none."""
+    """Whose memories there are, in words."""
     told = [f"{named(count.scope.named)} ({count.memories})" for count in scopes]
     more = f" and {len(told) - most} more" if len(told) > most else ""
-    return f"there are memories of {', '.join(told[:most])}{more}" if told else ""
+    return f"there are memories of {', '.join(told[:most])}{more}" if told else "the database is empty"
 
 
 def named(scope: Mapping[str, str]) -> str:
@@ -308,37 +263,50 @@ def named(scope: Mapping[str, str]) -> str:
     return " ".join(f"{name.removesuffix('_id')}={value}" for name, value in scope.items())
 
 
+def flags(options: Mapping[str, Any]) -> list[str]:
+    """Options as they are typed, those that were given."""
+    words = []
+    for name, value in options.items():
+        flag = f"--{name.removeprefix('as_').replace('_', '-')}"
+        words += [flag] if value is True else [flag, str(value)] if value else []
+    return words
+
+
 def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: bool = True) -> Callable[..., None]:
-    """Give a command the shared options; it gets them as its first argument, a `Invocation`.
+    """Give a command the shared options; a *scoped* one is about somebody's memory, and can be told whose."""
+    shared = {**_SCOPE, **_SHARED} if scoped else _SHARED
 
-    Args:
-        function: The command.
-        scoped: Whether it is about somebody's memory, so that it can be told whose.
-    """
-    given = {name: option for name, option in _SHARED.items() if scoped or name not in _SCOPE}
-    signature = inspect.signature(function, eval_str=True)
-    own = list(signature.parameters.values())[1:]
-    shared = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=option)
-        for name, (option, default) in given.items()
-    ]
-    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-
-    @functools.wraps(function)
+    @wraps(function)
     def run(ctx: typer.Context, **values: Any) -> None:
-        options = {name: values.pop(name) for name in given}
+        options = {name: values.pop(name) for name in shared}
         before = ctx.find_root().params
         chosen = {name: before.get(name) if value in (None, False) else value for name, value in options.items()}
-        call = Invocation(_path(ctx), chosen | {"as_json": bool(chosen["as_json"])})
-        try:
-            with _warnings_told(call.output):
-                function(call, **values)  # type: ignore[call-arg]
-        except KeyboardInterrupt:
-            raise CommandError("interrupted", code="interrupted", exit_code=ExitCode.INTERRUPTED) from None
+        call = Invocation(path_of_command(ctx), chosen | {"as_json": bool(chosen["as_json"])})
+        with _failures_told(call.output), _warnings_told(call.output):
+            function(call, **values)  # type: ignore[call-arg]
 
-    keyword = [part.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in own]
-    parameters = [context, *keyword, *shared]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    return _with_options(run, [context, *own], shared)
+
+
+def before_commands(function: Callable[..., None]) -> Callable[..., None]:
+    """Give the program the shared options, so that they may stand before a command's name."""
+
+    @wraps(function)
+    def run(**values: Any) -> None:
+        del values  # a command reads them
+
+    return _with_options(run, inspect.signature(function, eval_str=True).parameters.values(), _SHARED)
+
+
+def _with_options(
+    run: Callable[..., None], own: Iterable[inspect.Parameter], shared: Mapping[str, Any]
+) -> Callable[..., None]:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    added = (inspect.Parameter(name, kind, default=None, annotation=option) for name, option in shared.items())
+    parameters = [*(part.replace(kind=kind) for part in own), *added]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {part.name: part.annotation for part in parameters}
     return run
 
@@ -351,12 +319,21 @@ def _warnings_told(output: Output) -> Iterator[None]:
         yield
 
 
-def _path(ctx: typer.Context) -> str:
-    own = str(ctx.info_name)
-    return own if ctx.parent is None or ctx.parent.parent is None else f"{ctx.parent.info_name} {own}"
+@contextmanager
+def _failures_told(output: Output) -> Iterator[None]:
+    """The one place where errors become exit codes."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        failure = CommandError("interrupted", code="interrupted", exit_code=ExitCode.INTERRUPTED)
+    except known_errors() as error:
+        failure = failure_of(error)
+    else:
+        return
+    output.fail(failure)
+    raise typer.Exit(failure.exit_code)
 
 
-def _configuration(error: Exception) -> CommandError:
-    return CommandError(
-        str(error), code="configuration", exit_code=ExitCode.CONFIGURATION, hint="langmem-adapter doctor"
-    )
+def path_of_command(ctx: typer.Context) -> str:
+    """The name of a command, behind that of its group; empty for the program itself."""
+    return " ".join(str(each.info_name) for each in (ctx.parent, ctx) if each is not None and each.parent is not None)

@@ -1,4 +1,4 @@
-"""Pictures for a terminal: tables of memories, hits and changes, a memory's card, its life with word diffs.
+"""Pictures for a terminal: tables of what was found and done, a memory's card, its life with word diffs, a trace.
 
 Colour never carries a meaning alone: events have a sign and a name, and where there is no colour a diff has marks.
 """
@@ -12,7 +12,8 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from langmem_adapter.cli.output import visible
+from langmem_adapter.cli.options import named
+from langmem_adapter.cli.output import counted, visible
 from langmem_adapter.diffs import differences
 
 if TYPE_CHECKING:
@@ -21,25 +22,35 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from langmem_adapter.records.graph import Relation, RelationChange
+    from langmem_adapter.records.cost import ModelCall
+    from langmem_adapter.records.graph import Entity, MergeSuggestion, Neighbour, Relation, RelationChange
     from langmem_adapter.records.results import Explanation, Hit, MemoryItem, Revision
     from langmem_adapter.records.work import Change
+    from langmem_adapter.storage.traces import Trace, TraceSummary
 
 __all__ = [
     "card",
     "changed",
     "changes_table",
     "edge",
+    "entities_table",
     "event_text",
+    "held",
     "hits_table",
     "items_table",
     "life",
     "moment",
+    "neighbours_table",
     "plain_table",
-    "relation_lines",
+    "relation_changes_table",
+    "relations_table",
+    "suggestions_table",
+    "traces_table",
+    "whole_trace",
     "word_diff",
 ]
 
+_SAID: Final = 60  # letters of what was said
 _SHOWN: Final = 0.005  # parts of a score that two digits show
 _EVENTS: Final = {
     "ADD": ("+", "bold green"),
@@ -52,20 +63,20 @@ _RELATIONS: Final = {
     "UPDATE": ("~", "bold yellow", "other dates"),
     "END": ("-", "bold red", "ended"),
     "DELETE": ("-", "bold red", "withdrawn"),
+    "NONE": ("=", "bold blue", "known already"),
 }
 _MARKED: Final = {"same": ("", "", ""), "gone": ("[-", "-]", "red strike"), "came": ("{+", "+}", "green underline")}
-_WIDE: Final = frozenset(
-    {"memory", "said", "relation", "relations", "also called", "why"}
-)  # columns that share what is left
+_WIDE: Final = ("memory", "said", "relation", "relations", "also called", "why")  # columns that share what is left
 _ROOM: Final = 72  # where an id, and a user's that is as long, fit in a line beside the other columns
-_CARD: Final = ("scope", "metadata", "memory_type", "said by", "created", "updated", "expires", "revision")
 
 
-def plain_table(*columns: str) -> Table:
-    """An empty table in the style of this command."""
+def plain_table(columns: Iterable[str], rows: Iterable[Iterable[RenderableType]]) -> Table:
+    """A table in the style of this command."""
     table = _Stacking(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, expand=True)
     for column in columns:
         table.add_column(column, overflow="fold", ratio=1 if column in _WIDE else None)
+    for row in rows:
+        table.add_row(*row)
     return table
 
 
@@ -98,38 +109,43 @@ def moment(when: datetime | None) -> str:
 
 def items_table(items: Iterable[MemoryItem]) -> Table:
     """Memories, each with its id below, ready to be copied."""
-    table = plain_table("memory", "updated (UTC)")
-    for item in items:
-        table.add_row(_with_id(item), Text(moment(item.updated_at), style="dim", no_wrap=True))
-    return table
+    rows = ((_with_id(item.text, item), _dim(moment(item.updated_at))) for item in items)
+    return plain_table(("memory", "updated (UTC)"), rows)
 
 
 def hits_table(hits: Iterable[Hit]) -> Table:
     """Search results, best first, with the parts of the score where they were asked for."""
-    table = plain_table("score", "relevance", "memory", "updated (UTC)")
-    for hit in hits:
-        told = _with_id(hit.item, hit.passage)
-        if hit.explanation is not None:
-            told.append(f"\n{_reasons(hit.explanation)}", style="dim italic")
-        updated = Text(moment(hit.item.updated_at), style="dim", no_wrap=True)
-        table.add_row(Text(f"{hit.score:.2f}", style="cyan"), Text(f"{hit.relevance:.2f}", style="cyan"), told, updated)
-    return table
+    return plain_table(("score", "relevance", "memory", "updated (UTC)"), map(_hit, hits))
+
+
+def _hit(hit: Hit) -> tuple[Text, ...]:
+    told = _with_id(hit.item.text if hit.passage is None else hit.passage, hit.item)
+    if hit.explanation is not None:
+        told.append(f"\n{_reasons(hit.explanation)}", style="dim italic")
+    score, relevance = (Text(f"{number:.2f}", style="cyan") for number in (hit.score, hit.relevance))
+    return score, relevance, told, _dim(moment(hit.item.updated_at))
 
 
 def _reasons(why: Explanation) -> str:
     ranks = {name: f" (#{rank})" for name, rank in why.ranks.items()}
-    lists = f"meaning {why.meaning:.2f}{ranks.get('meaning', '')} · words {why.words:.2f}{ranks.get('words', '')}"
+    lists = f"meaning {why.meaning:z.2f}{ranks.get('meaning', '')} · words {why.words:z.2f}{ranks.get('words', '')}"
     parts = " ".join(f"{part:+.2f} {name}" for name, part in why.parts.items() if abs(part) >= _SHOWN)
     return f"{lists} · {why.strategy}\n{parts}"
 
 
 def changes_table(changes: Iterable[Change], *, marks: bool) -> Table:
     """What an add did, with the reasons."""
-    table = plain_table("event", "memory", "why")
-    for change in changes:
-        told = Text("\n").join([changed(change, marks=marks), *relation_lines(change.relations)])
-        table.add_row(event_text(change.event), told, Text(visible(change.reason), style="dim"))
-    return table
+    rows = (
+        (event_text(change.event), _became(change, marks=marks), Text(visible(change.reason), style="dim"))
+        for change in changes
+    )
+    return plain_table(("event", "memory", "why"), rows)
+
+
+def _became(change: Change, *, marks: bool) -> Text:
+    """A change, with what became of relations; those that were only said again are left out."""
+    related = (_relation_line(each) for each in change.relations if each.event != "NONE")
+    return Text("\n").join([changed(change, marks=marks), *related])
 
 
 def changed(change: Change, *, marks: bool) -> Text:
@@ -139,11 +155,6 @@ def changed(change: Change, *, marks: bool) -> Text:
     style = {"DELETE": "red", "NONE": "dim"}.get(change.event, "")
     until = "" if change.valid_to is None else f" (held until {moment(change.valid_to)})"
     return Text(visible(change.text), style=style).append(until, style="dim")
-
-
-def relation_lines(changes: Iterable[RelationChange]) -> list[Text]:
-    """What became of relations, a line each; those that were only said again are left out."""
-    return [_relation_line(change) for change in changes if change.event != "NONE"]
 
 
 def _relation_line(change: RelationChange) -> Text:
@@ -160,21 +171,20 @@ def edge(relation: Relation) -> Text:
 
 def card(item: MemoryItem) -> RenderableType:
     """Everything about one memory."""
-    said = " as ".join(dict.fromkeys(filter(None, (item.actor_id, item.role))))
     values = {
-        "scope": _scope(item),
+        "scope": named(item.scope.named),
         "metadata": ", ".join(f"{key}: {value}" for key, value in item.metadata.items()),
-        "memory_type": item.memory_type or "",
-        "said by": said,
+        "memory type": item.memory_type or "",
+        "said by": " as ".join(dict.fromkeys(filter(None, (item.actor_id, item.role)))),
         "created": moment(item.created_at),
         "updated": moment(item.updated_at),
         "expires": moment(item.expires_at),
         "revision": str(item.revision),
     }
     grid = Table.grid(padding=(0, 2))
-    for name in _CARD:
-        if values[name]:
-            grid.add_row(Text(name.replace("_", " "), style="dim"), Text(visible(values[name])))
+    for name, value in values.items():
+        if value:
+            grid.add_row(Text(name, style="dim"), Text(visible(value)))
     return Group(Text(visible(item.text), style="bold"), Text(item.id, style="dim"), grid)
 
 
@@ -187,7 +197,9 @@ def life(revisions: Sequence[Revision], *, marks: bool) -> RenderableType:
     for number, revision in enumerate(revisions):
         last = number == len(revisions) - 1
         sign = Text("●" if last else "○", style=_EVENTS[revision.event][1])
-        head = Text.assemble(event_text(revision.event), Text(f"  {_times(revision)}", style="dim"))
+        written, true = moment(revision.created_at), moment(revision.valid_from)
+        times = written if written == true else f"{written}, true from {true}"
+        head = Text.assemble(event_text(revision.event), Text(f"  {times}", style="dim"))
         grid.add_row(sign, Text(f"v{revision.revision}", style="bold"), head)
         grid.add_row(_stem(last), "", word_diff(revision.old_text or "", revision.new_text or "", marks=marks))
         if revision.reason:
@@ -195,26 +207,8 @@ def life(revisions: Sequence[Revision], *, marks: bool) -> RenderableType:
     return grid
 
 
-def _times(revision: Revision) -> str:
-    """When it was written; and since when it was true, where that is another time."""
-    written, true = moment(revision.created_at), moment(revision.valid_from)
-    return written if written == true else f"{written}, true from {true}"
-
-
 def word_diff(old: str, new: str, *, marks: bool) -> Text:
-    """Two texts as one: what went is struck through, what came underlined.
-
-    Args:
-        old: The text before; empty for a first one, which then is shown without any emphasis.
-        new: The text after; empty for a removal.
-        marks: Write `[-gone-]` and `{+new+}` instead, for where there is no colour.
-
-    Example:
-        >>> print(word_diff("Lives in Kyoto", "Lives in Lyon", marks=True))
-        Lives in [-Kyoto-]{+Lyon+}
-        >>> print(word_diff("住在京都很久了", "住在里昂很久了", marks=True))
-        住在[-京都-]{+里昂+}很久了
-    """
+    """Two texts as one: what went is struck through, what came underlined; with *marks* `[-gone-]` and `{+new+}` instead."""
     if not old:
         return Text(visible(new))
     text, before = Text(), "same"
@@ -227,14 +221,117 @@ def word_diff(old: str, new: str, *, marks: bool) -> Text:
 
 
 def _stem(last: bool) -> Text:
-    return Text(" " if last else "│", style="dim")
+    return _dim(" " if last else "│")
 
 
-def _with_id(item: MemoryItem, shown: str | None = None) -> Text:
-    return Text.assemble(
-        visible(item.text if shown is None else shown), "\n", (f"{item.id}  {visible(_scope(item))}", "dim")
+def _dim(text: str) -> Text:
+    return Text(text, style="dim", no_wrap=True)
+
+
+def _with_id(text: str, record: MemoryItem | TraceSummary) -> Text:
+    """A text, with the id of what it is about and whose it is below."""
+    return Text.assemble(visible(text), "\n", (f"{record.id}  {visible(named(record.scope.named))}", "dim"))
+
+
+def traces_table(page: Iterable[TraceSummary]) -> Table:
+    """What adds saw and did, a row each."""
+    return plain_table(("said", "did", "cost", "when (UTC)"), map(_summary, page))
+
+
+def _summary(did: TraceSummary) -> tuple[Text, ...]:
+    said = did.said if len(did.said) <= _SAID else f"{did.said[: _SAID - 1]}…"
+    events = (event_text(event, count) for event, count in sorted(did.events.items()) if count)
+    cost = _dim(_cost(did.model_calls, did.milliseconds))
+    return _with_id(said, did), Text(" ").join(events), cost, _dim(moment(did.created_at))
+
+
+def _cost(calls: int, milliseconds: float) -> str:
+    return f"{counted(calls, 'call')}, {milliseconds:.0f} ms" if calls else f"{milliseconds:.0f} ms"
+
+
+def whole_trace(found: Trace, *, marks: bool) -> RenderableType:
+    """All that one add saw and did."""
+    usage = found.result.usage
+    spent = _cost(usage.model_calls, sum(usage.milliseconds.values()))
+    return Group(
+        Text.assemble((found.id, "bold"), (f"  {visible(named(found.scope.named))}", "dim")),
+        Text(f"{moment(found.created_at)}  {visible(found.result.mode)}  {spent}", style="dim"),
+        _part("said", [f"{turn.actor}: {turn.text}" for turn in found.turns]),
+        _part("facts", [fact.text for fact in found.facts]),
+        _part("compared with", [known["text"] for known in found.candidates.get("known", ())]),
+        changes_table(found.result.results, marks=marks),
+        *(_part(f"model: {call.task}", _spoken(call)) for call in found.calls),
     )
 
 
-def _scope(item: MemoryItem) -> str:
-    return " ".join(f"{name.removesuffix('_id')}={value}" for name, value in item.scope.named.items())
+def _part(name: str, lines: list[str]) -> Text:
+    told = Text("\n").join(Text(f"  {visible(line)}") for line in lines or ["-"])
+    return Text.assemble("\n", (name, "bold"), "\n", told)
+
+
+def _spoken(call: ModelCall) -> list[str]:
+    return [f"{role}: {text}" for role, text in (*call.messages, ("reply", call.reply))]
+
+
+# ── the knowledge graph ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def relations_table(relations: Iterable[Relation], *, history: bool = False) -> Table:
+    """Relations with their ids and times; with *history* also since when and until when each was believed."""
+    rows = (
+        (_relation(each, history=history), Text(held(each), style="" if each.valid_to is None else "dim", no_wrap=True))
+        for each in relations
+    )
+    return plain_table(("relation", "holds (UTC)"), rows)
+
+
+def _relation(relation: Relation, *, history: bool) -> Text:
+    number = len(relation.memory_ids)  # none: by hand, or what they say has changed since it held
+    said = counted(number, "memory") if number else ""
+    told = Text.assemble(edge(relation), "\n", (f"{relation.id}  {said}", "dim"))
+    if history:
+        until = "" if relation.retired_at is None else f", until {moment(relation.retired_at)}"
+        told.append(f"\nbelieved since {moment(relation.recorded_at)}{until}", style="dim italic")
+    return told
+
+
+def neighbours_table(neighbours: Iterable[Neighbour]) -> Table:
+    """Neighbours, nearest first, each with the relations that lead to it."""
+    rows = ((str(each.hops), _called(each.entity), Text("\n").join(map(edge, each.relations))) for each in neighbours)
+    return plain_table(("hops", "entity", "relations"), rows)
+
+
+def entities_table(entities: Iterable[Entity]) -> Table:
+    """Entities, each with what else it is called and how often it is mentioned."""
+    rows = (
+        (_called(each), Text(visible(", ".join(each.aliases))), Text(str(each.mentions), justify="right"))
+        for each in entities
+    )
+    return plain_table(("entity", "also called", "mentions"), rows)
+
+
+def suggestions_table(found: Iterable[MergeSuggestion]) -> Table:
+    """Pairs of entities that may be one, with what they have in common."""
+    rows = ([Text(visible(text)) for text in (each.source, each.into, each.why)] for each in found)
+    return plain_table(("name", "may be", "why"), rows)
+
+
+def relation_changes_table(changes: Iterable[RelationChange]) -> Table:
+    """What became of relations."""
+    rows = (
+        (Text.assemble(_relation_line(each), "\n", (each.relation.id, "dim")), Text(held(each.relation), no_wrap=True))
+        for each in changes
+    )
+    return plain_table(("relation", "holds (UTC)"), rows)
+
+
+def held(relation: Relation) -> str:
+    """The time for which a relation holds, in words; its end in a line of its own, and of midnight the day alone."""
+    ends = (("since", relation.valid_from), ("until", relation.valid_to))
+    told = (f"{word} {moment(when).removesuffix(' 00:00')}" for word, when in ends if when is not None)
+    return "\n".join(told) or "always"
+
+
+def _called(entity: Entity) -> Text:
+    kind = (f"  {visible(entity.type)}", "dim") if entity.type else ""
+    return Text.assemble((visible(entity.name), "bold"), kind)

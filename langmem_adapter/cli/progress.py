@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Patience", "Steps"]
 
 _EVERY: Final = 5.0  # seconds between two lines, where no bar can be drawn
+_LEAST: Final = 50  # fewer steps need no progress
 
 
 class Steps:
@@ -26,68 +27,56 @@ class Steps:
 
     Args:
         output: Whose stderr.
-        total: How many steps there are; below *least* nothing is shown. `None` where only `show` tells it.
+        total: How many steps there are; `None` where only `show` tells it.
         what: What a step is, in the plural.
-        least: Fewer steps than this need no progress.
     """
 
-    def __init__(self, output: Output, total: int | None = None, *, what: str, least: int = 50) -> None:
+    def __init__(self, output: Output, total: int | None = None, *, what: str) -> None:
         self._output = output
         self._total = total
         self._what = what
-        self._least = least
-        self._shown = False
         self._done = 0
         self._bar: Progress | None = None
+        self._began = self._last = time.monotonic()
 
     def __enter__(self) -> Self:
         """Begin."""
-        if self._total is not None:
-            self._begin(self._total)
+        self.advance(0)
         return self
-
-    def _begin(self, total: int) -> None:
-        self._total, self._shown = total, total >= self._least
-        self._began = self._last = time.monotonic()
-        if self._shown and self._output.err.is_terminal:
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[rate]}"),
-            )
-            self._bar = Progress(*columns, TimeRemainingColumn(), console=self._output.err, transient=True)
-            self._task = self._bar.add_task(self._what, total=total, rate="")
-            self._bar.start()
 
     def __exit__(self, *_: object) -> None:
         """End; the bar goes, the numbers are told by the command."""
         if self._bar is not None:
             self._bar.stop()
 
-    def show(self, done: int, total: int) -> None:
-        """So many of so many are done."""
-        if self._total is None:
-            self._begin(total)
-        self.advance(max(0, done - self._done))
-
     def advance(self, steps: int) -> None:
         """So many steps more are done."""
-        self._done += steps
-        now = time.monotonic()
+        self.show(self._done + steps, self._total or 0)
+
+    def show(self, done: int, total: int) -> None:
+        """So many of so many are done."""
+        self._done, now = max(done, self._done), time.monotonic()
+        if total < _LEAST:
+            return
         rate = f"{self._done / max(now - self._began, 1e-6):.0f}/s"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=self._done, rate=rate)
-        elif self._shown and now - self._last >= _EVERY:
+        if self._output.err.is_terminal:
+            self._draw(total, rate)
+        elif now - self._last >= _EVERY:
             self._last = now
-            self._output.note(f"{self._done} of {self._total} {self._what}, {rate}")
+            self._output.note(f"{self._done} of {total} {self._what}, {rate}")
+
+    def _draw(self, total: int, rate: str) -> None:
+        if self._bar is None:
+            numbers = (MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
+            told = TextColumn("{task.description}")
+            self._bar = Progress(told, BarColumn(), *numbers, console=self._output.err, transient=True)
+            self._task = self._bar.add_task(self._what, total=total, rate="")
+            self._bar.start()
+        self._bar.update(self._task, completed=self._done, rate=rate)
 
 
 class Patience:
     """Turns the first Ctrl-C into a wish to stop, so that what is under way is finished; the second one breaks it off.
-
-    Args:
-        output: Where to say so.
 
     Attributes:
         asked: Whether somebody wants to stop.

@@ -1,24 +1,31 @@
-"""The command `serve`: the memory over HTTP, until it is told to stop."""
+"""The commands `serve`, the memory over HTTP, and `mcp`, for MCP clients that start a program and talk to it."""
 
+import json
 import shlex
+import shutil
 import socket
 import sys
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from langmem_adapter.cli.failures import CommandError, ExitCode
-from langmem_adapter.cli.options import GraphOption, Invocation, option
+from langmem_adapter.cli.options import GraphOption, Invocation, flags, option
 from langmem_adapter.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
 
-__all__ = ["serve"]
+__all__ = ["mcp", "serve"]
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104 - these are told apart, not bound
+_NEEDED: Final = {
+    "keys": ("every call needs a key", ' -H "X-API-Key: $KEY"'),
+    "local": ("no key: this machine alone is served, and may do everything", ""),
+}
 _EXAMPLE: Final = '{"messages": "I live in Lyon", "user_id": "alice"}'
 
 
@@ -54,22 +61,28 @@ def serve(
     $ langmem-adapter serve --port 8888 -d memory.db
     $ langmem-adapter serve --host 0.0.0.0 --host-name memory.example.com --workers 4
     """
+    how = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images, "mcp": mcp, "metrics": metrics}
+    _serve(call, how, host=host, port=port, names=host_name or [], workers=workers, graph=graph)
+
+
+def _serve(
+    call: Invocation, how: dict[str, Any], *, host: str, port: int, names: list[str], workers: int, graph: bool | None
+) -> None:
     try:
         from langmem_adapter.cli.workers import ServedApp, serve_alone, serve_together
     except ModuleNotFoundError as error:
         raise MissingDependencyError("uvicorn", extra="server") from error
 
+    hosts = [*_LOOPBACK, *([] if host in _ANY else [_bracketed(host)]), *names]
     with ExitStack() as opened:
         memory = opened.enter_context(call.memory(create=True, graph=graph))
         if workers > 1:
             _refuse_unshared(memory)
         auth = _auth(memory, host)
-        how: dict[str, Any] = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images}
-        how |= {"auth": auth, "hosts": _names(host, host_name or []), "mcp": mcp, "metrics": metrics}
-        served = ServedApp(call.options, graph, how)
+        served = ServedApp(call.options, graph, {**how, "auth": auth, "hosts": hosts})
         app = served.app(memory)  # of several processes none begins with what cannot be served
         door = opened.enter_context(_listening(host, port))
-        _tell(call, _address(host, host_name or [], door), auth, unnamed=host in _ANY and not host_name)
+        _tell(call, _address(host, names, door), auth, unnamed=host in _ANY and not names)
         if workers == 1:
             serve_alone(app, door)
         else:
@@ -82,9 +95,7 @@ def _refuse_unshared(memory: "Memory") -> None:
     if database.path is None and database.dialect == "sqlite":
         raise CommandError(
             "a database in memory belongs to one process, and --workers asks for several",
-            code="usage",
-            exit_code=ExitCode.USAGE,
-            hint="-d memory.db, or a Postgres URL, is shared by all of them",
+            "-d memory.db, or a Postgres URL, is shared by all of them",
         )
 
 
@@ -98,15 +109,10 @@ def _auth(memory: "Memory", host: str) -> str:
         return "local"
     raise CommandError(
         f"other machines reach {host or 'every address'}, and there is no key that they could show",
+        "langmem-adapter keys create -u NAME makes one; --host 127.0.0.1 serves this machine alone",
         code="no_key",
         exit_code=ExitCode.CONFIGURATION,
-        hint="langmem-adapter keys create -u NAME makes one; --host 127.0.0.1 serves this machine alone",
     )
-
-
-def _names(host: str, others: list[str]) -> list[str]:
-    own = [] if host in _ANY else [_bracketed(host)]
-    return [*_LOOPBACK, *own, *others]
 
 
 def _bracketed(host: str) -> str:
@@ -114,16 +120,15 @@ def _bracketed(host: str) -> str:
 
 
 def _listening(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server(
-            (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=2_048
-        )
+        return socket.create_server((host, port), family=family, backlog=2_048)
     except OSError as error:
         raise CommandError(
             f"cannot listen on {_bracketed(host)}:{port}: {error.strerror or error}",
+            "--port 0 takes a free port",
             code="address",
             exit_code=ExitCode.CONFIGURATION,
-            hint="--port 0 takes a free port",
         ) from None
 
 
@@ -133,16 +138,64 @@ def _address(host: str, names: list[str], door: socket.socket) -> str:
 
 
 def _tell(call: Invocation, address: str, auth: str, *, unnamed: bool) -> None:
-    call.output.show([{"url": address, "auth": auth}], columns=("url",), picture=lambda: f"serving at {address}")
+    row = {"url": address, "auth": auth}
+    call.output.show([row], columns=("url",), picture=f"serving at {address}")
     sys.stdout.flush()  # a program that started it waits for the line
-    if call.output.as_json:
-        return
-    needed = (
-        "every call needs a key" if auth == "keys" else "no key: this machine alone is served, and may do everything"
-    )
     if unnamed:
-        call.output.note("other machines call it by a name, which no --host-name has given yet", "yellow")
-    key = ' -H "X-API-Key: $KEY"' if auth == "keys" else ""
-    call.output.note(f"{needed} · look: {address}/ui · routes: {address}/docs · Ctrl-C stops it")
+        call.output.aside("other machines call it by a name, which no --host-name has given yet", "yellow")
+    needed, key = _NEEDED[auth]
+    call.output.aside(f"{needed} · look: {address}/ui · routes: {address}/docs · Ctrl-C stops it")
     told = f"curl {address}/memories{key} -H 'Content-Type: application/json' -d {shlex.quote(_EXAMPLE)}"
-    call.output.note(told, whole=True)
+    call.output.aside(told, whole=True)
+
+
+def mcp(
+    call: Invocation,
+    *,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Let the model look, and change nothing.")] = False,
+    graph: GraphOption = None,
+    configuration: Annotated[
+        bool, typer.Option("--configuration", help="Print what a client's configuration needs, and end.")
+    ] = False,
+) -> None:
+    r"""Serve one user's memory to an MCP client (Claude Desktop, Cursor, VS Code, an agent of your own).
+
+    It talks on standard input and output, so clients start it themselves. Over HTTP it is part of [bold]serve[/bold].
+    In VS Code the block is called servers instead of mcpServers. LANGMEM_ADAPTER_…
+    and keys that only your shell has go into its "env".
+
+    [bold]Examples[/bold]
+    $ langmem-adapter mcp -u alice --configuration
+    $ claude mcp add memory -- langmem-adapter mcp -u alice
+    """
+    from langmem_adapter.records.scope import Scope
+
+    if not call.scope:
+        raise CommandError("whose memory?", "start it with -u USER", code="scope_missing")
+    if configuration:
+        typer.echo(json.dumps(_configuration(call, graph=graph, read_only=read_only), indent=2, ensure_ascii=False))
+        return
+    from langmem_adapter.server.auth import Principal
+    from langmem_adapter.server.mcp import create_mcp
+
+    rights = frozenset({"read"} if read_only else {"read", "write"})
+    principal = Principal("local", Scope(**call.scope), rights)
+    with call.memory(create=True, graph=graph) as memory:
+        create_mcp(memory, lambda _: principal).run("stdio")
+
+
+def _configuration(call: Invocation, *, graph: bool | None, read_only: bool) -> dict[str, object]:
+    """The block that Claude Desktop, Cursor and others read; it is good for whoever starts it in another folder."""
+    database = call.options["database"]
+    if database and database != ":memory:" and "://" not in database:
+        database = Path(database).absolute()
+    given = {name: call.options[name] for name in ("user", "agent", "run", "model", "embeddings")}
+    told = {"database": database, "graph": graph, "no_graph": graph is False, "read_only": read_only}
+    arguments = ["mcp", *flags({**given, **told})]
+    return {"mcpServers": {"memory": {"command": _program(), "args": arguments}}}
+
+
+def _program() -> str:
+    """This program by its whole path: a client that no shell has started finds nothing in an environment's folder."""
+    name = "langmem-adapter"
+    return shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name) or name

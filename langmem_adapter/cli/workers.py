@@ -11,7 +11,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from socket import socket
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
@@ -34,25 +34,14 @@ _SIGN_OF_LIFE: Final = 30  # seconds within which a worker must show one; it is 
 
 @dataclass(frozen=True)
 class ServedApp:
-    """What is served, told in values that a process of its own can be given; called there, it makes the app.
-
-    Args:
-        options: Of the command's `Invocation`.
-        graph: See `Invocation.memory`.
-        how: Arguments of `create_app`.
-    """
+    """What is served: arguments of `Invocation`, of its `memory`, and of `create_app`, which another process can be given."""
 
     options: Mapping[str, Any]
     graph: bool | None
     how: Mapping[str, Any]
 
     def app(self, memory: "Memory", *, also: ExitStack | None = None) -> "FastAPI":
-        """The app of a memory.
-
-        Args:
-            memory: The memory.
-            also: What is closed when the app ends.
-        """
+        """The app of a memory; when it ends, it closes what *also* holds."""
         from langmem_adapter.server.app import create_app
 
         app = create_app(memory, **self.how)
@@ -73,24 +62,13 @@ class ServedApp:
 
 
 def serve_alone(app: "FastAPI", door: socket) -> None:
-    """Serve in this process until it is told to stop; what is under way is then done first.
-
-    Args:
-        app: What is served.
-        door: Where it listens.
-    """
+    """Serve in this process until it is told to stop; what is under way is then done first."""
     with suppress(KeyboardInterrupt):
         uvicorn.Server(_Config(app, **_RULES)).run(sockets=[door])
 
 
 def serve_together(served: ServedApp, door: socket, workers: int) -> None:
-    """The same in several processes; one that dies is replaced.
-
-    Args:
-        served: What is served.
-        door: Where they listen.
-        workers: How many they are.
-    """
+    """The same in several processes; one that dies is replaced."""
     with _counting_together():
         config = _Config(served, factory=True, workers=workers, timeout_worker_healthcheck=_SIGN_OF_LIFE, **_RULES)
         Multiprocess(config, sockets=[door]).run()
@@ -114,11 +92,7 @@ class _Config(uvicorn.Config):
         write_log()
         # Contract: uvicorn waits for the requests under way and then sends itself the signal again; the memory is closed
         # before or after that, in this thread. tests/cli/test_serve.py::test_what_is_under_way_is_done_before_it_stops
-        signal.signal(signal.SIGTERM, _leave)
-
-
-def _leave(*_: object) -> NoReturn:
-    sys.exit(ExitCode.OK)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.OK))
 
 
 def _until_told(app: "FastAPI", open_: ExitStack) -> Callable[["FastAPI"], Any]:

@@ -333,7 +333,7 @@ class ExperienceMemory:
         known = _decision("UPDATE" if said else "NONE", scope, tag, request, response, changed)
 
         def write() -> Write:
-            exists = new.memory_id in self._engine.reading(memories.sequence_numbers, [new.memory_id])
+            exists = new.memory_id in self._engine.reading(memories.sequence_numbers, [str(new.memory_id)])
             return Write((known if exists else new,), scope=scope, within=scope)
 
         # Contract: of several who keep the same experience at once one adds it, and the others find it known; who looked before

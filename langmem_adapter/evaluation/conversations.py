@@ -39,14 +39,7 @@ _DATE: Final = "%I:%M %p on %d %B, %Y"
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """What somebody said in one turn.
-
-    Attributes:
-        id: Its id within the conversation.
-        speaker: Who said it, where there is a name.
-        text: The words, and the caption of a photo that was shared with them.
-        role: `"user"` or `"assistant"`.
-    """
+    """What somebody said in one turn; with the caption of a photo that was shared with it."""
 
     id: str
     speaker: str | None
@@ -95,14 +88,7 @@ def read_conversations(path: Path, *, roles: Iterable[str] = ("user", "assistant
     """Read a JSON list of conversations: LoCoMo's own format (`locomo10.json` or a part of it), or the plain one.
 
     The plain one: each with `user`, `sessions` (`time` in ISO 8601 or null, `turns` with `id`, `text`, and optionally `role`
-    and `speaker`), `questions` (`question`, `gold`: ids of turns, optionally `cat`).
-
-    In LoCoMo a turn that shares a photo has its caption at the end. Ids of evidence are repaired where they are written
-    together (`"D8:6; D9:17"`), with zeros (`"D30:05"`) or a sign too many (`"D:11:26"`).
-
-    Args:
-        path: The file.
-        roles: Whose turns are read; a session without any of them is left out.
+    and `speaker`), `questions` (`question`, `gold`: ids of turns, optionally `cat`). Only turns of these *roles* are read.
 
     Raises:
         InvalidInputError: It cannot be read, or something is missing; the message says where.
@@ -114,7 +100,7 @@ def read_conversations(path: Path, *, roles: Iterable[str] = ("user", "assistant
     if not isinstance(samples, list) or not samples or not all(isinstance(sample, dict) for sample in samples):
         raise InvalidInputError(f"{path} holds no conversations: expected a JSON list of objects")
     try:
-        read = [(_of_locomo if "sample_id" in sample else _of_plain)(sample, {*roles}) for sample in samples]
+        read = [_conversation(_plain(sample) if "sample_id" in sample else sample, {*roles}) for sample in samples]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise InvalidInputError(f"{path} holds no conversations that can be read: {problem}") from None
@@ -123,92 +109,71 @@ def read_conversations(path: Path, *, roles: Iterable[str] = ("user", "assistant
     return read
 
 
-def _conversation(
-    name: str, sessions: Iterable[Session], asked: Iterable[tuple[EvalQuestion, list[str]]], roles: set[str]
-) -> Dialogue:
+def _conversation(sample: Mapping[str, Any], roles: set[str]) -> Dialogue:
     """A conversation of what may be read, and of its questions those whose evidence is there."""
-    heard = (replace(each, turns=tuple(turn for turn in each.turns if turn.role in roles)) for each in sessions)
+    name, heard = str(sample["user"]), [_session(session, roles) for session in sample["sessions"]]
     spoken = tuple(session for session in heard if session.turns)
     where = {turn.id: number for number, session in enumerate(spoken) for turn in session.turns}
     kept, left_out, unusable = [], [], []
-    for question, wrong in asked:
+    for number, row in enumerate(sample["questions"], 1):
+        question = _question(name, f"question {number} of {name}", row)
         evidence = tuple(turn for turn in question.evidence if turn in where)
-        wrong += [turn for turn in question.evidence if turn not in where]
         if evidence:
-            sessions_of = tuple(sorted({where[turn] for turn in evidence}))
-            kept.append(replace(question, evidence=evidence, sessions=sessions_of))
+            sessions = tuple(sorted({where[turn] for turn in evidence}))
+            kept.append(replace(question, evidence=evidence, sessions=sessions))
+            wrong = (turn for turn in question.evidence if turn not in where)
             unusable += [f"{question.where}: {turn!r} is no turn" for turn in wrong]
         else:
             left_out.append(f"{question.where} names no turn: {question.text}")
     return Dialogue(name, spoken, tuple(kept), tuple(left_out), tuple(unusable))
 
 
-# ── LoCoMo ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _of_locomo(sample: Mapping[str, Any], roles: set[str]) -> Dialogue:
-    name, told = str(sample["sample_id"]), sample["conversation"]
-    numbers = sorted(int(found[1]) for key in told if (found := _SESSION.fullmatch(key)))
-    sessions = [_session(told[f"session_{n}"], told[f"session_{n}_date_time"]) for n in numbers]
-    asked = [_asked(name, number, qa) for number, qa in enumerate(sample["qa"], 1)]
-    return _conversation(name, sessions, asked, roles)
-
-
-def _session(turns: list[dict[str, Any]], date: str) -> Session:
-    said = (Utterance(turn["dia_id"], turn["speaker"], _words(turn)) for turn in turns)
-    time = datetime.strptime(date, _DATE).replace(tzinfo=UTC)
-    return Session(time, tuple(turn for turn in said if turn.text))
-
-
-def _words(turn: Mapping[str, Any]) -> str:
-    caption = turn.get("blip_caption")
-    return f"{turn['text']} [shares a photo: {caption}]".strip() if caption else turn["text"].strip()
-
-
-def _asked(name: str, number: int, qa: Mapping[str, Any]) -> tuple[EvalQuestion, list[str]]:
-    category = qa["category"]
-    if category not in _CATEGORIES:
-        raise ValueError(f"question {number} of {name} has the category {category!r}; known are 1 to 5")
-    evidence: dict[str, None] = {}
-    wrong: list[str] = []
-    for written in qa.get("evidence") or ():
-        found = [f"D{int(session)}:{int(turn)}" for session, turn in _EVIDENCE.findall(written)]
-        evidence.update(dict.fromkeys(found))
-        wrong += [] if found else [written]
-    where = f"question {number} of {name}"
-    question = EvalQuestion(
-        check_question(qa["question"], f'{where}: "question"'),
-        Scope(user_id=name),
-        where,
-        tuple(evidence),
-        category=_CATEGORIES[category],
-        apart=category == _ADVERSARIAL,
-    )
-    return question, wrong
-
-
-# ── the plain form ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _of_plain(sample: Mapping[str, Any], roles: set[str]) -> Dialogue:
-    name = str(sample["user"])
-    sessions = [_plain_session(session) for session in sample["sessions"]]
-    asked = [
-        _plain_question(name, f"question {number} of {name}", row) for number, row in enumerate(sample["questions"], 1)
-    ]
-    return _conversation(name, sessions, ((question, []) for question in asked), roles)
-
-
-def _plain_question(name: str, where: str, row: Mapping[str, Any]) -> EvalQuestion:
-    text, gold = check_question(row["question"], f'{where}: "question"'), check_texts(row["gold"], f'{where}: "gold"')
-    category = check_category("" if row.get("cat") is None else row["cat"], f'{where}: "cat"')
-    return EvalQuestion(text, Scope(user_id=name), where, gold, category=category)
-
-
-def _plain_session(session: Mapping[str, Any]) -> Session:
+def _session(session: Mapping[str, Any], roles: set[str]) -> Session:
     time = datetime.fromisoformat(session["time"]) if session["time"] else None
     said = (
         Utterance(turn["id"], turn.get("speaker"), turn["text"].strip(), turn.get("role") or "user")
         for turn in session["turns"]
     )
-    return Session(time, tuple(turn for turn in said if turn.text))
+    return Session(time, tuple(turn for turn in said if turn.text and turn.role in roles))
+
+
+def _question(name: str, where: str, row: Mapping[str, Any]) -> EvalQuestion:
+    text, gold = check_question(row["question"], f'{where}: "question"'), check_texts(row["gold"], f'{where}: "gold"')
+    category = check_category("" if row.get("cat") is None else row["cat"], f'{where}: "cat"')
+    return EvalQuestion(text, Scope(user_id=name), where, gold, category=category, apart=row.get("apart") is True)
+
+
+# ── LoCoMo ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _plain(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A conversation of LoCoMo's in the plain form."""
+    name, told = sample["sample_id"], sample["conversation"]
+    numbers = sorted(int(found[1]) for key in told if (found := _SESSION.fullmatch(key)))
+    sessions = [_plain_session(told[f"session_{n}"], told[f"session_{n}_date_time"]) for n in numbers]
+    asked = [_plain_question(f"question {number} of {name}", qa) for number, qa in enumerate(sample["qa"], 1)]
+    return {"user": name, "sessions": sessions, "questions": asked}
+
+
+def _plain_session(turns: Iterable[Mapping[str, Any]], date: str) -> dict[str, Any]:
+    said = [{"id": turn["dia_id"], "speaker": turn["speaker"], "text": _words(turn)} for turn in turns]
+    return {"time": datetime.strptime(date, _DATE).replace(tzinfo=UTC).isoformat(), "turns": said}
+
+
+def _words(turn: Mapping[str, Any]) -> str:
+    caption = turn.get("blip_caption")
+    return f"{turn['text']} [shares a photo: {caption}]" if caption else str(turn["text"])
+
+
+def _plain_question(where: str, qa: Mapping[str, Any]) -> dict[str, Any]:
+    """A question; ids are repaired that are written together ("D8:6; D9:17"), with zeros ("D30:05") or a sign ("D:11:26")."""
+    category = qa["category"]
+    if category not in _CATEGORIES:
+        raise ValueError(f"{where} has the category {category!r}; known are 1 to 5")
+    gold = []
+    for written in qa.get("evidence") or ():
+        found = [f"D{int(session)}:{int(turn)}" for session, turn in _EVIDENCE.findall(written)]
+        gold += found or [written]
+    named = [each for each in gold if each.strip()]
+    apart = category == _ADVERSARIAL
+    return {"question": qa["question"], "gold": named, "cat": _CATEGORIES[category], "apart": apart}

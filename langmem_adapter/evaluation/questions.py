@@ -53,11 +53,7 @@ class EvalQuestion:
 
 
 def read_questions(path: Path, whose: Mapping[str, str] | None = None) -> list[EvalQuestion]:
-    """Read one's own questions: a JSON object a line.
-
-    `question` is the question; `expected` lists ids of the memories that have to be found, `contains` texts that have to be
-    found within a hit; one of the two is needed. `category` gives a row of its own; `user_id`, `agent_id`, `run_id` say
-    whose memories are searched.
+    """Read one's own questions: a JSON object a line, as `langmem-adapter eval questions --help` says.
 
     Args:
         path: The file, in UTF-8.
@@ -65,14 +61,6 @@ def read_questions(path: Path, whose: Mapping[str, str] | None = None) -> list[E
 
     Raises:
         InvalidInputError: It cannot be read, holds no question, or a line cannot be used; the message names the line.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     file = pathlib.Path(folder, "mine.jsonl")
-        ...     _ = file.write_text('{"question": "Where does she live?", "contains": ["Lyon"]}')
-        ...     read_questions(file, {"user_id": "ada"})[0].contains
-        ('Lyon',)
     """
     questions = list(_lines(path, whose or {}))
     if not questions:
@@ -111,11 +99,7 @@ def _question(data: object, whose: Mapping[str, str], where: str) -> EvalQuestio
 
 
 def check_question(value: object, name: str) -> str:
-    """The text of a question, under the name that its file gives it.
-
-    Raises:
-        InvalidInputError: It is none, or blank.
-    """
+    """The text of a question, which its file calls so; an `InvalidInputError` where it is none, or blank."""
     text = check_text(value, name)
     if not text.strip():
         raise InvalidInputError(f"{name} is blank")
@@ -123,11 +107,7 @@ def check_question(value: object, name: str) -> str:
 
 
 def check_category(value: object, name: str) -> str:
-    """A kind of question, under the name that its file gives it.
-
-    Raises:
-        InvalidInputError: It is no text, or means all of them.
-    """
+    """A kind of question; an `InvalidInputError` where it is no text, or means all of them."""
     category = check_text(value, name)
     if category == OVERALL:
         raise InvalidInputError(f"{name} cannot be {OVERALL!r}, which means all of them")
@@ -135,11 +115,7 @@ def check_category(value: object, name: str) -> str:
 
 
 def check_texts(value: object, name: str) -> tuple[str, ...]:
-    """Texts, each once, under the name that their file gives them; one alone may stand for a list of it.
-
-    Raises:
-        InvalidInputError: They are none, or one is blank.
-    """
+    """Texts, each once, one alone for a list of it; an `InvalidInputError` where they are none, or one is blank."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
         raise InvalidInputError(f"{name} must be a list of texts, none of them blank")
@@ -147,11 +123,7 @@ def check_texts(value: object, name: str) -> tuple[str, ...]:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file.
-
-    Raises:
-        InvalidInputError: It cannot be read, or is not UTF-8.
-    """
+    """The text of a file; an `InvalidInputError` where it cannot be read, or is not UTF-8."""
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from operator import attrgetter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -23,18 +24,7 @@ __all__ = ["Measured", "Report", "Scores", "differences", "measured", "read_run"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One question, and how good what it found was.
-
-    Attributes:
-        where: Where it stands in its file.
-        question: Its text.
-        whose: Whose memories were searched.
-        category: Its kind.
-        apart: Not counted in the overall numbers.
-        pieces: How many pieces of evidence there are.
-        ranks: The ranks of those among ten hits.
-        metrics: By name; see `measured`.
-    """
+    """One question (see `EvalQuestion`), the ranks of its evidence among ten hits, and the metrics that `measured` gives."""
 
     where: str
     question: str
@@ -53,14 +43,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Means over questions that belong together.
-
-    Attributes:
-        category: Which kind they are, or whose memories were searched.
-        questions: How many.
-        means: By the name of the metric.
-        apart: Not counted in the overall numbers.
-    """
+    """Means of the metrics over questions of one category, or of those that searched the memories of one."""
 
     category: str
     questions: int
@@ -101,10 +84,7 @@ class Report:
 
     def __getitem__(self, category: str) -> Scores:
         """The scores of one kind, or `"overall"`."""
-        for scores in self.scores:
-            if scores.category == category:
-                return scores
-        raise KeyError(category)
+        return {scores.category: scores for scores in self.scores}[category]
 
     def to_json(self) -> dict[str, Any]:
         """All but the scores, as plain JSON types."""
@@ -140,20 +120,16 @@ def measured(answer: QuestionResult) -> Measured:
 
 
 def summarise(answers: Sequence[QuestionResult]) -> Report:
-    """The report of a run.
-
-    Raises:
-        InvalidInputError: There are none.
-    """
+    """The report of a run, which has to have answers: else an `InvalidInputError`."""
     if not answers:
         raise InvalidInputError("there is no question to measure with")
     questions = tuple(map(measured, answers))
-    together = [question for question in questions if not question.apart]
+    together, apart = ([each for each in questions if each.apart == left_out] for left_out in (False, True))
     times = [answer.milliseconds for answer in answers]
     return Report(
         questions,
-        tuple(_scores(questions)),
-        tuple(_grouped(together, lambda question: question.whose)),
+        tuple(_scores(together, apart)),
+        tuple(_grouped(together, attrgetter("whose"))),
         {metric: interval(values) for metric, values in _columns(together).items()},
         fmean(answer.tokens for answer in answers),
         percentile(times, 0.5),
@@ -161,12 +137,11 @@ def summarise(answers: Sequence[QuestionResult]) -> Report:
     )
 
 
-def _scores(questions: Sequence[Measured]) -> Iterator[Scores]:
-    together = [question for question in questions if not question.apart]
-    yield from _grouped(together, lambda question: question.category)
+def _scores(together: Sequence[Measured], apart: Sequence[Measured]) -> Iterator[Scores]:
+    yield from _grouped(together, attrgetter("category"))
     if together:
         yield _means(OVERALL, together)
-    yield from _grouped([question for question in questions if question.apart], lambda question: question.category)
+    yield from _grouped(apart, attrgetter("category"))
 
 
 def _grouped(questions: Sequence[Measured], group: Callable[[Measured], str]) -> Iterator[Scores]:
@@ -190,11 +165,7 @@ def _columns(questions: Sequence[Measured]) -> dict[str, list[float]]:
 
 
 def read_run(path: Path) -> list[Measured]:
-    """The questions of an earlier run, from what it said with `--json`.
-
-    Raises:
-        InvalidInputError: The file is none of these.
-    """
+    """The questions of an earlier run, from what it said with `--json`; an `InvalidInputError` where the file is none."""
     text = read_text(path)
     try:
         rows = json.loads(text)["questions"]
@@ -208,12 +179,7 @@ def read_run(path: Path) -> list[Measured]:
 def differences(now: Sequence[Measured], before: Sequence[Measured]) -> list[dict[str, Any]]:
     """How much better each metric is than in an earlier run: the mean over the questions that both asked, question by question.
 
-    Args:
-        now: The questions of this run; those apart do not count.
-        before: Those of the earlier one.
-
-    Returns:
-        Rows with `metric`, `difference`, and `low` and `high`, between which it lies with 95 % confidence.
+    Each row has `low` and `high`, between which the `difference` lies with 95 % confidence. Questions apart do not count.
 
     Raises:
         InvalidInputError: The two have no question in common.
@@ -223,12 +189,11 @@ def differences(now: Sequence[Measured], before: Sequence[Measured]) -> list[dic
     pairs = [(each, earlier[key]) for each in counted if (key := (each.whose, each.question)) in earlier]
     if not pairs:
         raise InvalidInputError("the two runs have no question in common; measure on the same file")
-    then = _columns([old for _, old in pairs])
-    columns = {metric: values for metric, values in _columns([new for new, _ in pairs]).items() if metric in then}
-    return [_difference(metric, values, then[metric]) for metric, values in columns.items()]
+    new, old = _columns([each for each, _ in pairs]), _columns([each for _, each in pairs])
+    return [_difference(metric, values, old[metric]) for metric, values in new.items() if metric in old]
 
 
 def _difference(metric: str, now: Sequence[float], before: Sequence[float]) -> dict[str, Any]:
     change = [value - old for value, old in zip(now, before, strict=True)]
-    numbers = dict(zip(("difference", "low", "high"), (fmean(change), *interval(change)), strict=True))
-    return {"metric": metric, "questions": len(change), **{key: round(number, 4) for key, number in numbers.items()}}
+    mean, low, high = (round(number, 4) for number in (fmean(change), *interval(change)))
+    return {"metric": metric, "questions": len(change), "difference": mean, "low": low, "high": high}

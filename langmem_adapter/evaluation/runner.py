@@ -14,7 +14,7 @@ from langmem_adapter.evaluation.metrics import context_tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from langmem_adapter.evaluation.conversations import Dialogue, Session, Utterance
+    from langmem_adapter.evaluation.conversations import Dialogue, Session
     from langmem_adapter.evaluation.questions import EvalQuestion
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import Hit
@@ -31,12 +31,7 @@ _NAMED: Final = 5  # absent memories in one message
 
 @dataclass(slots=True)
 class MemoryOrigin:
-    """Where a memory comes from.
-
-    Attributes:
-        turns: Ids of the turns that it stands for.
-        sessions: Numbers of their sessions.
-    """
+    """Where a memory comes from: ids of the turns that it stands for, and the numbers of their sessions."""
 
     turns: set[str] = field(default_factory=set)
     sessions: set[int] = field(default_factory=set)
@@ -47,7 +42,6 @@ class QuestionResult:
     """What one question found.
 
     Attributes:
-        question: The question.
         ranks: For each number of hits asked for, the ranks of the evidence among them; see `metrics`.
         sessions: The same for the sessions that hold the evidence, among ten hits.
         within: The ranks of the evidence among the hits of a search for `BUDGET` tokens.
@@ -70,19 +64,13 @@ def ingest(
     conversations: Sequence[Dialogue],
     *,
     infer: bool = False,
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> dict[str, MemoryOrigin]:
     """Put conversations into a memory, one add per session; the conversation is the user, the speakers are actors.
 
-    Args:
-        memory: Where to; it must not know these users yet.
-        conversations: What was said.
-        infer: Extract facts; otherwise each turn is kept word for word.
-        progress: Called with the number of turns that were taken in since the last call.
-
-    Returns:
-        For each memory where it comes from. With *infer* a fact counts for the turn that it was found in, and for every later
-        one that says the same; an update for the turn that brought it alone: where it joined two, recall is a lower bound.
+    Each turn is kept word for word, and stands for itself. With *infer* facts are extracted: one counts for the turn that it
+    was found in, and for every later one that says the same; an update for the turn that brought it alone: where it joined two,
+    recall is a lower bound. *progress* is called with the number of turns of each session.
 
     Raises:
         InvalidInputError: The memory knows one of the users, or *infer* is given to a memory that keeps no traces.
@@ -91,33 +79,23 @@ def ingest(
     sources: dict[str, MemoryOrigin] = defaultdict(MemoryOrigin)
     for conversation in conversations:
         for number, session in enumerate(conversation.sessions):
-            result = memory.add(
-                [_message(turn) for turn in session.turns],
-                user_id=conversation.id,
-                timestamp=session.time,
-                infer=infer,
-            )
+            said = [{"role": turn.role, "content": turn.text, "name": turn.speaker} for turn in session.turns]
+            result = memory.add(said, user_id=conversation.id, timestamp=session.time, infer=infer)
             if infer:
                 _trace(memory, result.trace_id, (number, session), sources)
             else:
                 for change, turn in zip(result.results, session.turns, strict=True):
                     sources[str(change.id)] = MemoryOrigin({turn.id}, {number})
-            if progress is not None:
-                progress(len(session.turns))
+            progress(len(session.turns))
     return dict(sources)
 
 
 def _refuse_known(memory: Memory, conversations: Sequence[Dialogue]) -> None:
     known = {count.scope.user_id for count in memory.scopes()}
-    for conversation in conversations:
-        if conversation.id in known:
-            raise InvalidInputError(
-                f"{memory.location} has memories of {conversation.id} already; measure in a database of its own"
-            )
-
-
-def _message(turn: Utterance) -> dict[str, str]:
-    return {"role": turn.role, "content": turn.text} | ({"name": turn.speaker} if turn.speaker else {})
+    for talk in conversations:
+        if talk.id in known:
+            told = f"{memory.location} has memories of {talk.id} already"
+            raise InvalidInputError(f"{told}; measure in a database of its own")
 
 
 def _trace(memory: Memory, trace_id: str | None, told: tuple[int, Session], sources: dict[str, MemoryOrigin]) -> None:
@@ -134,11 +112,7 @@ def _trace(memory: Memory, trace_id: str | None, told: tuple[int, Session], sour
 
 
 def check(memory: Memory, questions: Sequence[EvalQuestion]) -> None:
-    """Make sure that the memories that questions expect are there, since one that is not would only lower the numbers.
-
-    Raises:
-        InvalidInputError: Some are not; the message says which, and where the questions stand.
-    """
+    """Raise an `InvalidInputError` where memories that questions expect are not there: they would only lower the numbers."""
     absent = [
         f"{question.where}: {memory_id}"
         for question in questions
@@ -164,7 +138,7 @@ def ask(
     *,
     sources: Mapping[str, MemoryOrigin] | None = None,
     cuts: Sequence[int] = (5, 10, 20),
-    progress: Callable[[int], object] | None = None,
+    progress: Callable[[int], object] = lambda _: None,
 ) -> list[QuestionResult]:
     """Search every question, once for each number of hits and once for `BUDGET` tokens.
 
@@ -175,13 +149,12 @@ def ask(
         questions: What to search.
         sources: What each memory stands for, as `ingest` gives it; without it each stands for itself.
         cuts: Numbers of hits.
-        progress: Called with the number of questions that were asked since the last call.
+        progress: Called with 1 after each question.
     """
     answers = []
     for question in questions:
         answers.append(_answer(memory, question, sources, cuts))
-        if progress is not None:
-            progress(1)
+        progress(1)
     return answers
 
 

@@ -54,31 +54,25 @@ def silence(
     answers: Sequence[QuestionResult],
     *,
     others: int,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Callable[[int, int], object] = lambda *_: None,
 ) -> list[Silence]:
-    """Ask each question of other conversations: as it is and, where all speakers have names, with these replaced.
+    """Ask each question of the *others* that follow its own conversation: as it is, and with all names of speakers replaced.
 
-    Args:
-        memory: What `runner.ingest` filled.
-        conversations: The same as there.
-        answers: Of their questions; those apart are left out.
-        others: Of how many conversations, those that follow its own in the list, each question is asked.
-        progress: Called with the number of questions that were asked, and that of all.
-
-    Returns:
-        A row for each way of asking; none where there is nobody to ask, or nothing.
+    The *memory* is what `runner.ingest` filled with these conversations; answers to questions apart are left out. *progress* is
+    called with the number of questions that were asked, and that of all. There is a row for each way of asking; none where
+    there is nobody to ask, or nothing, and no second where a speaker has no name.
     """
     own = [answer.relevance for answer in answers if not answer.question.apart]
     asked = list(_foreign(conversations, answers, others))
-    ways = _ways(conversations) if asked else ()
+    named = all(talk.speakers for talk in conversations)
+    ways = (("as asked", "replaced") if named else ("as asked",)) if asked else ()
     found = []
     for way, names in enumerate(ways):
         scores = []
         for place, (text, theirs, ours) in enumerate(asked, way * len(asked) + 1):
             put = text if names == "as asked" else renamed(text, theirs.speakers, ours.speakers)
             scores.append(best(memory.search(put, user_id=ours.id, k=CONTEXT)))
-            if progress is not None:
-                progress(place, len(ways) * len(asked))
+            progress(place, len(ways) * len(asked))
         found.append(Silence(names, len(own), len(scores), auroc(own, scores), *silent(own, scores)))
     return found
 
@@ -93,10 +87,6 @@ def renamed(text: str, theirs: Sequence[str], ours: Sequence[str]) -> str:
     names = {name: ours[place % len(ours)] for place, name in enumerate(theirs)}
     pattern = "|".join(map(re.escape, names))
     return re.sub(rf"(?<![A-Za-z])(?:{pattern})(?![A-Za-z])", lambda found: names[found[0]], text)
-
-
-def _ways(conversations: Sequence[Dialogue]) -> tuple[str, ...]:
-    return ("as asked", "replaced") if all(talk.speakers for talk in conversations) else ("as asked",)
 
 
 def _foreign(

@@ -6,7 +6,6 @@ import os
 import platform
 import shlex
 import shutil
-import sys
 from dataclasses import dataclass
 from importlib import metadata
 from typing import TYPE_CHECKING, Final, Literal
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from packaging.requirements import Requirement
-
 __all__ = ["SEVERITY", "Check", "Status", "file_of", "space", "surroundings"]
 
 Status = Literal["OK", "WARN", "FAIL"]
@@ -26,7 +23,6 @@ SEVERITY: Final[tuple[Status, ...]] = ("OK", "WARN", "FAIL")
 """How a check can end, the worst last."""
 
 _LITTLE: Final = 500 * 1024**2  # bytes
-_OLDEST: Final = (3, 11)
 _TRACING: Final = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING", "LANGCHAIN_TRACING_V2")
 _NAMED: Final = ("langchain-core", "langgraph", "sqlalchemy", "faiss-cpu")
 
@@ -36,8 +32,6 @@ class Check:
     """What one look found.
 
     Attributes:
-        name: What was looked at.
-        status: How it is.
         detail: What was seen.
         fix: What mends it, often a command; empty where nothing is to be mended, or nobody knows.
         cause: Of a failure: whether the configuration is wrong, or something cannot be reached; else empty.
@@ -51,15 +45,8 @@ class Check:
 
 
 def surroundings() -> Iterator[Check]:
-    """Python, the packages, and whether anything is sent away.
-
-    Example:
-        >>> [check.name for check in surroundings()]
-        ['python', 'packages', 'telemetry']
-    """
-    yield _python()
-    yield _packages()
-    yield _telemetry()
+    """Python, the packages, and whether anything is sent away."""
+    yield from (_python(), _packages(), _telemetry())
 
 
 def space(path: Path) -> Check:
@@ -74,21 +61,16 @@ def space(path: Path) -> Check:
 
 def file_of(path: Path) -> Check | None:
     """What hinders the use of a database's file, or that there is none yet; `None` where it can be opened."""
-    if not path.exists():
-        return _absent(path)
-    folder = path.absolute().parent
-    if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
-        return None
-    fix = f"chmod u+w {shlex.quote(str(path))} {shlex.quote(str(folder))}"
-    return Check("database", "FAIL", f"{path} or its folder is read-only", fix, "unreachable")
-
-
-def _absent(path: Path) -> Check:
     folder = _folder_of(path)
-    if not os.access(folder, os.W_OK):
-        fix = f"chmod u+w {shlex.quote(str(folder))}"
-        return Check("database", "FAIL", f"cannot be made: {folder} is read-only", fix, "unreachable")
-    return Check("database", "OK", f"none at {path} yet; the first add makes it")
+    if path.exists():
+        if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
+            return None
+        told, closed = f"{path} or its folder is read-only", [path, folder]
+    elif os.access(folder, os.W_OK):
+        return Check("database", "OK", f"none at {path} yet; the first add makes it")
+    else:
+        told, closed = f"cannot be made: {folder} is read-only", [folder]
+    return Check("database", "FAIL", told, f"chmod u+w {shlex.join(map(str, closed))}", "unreachable")
 
 
 def _folder_of(path: Path) -> Path:
@@ -99,8 +81,6 @@ def _python() -> Check:
     told = (
         f"Python {platform.python_version()}, langmem_adapter {__version__}, {platform.system()} {platform.machine()}"
     )
-    if sys.version_info < _OLDEST:
-        return Check("python", "FAIL", told, "install Python 3.11 or newer", "configuration")
     return Check("python", "OK", told)
 
 
@@ -113,20 +93,19 @@ def _packages() -> Check:
         return Check("packages", "WARN", "not installed as a package, so versions are unknown", "pip install -e .")
     needed = [part for part in wanted if part.marker is None or part.marker.evaluate({"extra": ""})]
     versions = {part.name: _version_of(part.name) for part in needed}
-    missing = [part for part in needed if versions[part.name] is None]
-    if missing:
-        told = f"missing: {', '.join(part.name for part in missing)}"
-        return Check("packages", "FAIL", told, _installing(missing), "configuration")
-    strange = [part for part in needed if not part.specifier.contains(str(versions[part.name]), prereleases=True)]
-    if strange:
-        told = ", ".join(f"{part.name} {versions[part.name]}, known good are {part.specifier}" for part in strange)
-        return Check("packages", "WARN", told, _installing(strange))
+    wrong = [
+        part
+        for part in needed
+        if (version := versions[part.name]) is None or not part.specifier.contains(version, prereleases=True)
+    ]
+    fix = f"pip install {shlex.join(f'{part.name}{part.specifier}' for part in wrong)}"
+    if missing := [part.name for part in wrong if versions[part.name] is None]:
+        return Check("packages", "FAIL", f"missing: {', '.join(missing)}", fix, "configuration")
+    if wrong:
+        strange = (f"{part.name} {versions[part.name]}, known good are {part.specifier}" for part in wrong)
+        return Check("packages", "WARN", ", ".join(strange), fix)
     told = ", ".join(f"{name} {versions[name]}" for name in _NAMED if name in versions)
     return Check("packages", "OK", f"{len(needed)} of {len(needed)} as wanted: {told}")
-
-
-def _installing(parts: list[Requirement]) -> str:
-    return f"pip install {' '.join(shlex.quote(f'{part.name}{part.specifier}') for part in parts)}"
 
 
 def _version_of(name: str) -> str | None:

@@ -14,12 +14,13 @@ from langmem_adapter.memory.modes import left_to_defaults
 from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.storage import meta, moments, tables
+from langmem_adapter.tracing import run_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from langmem_adapter.index.base import VectorFeed, Verification
+    from langmem_adapter.index.base import VectorFeed
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.settings import Settings
@@ -58,18 +59,12 @@ def checkup(memory: Memory, *, ask: bool = False) -> Iterator[Check]:
     yield from defaults(None, None, engine.settings)
     yield from tried("database", lambda: _data(engine))
     if ask:
-        for name, look in (("embeddings", embeddings), ("model", model)):
-            yield from tried(name, partial(_one, look, memory))
+        yield from tried("embeddings", partial(embeddings, memory))
+        yield from tried("model", partial(model, memory))
 
 
 def defaults(model: Any, embeddings: Any, settings: Settings) -> Iterator[Check]:
-    """What nobody chose and hardly anybody wants.
-
-    Args:
-        model: As given to `Memory`.
-        embeddings: The same.
-        settings: The same.
-    """
+    """What nobody chose, of the arguments of `Memory`, and hardly anybody wants."""
     for told in left_to_defaults(model, embeddings, settings):
         seen, _, fix = told.partition("; ")
         yield Check("defaults", "WARN", seen, fix)
@@ -78,8 +73,9 @@ def defaults(model: Any, embeddings: Any, settings: Settings) -> Iterator[Check]
 def stored(database: Database) -> Iterator[Check]:
     """How much a database holds, whose schema is up to date, and whether all of its dates can be read."""
     stats = meta.stats(database)
+    size = "on a server" if stats.size is None else f"{stats.size / 1024**2:.1f} MiB"
     counts = f"memories {stats.memories}, scopes {stats.scopes}, entities {stats.entities}, relations {stats.relations}"
-    yield Check("database", "OK", f"{database.location}: {counts}, {_bytes(stats.size)}; the schema is up to date")
+    yield Check("database", "OK", f"{database.location}: {counts}, {size}; the schema is up to date")
     with database.read() as connection:
         unreadable = list(moments.unreadable(connection, tables.metadata))
     if unreadable:
@@ -89,15 +85,12 @@ def stored(database: Database) -> Iterator[Check]:
 
 
 def index(feed: VectorFeed, path: Path | None) -> Check:
-    """Whether an index, brought up to date, is equal to its database.
-
-    Args:
-        feed: Keeps the index in step.
-        path: The database's file; `None` in memory and on a server.
-    """
+    """Whether an index, brought up to date, is equal to its database; *path* is `None` in memory and on a server."""
     feed.pull()
     found = feed.verify()
-    if wrong := _wrong(found):
+    counts = {"too many": found.only_in_index, "missing": found.only_in_database, "differing": found.differing}
+    if any(counts.values()):
+        wrong = ", ".join(f"{len(ids)} {what}" for what, ids in counts.items())
         made = "it is made again from the database"
         fix = f"begin the program anew: {made}" if path is None else f"rm {path.with_suffix('')}.*.index    ({made})"
         return Check("index", "FAIL", wrong, fix, "unreachable")
@@ -105,48 +98,44 @@ def index(feed: VectorFeed, path: Path | None) -> Check:
     return Check("index", "OK", f"{found.checked} vectors, equal to the database{unchecked}")
 
 
-def embeddings(memory: Memory) -> Check:
+def embeddings(memory: Memory) -> Iterator[Check]:
     """Whether the embedding model answers, with a vector of the right length."""
     (vector,) = memory.engine.embedder.vectors([_STATEMENT])
     (name,) = meta.spelled(memory.engine.fingerprint)
     more = f"{_STATIC}{'' if is_installed() else _INSTALL}{_REINDEX}" if name.startswith("hash:") else ""
-    return Check("embeddings", "OK", f"{name}: a vector of {len(vector)} numbers{more}")
+    yield Check("embeddings", "OK", f"{name}: a vector of {len(vector)} numbers{more}")
 
 
-def model(memory: Memory) -> Check:
+def model(memory: Memory) -> Iterator[Check]:
     """Whether the chat model answers in a form that can be read, and finds the facts in a plain sentence."""
     engine = memory.engine
     if memory.mode == "offline":
         told = "offline: rules, no model; richer facts with --model openai:gpt-5-mini and its key"
-        return Check("model", "OK", told)
+        yield Check("model", "OK", told)
+        return
     run = run_of({"messages": _STATEMENT, "user_id": "doctor"}, engine.longest)
-    facts = engine.dry_pipeline.invoke(run.state(), run.config("memory.checkup", memory.mode))["facts"]
-    if not facts:
+    facts = engine.dry_pipeline.invoke(run.state(), run_config("memory.checkup", run.scope, memory.mode))["facts"]
+    if facts:
+        yield Check("model", "OK", f"{memory.mode}: structured output works, {len(facts)} facts in a test sentence")
+    else:
         told = f"{memory.mode} answered, but found no fact in a plain sentence"
-        return Check("model", "WARN", told, "try another --model")
-    return Check("model", "OK", f"{memory.mode}: structured output works, {len(facts)} facts in a test sentence")
-
-
-def tried(
-    name: str, look: Callable[[], Iterator[Check]], told: Callable[[str, BaseException], Check] | None = None
-) -> Iterator[Check]:
-    """Some checks; where they end in an error that was raised on purpose, or by a model, a check that says so.
-
-    Args:
-        name: What is looked at.
-        look: Gives the checks.
-        told: Makes a check of the error.
-    """
-    try:
-        yield from look()
-    except known_errors() as error:
-        yield (told or _failed)(name, error)
+        yield Check("model", "WARN", told, "try another --model")
 
 
 def _failed(name: str, error: BaseException) -> Check:
-    if isinstance(error, LangmemAdapterError):
-        return Check(name, "FAIL", str(error), cause="unreachable")
-    return Check(name, "FAIL", f"{asked_of(error)} gave no answer ({type(error).__name__})", cause="unreachable")
+    told = f"{asked_of(error)} gave no answer ({type(error).__name__})"
+    told = str(error) if isinstance(error, LangmemAdapterError) else told
+    return Check(name, "FAIL", told, cause="unreachable")
+
+
+def tried(
+    name: str, look: Callable[[], Iterator[Check]], told: Callable[[str, BaseException], Check] = _failed
+) -> Iterator[Check]:
+    """The checks of one look; where they end in an error that is known, *told* makes a check of it."""
+    try:
+        yield from look()
+    except known_errors() as error:
+        yield told(name, error)
 
 
 def _data(engine: Parts) -> Iterator[Check]:
@@ -164,19 +153,3 @@ def _data(engine: Parts) -> Iterator[Check]:
 def _gone(path: Path) -> Check:
     told = f"{path} is gone, while it is open: what is written now is lost when the last program closes it"
     return Check("database", "FAIL", told, "put it back from a backup, and begin every program anew", "unreachable")
-
-
-def _one(look: Callable[[Memory], Check], memory: Memory) -> Iterator[Check]:
-    yield look(memory)
-
-
-def _wrong(found: Verification) -> str:
-    if not (found.only_in_index or found.only_in_database or found.differing):
-        return ""
-    return (
-        f"{len(found.only_in_index)} too many, {len(found.only_in_database)} missing, {len(found.differing)} differing"
-    )
-
-
-def _bytes(size: int | None) -> str:
-    return "on a server" if size is None else f"{size / 1024**2:.1f} MiB"

@@ -214,12 +214,10 @@ def _kept(known: _Seen, gone: MemoryItem, text: str | None, reason: str) -> Deci
 
 def _foretold(decisions: Sequence[Decision], seen: Sequence[_Seen]) -> tuple[Change, ...]:
     texts = {each.item.id: each.item.text for each in seen}
-    return tuple(
-        Change(each.memory_id, each.text or texts[each.memory_id], each.event, _before(each, texts), each.reason)
-        for each in decisions
-        if each.memory_id is not None and each.event != "NONE"
-    )
-
-
-def _before(decision: Decision, texts: dict[str, str]) -> str | None:
-    return texts[decision.memory_id or ""] if decision.event == "UPDATE" else None
+    changes = []
+    for each in decisions:
+        if each.memory_id is not None and each.event != "NONE":
+            text = texts[each.memory_id]
+            before = text if each.event == "UPDATE" else None
+            changes.append(Change(each.memory_id, each.text or text, each.event, before, each.reason))
+    return tuple(changes)

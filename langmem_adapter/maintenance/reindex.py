@@ -9,6 +9,7 @@ model open is refused with an `EmbeddingMismatchError` at the next search or wri
 from __future__ import annotations
 
 import secrets
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -79,7 +80,7 @@ def reindex(
     embeddings: str | Embeddings,
     *,
     batch: int = 256,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda *_: None,
     settings: Settings | None = None,
 ) -> Reindexed:
     """Give every memory a vector of another embedding model.
@@ -116,56 +117,52 @@ def reindex(
     vectors = resolve_embeddings(embeddings, settings)
     embedder = Embedder(vectors, dimensions=None, cached=batch, limits=embedding_limits(embeddings, vectors, settings))
     opened = Database(chosen_database(database, settings), busy_timeout=settings.busy_timeout)
-    try:
+    with closing(opened):
         meta.prepare(opened)
-        return _Change(opened, embedder, fingerprint(vectors), batch, progress or (lambda _, __: None)).carry_out()
-    finally:
-        opened.close()
+        return _Change(opened, embedder, fingerprint(vectors), batch, progress).carry_out()
 
 
+@dataclass(slots=True)
 class _Change:
     """One change of model, from the first batch to the switch."""
 
-    def __init__(
-        self, database: Database, embedder: Embedder, target: str, batch: int, progress: Callable[[int, int], None]
-    ) -> None:
-        self._database = database
-        self._embedder = embedder
-        self._target = target
-        self._batch = batch
-        self._progress = progress
-        self._embedded = 0
+    database: Database
+    embedder: Embedder
+    target: str
+    batch: int
+    progress: Callable[[int, int], None]
+    embedded: int = 0
 
     def carry_out(self) -> Reindexed:
-        before = self._database.write(self._begin)
+        before = self.database.write(self._begin)
         resumed, total = self._standing()
-        if before != self._target and total:  # without a memory, every model is welcome
+        if before != self.target and total:  # without a memory, every model is welcome
             for turn in count():
                 self._prepare()
-                if self._database.write(partial(self._switch, most=self._most(turn))):
+                if self.database.write(partial(self._switch, most=self._most(turn))):
                     break
             self._drop_snapshots()
             total = self._standing()[1]
-            self._progress(total, total)
-        return Reindexed(total, self._embedded, resumed, before, self._target)
+            self.progress(total, total)
+        return Reindexed(total, self.embedded, resumed, before, self.target)
 
     def _most(self, turn: int) -> int:
         """How many are embedded while writers wait: more with every round, so that no writer is too fast for it."""
-        return self._batch << (turn - _PATIENT) if turn >= _PATIENT else 0
+        return self.batch << (turn - _PATIENT) if turn >= _PATIENT else 0
 
     def _begin(self, connection: Connection) -> str | None:
         before = meta.get(connection, meta.EMBEDDINGS)
-        needed = before != self._target and connection.execute(_COUNT).scalar_one() > 0
-        if not needed or meta.get(connection, _TARGET) != self._target:
+        needed = before != self.target and connection.execute(_COUNT).scalar_one() > 0
+        if not needed or meta.get(connection, _TARGET) != self.target:
             connection.execute(delete(reembedded))
         if needed:
-            meta.put(connection, _TARGET, self._target)
+            meta.put(connection, _TARGET, self.target)
         else:
             meta.drop(connection, _TARGET)
         return before
 
     def _standing(self) -> tuple[int, int]:
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             ready, every = (int(connection.execute(query).scalar_one()) for query in (_READY, _COUNT))
         return ready, every
 
@@ -174,18 +171,18 @@ class _Change:
     def _prepare(self) -> None:
         done, total = self._standing()
         for rows in self._lacking():
-            self._database.write(partial(self._keep, rows=rows, vectors=self._vectors(rows)))
+            self.database.write(partial(self._keep, rows=rows, vectors=self._vectors(rows)))
             done += len(rows)
-            self._progress(min(done, total), total)
+            self.progress(min(done, total), total)
 
     def _lacking(self) -> Iterator[Sequence[Row[Any, Any, Any]]]:
         """Batch by batch, those that are there by now; what steady writers add meanwhile is for another round."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             newest = connection.execute(_NEWEST).scalar()
         after = -1
         while True:
-            some = _LACKING.where(memories.c.pk > after, memories.c.pk <= newest).limit(self._batch)
-            with self._database.read() as connection:
+            some = _LACKING.where(memories.c.pk > after, memories.c.pk <= newest).limit(self.batch)
+            with self.database.read() as connection:
                 rows = connection.execute(some).all()
             if not rows:
                 return
@@ -193,8 +190,8 @@ class _Change:
             after = rows[-1].pk
 
     def _vectors(self, rows: Sequence[Row[Any, Any, Any]]) -> list[bytes]:
-        self._embedded += len(rows)
-        return [vector.tobytes() for vector in self._embedder.vectors([row.text for row in rows])]
+        self.embedded += len(rows)
+        return [vector.tobytes() for vector in self.embedder.vectors([row.text for row in rows])]
 
     def _keep(self, connection: Connection, rows: Sequence[Row[Any, Any, Any]], vectors: Sequence[bytes]) -> None:
         if not self._wanted(connection):
@@ -211,12 +208,12 @@ class _Change:
     def _wanted(self, connection: Connection) -> bool:
         """Whether the switch is still to come; another process may have worked on the same."""
         target = meta.get(connection, _TARGET)
-        if target == self._target:
+        if target == self.target:
             return True
-        if meta.get(connection, meta.EMBEDDINGS) == self._target:
+        if meta.get(connection, meta.EMBEDDINGS) == self.target:
             return False
         raise ConflictError(
-            f"another reindex began, to {target or 'the model in use'}; this one, to {self._target}, ends"
+            f"another reindex began, to {target or 'the model in use'}; this one, to {self.target}, ends"
         )
 
     # ── the switch ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -234,7 +231,7 @@ class _Change:
         new = select(reembedded.c.embedding).where(reembedded.c.pk == memories.c.pk).scalar_subquery()
         connection.execute(update(memories).values(embedding=new))
         connection.execute(delete(reembedded))
-        meta.put(connection, meta.EMBEDDINGS, self._target)
+        meta.put(connection, meta.EMBEDDINGS, self.target)
         meta.drop(connection, _TARGET)
         return True
 
@@ -249,12 +246,12 @@ class _Change:
             connection.execute(insert(changes), list(rows))
 
     def _drop_snapshots(self) -> None:
-        # Those of the old model are of no use to anybody; the next one to open the database makes a new one.
-        if self._database.path is None:
+        """Those of the old model are of no use to anybody; the next one to open the database makes a new one."""
+        path = self.database.path
+        if path is None:
             return
         try:
-            erase(self._database.path)
+            erase(path)
         except OSError as error:
-            raise StorageError(
-                f"the embeddings were changed, but old snapshots beside {self._database.path} could not be removed: {error}"
-            ) from error
+            told = f"the embeddings were changed, but old snapshots beside {path} could not be removed: {error}"
+            raise StorageError(told) from error

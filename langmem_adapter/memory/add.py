@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import bounded, each_of, memory_id_of, scope_if_given
-from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.memory.parts import Wired
+from langmem_adapter.memory.parts import Wired, or_refused
 from langmem_adapter.pipeline.background import BackgroundWriter
-from langmem_adapter.pipeline.replay import said_again, would_be
-from langmem_adapter.pipeline.run import Run, grouped, run_of
+from langmem_adapter.pipeline.run import Run, grouped, run_of, said_again, would_be
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import traces
 from langmem_adapter.storage.traces import TracePage
 from langmem_adapter.telemetry import ADDED, ADDED_EACH, Operation
-from langmem_adapter.twins import Plan, awaited, beside, planned
+from langmem_adapter.tracing import run_config
+from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from langchain_core.runnables import RunnableConfig
 
-    from langmem_adapter.arguments import Longest
     from langmem_adapter.pipeline.background import FailedWrite
     from langmem_adapter.records.results import AddResult
     from langmem_adapter.storage.traces import Trace
@@ -137,19 +134,14 @@ class AddMethods(Wired):
             ('Likes tea', 'ScopeError')
             >>> memory.close()
         """
-        checked = [_run_or_error(item, self.engine.longest) for item in each_of(items, "items")]
-        errors = {place: error for place, error in enumerate(checked) if isinstance(error, LangmemAdapterError)}
+        checked = [or_refused(run_of, item, self.engine.longest) for item in each_of(items, "items")]
+        errors = {place: error for place, error in enumerate(checked) if not isinstance(error, Run)}
         groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))
         inputs = [run.state() for _, run in groups]
-        configs = [run.config("memory.add_many", self.engine.reasoner.mode) for _, run in groups]
-        collect = partial(_collect, len(checked), groups, errors)
-
-        async def arun() -> list[AddResult | Exception]:
-            return collect(await self.engine.pipeline.abatch(inputs, configs, return_exceptions=True) if inputs else [])
-
-        plan = Plan(
-            lambda: collect(self.engine.pipeline.batch(inputs, configs, return_exceptions=True) if inputs else []), arun
-        )
+        configs = [run_config("memory.add_many", run.scope, self.engine.reasoner.mode) for _, run in groups]
+        graph = self.engine.pipeline
+        ran = Plan.calling(graph.batch, graph.abatch, inputs, configs, return_exceptions=True)
+        plan = (ran if inputs else Plan.known([])).then(partial(_collect, len(checked), groups, errors))
         return self.engine.telemetry.observed(plan, Operation("upsert_memory"), ADDED_EACH)
 
     aadd_many = awaited(add_many)
@@ -208,8 +200,7 @@ class AddMethods(Wired):
         Raises:
             MemoryNotFoundError: There is none.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
-        return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
+        return self._trace(trace_id, scope_if_given(user_id, agent_id, run_id))
 
     atrace = awaited(trace)
 
@@ -271,38 +262,22 @@ class AddMethods(Wired):
             MemoryNotFoundError: There is no such trace.
             ModelReplyError: The chat model's reply stayed unreadable.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
-        read = partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope)
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
-
-        async def arun() -> AddResult:
-            trace = await beside(read)
-            return would_be(
-                await self.engine.dry_pipeline.ainvoke(said_again(trace), config), self.engine.reasoner.mode
-            )
-
-        return Plan(
-            lambda: would_be(self.engine.dry_pipeline.invoke(said_again(read()), config), self.engine.reasoner.mode),
-            arun,
-        )
+        graph, read = self.engine.dry_pipeline, self._trace(trace_id, scope_if_given(user_id, agent_id, run_id))
+        ran = read.and_then(lambda trace: Plan.calling(graph.invoke, graph.ainvoke, said_again(trace), config))
+        return ran.then(partial(would_be, mode=self.engine.reasoner.mode))
 
     areplay = awaited(replay)
 
-
-def _run_or_error(item: object, longest: Longest) -> Run | LangmemAdapterError:
-    try:
-        if not isinstance(item, Mapping):
-            raise InvalidInputError(f"an item of add_many is a mapping of add's arguments, not a {type(item).__name__}")
-        return run_of(item, longest)
-    except LangmemAdapterError as error:
-        return error
+    def _trace(self, trace_id: str, scope: Scope | None) -> Plan[Trace]:
+        return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
 
 
 def _collect(
     count: int,
     groups: Sequence[tuple[list[int], Run]],
     errors: Mapping[int, Exception],
-    outputs: Sequence[Any],
+    outputs: Sequence[Mapping[str, Any] | Exception],
 ) -> list[AddResult | Exception]:
     found: dict[int, AddResult | Exception] = dict(errors)
     for (places, run), output in zip(groups, outputs, strict=True):

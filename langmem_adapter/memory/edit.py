@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import each_of, filled, memory_id_of, parse_time, scope_if_given
-from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.memory.parts import Wired
-from langmem_adapter.records.checks import check_metadata, quoted
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory.parts import Wired, or_refused
+from langmem_adapter.records.checks import check_metadata
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.telemetry import CHANGED, CHANGED_EACH, COUNTED, Operation, Tally
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, arguments_of, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -89,7 +88,7 @@ class EditMethods(Wired):
             ('Likes green tea', 'MemoryNotFoundError')
             >>> memory.close()
         """
-        plan = self.engine.edit_each([_or_error(_updating_item, item) for item in each_of(items, "items")])
+        plan = self.engine.edit_each([or_refused(_updating_item, item) for item in each_of(items, "items")])
         return self.engine.telemetry.observed(plan, Operation("update_memory"), CHANGED_EACH)
 
     aupdate_many = awaited(update_many)
@@ -137,7 +136,7 @@ class EditMethods(Wired):
         """
         scope = scope_if_given(user_id, agent_id, run_id)
         given = each_of(memory_ids, "memory_ids")
-        plan = self.engine.edit_each([_or_error(partial(_deleting, scope), memory_id) for memory_id in given])
+        plan = self.engine.edit_each([or_refused(_deleting, scope, memory_id) for memory_id in given])
         return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), CHANGED_EACH)
 
     adelete_many = awaited(delete_many)
@@ -263,7 +262,7 @@ class EditMethods(Wired):
 
 
 _ERASED: Final[Tally[Erasure]] = Tally(count=lambda erased: erased.memories)
-_UPDATE: Final = {"memory_id", "text", "metadata", "expires_at", *SCOPE_FIELDS}
+_UPDATE: Final = frozenset(("memory_id", "text", "metadata", "expires_at", *SCOPE_FIELDS))
 
 
 def _updating(
@@ -285,28 +284,14 @@ def _updating(
 
 
 def _updating_item(item: object) -> Write:
-    if not isinstance(item, Mapping):
-        raise InvalidInputError(
-            f"an item of update_many is a mapping of update's arguments, not a {type(item).__name__}"
-        )
-    if unknown := set(item) - _UPDATE:
-        raise InvalidInputError(
-            f"an item of update_many has no {min(map(quoted, unknown))}; known are {', '.join(sorted(_UPDATE))}"
-        )
-    rest = {name: value for name, value in item.items() if name not in {"memory_id", *SCOPE_FIELDS}}
-    within = scope_if_given(*(item.get(name) for name in SCOPE_FIELDS))
-    return _updating(item.get("memory_id"), **rest, within=within)
+    given = arguments_of(item, "update", _UPDATE)
+    rest = {name: value for name, value in given.items() if name not in {"memory_id", *SCOPE_FIELDS}}
+    within = scope_if_given(*(given.get(name) for name in SCOPE_FIELDS))
+    return _updating(given.get("memory_id"), **rest, within=within)
 
 
 def _deleting(within: Scope | None, memory_id: object) -> Write:
     return Write((Decision("DELETE", memory_id_of(memory_id), None, "deleted by hand"),), within=within)
-
-
-def _or_error(make: Callable[[Any], Write], given: object) -> Write | LangmemAdapterError:
-    try:
-        return make(given)
-    except LangmemAdapterError as error:
-        return error
 
 
 def _restoring(connection: Connection, memory_id: str, revision: int, within: Scope | None) -> Write:

@@ -180,10 +180,10 @@ class SearchMethods(Wired):
         """
         scope = Scope(user_id, agent_id, run_id)
         expired = flag(include_expired, "include_expired")
-        how = {"filters": parse(filters), "k": bounded(k), "after": after, "include_expired": expired}
+        how: dict[str, Any] = {"filters": parse(filters), "k": bounded(k), "after": after, "include_expired": expired}
         when = then_of(as_of, known_at)
-        read = memories.page if when is None else partial(page_then, when=when)
-        return Plan(lambda: _page(*self.engine.reading(read, scope, **how)))
+        read = partial(memories.page, **how) if when is None else partial(page_then, when=when, **how)
+        return Plan(partial(self.engine.reading, read, scope)).then(lambda found: Page(tuple(found[0]), found[1]))
 
     aget_all = awaited(get_all)
 
@@ -206,7 +206,3 @@ class SearchMethods(Wired):
         return Plan(partial(self.engine.reading, memories.revisions, memory_id_of(memory_id), scope))
 
     ahistory = awaited(history)
-
-
-def _page(items: list[MemoryItem], following: str | None) -> Page:
-    return Page(tuple(items), following)

@@ -55,7 +55,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
     may be used from many threads and tasks, and many processes may open one database.
 
     Args:
-        database: A path (SQLite), `":memory:"`, an SQLAlchemy URL or a Postgres `Parts`; `None` takes the setting, and
+        database: A path (SQLite), `":memory:"`, an SQLAlchemy URL or a Postgres `Engine`; `None` takes the setting, and
             failing that a file in the user's data directory.
         model: A LangChain chat model, a name for `init_chat_model` like `"openai:gpt-5-mini"`, or `"offline"` (rules in
             place of a model, English and Chinese); `None` takes the setting.
@@ -190,7 +190,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             raise InvalidInputError(
                 f"checkpointer must be one of LangGraph's, like SQLAlchemySaver, not {quoted(checkpointer)}"
             )
-        return build_pipeline(self.engine.parts, review=flag(review, "review"), served=True, checkpointer=checkpointer)
+        return build_pipeline(self.engine, review=flag(review, "review"), served=True, checkpointer=checkpointer)
 
     # ── in the hands of others ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.language_models import BaseChatModel
+
     from langmem_adapter.settings import Settings
 
 __all__ = ["left_to_defaults", "warn_of_defaults"]
@@ -26,23 +29,13 @@ _HASHED: Final = (
 )
 
 
-def left_to_defaults(model: Any, embeddings: Any, settings: Settings) -> list[str]:
+def left_to_defaults(
+    model: str | BaseChatModel | None, embeddings: str | Embeddings | None, settings: Settings
+) -> list[str]:
     """What nobody chose and hardly anybody wants beside what was chosen, each with the line that changes it.
 
     That is a chat model beside hash embeddings, which find only what shares words, and the offline rules beside a model's key
     in the environment. Whoever names `"offline"` or `"hash:512"` anywhere has chosen it.
-
-    Args:
-        model: As given to `Memory`.
-        embeddings: The same.
-        settings: The same.
-
-    Example:
-        >>> from langmem_adapter.settings import Settings
-        >>> left_to_defaults("offline", None, Settings())
-        []
-        >>> left_to_defaults("openai:gpt-5-mini", None, Settings())[0].partition(":")[0]
-        'a chat model decides, but memories are found by hash embeddings'
     """
     offline = (model or settings.model) == "offline"
     if offline and model is None and "model" not in settings.model_fields_set:
@@ -59,7 +52,9 @@ def _keyed(key: str, name: str) -> str:
     )
 
 
-def warn_of_defaults(model: Any, embeddings: Any, settings: Settings) -> None:
+def warn_of_defaults(
+    model: str | BaseChatModel | None, embeddings: str | Embeddings | None, settings: Settings
+) -> None:
     """Say `left_to_defaults` as warnings, and in the log of a program that has one."""
     for told in left_to_defaults(model, embeddings, settings):
         warnings.warn(told, UserWarning, stacklevel=4)  # where Memory is called

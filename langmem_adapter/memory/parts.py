@@ -1,7 +1,4 @@
-"""The engine: every part that a memory is made of, wired once.
-
-`Memory` is the face that users hold, adapters may reach through `Memory.engine` for the parts.
-"""
+"""Every part that a memory is made of; adapters may reach for them through `Memory.engine`."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
 from langmem_adapter.arguments import Longest, flag
@@ -24,7 +21,8 @@ from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.knowledge.evidence import GraphEvidence
 from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.memory.modes import warn_of_defaults
-from langmem_adapter.pipeline.build import Dependencies, build_pipeline
+from langmem_adapter.pipeline.build import build_pipeline
+from langmem_adapter.reasoning.base import Describer
 from langmem_adapter.reasoning.models import resolve_model
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import AddResult
@@ -41,7 +39,8 @@ from langmem_adapter.storage.moments import unreadable
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.telemetry import Telemetry
-from langmem_adapter.twins import Plan, apart, attempt, beside
+from langmem_adapter.tracing import run_config
+from langmem_adapter.twins import Plan, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,18 +50,22 @@ if TYPE_CHECKING:
     from langchain_core.language_models import BaseChatModel
     from langchain_core.vectorstores import VectorStore
     from langgraph.graph.state import CompiledStateGraph
-    from sqlalchemy import URL, Engine
+    from numpy.typing import NDArray
+    from sqlalchemy import URL, Connection, Engine
 
     from langmem_adapter.index.base import VectorFeed, Verification
     from langmem_adapter.index.build import Kind
     from langmem_adapter.pipeline.run import Run
-    from langmem_adapter.reasoning.base import Describer
+    from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.records.work import Change
     from langmem_adapter.storage.erasure import Erasure
     from langmem_adapter.storage.feed import Space
 
-__all__ = ["Closing", "Parts", "Wired", "engine_of"]
+__all__ = ["Closing", "Parts", "Wired", "engine_of", "or_refused"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _RESULT: Final = ["result"]  # the rest of the state is of no use to who calls `add`
 
@@ -75,35 +78,15 @@ class Closing(Protocol):
 
 
 class Parts:
-    """The parts of a memory, and what several of them do together.
-
-    Attributes:
-        settings: The settings in use.
-        longest: How long texts and messages may be.
-        uses_graph: Whether facts are to say their relations, and relations help to find memories.
-        reasoner: Finds and compares facts.
-        describer: Puts images into words, or `None`.
-        database: The truth.
-        embedder: Makes vectors.
-        ledger: The one writer.
-        sweeper: Deletes what has expired.
-        indexer: Keeps the vector index in step with the database.
-        searcher: Finds memories.
-        cache: Copies of conversations in Redis, or `None`.
-        writers: What works in the background and is still open.
-        fingerprint: Of the embedding model.
-        telemetry: What operators see of the calls.
+    """The parts of a memory, wired once, and what several of them do together.
 
     Args:
-        database: See `Memory`.
-        model: The same.
-        embeddings: The same.
-        index: The same.
+        database: As its other arguments, see `Memory`.
         prompts: The caller's own `fact_extraction_prompt`, `update_memory_prompt` and `graph_prompt`.
-        vision: See `Memory`.
-        graph: The same.
-        settings: The same.
     """
+
+    uses_graph: bool
+    """Whether facts are to say their relations, and relations help to find memories."""
 
     def __init__(
         self,
@@ -117,19 +100,13 @@ class Parts:
         graph: bool | None,
         settings: Settings,
     ) -> None:
-        if not isinstance(settings, Settings):
-            raise InvalidInputError(f"settings must be Settings(…), not {quoted(settings)}")
-        if isinstance(graph, Mapping):
-            raise InvalidInputError(
-                "graph must be True or False; Mem0's configurations, graph_store among them, are for "
-                "langmem_adapter.adapters.mem0: Memory.from_config({…})"
-            )
+        _check(settings, graph)
         self.settings = settings
         self.longest = Longest(settings.max_text, settings.max_message)
         self.uses_graph = settings.graph if graph is None else flag(graph, "graph")
         if prompts.get("graph_prompt") is not None and not self.uses_graph:
             raise InvalidInputError("graph_prompt is about the relations of a knowledge graph; also give graph=True")
-        self.writers: WeakSet[Closing] = WeakSet()
+        self.writers: WeakSet[Closing] = WeakSet()  # what works in the background and is still open
         self._feeds: dict[tuple[str, str], VectorFeed] = {}
         self._opening = Lock()
         self.reasoner = resolve_model(model or settings.model, settings, **prompts)
@@ -182,113 +159,68 @@ class Parts:
     # ── the pipeline ────────────────────────────────────────────────────────────────────────────────────────────────
 
     @cached_property
-    def parts(self) -> Dependencies:
-        """What the stages of the pipeline work with."""
-        return Dependencies(
-            reasoner=self.reasoner,
-            describer=self.describer,
-            searcher=self.searcher,
-            embedder=self.embedder,
-            ledger=self.ledger,
-            longest=self.longest,
-            candidate_tokens=self.settings.candidate_tokens,
-            lease=2.5 * self.settings.model_timeout,  # decide and its repair are two calls
-            attempts=self.settings.attempts,
-            trace_days=self.settings.trace_days,
-            graph=self.uses_graph,
-            tools=self.settings.facts_from_tools,
-        )
-
-    @cached_property
     def pipeline(self) -> CompiledStateGraph[Any, Any, Any, Any]:
         """The compiled graph that `add` runs; inside another graph it must not write into that one's thread."""
-        return build_pipeline(self.parts, checkpointer=False)
+        return build_pipeline(self, checkpointer=False)
 
     @cached_property
     def dry_pipeline(self) -> CompiledStateGraph[Any, Any, Any, Any]:
         """The same without its end: it decides and writes nothing."""
-        return build_pipeline(self.parts, dry=True, checkpointer=False)
+        return build_pipeline(self, dry=True, checkpointer=False)
 
     def add(self, run: Run) -> Plan[AddResult]:
         """One pass through the pipeline; none where the caller's key says that it has happened before."""
-        config, mode = run.config("memory.add", self.reasoner.mode), self.reasoner.mode
+        swept = Plan.apart(self.sweeper.sweep_if_due) if self.sweeper.due else Plan.known(None)
+        if not run.repeatable:
+            return swept.and_then(lambda _: self._passed(run))
+        before = swept.and_then(lambda _: Plan(partial(self.ledger.finished, run.scope, run.key)))
+        return before.and_then(lambda changes: self._passed(run) if changes is None else self._repeated(changes))
 
-        def sync() -> AddResult:
-            self.sweeper.sweep_if_due()
-            if (done := self._repeated(run, mode)) is not None:
-                return done
-            return run.results(self.pipeline.invoke(run.state(), config, output_keys=_RESULT))[0]
+    def _passed(self, run: Run) -> Plan[AddResult]:
+        state, config = run.state(), run_config("memory.add", run.scope, self.reasoner.mode)
+        passed = Plan.calling(self.pipeline.invoke, self.pipeline.ainvoke, state, config, output_keys=_RESULT)
+        return passed.then(lambda output: run.results(output)[0])
 
-        async def arun() -> AddResult:
-            if self.sweeper.due:
-                await apart(self.sweeper.sweep_if_due)
-            if run.repeatable and (done := await beside(self._repeated, run, mode)) is not None:
-                return done
-            return run.results(await self.pipeline.ainvoke(run.state(), config, output_keys=_RESULT))[0]
-
-        return Plan(sync, arun)
-
-    def _repeated(self, run: Run, mode: str) -> AddResult | None:
-        changes = self.ledger.finished(run.scope, run.key) if run.repeatable else None
-        if changes is None:
-            return None
-        return AddResult(changes, mode, notes=("this idempotency_key was used before; nothing was done again",))
+    def _repeated(self, changes: tuple[Change, ...]) -> Plan[AddResult]:
+        told = "this idempotency_key was used before; nothing was done again"
+        return Plan.known(AddResult(changes, self.reasoner.mode, notes=(told,)))
 
     # ── one piece of work ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def reading(self, read: Any, *arguments: Any, **options: Any) -> Any:
+    def reading(self, read: Callable[Concatenate[Connection, P], R], *arguments: P.args, **options: P.kwargs) -> R:
         """Give a storage function a read transaction."""
         with self.database.read() as connection:
             return read(connection, *arguments, **options)
 
     def edit(self, prepare: Callable[[], Write]) -> Plan[Change]:
-        """Carry out one decision that was not made by the pipeline.
-
-        Args:
-            prepare: Gives the write, without vectors; it may read.
-        """
-
-        def sync() -> Change:
-            write = self._checked(prepare())
-            return self.ledger.apply(_with_vectors(write, self.embedder.vectors(_texts(write))))[0]
-
-        async def arun() -> Change:
-            write = self._checked(await beside(prepare))
-            vectors = await self.embedder.avectors(_texts(write))
-            return (await self.ledger.aapply(_with_vectors(write, vectors)))[0]
-
-        return Plan(sync, arun)
+        """Carry out one decision that was not made by the pipeline; *prepare* gives it, without vectors, and may read."""
+        ready = Plan(prepare).then(self._checked).and_then(self._with_vectors)
+        applied = ready.and_then(lambda write: Plan.calling(self.ledger.apply, self.ledger.aapply, write))
+        return applied.then(lambda changes: changes[0])
 
     def _checked(self, write: Write) -> Write:
         self.ledger.check(write)
         return write
 
+    def _with_vectors(self, write: Write) -> Plan[Write]:
+        return self._vectors(_texts(write)).then(lambda vectors: replace(write, vectors=vectors))
+
+    def _vectors(self, texts: Sequence[str]) -> Plan[dict[str, NDArray[Any]]]:
+        made = Plan.calling(self.embedder.vectors, self.embedder.avectors, texts)
+        return made.then(lambda vectors: dict(zip(texts, vectors, strict=True)))
+
     def edit_each(self, writes: Sequence[Write | LangmemAdapterError]) -> Plan[list[Change | Exception]]:
-        """Carry out several such decisions, which share a commit; what was refused beforehand stays as it is.
-
-        Args:
-            writes: Each with one decision, without vectors, or why there is none.
-        """
-        writes = [self._or_refused(write) if isinstance(write, Write) else write for write in writes]
+        """Carry out several such decisions, which share a commit; what was refused beforehand stays as it is."""
+        writes = [or_refused(self._checked, write) if isinstance(write, Write) else write for write in writes]
         wanted = [write for write in writes if isinstance(write, Write)]
-        texts = [text for write in wanted for text in _texts(write)]
 
-        def apply(vectors: Any) -> list[Change | Exception]:
-            known = dict(zip(texts, vectors, strict=True))
-            done = iter(self.ledger.apply_each([replace(write, vectors=known) for write in wanted]))
+        def apply(vectors: dict[str, NDArray[Any]]) -> list[Change | Exception]:
+            done = iter(self.ledger.apply_each([replace(write, vectors=vectors) for write in wanted]))
             ends = [next(done) if isinstance(write, Write) else write for write in writes]
             return [end if isinstance(end, LangmemAdapterError) else end[0] for end in ends]
 
-        async def arun() -> list[Change | Exception]:
-            return await apart(apply, await self.embedder.avectors(texts))
-
-        return Plan(lambda: apply(self.embedder.vectors(texts)), arun)
-
-    def _or_refused(self, write: Write) -> Write | LangmemAdapterError:
-        try:
-            return self._checked(write)
-        except InvalidInputError as error:
-            return error
+        texts = [text for write in wanted for text in _texts(write)]
+        return self._vectors(texts).and_then(lambda vectors: Plan.apart(partial(apply, vectors)))
 
     def erase(self, scope: Scope | None) -> Erasure:
         """Erase a scope, or everything, from the database, its files, the index and the caches."""
@@ -314,12 +246,7 @@ class Parts:
         return erasure.clean(self.database, replace(removed, snapshots=files, remains=tuple(remains)))
 
     def feed(self, space: Space, mark: str) -> VectorFeed:
-        """The index of a guest's own space, in this process: opened when it is first asked for, closed with the rest.
-
-        Args:
-            space: What it is an index of.
-            mark: Fingerprint of the embedding model that made the vectors.
-        """
+        """The index of a guest's own space, for the vectors of one embedding model, in this process: closed with the rest."""
         with self._opening:
             if (space.name, mark) not in self._feeds:
                 self._feeds[space.name, mark] = Indexer(
@@ -360,6 +287,16 @@ class Parts:
             raise BaseExceptionGroup("the memory is closed, but not all of it went well", errors)
 
 
+def _check(settings: object, graph: object) -> None:
+    if not isinstance(settings, Settings):
+        raise InvalidInputError(f"settings must be Settings(…), not {quoted(settings)}")
+    if isinstance(graph, Mapping):
+        raise InvalidInputError(
+            "graph must be True or False; Mem0's configurations, graph_store among them, are for "
+            "langmem_adapter.adapters.mem0: Memory.from_config({…})"
+        )
+
+
 def _close(part: Closing, errors: list[BaseException]) -> None:
     error = attempt(part.close).error
     if isinstance(error, BaseExceptionGroup):
@@ -369,7 +306,7 @@ def _close(part: Closing, errors: list[BaseException]) -> None:
 
 
 class Wired:
-    """What holds an engine: the groups of methods of `Memory`."""
+    """What holds the parts: the groups of methods of `Memory`."""
 
     _engine: Parts
 
@@ -393,16 +330,19 @@ def engine_of(memory: object, whose: str) -> Parts:
     return memory.engine
 
 
-def _describer(reasoner: Any) -> Describer:
-    if not reasoner.calls_model:
+def or_refused(make: Callable[P, R], *given: P.args, **options: P.kwargs) -> R | LangmemAdapterError:
+    """What *make* gives, or the error in which it refuses."""
+    try:
+        return make(*given, **options)
+    except LangmemAdapterError as error:
+        return error
+
+
+def _describer(reasoner: Reasoner) -> Describer:
+    if not isinstance(reasoner, Describer):
         raise InvalidInputError("vision needs a chat model to look at images; give model='openai:…' or the like")
-    describer: Describer = reasoner
-    return describer
+    return reasoner
 
 
 def _texts(write: Write) -> list[str]:
     return [decision.text for decision in write.decisions if decision.text is not None]
-
-
-def _with_vectors(write: Write, vectors: Any) -> Write:
-    return replace(write, vectors=dict(zip(_texts(write), vectors, strict=True)))

@@ -5,28 +5,30 @@ If others changed the memories that the decisions were based on, nothing is writ
 
 from __future__ import annotations
 
+from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.types import Command
 
 from langmem_adapter.errors import ConflictError
-from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.parse import is_verbatim
-from langmem_adapter.pipeline.stage import Step, Update, WorkingStage
-from langmem_adapter.pipeline.state import PipelineState, cost_of, scope_of
+from langmem_adapter.pipeline.state import cost_of, finished, scope_of
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import FORGET, Change, Decision, Fact, Turn
+from langmem_adapter.records.work import FORGET, Change, Decision
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.storage.writes import Write
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from langchain_core.runnables import RunnableConfig
     from numpy.typing import NDArray
 
-    from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.storage.ledger import Ledger
+    from langmem_adapter.pipeline.stage import Planner, StageParts, Step, Update
+    from langmem_adapter.pipeline.state import PipelineState
 
 __all__ = ["apply_stage"]
 
@@ -35,59 +37,36 @@ _CALLED: Final = "calls of tools are kept by memory_type='procedural_memory' onl
 _TRACED: Final = ("task", "before", "turns", "facts", "candidates", "decisions", "work")
 
 
-def apply_stage(
-    ledger: Ledger, embedder: Embedder, *, attempts: int, mode: str, trace_days: float, graph: bool = False
-) -> WorkingStage:
-    """The fifth stage: `decisions` to `result`.
+def apply_stage(parts: StageParts) -> Planner:
+    """The fifth stage: `decisions` to `result`; vectors that retrieve has made come from the embedder's cache."""
+    ledger, embedder, settings = parts.ledger, parts.embedder, parts.settings
+    mode = parts.reasoner.mode
 
-    Args:
-        ledger: The one writer.
-        embedder: Vectors of the texts to store; those that retrieve has made come from its cache.
-        attempts: How often to go back before `ConflictError` is raised.
-        mode: `"offline"` or the model's name, for the result.
-        trace_days: How long to keep what the run saw; 0 keeps nothing.
-        graph: Whether facts say their relations.
-    """
-
-    def prepare(state: PipelineState, decisions: Sequence[Decision], vectors: NDArray[Any]) -> Write:
+    def written(state: PipelineState, decisions: Sequence[Decision], vectors: NDArray[Any]) -> Plan[tuple[Change, ...]]:
         texts = dict(zip(_texts(decisions), vectors, strict=True))
-        return _write(state, decisions, texts, trace=_trace(state, mode, trace_days), graph=graph)
+        trace = _trace(state, mode, settings.trace_days)
+        if not decisions and trace is None:
+            return Plan.known(())
+        write = _write(state, decisions, texts, trace=trace, graph=parts.uses_graph)
+        return Plan.calling(ledger.apply, ledger.aapply, write)
 
-    def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Update:
+    def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Step:
         done = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
         result = _result({**state, **done}, decisions, changes, mode)  # type: ignore[typeddict-item]
-        trace_id = id_within(scope_of(state), state["task"]["key"]) if trace_days else None
+        trace_id = id_within(scope_of(state), state["task"]["key"]) if settings.trace_days else None
         return {"result": {**result, "trace_id": trace_id}, **done}
 
-    def apply(state: PipelineState) -> Step:
-        decisions = _read(state)
-        write = prepare(state, decisions, embedder.vectors(_texts(decisions)))
-        try:
-            return finish(state, decisions, ledger.apply(write) if _worth_writing(write) else ())
-        except ConflictError:
-            return _again(state, attempts)
+    def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[Step]:
+        decisions = [Decision.from_json(decision) for decision in state["decisions"]]
+        vectors = Plan.calling(embedder.vectors, embedder.avectors, _texts(decisions))
+        changes = vectors.and_then(partial(written, state, decisions))
+        return changes.then(partial(finish, state, decisions)).or_else(partial(_again, state, settings.attempts))
 
-    async def aapply(state: PipelineState) -> Step:
-        decisions = _read(state)
-        write = prepare(state, decisions, await embedder.avectors(_texts(decisions)))
-        try:
-            return finish(state, decisions, await ledger.aapply(write) if _worth_writing(write) else ())
-        except ConflictError:
-            return _again(state, attempts)
-
-    return WorkingStage(apply, aapply)
-
-
-def _read(state: PipelineState) -> list[Decision]:
-    return [Decision.from_json(decision) for decision in state["decisions"]]
+    return plan
 
 
 def _texts(decisions: Sequence[Decision]) -> list[str]:
     return [d.text for d in decisions if d.event in {"ADD", "UPDATE"} and d.text is not None and d.past_of is None]
-
-
-def _worth_writing(write: Write) -> bool:
-    return bool(write.decisions or write.trace)
 
 
 def _write(
@@ -121,55 +100,47 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
     return TraceDraft(days, {**kept, "mode": mode})
 
 
-def _again(state: PipelineState, attempts: int) -> Step:
+def _again(state: PipelineState, attempts: int, error: Exception) -> Plan[Step] | None:
+    if not isinstance(error, ConflictError):
+        return None
     tried = state["work"]["attempts"] + 1
     if tried >= attempts:
         raise ConflictError(
             f"others kept changing the same memories, {tried} times in a row; nothing was written, try again"
         )
-    return Command(update={"work": {**state["work"], "attempts": tried}}, goto="retrieve")
+    return Plan.known(Command(update={"work": {**state["work"], "attempts": tried}}, goto="retrieve"))
 
 
 def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str) -> Update:
-    turns = [Turn.from_json(turn) for turn in state["turns"]]
-    facts = [Fact.from_json(fact) for fact in state["facts"]]
-    items = [turns[facts[d.fact].turn].item for d in decisions if d.fact is not None]
+    turns, facts = state["turns"], state["facts"]
+    items: list[int] = [turns[facts[d.fact]["turn"]]["item"] for d in decisions if d.fact is not None]
     if len(items) != len(changes):  # the result of an earlier run of this name, which has one item and other facts
         items = [0] * len(changes)
-    said: list[list[Turn]] = [[] for _ in state["task"]["items"]]
+    said: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    ends: defaultdict[int, list[Change]] = defaultdict(list)
     for turn in turns:
-        said[turn.item].append(turn)
-    fruitful = set(items)
-    wishes = [(item, change) for item, change in zip(items, changes, strict=True) if _unclear(change)]
-    kept = {
-        item for item, change in zip(items, changes, strict=True) if change.event == "NONE" and change.id is not None
-    }
+        said[turn["item"]].append(turn)
+    for item, change in zip(items, changes, strict=True):
+        ends[item].append(change)
     return {
         "results": [change.to_json() for change in changes],
         "items": items,
-        "notes": [
-            _notes(state, item, own, found=item in fruitful, kept=item in kept)
-            + [f"{change.text!r}: {change.reason}" for place, change in wishes if place == item]
-            for item, own in enumerate(said)
-        ],
+        "notes": [_notes(state, item, said[item], ends[item]) for item in range(len(state["task"]["items"]))],
         "mode": mode,
         "usage": cost_of(state["work"]).to_json(),
     }
 
 
-def _unclear(change: Change) -> bool:
-    """Whether somebody asked to forget something that no memory clearly says."""
-    return change.event == "NONE" and change.text.startswith(FORGET)
-
-
-def _notes(state: PipelineState, item: int, own: Sequence[Turn], *, found: bool, kept: bool) -> list[str]:
-    notes = [note for turn in own for note in turn.notes]
+def _notes(state: PipelineState, item: int, turns: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> list[str]:
+    notes = [note for turn in turns for note in turn.get("notes", ())]
     notes += [note for told in state["work"].get("notes", [])[item : item + 1] for note in told]
-    if not found:
-        notes.append(f"found no fact worth keeping in {len(own)} message{'s' if len(own) > 1 else ''}")
-    if kept and state["task"]["items"][item].get("expires_at") is not None:
+    unchanged = [change for change in changes if change.event == "NONE"]
+    if not changes:
+        notes.append(f"found no fact worth keeping in {len(turns)} message{'s' if len(turns) > 1 else ''}")
+    if any(change.id for change in unchanged) and state["task"]["items"][item].get("expires_at") is not None:
         notes.append(_KEPT)
     if is_verbatim(state["task"]["infer"], state["task"]["memory_type"]):
-        notes += ["system messages are never stored"] * any(turn.role == "system" for turn in own)
-        notes += [_CALLED] * any(turn.calls for turn in own)
-    return notes
+        notes += ["system messages are never stored"] * any(turn["role"] == "system" for turn in turns)
+        notes += [_CALLED] * any(turn.get("calls") for turn in turns)
+    # Somebody asked to forget something that no memory clearly says.
+    return notes + [f"{change.text!r}: {change.reason}" for change in unchanged if change.text.startswith(FORGET)]

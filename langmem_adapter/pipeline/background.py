@@ -30,7 +30,7 @@ from langmem_adapter.errors import InvalidInputError, StorageError, noted_on
 from langmem_adapter.pipeline.parse import as_list
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.twins import Outcome, attempt
+from langmem_adapter.twins import attempt
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from langmem_adapter.arguments import Longest
     from langmem_adapter.records.results import AddResult
     from langmem_adapter.records.scope import Scope
+    from langmem_adapter.twins import Outcome
 
 __all__ = ["BackgroundWriter", "FailedWrite"]
 
@@ -161,7 +162,8 @@ class BackgroundWriter:
         said = [_copy(message) for message in as_list(messages)]
         arguments |= {name: _copy(arguments[name]) for name in ("context",) if name in arguments}
         run = run_of({**arguments, "messages": said}, self._longest)
-        own = {name: run.items[0][name] for name in _CHECKED if run.items[0][name] is not None}
+        given = run.conversations[0].given
+        own = {name: given[name] for name in _CHECKED if given[name] is not None}
         key = (run.scope, run.infer, run.memory_type, run.prompt, json.dumps(own, sort_keys=True))
         future: Future[AddResult] = Future()
         with self._changed:
@@ -307,12 +309,8 @@ class BackgroundWriter:
 
 
 def _settle(future: Future[AddResult], outcome: Outcome[AddResult]) -> None:
-    if not future.set_running_or_notify_cancel():
-        return
-    if outcome.error is None:
-        future.set_result(outcome.result)
-    else:
-        future.set_exception(outcome.error)
+    if future.set_running_or_notify_cancel():
+        outcome.settle(future)
 
 
 def _copy(value: Any) -> Any:

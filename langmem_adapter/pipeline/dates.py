@@ -84,26 +84,13 @@ def in_course(
     turns: Sequence[Mapping[str, Any]],
     known: Sequence[Mapping[str, Any]],
 ) -> list[Placed]:
-    """Verdicts that change nothing which was said after their fact.
-
-    Args:
-        verdicts: In the order of the facts.
-        facts: All of the run.
-        turns: Their turns.
-        known: The memories that they name, with the date since which each stands.
-    """
+    """Verdicts, in the order of the facts, that change nothing which was said after their fact."""
     told: list[Placed] = []
     since = _since(verdicts, facts, turns, known)
     for place, of_fact in groupby(verdicts, key=attrgetter("fact")):
-        turn, own = turns[facts[place].turn], list(of_fact)
-        late = {
-            verdict.known
-            for verdict in own
-            if verdict.event in {"UPDATE", "DELETE"}
-            and verdict.known is not None
-            and turn.get("dated")
-            and time_of(facts[place], turns) < since[verdict.known]
-        }
+        date, own = _date_of(facts[place], turns), list(of_fact)
+        named = {verdict.known for verdict in own if verdict.event in {"UPDATE", "DELETE"}}
+        late = {known for known in named if known is not None and date is not None and date < since[known]}
         told += _told_late(own, facts[place], late) if late else own
     return told
 
@@ -115,12 +102,12 @@ def _since(
     known: Sequence[Mapping[str, Any]],
 ) -> dict[int, datetime]:
     """The last dates of the memories that verdicts name: of what is known, or of who says the same in this run."""
-    named = {verdict.known for verdict in verdicts} - {None}
-    since = {number: parse_time(known[number]["since"], "since") for number in named if number is not None}
+    named = {verdict.known for verdict in verdicts if verdict.known is not None}
+    since = {number: parse_time(known[number]["since"], "since") for number in named}
     for verdict in verdicts:
-        fact = facts[verdict.fact]
-        if verdict.event == "NONE" and verdict.known is not None and turns[fact.turn].get("dated"):
-            since[verdict.known] = max(since[verdict.known], time_of(fact, turns))
+        date = _date_of(facts[verdict.fact], turns)
+        if verdict.event == "NONE" and verdict.known is not None and date is not None:
+            since[verdict.known] = max(since[verdict.known], date)
     return since
 
 
@@ -144,3 +131,7 @@ def _told_late(verdicts: Sequence[Placed], fact: Fact, late: set[int]) -> Iterat
 def time_of(fact: Fact, turns: Sequence[Mapping[str, Any]]) -> datetime:
     """When a fact was said."""
     return datetime.fromisoformat(turns[fact.turn]["time"])
+
+
+def _date_of(fact: Fact, turns: Sequence[Mapping[str, Any]]) -> datetime | None:
+    return time_of(fact, turns) if turns[fact.turn].get("dated") else None

@@ -18,52 +18,49 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.names import by_name, entity_key
-from langmem_adapter.pipeline.clock import finished
 from langmem_adapter.pipeline.dates import SAID_LATER, Placed, in_course, older, time_of
-from langmem_adapter.pipeline.speakers import said
-from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
-from langmem_adapter.pipeline.surroundings import around
+from langmem_adapter.pipeline.stage import Ask, Update, thinking
+from langmem_adapter.pipeline.state import finished, said
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Reasoner, Verdict
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import FORGET, PROCEDURAL, UNCLEAR, Decision, Event, Fact, Turn
+from langmem_adapter.storage.lexical import joined
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from langmem_adapter.pipeline.stage import Planner
     from langmem_adapter.pipeline.state import PipelineState
     from langmem_adapter.records.graph import Triple
 
 __all__ = ["AT_ONCE", "decide_stage"]
 
+_BEFORE: Final = 2
+_LONGEST: Final = 2_000  # letters of each: every memory of a turn keeps its own copy
 AT_ONCE: Final = 50
 """Facts that a chat model is asked about in one call; what becomes of them is known to the next."""
 
 
-def decide_stage(reasoner: Reasoner, *, graph: bool = False) -> AskingStage:
-    """The fourth stage: `facts` and `candidates` to `decisions`.
-
-    Args:
-        reasoner: Who judges.
-        graph: Whether relations are wanted for texts that the reasoner rewrites.
-    """
-    return AskingStage(partial(_decide, reasoner, partial(Comparison, graph=graph)))
+def decide_stage(reasoner: Reasoner, *, graph: bool) -> Planner:
+    """The fourth stage: `facts` and `candidates` to `decisions`; with *graph*, rewritten texts tell their relations."""
+    return thinking(partial(_decide, reasoner, graph))
 
 
-def _decide(reasoner: Reasoner, compared: Callable[..., Comparison], state: PipelineState) -> Update | Ask:
+def _decide(reasoner: Reasoner, graph: bool, state: PipelineState) -> Update | Ask:  # noqa: FBT001 - a setting
     facts = [said(state, place) for place in range(len(state["facts"]))]
     if not facts or facts[0].verbatim:
         why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
-        return _told(state, [Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
+        return _told(state, facts, [Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
     if state["work"]["compared"] == _compared(state):  # back from a conflict that touched nothing shown
         return finished(state, "decide", decisions=len(state["decisions"]))
     past = older(facts, state["turns"])
     settled, open_facts = _settle(facts, past, state["candidates"], ask_always=not reasoner.calls_model)
     open_facts.sort(key=lambda place: time_of(facts[place], state["turns"]))
     if not open_facts:
-        return _decisions(state, settled)
+        return _decisions(state, facts, settled)
     most = AT_ONCE if reasoner.calls_model else len(open_facts)
-    return _ask(_Round(state, partial(Ask, reasoner.decide), compared, facts, settled, open_facts, most))
+    return _ask(_Round(reasoner, graph, state, facts, settled, open_facts, most))
 
 
 def _settle(
@@ -99,19 +96,15 @@ class _Round:
     """Facts that are still to be judged, and what became of those before them.
 
     Attributes:
-        state: The state that the stage was given.
-        ask: Makes an `Ask` of questions and what follows.
-        compared: Makes a `Comparison` of facts and memories.
-        facts: All of the run.
         placed: What became of facts so far.
         open: Places of the others.
         most: How many of them are judged at once.
         usage: Of the answers so far.
     """
 
+    reasoner: Reasoner
+    graph: bool
     state: PipelineState
-    ask: Callable[..., Ask]
-    compared: Callable[..., Comparison]
     facts: Sequence[Fact]
     placed: list[Placed]
     open: Sequence[int]
@@ -162,14 +155,15 @@ def _ask(at: _Round) -> Ask:
     shown, now = at.shown(), at.open[: at.most]
     days = {memory.date for memory in shown} | {at.day(place) for place in now}
     told = len(days) > 1  # one day for all says nothing, and costs as many tokens as the texts
-    comparison = at.compared(
+    comparison = Comparison(
         facts=tuple(at.dated(place) if told else at.facts[place] for place in now),
         known=tuple(
             KnownMemory(number, memory.text, memory.speaker, memory.date if told else "")
             for number, memory in enumerate(shown)
         ),
+        graph=at.graph,
     )
-    return at.ask([comparison], partial(_judged, at, shown))
+    return Ask(at.reasoner.decide, [comparison], partial(_judged, at, shown))
 
 
 def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[DecideOutput]) -> Update | Ask:
@@ -184,7 +178,7 @@ def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[DecideOutput]
     if at.open:
         return _ask(at)
     usage = Usage.from_json(at.state["work"]["usage"]) + at.usage
-    return _decisions(at.state, placed, usage)
+    return _decisions(at.state, at.facts, placed, usage)
 
 
 def _fold(placed: list[Placed], verdict: Verdict, memory: _Shown | None) -> None:
@@ -210,19 +204,12 @@ def _grounded(
     facts: Sequence[Fact], verdicts: Sequence[tuple[Verdict, _Shown | None]]
 ) -> list[tuple[Verdict, _Shown | None]]:
     """Verdicts without those on memories that stay as they are, whatever is judged: the facts are added in their place."""
-    why = ["" if memory is None else _stays(facts[v.fact], v.event, memory) for v, memory in verdicts]
-    unwritten = {
-        v.number: reason for (v, _), reason in zip(verdicts, why, strict=True) if reason and v.event == "UPDATE"
-    }
-    why = [
-        reason or (unwritten.get(v.number, "") if v.event == "NONE" else "")
-        for (v, _), reason in zip(verdicts, why, strict=True)
-    ]
-    kept = [each for each, reason in zip(verdicts, why, strict=True) if not reason]
-    told = {verdict.fact for verdict, _ in kept if verdict.event != "DELETE"}
-    lost = {
-        v.fact: reason for (v, _), reason in [*zip(verdicts, why, strict=True)][::-1] if reason and v.fact not in told
-    }
+    judged = [(v, memory, "" if memory is None else _stays(facts[v.fact], v.event, memory)) for v, memory in verdicts]
+    unwritten = {v.number: why for v, _, why in judged if why and v.event == "UPDATE"}
+    judged = [(v, m, why or (unwritten.get(v.number, "") if v.event == "NONE" else "")) for v, m, why in judged]
+    kept = [(v, memory) for v, memory, why in judged if not why]
+    told = {v.fact for v, _ in kept if v.event != "DELETE"}
+    lost = {v.fact: why for v, _, why in reversed(judged) if why and v.fact not in told}
     return kept + [(Verdict("ADD", facts[place].text, reason, place), None) for place, reason in lost.items()]
 
 
@@ -243,29 +230,31 @@ def _whose(speaker: str) -> str:
     return f"what {speaker} said" if speaker else "what was said without a name"
 
 
-def _decisions(state: PipelineState, verdicts: Sequence[Placed], usage: Usage | None = None) -> Update:
-    facts, known = [said(state, place) for place in range(len(state["facts"]))], state["candidates"]["known"]
-    granted = sorted((_granted(verdict, state) for verdict in verdicts), key=lambda verdict: verdict.fact)
-    return _told(state, in_course(granted, facts, state["turns"], known), usage)
+def _decisions(
+    state: PipelineState, facts: Sequence[Fact], verdicts: Sequence[Placed], usage: Usage | None = None
+) -> Update:
+    granted = sorted((_granted(verdict, facts) for verdict in verdicts), key=lambda verdict: verdict.fact)
+    return _told(state, facts, in_course(granted, facts, state["turns"], state["candidates"]["known"]), usage)
 
 
-def _told(state: PipelineState, verdicts: Sequence[Placed], usage: Usage | None = None) -> Update:
-    made = [_decision(state, verdict) for verdict in verdicts]
-    spent = state["work"]["usage"] if usage is None else usage.to_json()
-    work = finished(state, "decide", {"usage": spent, "compared": _compared(state)}, decisions=len(made))
-    return {"decisions": [decision.to_json() for decision in made], **work}
-
-
-def _granted(verdict: Placed, state: PipelineState) -> Placed:
+def _granted(verdict: Placed, facts: Sequence[Fact]) -> Placed:
     """A verdict as it may stand: what asks to forget something never becomes a memory."""
-    text = state["facts"][verdict.fact]["text"]
+    text = facts[verdict.fact].text
     if verdict.event in {"DELETE", "NONE"} or not text.startswith(FORGET):
         return verdict
     return Placed(verdict.fact, "NONE", text, UNCLEAR)
 
 
-def _decision(state: PipelineState, verdict: Placed) -> Decision:
-    fact = said(state, verdict.fact)
+def _told(
+    state: PipelineState, facts: Sequence[Fact], verdicts: Sequence[Placed], usage: Usage | None = None
+) -> Update:
+    made = [_decision(state, facts[verdict.fact], verdict) for verdict in verdicts]
+    spent = state["work"]["usage"] if usage is None else usage.to_json()
+    work = finished(state, "decide", {"usage": spent, "compared": _compared(state)}, decisions=len(made))
+    return {"decisions": [decision.to_json() for decision in made], **work}
+
+
+def _decision(state: PipelineState, fact: Fact, verdict: Placed) -> Decision:
     turn = Turn.from_json(state["turns"][fact.turn])
     target = None if verdict.known is None else state["candidates"]["known"][verdict.known]
     past = target["id"] if target and verdict.past else None
@@ -296,7 +285,7 @@ def _with_source(decision: Decision, fact: Fact, turn: Turn, state: PipelineStat
     expires_at = item.get("expires_at")
     return replace(
         decision,
-        context=around(fact, state["turns"]),
+        context=_around(fact, state["turns"]),
         metadata=item.get("metadata"),
         memory_type=state["task"]["memory_type"],
         actor_id=turn.role if fact.unattributed else turn.actor,
@@ -304,6 +293,19 @@ def _with_source(decision: Decision, fact: Fact, turn: Turn, state: PipelineStat
         expires_at=None if expires_at is None else parse_time(expires_at, "expires_at"),
         keep_expiry=expires_at is None,
     )
+
+
+def _around(fact: Fact, turns: Sequence[Mapping[str, Any]]) -> str:
+    """What stands around a fact, nearest first: the turn that it came from, and those right before it.
+
+    An answer rarely repeats the words of its question ("Where did you go?", "To Lyon."): kept beside the memory, they are more
+    words to find it by. On LoCoMo's evidence task this is the largest single gain of all (recall@10 .60 to .69).
+    """
+    own = turns[fact.turn]
+    told = [] if fact.verbatim or not fact.context else [fact.context]  # word for word, it has no turn beside itself
+    before = reversed(turns[max(0, fact.turn - _BEFORE) : fact.turn])
+    told += (turn["text"] for turn in before if turn["item"] == own["item"] and turn["role"] != "system")
+    return joined(text[:_LONGEST] for text in told[:_BEFORE])
 
 
 def _compared(state: PipelineState) -> str:

@@ -8,7 +8,7 @@ never a source of facts, nor are earlier turns and what is known: a chat model s
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,9 +16,8 @@ from langgraph.types import Command
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import with_speaker
-from langmem_adapter.pipeline.clock import finished
-from langmem_adapter.pipeline.stage import Ask, AskingStage, Step
-from langmem_adapter.pipeline.state import PipelineState, scope_of
+from langmem_adapter.pipeline.stage import Ask, Step, thinking
+from langmem_adapter.pipeline.state import PipelineState, finished, scope_of
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Reasoner
 from langmem_adapter.records.cost import Usage, fitting
 from langmem_adapter.records.work import PROCEDURAL, Fact, Turn
@@ -28,10 +27,9 @@ from langmem_adapter.text import text_hash
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from langmem_adapter.pipeline.stage import Planner, StageParts
     from langmem_adapter.pipeline.state import Task, Work
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.search.searcher import Searcher
-    from langmem_adapter.storage.database import Database
 
 __all__ = ["extract_stage"]
 
@@ -41,67 +39,47 @@ _TOKENS_OF_ONE: Final = 60
 _LETTERS: Final = 4 * _TOKENS_OF_ONE
 
 
-def extract_stage(
-    reasoner: Reasoner, searcher: Searcher, graph: Database | None = None, *, tools: bool = False
-) -> AskingStage:
-    """The second stage: `turns` to `facts`. Several conversations are read at once, each on its own.
-
-    Args:
-        reasoner: Who reads.
-        searcher: Finds memories that the turns may speak of, for a chat model to understand them.
-        graph: Where the names of the knowledge graph are looked up, if relations are wanted as well.
-        tools: Whether what tools returned is a source as well.
-    """
-    return AskingStage(partial(_extract, reasoner, tools), look=partial(_look, reasoner, searcher, graph))
+def extract_stage(parts: StageParts) -> Planner:
+    """The second stage: `turns` to `facts`. Several conversations are read at once, each on its own."""
+    return thinking(partial(_extract, parts))
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What is known already, for a chat model to understand the turns.
-
-    Attributes:
-        names: Of the knowledge graph, where there is one.
-        memories: Rows of those that each conversation may speak of; none where nobody would read them.
-    """
-
-    names: KnownNames | None
-    memories: Sequence[Sequence[Any]] = ()
-
-
-def _look(reasoner: Reasoner, searcher: Searcher, graph: Database | None, state: PipelineState) -> _Seen:
-    task = state["task"]
-    # Rules use the names as they are said; a record, and what is kept verbatim, are of the turns alone.
-    if not reasoner.calls_model or not task["infer"] or task["memory_type"] == PROCEDURAL:
-        return _Seen(None if graph is None else KnownNames())
-    turns = [Turn.from_json(turn) for turn in state["turns"]]
-    said = (reversed([turns[place] for place in item if turns[place].role != "system"]) for item in _by_item(turns))
-    texts = ["\n".join(turn.text for turn in latest_first) for latest_first in said]
-    memories = searcher.spoken_of(texts, scope_of(state), most=_MOST_KNOWN, letters=_LETTERS)
-    if graph is None:
-        return _Seen(None, memories)
-    with graph.read() as connection:
-        return _Seen(KnownNames(*known_names(connection, scope_of(state), (turn.text for turn in turns))), memories)
-
-
-def _extract(reasoner: Reasoner, tools: bool, state: PipelineState, seen: _Seen) -> Step | Ask:  # noqa: FBT001 - a setting
-    if state["task"]["prompt"] is not None:
-        _check_reader(reasoner, state["task"])
+def _extract(parts: StageParts, state: PipelineState) -> Step | Ask:
+    task, reasoner = state["task"], parts.reasoner
+    if task["prompt"] is not None:
+        _check_reader(reasoner, task)
     turns = [Turn.from_json(turn) for turn in state["turns"]]
     places = _by_item(turns)
-    ask = partial(_question, state, turns, _earlier(state))
-    if state["task"]["memory_type"] == PROCEDURAL:
-        questions = [ask(item, "procedure") for item in places]
+    if task["memory_type"] == PROCEDURAL:
+        questions = _questions(state, turns, places, "procedure")
         return Ask(reasoner.record, questions, partial(_collected, state, places, []))
-    if not state["task"]["infer"]:
+    if not task["infer"]:
         return _found(state, _verbatim(turns), Usage())
     speaks = any(turn.role == "assistant" and turn.text for turn in turns)
-    about = "assistant" if scope_of(state).agent_id and speaks else "user"
+    questions = _questions(state, turns, places, "assistant" if scope_of(state).agent_id and speaks else "user")
+    names, known = _known(parts, state, turns, places)
+    tools = parts.settings.facts_from_tools
     questions = [
-        replace(ask(item, about), graph=seen.names, known=_texts(memories, scope_of(state)), tools=tools)
-        for item, memories in zip(places, seen.memories or [()] * len(places), strict=True)
+        replace(question, graph=names, known=_texts(memories, scope_of(state)), tools=tools)
+        for question, memories in zip(questions, known, strict=True)
     ]
-    shown = [memory.id for memories in seen.memories for memory in memories]
+    shown = [memory.id for memories in known for memory in memories]
     return Ask(reasoner.extract, questions, partial(_collected, state, places, shown))
+
+
+def _known(
+    parts: StageParts, state: PipelineState, turns: Sequence[Turn], places: Sequence[Sequence[int]]
+) -> tuple[KnownNames | None, Sequence[Sequence[Any]]]:
+    """What is known, for a chat model to understand: names of the graph, and memories that each conversation may speak of."""
+    if not parts.reasoner.calls_model:  # rules use the names as they are said
+        return KnownNames() if parts.uses_graph else None, [()] * len(places)
+    said = (reversed([turns[place] for place in item if turns[place].role != "system"]) for item in places)
+    texts = ["\n".join(turn.text for turn in latest_first) for latest_first in said]
+    memories = parts.searcher.spoken_of(texts, scope_of(state), most=_MOST_KNOWN, letters=_LETTERS)
+    if not parts.uses_graph:
+        return None, memories
+    with parts.ledger.database.read() as connection:
+        return KnownNames(*known_names(connection, scope_of(state), (turn.text for turn in turns))), memories
 
 
 def _texts(memories: Sequence[Any], scope: Scope) -> tuple[str, ...]:
@@ -134,19 +112,15 @@ def _by_item(turns: Sequence[Turn]) -> list[list[int]]:
     return [places[item] for item in sorted(places)]
 
 
-def _earlier(state: PipelineState) -> Mapping[int, list[Turn]]:
+def _questions(
+    state: PipelineState, turns: Sequence[Turn], places: Sequence[Sequence[int]], about: str
+) -> list[ExtractInput]:
     before: defaultdict[int, list[Turn]] = defaultdict(list)
-    for turn in state.get("before", []):
-        before[turn["item"]].append(Turn.from_json(turn))
-    return before
-
-
-def _question(
-    state: PipelineState, turns: Sequence[Turn], before: Mapping[int, list[Turn]], item: Sequence[int], about: str
-) -> ExtractInput:
-    told = tuple(turns[place] for place in item)
-    earlier = tuple(before.get(told[0].item, ()))
-    return ExtractInput(told, about, told[-1].time.date(), state["task"]["prompt"], before=earlier)
+    for turn in map(Turn.from_json, state.get("before", [])):
+        before[turn.item].append(turn)
+    told = [tuple(turns[place] for place in item) for item in places]
+    prompt = state["task"]["prompt"]
+    return [ExtractInput(own, about, own[-1].time.date(), prompt, before=tuple(before[own[0].item])) for own in told]
 
 
 def _collected(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -17,9 +17,9 @@ from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_me
 
 from langmem_adapter.arguments import Longest, filled, parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.clock import begun, finished
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
-from langmem_adapter.pipeline.stage import Ask, AskingStage, Update
+from langmem_adapter.pipeline.stage import Ask, Update, thinking
+from langmem_adapter.pipeline.state import begun, finished
 from langmem_adapter.pipeline.tool_calls import is_tool_call, results_apart, tool_calls_of
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
 from langmem_adapter.records.cost import Usage, fitting
@@ -28,19 +28,23 @@ from langmem_adapter.records.work import PROCEDURAL, Turn
 from langmem_adapter.scoping import check_owner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from langmem_adapter.pipeline.state import PipelineState, Task
+    from langmem_adapter.pipeline.stage import Planner
+    from langmem_adapter.pipeline.state import PipelineState
     from langmem_adapter.reasoning.base import Describer, Description
 
 __all__ = [
     "MOST_BEFORE",
     "OF_ITEM",
+    "ParsedConversation",
     "as_list",
+    "conversation_of",
     "is_verbatim",
     "key_of",
     "message_of",
     "parse_stage",
+    "parsed",
     "turns_before",
     "turns_of",
 ]
@@ -57,6 +61,7 @@ _ROLES: Final = {
 }
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")  # compared, never hashed: a type may be anything
 _TIME_KEYS: Final = ("timestamp", "created_at")
+_TIMES: Final = ("timestamp", "expires_at")
 OF_ITEM: Final = ("messages", "context", "metadata", "timestamp", "expires_at")
 MOST_BEFORE: Final = 20
 """Earlier turns that help to understand a conversation."""
@@ -64,14 +69,81 @@ _TOKENS_BEFORE: Final = 1_000  # of all of them
 _TOKENS_OF_ONE: Final = 250  # so that one long answer does not hide what was said before it
 
 
-def parse_stage(describer: Describer | None, longest: Longest) -> AskingStage:
-    """The first stage: `messages` (or `items`) to `turns`.
+def parse_stage(describer: Describer | None, longest: Longest) -> Planner:
+    """The first stage: `messages` (or `items`) to `turns`; a run of `Memory.add` comes with its turns.
+
+    Without a *describer*, which is called once for each image, images are left to the notes.
+    """
+    return thinking(partial(_parse, describer, longest))
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedConversation:
+    """One conversation of a run, read.
+
+    Attributes:
+        given: Its messages and context as they came; `metadata`, `timestamp` and `expires_at` checked, in plain JSON types.
+        before: Earlier turns, which help to understand it.
+        turns: Its own.
+    """
+
+    given: Mapping[str, Any]
+    before: Sequence[Turn]
+    turns: Sequence[Turn]
+
+    @property
+    def images(self) -> dict[str, dict[str, Any]]:
+        """Its images, by their address, as OpenAI-style content parts."""
+        return image_parts(self.given["messages"])
+
+
+def conversation_of(
+    given: Mapping[str, Any],
+    *,
+    scope: Scope,
+    longest: Longest,
+    verbatim: bool,
+    descriptions: Mapping[str, str] | None = None,
+) -> ParsedConversation:
+    """Read a conversation: the one place where its messages become turns.
 
     Args:
-        describer: Puts images into words, one call each; `None` leaves them to the notes.
+        given: Its `messages` and, as it likes, `context`, `metadata`, `timestamp` and `expires_at`.
+        scope: Whose memories.
         longest: How long messages may be.
+        verbatim: Whether they are kept as they are.
+        descriptions: Words for images, by their address.
+
+    Raises:
+        InvalidInputError: Something cannot be used; the message says what.
     """
-    return AskingStage(partial(_parse, describer, longest))
+    kept = {name: given.get(name) for name in OF_ITEM}
+    if kept["metadata"] is not None:
+        kept["metadata"] = check_metadata(kept["metadata"])
+    times = {name: parse_time(kept[name], name) for name in _TIMES if kept[name] is not None}
+    time = times.get("timestamp", datetime.now(UTC))
+    kept |= {name: moment.isoformat() for name, moment in times.items()}
+    turns = turns_of(
+        kept["messages"], scope=scope, time=time, longest=longest, verbatim=verbatim, descriptions=descriptions
+    )
+    before = turns_before(kept["context"], scope=scope, time=time, verbatim=verbatim)
+    return ParsedConversation(
+        kept, before, [replace(turn, dated=True) for turn in turns] if "timestamp" in times else turns
+    )
+
+
+def parsed(conversations: Sequence[ParsedConversation], **how: Any) -> dict[str, Any]:
+    """Conversations as the state has them: the run's task, of which *how* is the rest, their turns, and those before them."""
+    kept = [{name: each.given[name] for name in ("metadata", "expires_at")} for each in conversations]
+    return {
+        "task": {**how, "items": kept},
+        "turns": _numbered(each.turns for each in conversations),
+        "before": _numbered(each.before for each in conversations),
+    }
+
+
+def _numbered(turns: Iterable[Sequence[Turn]]) -> list[dict[str, Any]]:
+    return [{**turn.to_json(), "item": number} for number, own in enumerate(turns) for turn in own]
 
 
 def turns_of(
@@ -81,10 +153,9 @@ def turns_of(
     time: datetime,
     longest: Longest | None = None,
     verbatim: bool = False,
-    item: int = 0,
     descriptions: Mapping[str, str] | None = None,
 ) -> list[Turn]:
-    """Turns of one conversation.
+    """Turns of one conversation; see `conversation_of`.
 
     Args:
         messages: A `str`, a dict, a LangChain message, or a sequence of these.
@@ -92,15 +163,13 @@ def turns_of(
         time: When it was said, for messages that carry no time of their own (keys `timestamp` or `created_at`).
         longest: How long they may be; default as the settings' defaults say.
         verbatim: Whether each becomes a memory as it is, but for system messages.
-        item: Number of the conversation within the run.
         descriptions: Words for images, by their address.
 
     Raises:
-        InvalidInputError: It is empty, too long, holds something that is no message, or is somebody else's; the text says
-            which.
+        InvalidInputError: It is empty, too long, holds something that is no message, or is somebody else's.
     """
     longest = longest or Longest()
-    numbered = list(_turns(messages, scope, time, item, descriptions or {}))
+    numbered = list(_turns(messages, scope, time, descriptions or {}))
     for number, turn in numbered:
         check = longest.check_text if verbatim and turn.role != "system" else longest.check_message
         check(turn.text, f"message {number}")
@@ -112,18 +181,11 @@ def turns_of(
     return [turn for _, turn in numbered]
 
 
-def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: bool = False, item: int = 0) -> list[Turn]:
+def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: bool = False) -> list[Turn]:
     """The turns before a conversation: at most 20, of about 1,000 tokens, of which one may have 250; the latest of them.
 
-    Args:
-        context: As the messages of `turns_of`; `None` and an empty list are none.
-        scope: Whose memories; a message that names its owner itself must name this one.
-        time: When it was said, for messages that carry no time of their own.
-        verbatim: Whether the conversation is kept as it is, so that there is nothing to understand.
-        item: Number of the conversation within the run.
-
     Raises:
-        InvalidInputError: It cannot be read, is somebody else's, or is of no use.
+        InvalidInputError: They cannot be read, are somebody else's, or of no use: messages are kept as they are.
     """
     if context is None or (isinstance(context, list | tuple) and not context):
         return []
@@ -132,7 +194,7 @@ def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: boo
             "context helps to find facts, and infer=False keeps messages as they are; leave one out"
         )
     try:
-        turns = [turn for _, turn in _turns(context, scope, time, item, {})]
+        turns = [turn for _, turn in _turns(context, scope, time, {})]
     except InvalidInputError as error:
         raise InvalidInputError(f"in context, {error}") from None
     latest = [turn for turn in turns if turn.text and turn.role != "system"][: -MOST_BEFORE - 1 : -1]
@@ -142,22 +204,24 @@ def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: boo
 
 
 def _turns(
-    messages: object, scope: Scope, time: datetime, item: int, descriptions: Mapping[str, str]
+    messages: object, scope: Scope, time: datetime, descriptions: Mapping[str, str]
 ) -> Iterator[tuple[int, Turn]]:
     """Each turn with the number of its message."""
     for number, message in enumerate(as_list(messages), start=1):
         if isinstance(message, str):  # the user speaks; told without a detour by LangChain's messages
             told = check_text(message, f"message {number}").strip()
-            yield number, Turn("user", told, "user", time, item, () if told else (_no_text(number),))
+            yield number, Turn("user", told, "user", time, notes=() if told else (_no_text(number),))
             continue
         converted = message_of(message, number)
         check_owner(converted, scope, f"message {number}")
         for part in results_apart(converted, number):
-            yield number, _turn(message, part, number, time, item, descriptions)
+            yield number, _turn(message, part, number, time, descriptions)
 
 
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> Update | Ask:
     state = {**state, "work": begun()}
+    if "parsed" in state:
+        return {**state["parsed"], **finished(state, "parse", turns=len(state["parsed"]["turns"]))}
     items = _items(state)
     images = {url: part for item in items for url, part in image_parts(item.get("messages")).items()}
     if describer is None or not images:
@@ -172,37 +236,19 @@ def _parsed(
     urls: list[str],
     described: list[Description],
 ) -> Update:
-    descriptions = {url: description.text for url, description in zip(urls, described, strict=True)}
     scope = Scope(**state.get("scope", {}))
-    task = _task(state, scope, items)
-    verbatim = is_verbatim(task["infer"], task["memory_type"])
-    read = partial(_told, scope=scope, descriptions=descriptions, verbatim=verbatim, longest=longest)
-    told = [read(item, number) for number, item in enumerate(items)]
-    turns = [turn for _, own in told for turn in own]
-    before = [turn for earlier, _ in told for turn in earlier]
+    how: dict[str, Any] = {"scope": scope.named, "key": key_of(state.get("key")), "infer": state.get("infer", True)}
+    how |= {"memory_type": state.get("memory_type"), "prompt": state.get("prompt")}
+    for number, item in enumerate(items, start=1):
+        check_owner(item, scope, f"item {number}")
+    words = {url: description.text for url, description in zip(urls, described, strict=True)}
+    verbatim = is_verbatim(how["infer"], how["memory_type"])
+    read = partial(conversation_of, scope=scope, longest=longest, verbatim=verbatim, descriptions=words)
+    update = parsed([read(item) for item in items], **how)
     usage = sum((description.usage for description in described), Usage())
-    return {
-        "task": task,
-        "turns": [turn.to_json() for turn in turns],
-        "before": [turn.to_json() for turn in before],
-        # What an earlier run of the same thread left behind.
-        "facts": [],
-        "candidates": {},
-        "decisions": [],
-        "result": {},
-        **finished(state, "parse", {"usage": usage.to_json()}, turns=len(turns)),
-    }
-
-
-def _task(state: PipelineState, scope: Scope, items: list[dict[str, Any]]) -> Task:
-    return {
-        "key": key_of(state.get("key")),
-        "scope": scope.named,
-        "infer": state.get("infer", True),
-        "memory_type": state.get("memory_type"),
-        "prompt": state.get("prompt"),
-        "items": [{name: item.get(name) for name in ("metadata", "expires_at")} for item in items],
-    }
+    # What an earlier run of the same thread left behind.
+    left: Update = {"facts": [], "candidates": {}, "decisions": [], "result": {}}
+    return {**left, **update, **finished(state, "parse", {"usage": usage.to_json()}, turns=len(update["turns"]))}
 
 
 def key_of(named: object, what: str = "key") -> str:
@@ -221,42 +267,13 @@ def _items(state: PipelineState) -> list[dict[str, Any]]:
     return items
 
 
-def _told(
-    item: Mapping[str, Any],
-    number: int,
-    *,
-    scope: Scope,
-    descriptions: Mapping[str, str],
-    verbatim: bool,
-    longest: Longest,
-) -> tuple[list[Turn], list[Turn]]:
-    """What was said before a conversation, and in it."""
-    check_owner(item, scope, f"item {number + 1}")
-    if item.get("metadata") is not None:
-        check_metadata(item["metadata"])
-    if item.get("expires_at") is not None:
-        parse_time(item["expires_at"], "expires_at")
-    time = datetime.now(UTC) if item.get("timestamp") is None else parse_time(item["timestamp"], "timestamp")
-    earlier = turns_before(item.get("context"), scope=scope, time=time, verbatim=verbatim, item=number)
-    said = turns_of(
-        item.get("messages"), scope=scope, time=time, longest=longest, verbatim=verbatim, item=number,
-        descriptions=descriptions,
-    )  # fmt: skip
-    dated = item.get("timestamp") is not None
-    return earlier, [replace(turn, dated=dated or turn.dated) for turn in said]
-
-
 def is_verbatim(infer: bool, memory_type: str | None) -> bool:  # noqa: FBT001 - as it stands in the state
     """Whether an add keeps messages as they are: neither facts of them, nor a record."""
     return not infer and memory_type != PROCEDURAL
 
 
 def as_list(messages: object) -> Sequence[object]:
-    """The messages of a conversation, in whichever way it was given.
-
-    Raises:
-        InvalidInputError: It is no conversation, or one without messages.
-    """
+    """The messages of a conversation, in whichever way it was given."""
     if isinstance(messages, str | Mapping | BaseMessage) or _is_pair(messages):
         return [messages]
     if isinstance(messages, Sequence) and not isinstance(messages, bytes | bytearray):
@@ -272,7 +289,7 @@ def _is_pair(messages: object) -> bool:
 
 
 def _turn(
-    message: object, converted: BaseMessage, number: int, time: datetime, item: int, descriptions: Mapping[str, str]
+    message: object, converted: BaseMessage, number: int, time: datetime, descriptions: Mapping[str, str]
 ) -> Turn:
     role = _role(converted, number)
     calls = tool_calls_of(message, converted, number) if role == "assistant" else ()
@@ -283,7 +300,6 @@ def _turn(
         text=check_text(text, f"message {number}").strip(),
         actor=check_text(converted.name or role, f"the name in message {number}"),
         time=time if own is None else parse_time(own, f"the time of message {number}"),
-        item=item,
         notes=unread or (() if text.strip() or calls else (_no_text(number),)),
         calls=calls,
         answers=check_text(getattr(converted, "tool_call_id", None) or "", f"the tool_call_id of message {number}"),
@@ -297,11 +313,7 @@ def _no_text(number: int) -> str:
 
 
 def message_of(message: object, number: int) -> BaseMessage:
-    """One message of a conversation, in whichever way it was given, as LangChain's.
-
-    Args:
-        message: A text (of the user), a dict, a pair of role and text, or a LangChain message.
-        number: Its place in the conversation, for the error.
+    """One message of a conversation, in whichever way it was given, as LangChain's; *number* is its place, for the error.
 
     Raises:
         InvalidInputError: It is none, or one whose fields were set to what no message holds.

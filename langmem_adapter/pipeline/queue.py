@@ -13,26 +13,28 @@ import asyncio
 import os
 import time
 from concurrent.futures import Future, wait
-from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
-from langchain_core.runnables import Runnable
 from langgraph.types import Command
 
 from langmem_adapter.forks import Lock
-from langmem_adapter.pipeline.stage import Step
-from langmem_adapter.pipeline.state import PipelineState, scope_of
+from langmem_adapter.pipeline.state import scope_of
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
+    from langmem_adapter.pipeline.stage import Planner, Step
+    from langmem_adapter.pipeline.state import PipelineState
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
+    from langmem_adapter.twins import Outcome
 
-__all__ = ["InQueue", "Queue", "queue_of"]
+__all__ = ["Queue", "in_queue", "queue_of"]
 
 
 @dataclass(slots=True, eq=False)
@@ -64,10 +66,7 @@ class Queue:
     def take(self, scope: Scope, key: str, *, lease: float) -> None:
         """Take a place, or keep that which the run has, and wait until all before it are over.
 
-        Args:
-            scope: Whose memories.
-            key: Name of the run.
-            lease: Seconds after which the place, counted from its turn, holds nobody up any longer where it was not left.
+        Counted from its turn, the place holds nobody up any longer than for the *lease*, in seconds, where it was not left.
         """
         own, earlier = self._line_up(scope, key, lease)
         for place in earlier:
@@ -112,33 +111,14 @@ def queue_of(database: Database) -> Queue:
         return _KEPT.setdefault((os.getpid(), database.location), Queue())
 
 
-class InQueue(Runnable[PipelineState, Step]):
-    """A stage of a run that has a place in the queue: an error leaves it, going back to an earlier stage does not.
+def in_queue(stage: Planner, queue: Queue, *, last: bool = False) -> Planner:
+    """A stage of a run that has a place in the queue, which an error leaves, and the *last* stage; going back does not."""
 
-    Args:
-        stage: What is done.
-        queue: Who keeps the places.
-        last: Whether the place is left after this stage.
-    """
+    def plan(state: PipelineState, config: RunnableConfig | None) -> Plan[Step]:
+        def leave(outcome: Outcome[Step]) -> None:
+            if outcome.error is not None or (last and not isinstance(outcome.result, Command)):
+                queue.leave(scope_of(state), state["task"]["key"])
 
-    def __init__(self, stage: Runnable[PipelineState, Step], queue: Queue, *, last: bool = False) -> None:
-        self._stage = stage
-        self._queue = queue
-        self._last = last
+        return Plan.late(partial(stage, state, config)).told(leave)
 
-    def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
-        """The stage's step."""
-        with ExitStack() as end:
-            end.callback(self._queue.leave, scope_of(input), input["task"]["key"])
-            return self._go_on(end, self._stage.invoke(input, config))
-
-    async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
-        """The same without blocking the event loop."""
-        with ExitStack() as end:
-            end.callback(self._queue.leave, scope_of(input), input["task"]["key"])
-            return self._go_on(end, await self._stage.ainvoke(input, config))
-
-    def _go_on(self, end: ExitStack, step: Step) -> Step:
-        if not self._last or isinstance(step, Command):
-            end.pop_all()
-        return step
+    return plan

@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.names import by_name
-from langmem_adapter.pipeline.clock import finished
-from langmem_adapter.pipeline.speakers import said
-from langmem_adapter.pipeline.stage import Update, WorkingStage
-from langmem_adapter.pipeline.state import PipelineState, scope_of
-from langmem_adapter.twins import beside
+from langmem_adapter.pipeline.state import finished, said, scope_of
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from langmem_adapter.embedding.embedder import Embedder
+    from langchain_core.runnables import RunnableConfig
+
     from langmem_adapter.pipeline.queue import Queue
+    from langmem_adapter.pipeline.stage import Planner, StageParts, Step
+    from langmem_adapter.pipeline.state import PipelineState
     from langmem_adapter.records.graph import Triple
-    from langmem_adapter.search.searcher import Searcher
 
 __all__ = ["retrieve_stage"]
 
 
-def retrieve_stage(searcher: Searcher, embedder: Embedder, queue: Queue, *, tokens: int, lease: float) -> WorkingStage:
-    """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given."""
+def retrieve_stage(parts: StageParts, queue: Queue, *, lease: float) -> Planner:
+    """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given.
 
-    def compared(state: PipelineState) -> Update:
+    Others of its scope wait for a run for *lease* seconds, to be compared with what it adds.
+    """
+    embedder = parts.embedder
+
+    def compared(state: PipelineState) -> Step:
         stated = [triple for place in range(len(state["facts"])) for triple in _stated(state, place)]
-        hood = searcher.neighbours(_texts(state), scope_of(state), tokens=tokens, stated=stated)
+        tokens = parts.settings.candidate_tokens
+        hood = parts.searcher.neighbours(_texts(state), scope_of(state), tokens=tokens, stated=stated)
         return {"candidates": _plain(asdict(hood)), **finished(state, "retrieve", memories=hood.shown)}
 
-    def retrieve(state: PipelineState) -> Update:
-        embedder.vectors(_texts(state))  # before its turn comes: apply finds them in the cache
-        queue.take(scope_of(state), state["task"]["key"], lease=lease)
-        return compared(state)
+    def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[Step]:
+        # Before its turn comes: apply finds them in the cache.
+        embedded = Plan.calling(embedder.vectors, embedder.avectors, _texts(state))
+        place = scope_of(state), state["task"]["key"]
+        queued = embedded.and_then(lambda _: Plan.calling(queue.take, queue.atake, *place, lease=lease))
+        return queued.and_then(lambda _: Plan(partial(compared, state)))
 
-    async def aretrieve(state: PipelineState) -> Update:
-        await embedder.avectors(_texts(state))
-        await queue.atake(scope_of(state), state["task"]["key"], lease=lease)
-        return await beside(compared, state)
-
-    return WorkingStage(retrieve, aretrieve)
+    return plan
 
 
 def _stated(state: PipelineState, place: int) -> tuple[Triple, ...]:

@@ -14,7 +14,7 @@ from langgraph.types import interrupt
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import says
-from langmem_adapter.pipeline.clock import finished
+from langmem_adapter.pipeline.state import finished, known_texts
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Decision
 
@@ -40,7 +40,8 @@ def review(state: PipelineState) -> dict[str, Any]:
     open_ones = [number for number, decision in enumerate(decisions) if decision.event != "NONE"]
     if not open_ones:
         return finished(state, "review")
-    shown = {"decisions": [_shown(state, decisions[number], number) for number in open_ones]}
+    known = known_texts(state)
+    shown = {"decisions": [_shown(known, decisions[number], number) for number in open_ones]}
     reviewed = _answered(shown, decisions, open_ones)
     return {"decisions": [decision.to_json() for decision in reviewed], **finished(state, "review")}
 
@@ -56,8 +57,7 @@ def _answered(shown: dict[str, Any], decisions: list[Decision], open_ones: list[
             answer = interrupt({**shown, "error": str(error)})
 
 
-def _shown(state: PipelineState, decision: Decision, number: int) -> dict[str, Any]:
-    known = {memory["id"]: memory["text"] for memory in state.get("candidates", {}).get("known", [])}
+def _shown(known: Mapping[str, str], decision: Decision, number: int) -> dict[str, Any]:
     return {
         "number": number,
         "event": decision.event,
@@ -74,8 +74,7 @@ def _actions(answer: object, numbers: list[int]) -> dict[int, Any]:
         return dict.fromkeys(numbers, answer)
     if not isinstance(answer, Mapping):
         raise InvalidInputError(f"resume a review with 'accept', 'reject' or a mapping by number, not {answer!r}")
-    actions = {_number(key, numbers): action for key, action in answer.items()}
-    return {number: actions.get(number, "accept") for number in numbers}
+    return {_number(key, numbers): action for key, action in answer.items()}
 
 
 def _number(key: object, numbers: list[int]) -> int:

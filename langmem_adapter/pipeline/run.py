@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.arguments import flag, parse_time
+from langmem_adapter.arguments import flag
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.parse import OF_ITEM, is_verbatim, key_of, turns_before, turns_of
-from langmem_adapter.records.checks import check_metadata, check_text, quoted
+from langmem_adapter.pipeline.parse import OF_ITEM, conversation_of, is_verbatim, key_of, parsed
+from langmem_adapter.pipeline.state import cost_of, known_texts
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.records.work import PROCEDURAL, Change
-from langmem_adapter.tracing import run_config
-from langmem_adapter.twins import refuse_unknown
+from langmem_adapter.records.work import PROCEDURAL, Change, Decision
+from langmem_adapter.twins import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from langchain_core.runnables import RunnableConfig
-
     from langmem_adapter.arguments import Longest
-    from langmem_adapter.pipeline.state import PipelineInput
+    from langmem_adapter.pipeline.parse import ParsedConversation
+    from langmem_adapter.storage.traces import Trace
 
-__all__ = ["Run", "grouped", "run_of"]
+__all__ = ["Run", "grouped", "run_of", "said_again", "would_be"]
 
 _OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key")
 _KNOWN: Final = frozenset((*SCOPE_FIELDS, *OF_ITEM, *_OF_RUN))
@@ -36,13 +34,9 @@ class Run:
     """What one run of the pipeline is given.
 
     Attributes:
-        scope: Whose memories.
-        infer: Extract facts, or store turns as said.
-        memory_type: `None`, or `"procedural_memory"`.
-        prompt: Replaces the extraction instructions.
         key: Names the run within its scope; new ids derive from both.
-        items: The conversations, each with `messages`, `context`, `metadata`, `timestamp` and `expires_at`, already checked.
         repeatable: Whether the caller named the run, so that it may have happened before.
+        conversations: What was said, read.
     """
 
     scope: Scope
@@ -51,27 +45,19 @@ class Run:
     prompt: str | None
     key: str
     repeatable: bool
-    items: list[dict[str, Any]] = field(default_factory=list)
+    conversations: list[ParsedConversation]
 
-    def state(self) -> PipelineInput:
-        """The graph's input."""
-        return {
-            "items": self.items,
-            "scope": self.scope.named,
-            "infer": self.infer,
-            "memory_type": self.memory_type,
-            "prompt": self.prompt,
-            "key": self.key,
-        }
-
-    def config(self, name: str, mode: str) -> RunnableConfig:
-        """How the run is called in traces, and what they may be searched by."""
-        return run_config(name, self.scope, mode)
+    def state(self) -> dict[str, Any]:
+        """The graph's input: what parse would make of the messages, but for images, which a chat model may describe there."""
+        how = {name: getattr(self, name) for name in ("infer", "memory_type", "prompt", "key")}
+        if any(each.images for each in self.conversations):
+            return {"items": [each.given for each in self.conversations], "scope": self.scope.named, **how}
+        return {"parsed": parsed(self.conversations, scope=self.scope.named, **how)}
 
     def results(self, output: Mapping[str, Any]) -> list[AddResult]:
         """One result per item, in order, from the graph's output."""
         result = output["result"]
-        changes: list[list[Change]] = [[] for _ in self.items]
+        changes: list[list[Change]] = [[] for _ in self.conversations]
         for change, item in zip(result["results"], result["items"], strict=True):
             changes[item].append(Change.from_json(change))
         usage = Usage.from_json(result["usage"])
@@ -87,32 +73,28 @@ class Run:
         ]
 
 
-def run_of(arguments: Mapping[str, Any], longest: Longest) -> Run:
+def run_of(arguments: object, longest: Longest) -> Run:
     """The run of one `add`.
 
     Raises:
         ScopeError: No scope is named.
         InvalidInputError: An argument does not exist, or cannot be used; the message says which.
     """
-    refuse_unknown("add", arguments, _KNOWN)
+    arguments = arguments_of(arguments, "add", _KNOWN)
     scope = Scope(**{name: arguments.get(name) for name in SCOPE_FIELDS})
     infer, prompt, named = arguments.get("infer", True), arguments.get("prompt"), arguments.get("idempotency_key")
     if prompt is not None:
         check_text(prompt, "prompt")
     memory_type = _memory_type(arguments.get("memory_type"), scope)
     infer = flag(infer, "infer")
-    item = _item(arguments, scope, longest, verbatim=is_verbatim(infer, memory_type))
-    return Run(scope, infer, memory_type, prompt, key_of(named, "idempotency_key"), named is not None, [item])
+    read = conversation_of(arguments, scope=scope, longest=longest, verbatim=is_verbatim(infer, memory_type))
+    return Run(scope, infer, memory_type, prompt, key_of(named, "idempotency_key"), named is not None, [read])
 
 
 def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
     """Runs that may share one transaction, joined: same scope, same instructions, no name of their own.
 
-    Args:
-        runs: Each with its place among the caller's items.
-
-    Returns:
-        The places of the items of each joined run, and the run.
+    Each comes with its place among the caller's items, and goes with the places of all that it joins.
     """
     joined: dict[object, tuple[list[int], Run]] = {}
     for place, run in runs:
@@ -120,7 +102,7 @@ def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
         places, first = joined.setdefault(group, ([], run))
         places.append(place)
         if first is not run:
-            first.items.extend(run.items)
+            first.conversations.extend(run.conversations)
     return list(joined.values())
 
 
@@ -132,17 +114,35 @@ def _memory_type(memory_type: object, scope: Scope) -> str | None:
     return PROCEDURAL if memory_type else None
 
 
-def _item(arguments: Mapping[str, Any], scope: Scope, longest: Longest, *, verbatim: bool) -> dict[str, Any]:
-    metadata, expires_at = arguments.get("metadata"), arguments.get("expires_at")
-    timestamp = arguments.get("timestamp")
-    time = datetime.now(UTC) if timestamp is None else parse_time(timestamp, "timestamp")
-    # A bad message is refused before anything is begun.
-    turns_of(arguments.get("messages"), scope=scope, time=time, longest=longest, verbatim=verbatim)
-    turns_before(arguments.get("context"), scope=scope, time=time, verbatim=verbatim)
-    return {
-        "messages": arguments["messages"],
-        "context": arguments.get("context"),
-        "metadata": None if metadata is None else check_metadata(metadata),
-        "timestamp": None if timestamp is None else time.isoformat(),
-        "expires_at": None if expires_at is None else parse_time(expires_at, "expires_at").isoformat(),
-    }
+# ── once more, as a dry run ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def said_again(trace: Trace) -> dict[str, Any]:
+    """The graph's input that gives the turns of a trace once more, under a name of its own."""
+    state = trace.state
+    turns = [{**turn, "dated": True} for turn in state["turns"]]  # they are not said today
+    task = {**state["task"], "key": key_of(None)}
+    return {"parsed": {"task": task, "turns": turns, "before": state.get("before", [])}}
+
+
+def would_be(output: Mapping[str, Any], mode: str) -> AddResult:
+    """What a run that ended before apply would have done."""
+    known = known_texts(output)
+    decisions = [Decision.from_json(decision) for decision in output["decisions"]]
+    return AddResult(
+        results=tuple(_change(decision, known) for decision in decisions),
+        mode=mode,
+        usage=cost_of(output["work"]),
+        notes=("a dry run: nothing was written",),
+    )
+
+
+def _change(decision: Decision, known: Mapping[str, str]) -> Change:
+    before = known.get(str(decision.memory_id))
+    return Change(
+        id=decision.memory_id,
+        text=before if decision.event == "DELETE" and before is not None else decision.text or "",
+        event=decision.event,
+        previous_text=before if decision.event == "UPDATE" else None,
+        reason=decision.reason,
+    )

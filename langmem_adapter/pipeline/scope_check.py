@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from langchain_core.runnables import Runnable
 from langchain_core.runnables.config import ensure_config
 from langgraph.runtime import get_runtime
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.stage import Step
-from langmem_adapter.pipeline.state import PipelineState, scope_of
+from langmem_adapter.pipeline.state import scope_of
 from langmem_adapter.scoping import resolve_again, resolve_scope
 
 if TYPE_CHECKING:
@@ -22,30 +20,15 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import RunnableConfig
 
-__all__ = ["ScopeCheck", "begins", "goes_on"]
+    from langmem_adapter.pipeline.stage import Planner
+    from langmem_adapter.pipeline.state import PipelineState
+
+__all__ = ["begins", "for_caller", "goes_on"]
 
 
-class ScopeCheck(Runnable[PipelineState, Step]):
-    """A stage that is run for whoever calls.
-
-    Args:
-        stage: What is done.
-        whose: From the state as it came to the state as the stage may see it: `begins` or `goes_on`.
-    """
-
-    def __init__(
-        self, stage: Runnable[PipelineState, Step], whose: Callable[[PipelineState, RunnableConfig], PipelineState]
-    ) -> None:
-        self._stage = stage
-        self._whose = whose
-
-    def invoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
-        """The stage's step."""
-        return self._stage.invoke(self._whose(input, ensure_config(config)), config)
-
-    async def ainvoke(self, input: PipelineState, config: RunnableConfig | None = None, **_: Any) -> Step:  # noqa: A002 - LangChain's name
-        """The same without blocking the event loop."""
-        return await self._stage.ainvoke(self._whose(input, ensure_config(config)), config)
+def for_caller(stage: Planner, whose: Callable[[PipelineState, RunnableConfig], PipelineState]) -> Planner:
+    """A stage that is run for whoever calls, on the state as *whose* (`begins` or `goes_on`) lets it be seen."""
+    return lambda state, config: stage(whose(state, ensure_config(config)), config)
 
 
 def begins(state: PipelineState, config: RunnableConfig) -> PipelineState:
@@ -56,7 +39,9 @@ def begins(state: PipelineState, config: RunnableConfig) -> PipelineState:
     """
     runtime = get_runtime()
     scope = resolve_scope(explicit=state.get("scope"), runtime=runtime, config=config)
-    return {**state, "scope": resolve_again(scope, runtime=runtime, config=config).named}
+    begun: PipelineState = {**state, "scope": resolve_again(scope, runtime=runtime, config=config).named}
+    begun.pop("parsed", None)  # nobody else has checked it
+    return begun
 
 
 def goes_on(state: PipelineState, config: RunnableConfig) -> PipelineState:

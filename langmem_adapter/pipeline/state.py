@@ -6,19 +6,35 @@ is there for parse alone (LangGraph's `EphemeralValue`): a thread's next run mus
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from langgraph.channels import EphemeralValue
+from langgraph.config import get_stream_writer
 from typing_extensions import TypedDict
 
+from langmem_adapter.names import named_speaker
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Fact
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["PipelineInput", "PipelineOutput", "PipelineState", "Task", "Work", "cost_of", "scope_of"]
+__all__ = [
+    "PipelineInput",
+    "PipelineOutput",
+    "PipelineState",
+    "Task",
+    "Work",
+    "begun",
+    "cost_of",
+    "finished",
+    "known_texts",
+    "said",
+    "scope_of",
+]
 
 
 class PipelineInput(TypedDict, total=False):
@@ -109,21 +125,65 @@ class PipelineState(PipelineInput, PipelineOutput, total=False):
     """Everything between the two.
 
     Attributes:
+        parsed: `task`, `turns` and `before` of a run of `Memory.add`, which reads its messages before it begins.
         task: What to do.
         before: Earlier turns of the conversations, the latest of each.
         work: What it has cost and been through.
     """
 
+    parsed: Annotated[dict[str, Any], EphemeralValue]
     task: Task
     before: list[dict[str, Any]]
     work: Work
 
 
-def cost_of(work: Mapping[str, Any]) -> Usage:
-    """What a run has cost, without the calls themselves."""
-    return replace(Usage.from_json(work["usage"]), milliseconds=work["milliseconds"], calls=())
-
-
 def scope_of(state: PipelineState) -> Scope:
     """The scope of a run."""
     return Scope(**state["task"]["scope"])
+
+
+def known_texts(state: Mapping[str, Any]) -> dict[str, str]:
+    """What the memories say that a run compares with, by their ids."""
+    return {memory["id"]: memory["text"] for memory in state.get("candidates", {}).get("known", [])}
+
+
+def said(state: PipelineState, place: int) -> Fact:
+    """A fact of a run with its speaker, as `names.named_speaker` knows him."""
+    fact = Fact.from_json(state["facts"][place])
+    if fact.unattributed:
+        return fact
+    turn = state["turns"][fact.turn]
+    return replace(fact, speaker=named_speaker(turn["actor"], turn["role"], scope_of(state)))
+
+
+# ── what it costs ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def begun() -> Work:
+    """The work of a run that begins now."""
+    return {
+        "usage": {},
+        "clock": time.time(),
+        "milliseconds": {},
+        "compared": None,
+        "attempts": 0,
+        "notes": [],
+    }
+
+
+def finished(state: PipelineState, stage: str, changed: Work | None = None, **progress: Any) -> dict[str, Work]:
+    """The part of a stage's update that says what it has cost: its time, and what else has *changed* of the work.
+
+    The same goes to `stream_mode="custom"`, with the *progress*: what the stage did, in numbers.
+    """
+    now, work = time.time(), state["work"]
+    spent = round((now - work["clock"]) * 1000, 3)
+    total = round(work["milliseconds"].get(stage, 0) + spent, 3)
+    get_stream_writer()({"stage": stage, "milliseconds": spent, **progress})
+    times = {**work["milliseconds"], stage: total}
+    return {"work": {**work, **(changed or {}), "clock": now, "milliseconds": times}}
+
+
+def cost_of(work: Mapping[str, Any]) -> Usage:
+    """What a run has cost, without the calls themselves."""
+    return replace(Usage.from_json(work["usage"]), milliseconds=work["milliseconds"], calls=())

@@ -44,12 +44,6 @@ def tool_calls_of(given: object, message: BaseMessage, number: int) -> tuple[Too
 
     Raises:
         InvalidInputError: One is no call, or has arguments that are no JSON.
-
-    Example:
-        >>> from langchain_core.messages import AIMessage
-        >>> message = AIMessage("", tool_calls=[{"name": "weather", "args": {"city": "Lyon"}, "id": "1"}])
-        >>> tool_calls_of(message, message, 1)
-        (ToolCall(name='weather', arguments='{"city": "Lyon"}', id='1'),)
     """
     found: dict[object, ToolCall] = {}
     for raw in _raw(given, message, f"the tool calls of message {number}"):

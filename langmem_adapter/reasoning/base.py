@@ -249,6 +249,7 @@ class Summarizer(Protocol):
         """
 
 
+@runtime_checkable
 class Describer(Protocol):
     """Puts images into words."""
 

@@ -28,7 +28,6 @@ from langmem_adapter.server.page.layout import Shell
 from langmem_adapter.server.page.router import router as page
 from langmem_adapter.server.page.session import by_sessions
 from langmem_adapter.server.problems import answer_errors
-from langmem_adapter.server.spans import TELEMETRY, Discreet
 from langmem_adapter.server.v1.router import router as ours
 from langmem_adapter.twins import beside
 
@@ -96,55 +95,54 @@ def create_app(
             "without keys name the hosts: a page of any site could call what is served under any name"
         )
     authenticate = _auth(auth, memory)
-
     visit = by_sessions(memory) if auth == "keys" else authenticate
     workers = Workers(memory)
     tools = _mcp(memory, authenticate) if flag(mcp, "mcp") else None
-
-    @asynccontextmanager
-    async def running(_: FastAPI) -> AsyncIterator[None]:
-        async with workers.running(), nullcontext() if tools is None else tools.running():
-            yield
-
-    described: dict[str, Any] = {
-        "title": "langmem_adapter",
-        "version": __version__,
-        "description": _ABOUT,
-        "docs_url": None,
-        "redoc_url": None,
-        "telemetry": TELEMETRY,
-    }
-    app = FastAPI(**described, redirect_slashes=False, lifespan=running)
+    app = _app(workers, tools)
+    counted = _metrics(app, memory) if flag(metrics, "metrics") else None
     app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
-    counted = _metrics(memory) if flag(metrics, "metrics") else None
     app.add_middleware(Logged, count=None if counted is None else counted.request)
-    app.add_middleware(Discreet)
-    app.state.service, app.state.workers = Service(memory, authenticate, fetch_images), workers
+    app.state.service = Service(memory, authenticate, fetch_images, workers)
     app.state.shell, app.state.ending = Shell(memory, visit, needs_login=auth == "keys"), False
     answer_errors(app)
     docs.put(app)
     app.include_router(mem0.router)
     app.include_router(ours)
     app.include_router(page, include_in_schema=False)
-    if counted is not None:
-        _tell(app, counted)
     if tools is not None:
         app.router.routes.append(Route("/mcp", tools, methods=["POST"]))  # no session: no stream of it, nothing to end
     return app
 
 
-def _metrics(memory: Memory) -> Metrics:
+def _app(workers: Workers, tools: Mounted | None) -> FastAPI:
+    @asynccontextmanager
+    async def running(_: FastAPI) -> AsyncIterator[None]:
+        async with workers.running(), nullcontext() if tools is None else tools.running():
+            yield
+
+    return FastAPI(
+        title="langmem_adapter",
+        version=__version__,
+        description=_ABOUT,
+        docs_url=None,  # `docs` makes the page
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=running,
+        telemetry={"logs": False, "operation_spans": False},  # errors may quote a memory; its inner steps tell nothing
+    )
+
+
+def _metrics(app: FastAPI, memory: Memory) -> Metrics:
     from langmem_adapter.server.metrics import Metrics  # noqa: PLC0415 - another extra
 
-    return Metrics(memory)
+    counted = Metrics(memory)
 
-
-def _tell(app: FastAPI, counted: Metrics) -> None:
     async def metrics(call: Anyone) -> PlainTextResponse:
         call.principal.need_everything()
         return PlainTextResponse(await beside(counted.text), media_type="text/plain; version=1.0.0")
 
     app.add_api_route("/metrics", metrics, include_in_schema=False)
+    return counted
 
 
 def _mcp(memory: Memory, authenticate: Auth) -> Mounted:

@@ -13,6 +13,7 @@ from langmem_adapter.storage import keys
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
+    from sqlalchemy import Connection
     from starlette.requests import HTTPConnection
 
     from langmem_adapter.memory.memory import Memory
@@ -24,10 +25,10 @@ __all__ = [
     "NobodyError",
     "Principal",
     "by_keys",
+    "by_secret",
     "by_server",
     "is_loopback",
     "locally",
-    "principal_of",
 ]
 
 _FORWARDED: Final = ("forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-forwarded-")
@@ -57,11 +58,7 @@ class Principal:
     rights: frozenset[str]
 
     def need(self, right: str) -> None:
-        """Refuse who has not this right.
-
-        Raises:
-            ForbiddenError: They have not.
-        """
+        """Raise `ForbiddenError` where they have not this right."""
         if right not in self.rights:
             raise ForbiddenError(f"this needs a key with the right to {right}")
 
@@ -71,23 +68,13 @@ class Principal:
         return "admin" in self.rights and self.scope is None
 
     def need_everything(self) -> None:
-        """Refuse who is no admin, or one of a scope.
-
-        Raises:
-            ForbiddenError: They are.
-        """
+        """Raise `ForbiddenError` where they are no admin, or one of a scope."""
         self.need("admin")
         if not self.reaches_everything:
             raise ForbiddenError("this concerns everybody: it needs an admin key that reaches everything")
 
     def narrowed(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields that a request names, within what its caller reaches, for any method of `Memory`.
-
-        Args:
-            given: `user_id`, `agent_id`, `run_id`; whatever else, and `None`, is left out.
-
-        Returns:
-            The caller's own fields and those of the request (`Any`, so that mypy accepts them as keyword arguments).
+        """The caller's own fields of a scope and those that a request names, for any method of `Memory`.
 
         Raises:
             ForbiddenError: The request names somebody else.
@@ -110,30 +97,31 @@ Auth: TypeAlias = Callable[["HTTPConnection"], Awaitable[Principal]]
 
 def by_keys(memory: Memory) -> Auth:
     """Callers are known by a key, as `X-API-Key` or `Authorization: Bearer` (see `langmem_adapter.storage.keys`)."""
-    engine = memory.engine
+    return by_secret(memory, _shown_key, keys.find, "give a valid key, as X-API-Key or as Authorization: Bearer")
+
+
+def by_secret(
+    memory: Memory,
+    shown: Callable[[HTTPConnection], str],
+    find: Callable[[Connection, str], keys.Key | None],
+    advice: str,
+) -> Auth:
+    """Callers are known by what they show, which leads to a key; an admin may read and write as well."""
 
     async def authenticate(connection: HTTPConnection) -> Principal:
-        shown = _shown_key(connection.headers)
-        key = await beside(engine.reading, keys.find, shown) if shown else None
+        secret = shown(connection)
+        key = await beside(memory.engine.reading, find, secret) if secret else None
         if key is None:
-            raise NobodyError("give a valid key, as X-API-Key or as Authorization: Bearer")
-        return principal_of(key)
+            raise NobodyError(advice)
+        return Principal(key.id, key.scope, key.rights | ({"read", "write"} if "admin" in key.rights else set()))
 
     return authenticate
-
-
-def principal_of(key: keys.Key) -> Principal:
-    """Who shows a key; an admin may read and write as well."""
-    return Principal(key.id, key.scope, key.rights | ({"read", "write"} if "admin" in key.rights else set()))
 
 
 def by_server(memory: Memory) -> Auth:
     """Callers are whom the server around the app has signed in (Starlette's `request.user`), each with their own memories.
 
     Who is not signed in needs a key. Who is cannot use another one: what the server knows is never contradicted.
-
-    Args:
-        memory: Whose keys.
     """
     with_key = by_keys(memory)
 
@@ -171,6 +159,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _shown_key(headers: Mapping[str, str]) -> str:
+def _shown_key(connection: HTTPConnection) -> str:
+    headers = connection.headers
     kind, _, given = headers.get("authorization", "").partition(" ")
     return headers.get("x-api-key") or (given.strip() if kind.casefold() == "bearer" else "")

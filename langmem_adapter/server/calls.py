@@ -1,22 +1,27 @@
-"""A call as a route sees it: what is served, who calls, and that they have the right to."""
+"""A call as a route sees it: what is served, who calls, that they have the right to, and that nothing is said twice."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from fastapi import Depends, Request, Security
+from fastapi.exceptions import RequestValidationError
 from fastapi.security import APIKeyHeader, HTTPBearer
 
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.pipeline.images import address, is_image
 from langmem_adapter.server.auth import NobodyError, Principal
+from langmem_adapter.server.jobs import Workers
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from langmem_adapter.server.auth import Auth
 
-__all__ = ["Admin", "Anyone", "Reads", "RequestCall", "Service", "Writes", "is_still_let_in", "service_of"]
+__all__ = ["Admin", "Anyone", "Reads", "RequestCall", "Service", "Writes", "is_still_let_in", "once", "service_of"]
 
 # For the documentation: how a key is shown. `authenticate` reads it.
 _KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))
@@ -25,17 +30,12 @@ _BEARER: Final = Security(HTTPBearer(auto_error=False))
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What the routes of one app, Mem0's and ours, share.
-
-    Attributes:
-        memory: What is served.
-        authenticate: Says who calls a route.
-        fetch_images: Whether images may be named by addresses other than `data:`.
-    """
+    """What the routes of one app, Mem0's and ours, share; *fetch_images*: whether images may be named by addresses."""
 
     memory: Memory
     authenticate: "Auth"
     fetch_images: bool
+    workers: Workers
 
 
 def service_of(request: Request) -> Service:
@@ -56,9 +56,43 @@ class RequestCall:
         """What is served."""
         return self.service.memory
 
+    def check_images(self, messages: Any) -> None:
+        """Refuse messages with an image that would have to be fetched: whoever does would ask for what the caller chooses.
+
+        Raises:
+            InvalidInputError: There is one, however deep in lists and objects.
+        """
+        for part in () if self.service.fetch_images else _objects(messages):
+            named = address(part) if is_image(part) else None
+            if named is not None and not named.lower().startswith("data:"):
+                raise InvalidInputError("images are not fetched from addresses here; send them as data: URLs")
+
     def whose(self, asked: "BaseModel | Mapping[str, Any]" = MappingProxyType({})) -> dict[str, Any]:
         """The scope that a request names, within what its caller reaches: see `Principal.narrowed`."""
         return self.principal.narrowed(dict(asked))
+
+    def arguments(self, asked: "BaseModel") -> dict[str, Any]:
+        """All that a request names, for the method of `Memory` that takes the same."""
+        return {**asked.model_dump(), **self.whose(asked)}
+
+
+def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
+    """Every object in a JSON value; a body with too many levels to walk is no JSON that the parser lets through."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            yield each
+        waiting += each.values() if isinstance(each, Mapping) else each if isinstance(each, list | tuple) else ()
+
+
+async def once(request: Request) -> None:
+    """Refuse a name that a query string gives twice: one would be overlooked, and it may say whose memories are meant."""
+    given = Counter(name for name, _ in request.query_params.multi_items())
+    repeated = [name for name, times in given.items() if times > 1]
+    if repeated:
+        told = {"msg": "Give it once", "type": "repeated"}
+        raise RequestValidationError([{"loc": ("query", name), **told} for name in repeated])
 
 
 async def is_still_let_in(request: Request) -> bool:

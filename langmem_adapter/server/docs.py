@@ -27,12 +27,9 @@ class _Files(StaticFiles):
 
 
 def put(app: FastAPI) -> None:
-    """Give an app the page, what it is made of, and a way there from `/`.
+    """Give an app the page, what it is made of, and a way there from `/`; it shows the routes of later routers as well.
 
     Its addresses are relative, so that it works below any other path.
-
-    Args:
-        app: Whose routes it shows, those of later routers as well.
     """
     pages = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined)
     app.mount("/static", _Files(directory=_HERE / "static"), name="static")

@@ -5,16 +5,16 @@ Pure ASGI, so that streams pass through unbuffered.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import OrderedDict
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
 
 from langmem_adapter.errors import InvalidInputError
 
@@ -46,8 +46,7 @@ _HEADERS: Final = {
 class Rate:
     """At most so many requests a minute from one caller, counted in this process; unused ones are saved up for one minute.
 
-    Args:
-        per_minute: How many; 0 for any number.
+    With 0 any number may come.
     """
 
     def __init__(self, per_minute: int) -> None:
@@ -77,9 +76,6 @@ class Guard:
         hosts: Names that a request may give as `Host`, without port; `"*"` for any.
         max_body: Bytes of a body.
         rate: Counts requests by the address that they come from.
-
-    Raises:
-        InvalidInputError: No host is allowed.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str] = _LOCAL, max_body: int, rate: Rate) -> None:
@@ -104,7 +100,8 @@ class Guard:
         answer = _answering(send, number)
         refusal = self._refusal(scope, headers)
         if refusal is not None:
-            await _refuse(answer, *refusal)
+            status, detail, more = refusal
+            await JSONResponse({"detail": detail}, status, more)(scope, receive, answer)
             return
         await self._app(scope, self._bounded(receive), answer)
 
@@ -114,8 +111,12 @@ class Guard:
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
             # It could not read the answer, but tell from the time that it takes what is kept.
             return 403, "another site may not read here", {}
-        origin = headers.get("origin")
-        if scope["method"] not in _SAFE and origin is not None and not self._is_same(origin, headers.get("host", "")):
+        here, origin = headers.get("host", ""), headers.get("origin")
+        if (
+            scope["method"] not in _SAFE
+            and origin is not None
+            and origin.partition("://")[2].casefold() != here.casefold()
+        ):
             return 403, "another site may not write here", {}
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self._max_body:
@@ -126,10 +127,7 @@ class Guard:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        return "*" in self._hosts or _without_port(host) in self._hosts
-
-    def _is_same(self, origin: str, host: str) -> bool:
-        return origin.partition("://")[2].casefold() == host.casefold()
+        return "*" in self._hosts or re.sub(r":\d*$", "", host).casefold() in self._hosts
 
     def _bounded(self, receive: Receive) -> Receive:
         got = 0
@@ -158,10 +156,6 @@ def _network(address: str) -> str:
     return str(given.ipv4_mapped or IPv6Address(given.packed[:8] + bytes(8)))
 
 
-def _without_port(host: str) -> str:
-    return re.sub(r":\d*$", "", host).casefold()
-
-
 def _answering(send: Send, number: str) -> Send:
     async def answering(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -172,11 +166,3 @@ def _answering(send: Send, number: str) -> Send:
         await send(message)
 
     return answering
-
-
-async def _refuse(send: Send, status: int, detail: str, more: dict[str, str]) -> None:
-    body = json.dumps({"detail": detail}).encode()
-    headers: dict[str, Any] = {"content-type": "application/json", "content-length": str(len(body)), **more}
-    listed = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": status, "headers": listed})
-    await send({"type": "http.response.body", "body": body})

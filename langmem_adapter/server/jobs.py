@@ -45,19 +45,6 @@ class Workers:
         memory: What is served.
         lease: Seconds after which the job of a worker that shows no sign of life is another's.
         most: How many jobs may wait.
-
-    Example:
-        >>> from langmem_adapter import Memory
-        >>> async def later(memory: Memory) -> str:
-        ...     workers = Workers(memory)
-        ...     async with workers.running():
-        ...         (job,) = await workers.submit([{"messages": "I like tea.", "user_id": "bob"}])
-        ...         while (job := memory.engine.reading(jobs.read, job.id, None)).state != "done":
-        ...             await asyncio.sleep(0.01)
-        ...     return memory.get_all(user_id="bob")[0].text
-        >>> with Memory(":memory:") as memory:
-        ...     asyncio.run(later(memory))
-        'Likes tea'
     """
 
     def __init__(self, memory: Memory, *, lease: float = 30.0, most: int = _MOST_WAITING) -> None:
@@ -82,10 +69,7 @@ class Workers:
         """Accept all of some adds or none, each a mapping of `Memory.add`'s arguments of plain JSON types.
 
         Raises:
-            ScopeError: One of them names no scope.
-            InvalidInputError: One of them cannot be used.
             QueueFullError: Too many jobs would wait.
-            StorageError: The database refused or failed.
         """
         engine = self._memory.engine
         await beside(lambda: [run_of(request, engine.longest) for request in requests])
@@ -194,12 +178,7 @@ def _told(result: AddResult) -> dict[str, Any]:
 
 
 def result_of(memory: Memory, job: Job) -> AddResult | None:
-    """What came of a job; `None` where it is not done.
-
-    Args:
-        memory: Whose job it is.
-        job: As it was read.
-    """
+    """What came of a job; `None` where it is not done."""
     if job.result is None:
         return None
     changes = memory.engine.ledger.finished(job.scope, job.key) or ()

@@ -1,4 +1,4 @@
-"""What the server writes down: a line of JSON for each request, and nothing of what anybody said."""
+"""What the server tells of requests: a line of JSON and a span for each, and nothing of what anybody said."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.telemetry import trace_id
+from langmem_adapter import telemetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +46,7 @@ class JSONLines(logging.Formatter):
 class Logged:
     """Writes a line for each request: which route, how it ended, how long it took, who called; neither path nor query.
 
-    Args:
-        app: What is behind it.
-        count: Told of each as well: method, template of the route, status, seconds.
+    Its span loses both: they hold ids, and names of people. *count* is told method, template of the route, status, seconds.
     """
 
     def __init__(self, app: ASGIApp, *, count: Callable[[str, str, int, float], None] | None = None) -> None:
@@ -60,6 +58,7 @@ class Logged:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        _hide_address()
         began, status = time.perf_counter(), 500
 
         async def noting(message: Message) -> None:
@@ -87,12 +86,18 @@ def write_log() -> None:
         logging.getLogger(name).setLevel(logging.INFO)
 
 
+def _hide_address() -> None:
+    # Now, since the span ends with the answer: what it began with can be written over, not taken back.
+    if (trace := telemetry.api()) is not None:
+        trace.get_current_span().set_attributes({"url.path": "REDACTED", "url.query": "REDACTED"})
+
+
 def _route(scope: Scope) -> str | None:
     return getattr(scope.get("route"), "path", None)
 
 
 def _fields(scope: Scope, status: int, seconds: float) -> dict[str, Any]:
-    state, traced = scope.get("state", {}), trace_id()
+    state, traced = scope.get("state", {}), telemetry.trace_id()
     told = {"method": scope["method"], "route": _route(scope), "status": status, "ms": round(seconds * 1000, 1)}
     told |= {"request_id": state.get("request_id"), "caller": state.get("caller")}
     return told if traced is None else {**told, "trace_id": traced}

@@ -7,7 +7,7 @@ scope of the key that each request carries. There are no sessions, so none can b
 import json
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.memory.parts import engine_of
 
 try:
-    from mcp.server.fastmcp import Context, FastMCP
+    from mcp.server.fastmcp import FastMCP
     from mcp.server.fastmcp.exceptions import ToolError
     from mcp.server.fastmcp.server import StreamableHTTPASGIApp
     from mcp.server.transport_security import TransportSecuritySettings
@@ -45,7 +45,6 @@ _log: Final = logging.getLogger("langmem_adapter.server")
 Who = Callable[[Any], Principal]
 """Says who calls, from what came with the call: over HTTP the request, else `None`."""
 
-Call: TypeAlias = Context[Any, Any, Any]
 Query: TypeAlias = Annotated[str, Field(description="A question or statement, in natural language.")]
 Said: TypeAlias = Annotated[
     str, Field(description="What the user said, or short statements about them, each complete.")
@@ -106,8 +105,7 @@ def create_mcp(memory: Memory, who: Who, *, infer: bool = True) -> FastMCP[Any]:
             log_level="WARNING",
             transport_security=unguarded,
         )
-    _add_tools(server, memory, who, infer=infer)
-    _add_resources(server, memory, who)
+    _Served(server, memory, who, infer=infer).put()
     return server
 
 
@@ -122,17 +120,13 @@ def _logging_untouched() -> Iterator[None]:
 
 
 class Mounted:
-    """An MCP server as a part of an ASGI app, at a path of its own; each request says by its key who calls.
-
-    Args:
-        memory: The memory.
-        authenticate: Says who a request comes from.
-    """
+    """An MCP server as a part of an ASGI app, at a path of its own; each request says by its key who calls."""
 
     def __init__(self, memory: Memory, authenticate: "Auth") -> None:
         self._authenticate = authenticate
-        self._server = create_mcp(memory, _caller)
-        self._app = StreamableHTTPASGIApp(self._sessions())
+        self._server = create_mcp(memory, lambda request: request.state.principal)
+        self._server.streamable_http_app()  # makes the manager of sessions, which the SDK has no other way to ask for
+        self._app = StreamableHTTPASGIApp(self._server.session_manager)
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer a request."""
@@ -149,99 +143,93 @@ class Mounted:
         """What has to be entered while the app runs."""
         return self._server.session_manager.run()
 
-    def _sessions(self) -> Any:
-        self._server.streamable_http_app()  # makes the manager, which the SDK has no other way to ask for
-        return self._server.session_manager
 
+class _Served:
+    """The tools and resources of a server; the SDK takes their names and descriptions from the methods."""
 
-def _caller(request: Any) -> Principal:
-    principal: Principal = request.state.principal
-    return principal
+    def __init__(self, server: FastMCP[Any], memory: Memory, who: Who, *, infer: bool) -> None:
+        self._server = server
+        self._memory = memory
+        self._who = who
+        self._infer = infer
 
+    def put(self) -> None:
+        """Give the server all of them, each tool with what it does to memories."""
+        tools: dict[Callable[..., Any], ToolAnnotations] = {
+            self.search_memories: _LOOKS,
+            self.add_memory: _ADDS,
+            self.update_memory: _CHANGES,
+            self.delete_memory: _CHANGES,
+            self.memory_history: _LOOKS,
+            self.relations: _LOOKS,
+        }
+        for tool, does in tools.items():
+            self._server.add_tool(tool, annotations=does)
+        self._server.resource("memory://memories", mime_type="application/json")(self.latest)
+        self._server.resource("memory://memories/{memory_id}", mime_type="application/json")(self.one)
 
-def _add_tools(server: FastMCP[Any], memory: Memory, who: Who, *, infer: bool) -> None:
-    @server.tool(annotations=_LOOKS)
+    def _whose(self, right: str) -> dict[str, Any]:
+        caller = self._who(self._server.get_context().request_context.request)
+        caller.need(right)
+        if caller.scope is None:
+            raise ScopeError("this key reaches everybody's memories; give the client one that is bound to a user")
+        return caller.narrowed({})
+
     async def search_memories(
-        query: Query,
-        context: Call,
-        k: Most = 5,
-        max_tokens: Tokens = 1_000,
-        after: Day = None,
-        before: Day = None,
+        self, query: Query, k: Most = 5, max_tokens: Tokens = 1_000, after: Day = None, before: Day = None
     ) -> dict[str, Any]:
         """Search what is remembered about the user, best match first, each with its id; `…` marks what is left out."""
+        how: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "after": after, "before": before}
         with _Told():
-            how: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "after": after, "before": before}
-            how["threshold"] = "auto"
-            hits = await memory.asearch(query, **how, **_whose(who, context, "read"))
+            hits = await self._memory.asearch(query, threshold="auto", **how, **self._whose("read"))
         found = [{**_shown(hit.item), "text": hit.passage, "relevance": hit.relevance} for hit in hits]
         return {"memories": found, **({"nothing": hits.abstained.brief} if hits.abstained else {})}
 
-    @server.tool(annotations=_ADDS)
-    async def add_memory(text: Said, context: Call) -> list[dict[str, Any]]:
+    async def add_memory(self, text: Said) -> list[dict[str, Any]]:
         """Remember something worth knowing in later conversations; what it replaces is updated."""
         with _Told():
-            added = await memory.aadd(text, infer=infer, **_whose(who, context, "write"))
-        return [{"event": change.event, "id": change.id, "text": change.text} for change in added.results]
+            added = await self._memory.aadd(text, infer=self._infer, **self._whose("write"))
+        return [_fields(change, "event", "id", "text") for change in added.results]
 
-    @server.tool(annotations=_CHANGES)
-    async def update_memory(memory_id: Id, text: Instead, context: Call) -> dict[str, Any]:
+    async def update_memory(self, memory_id: Id, text: Instead) -> dict[str, Any]:
         """Put a new statement in the place of a memory that is no longer right; the old one stays in its history."""
         with _Told():
-            change = await memory.aupdate(memory_id, text, **_whose(who, context, "write"))
-        return {"event": change.event, "id": change.id, "text": change.text, "previous_text": change.previous_text}
+            change = await self._memory.aupdate(memory_id, text, **self._whose("write"))
+        return _fields(change, "event", "id", "text", "previous_text")
 
-    @server.tool(annotations=_CHANGES)
-    async def delete_memory(memory_id: Id, context: Call) -> dict[str, Any]:
+    async def delete_memory(self, memory_id: Id) -> dict[str, Any]:
         """Forget a memory that is wrong, or that shall not be kept."""
         with _Told():
-            change = await memory.adelete(memory_id, **_whose(who, context, "write"))
-        return {"event": change.event, "id": change.id}
+            change = await self._memory.adelete(memory_id, **self._whose("write"))
+        return _fields(change, "event", "id")
 
-    @server.tool(annotations=_LOOKS)
-    async def memory_history(memory_id: Id, context: Call) -> list[dict[str, Any]]:
+    async def memory_history(self, memory_id: Id) -> list[dict[str, Any]]:
         """How a memory came about and changed, oldest first."""
         with _Told():
-            steps = await memory.ahistory(memory_id, **_whose(who, context, "read"))
-        return [
-            {
-                "event": step.event,
-                "old_text": step.old_text,
-                "new_text": step.new_text,
-                "at": step.created_at.isoformat(),
-            }
-            for step in steps
-        ]
+            steps = await self._memory.ahistory(memory_id, **self._whose("read"))
+        return [{**_fields(step, "event", "old_text", "new_text"), "at": step.created_at.isoformat()} for step in steps]
 
-    @server.tool(annotations=_LOOKS)
-    async def relations(context: Call, entity: Name = None, k: Most = 20) -> list[dict[str, Any]]:
+    async def relations(self, entity: Name = None, k: Most = 20) -> list[dict[str, Any]]:
         """Who is what to whom, as far as the knowledge graph knows: homes, work, family, tastes and more."""
         with _Told():
-            found = await memory.graph.arelations(entity=entity, k=k, **_whose(who, context, "read"))
-        return [{"source": one.source, "relation": one.relation, "target": one.target} for one in found]
+            found = await self._memory.graph.arelations(entity=entity, k=k, **self._whose("read"))
+        return [_fields(each, "source", "relation", "target") for each in found]
 
-
-def _add_resources(server: FastMCP[Any], memory: Memory, who: Who) -> None:
-    @server.resource("memory://memories", mime_type="application/json")
-    async def latest() -> str:
+    async def latest(self) -> str:
         """The latest memories of the user."""
         with _Told():
-            page = await memory.aget_all(k=_LISTED, **_whose(who, server.get_context(), "read"))
+            page = await self._memory.aget_all(k=_LISTED, **self._whose("read"))
         return json.dumps([_shown(item) for item in page], ensure_ascii=False)
 
-    @server.resource("memory://memories/{memory_id}", mime_type="application/json")
-    async def one(memory_id: str) -> str:
+    async def one(self, memory_id: str) -> str:
         """One memory."""
         with _Told():
-            item = await memory.aget(memory_id, **_whose(who, server.get_context(), "read"))
+            item = await self._memory.aget(memory_id, **self._whose("read"))
         return json.dumps(_shown(item), ensure_ascii=False)
 
 
-class _Told:
+class _Told(AbstractContextManager[None]):
     """Lets the model read what is wrong, in our words; of what was not raised on purpose only where it is logged."""
-
-    def __enter__(self) -> None:
-        """Begin."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Say it anew: the SDK would tell the text of any error, which may hold a password, or what others said."""
@@ -254,13 +242,9 @@ class _Told:
             raise ToolError(f"{who}; the log has it under {number}") from None
 
 
-def _whose(who: Who, context: Call, right: str) -> dict[str, Any]:
-    caller = who(context.request_context.request)
-    caller.need(right)
-    if caller.scope is None:
-        raise ScopeError("this key reaches everybody's memories; give the client one that is bound to a user")
-    return caller.narrowed({})
+def _fields(record: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
 
 
 def _shown(item: "MemoryItem") -> dict[str, Any]:
-    return {"id": item.id, "text": item.text, "updated_at": item.updated_at.isoformat()}
+    return {**_fields(item, "id", "text"), "updated_at": item.updated_at.isoformat()}

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Final, Literal
+from functools import partial
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.mem0.calls import Calls
 from langmem_adapter.adapters.mem0.filters import expiry, scoped, tidy
@@ -15,9 +16,7 @@ from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import ForbiddenError, Principal
-from langmem_adapter.server.calls import Admin, Anyone, Reads, Writes
-from langmem_adapter.server.images import refuse_addresses
-from langmem_adapter.server.queries import once
+from langmem_adapter.server.calls import Admin, Anyone, Reads, Writes, once
 from langmem_adapter.storage import memories, scopes
 from langmem_adapter.twins import beside
 
@@ -71,12 +70,8 @@ def _answer(example: Any) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {"application/json": {"example": example}}}}
 
 
-# ── what is sent ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Strict(BaseModel):
-    # What Mem0 would overlook may well be a scope that somebody relied on.
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+class _Strict(BaseModel, extra="forbid"):
+    """What Mem0 would overlook is refused: it may well be a scope that somebody relied on."""
 
 
 class _Ids(_Strict):
@@ -95,22 +90,17 @@ class _List(_Ids):
     show_expired: bool = Field(default=False, description="Whether expired memories are listed, too.")
 
 
-class _Message(BaseModel):
-    model_config: ClassVar[ConfigDict] = ConfigDict(extra="allow")
-
+class _Message(BaseModel, extra="allow"):
     role: str
     content: str | dict[str, Any] | list[Any] | None
 
 
-class _Create(_Ids):
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"messages": [{"role": "user", "content": "I am vegetarian and I live in Lyon."}], "user_id": "alice"}
-            ]
-        }
-    )
-
+class _Create(
+    _Ids,
+    json_schema_extra={
+        "examples": [{"messages": [{"role": "user", "content": "I am vegetarian."}], "user_id": "alice"}]
+    },
+):
     messages: list[_Message] | str
     metadata: dict[str, Any] | None = None
     expiration_date: str | None = Field(None, description="The last day on which the memories are shown.")
@@ -126,13 +116,12 @@ class _Create(_Ids):
         return self.messages if isinstance(self.messages, str) else [m.model_dump() for m in self.messages]
 
 
-class _Search(_Ids):
-    model_config: ClassVar[ConfigDict] = ConfigDict(
-        json_schema_extra={
-            "examples": [{"query": "What can I cook for her?", "filters": {"user_id": "alice"}, "top_k": 5}]
-        }
-    )
-
+class _Search(
+    _Ids,
+    json_schema_extra={
+        "examples": [{"query": "What can I cook for her?", "filters": {"user_id": "alice"}, "top_k": 5}]
+    },
+):
     query: str
     filters: dict[str, Any] | None = Field(None, description="On ids, metadata and fields; AND, OR and NOT join them.")
     top_k: int | None = Field(None, ge=0, le=_MOST, description="At most so many; 100 where nothing is said.")
@@ -141,9 +130,7 @@ class _Search(_Ids):
     show_expired: bool | None = None
 
 
-class _Update(_Strict):
-    model_config: ClassVar[ConfigDict] = ConfigDict(json_schema_extra={"examples": [{"text": "Is vegan"}]})
-
+class _Update(_Strict, json_schema_extra={"examples": [{"text": "Is vegan"}]}):
     text: str | None = None
     data: str | None = Field(None, description="The text, in the words of older clients.")
     metadata: dict[str, Any] | None = Field(None, description="Keys to set; null removes one.")
@@ -156,9 +143,6 @@ class _Entity(BaseModel):
     total_memories: int
     created_at: datetime
     updated_at: datetime
-
-
-# ── the routes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True)
@@ -186,8 +170,8 @@ async def list_(call: Reads, given: Annotated[_List, Query()]) -> dict[str, Any]
     if not given.top_k:
         return {"results": []}
     if not whose:
-        how = {"k": given.top_k, "include_expired": given.show_expired}
-        items, _ = await beside(call.memory.engine.reading, memories.page, None, **how)
+        read = partial(memories.page, k=given.top_k, include_expired=given.show_expired)
+        items, _ = await beside(call.memory.engine.reading, read, None)
         return {"results": listed(items)}
     plan = Calls.get_all(_Served(call.memory), top_k=given.top_k, show_expired=given.show_expired, **whose)
     page: dict[str, Any] = await plan.arun()
@@ -215,8 +199,7 @@ async def search(call: Reads, body: _Search) -> dict[str, Any]:
 )
 async def create(call: Writes, body: _Create) -> dict[str, Any]:
     """Remember what messages say: facts are found, compared with what is known, and kept up to date."""
-    if not call.service.fetch_images:
-        refuse_addresses(body.told)
+    call.check_images(body.told)
     told = {"metadata": body.metadata, "memory_type": body.memory_type, "prompt": body.prompt}
     how: dict[str, Any] = {**told, "expiration_date": body.expiration_date, "infer": body.infer is not False}
     added: dict[str, Any] = await Calls.add(
@@ -300,9 +283,6 @@ for _path in ELSEWHERE:
     router.add_api_route(_path, _elsewhere, methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
 
 
-# ── what is meant ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _reached(principal: Principal, named: Mapping[str, Any]) -> dict[str, Any]:
     """The scope of a call of the adapter, which takes blanks around an id for a slip and thus for another id."""
     whose = principal.narrowed(named)
@@ -338,18 +318,17 @@ def _changed(body: _Update) -> dict[str, Any]:
 
 
 def _entities(counts: Iterable[scopes.ScopeCount]) -> list[_Entity]:
-    found: dict[tuple[str, str], list[scopes.ScopeCount]] = {}
+    found: dict[tuple[Any, str], list[scopes.ScopeCount]] = {}
     for count in counts:
         for name, value in count.scope.named.items():
             found.setdefault((name.removesuffix("_id"), value), []).append(count)
-    return [_entity(kind, value, found[kind, value]) for kind, value in sorted(found)]
-
-
-def _entity(kind: Any, value: str, counts: list[scopes.ScopeCount]) -> _Entity:
-    return _Entity(
-        id=value,
-        type=kind,
-        total_memories=sum(count.memories for count in counts),
-        created_at=min(count.created_at for count in counts),
-        updated_at=max(count.updated_at for count in counts),
-    )
+    return [
+        _Entity(
+            id=value,
+            type=kind,
+            total_memories=sum(count.memories for count in of_it),
+            created_at=min(count.created_at for count in of_it),
+            updated_at=max(count.updated_at for count in of_it),
+        )
+        for (kind, value), of_it in sorted(found.items())
+    ]

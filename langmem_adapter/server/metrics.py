@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prometheus_client.registry import Collector
-    from sqlalchemy import Connection
 
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.telemetry import Observed
@@ -38,23 +37,7 @@ _SECONDS: Final = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 
 
 class Metrics:
-    """Counts what a server and its memory do.
-
-    Args:
-        memory: What is served.
-
-    Raises:
-        InvalidInputError: The folder in which processes count together is none, or cannot be written.
-
-    Example:
-        >>> from langmem_adapter import Memory
-        >>> with Memory(":memory:") as memory:
-        ...     metrics = Metrics(memory)
-        ...     added = memory.add("I like tea.", user_id="alice")
-        ...     told = metrics.text().decode()
-        >>> 'langmem_adapter_records_total{operation="upsert_memory"} 1.0' in told
-        True
-    """
+    """Counts what a server and its memory do."""
 
     def __init__(self, memory: Memory) -> None:
         _check_folder(os.environ.get(DIRECTORY))
@@ -82,14 +65,7 @@ class Metrics:
         memory.engine.telemetry.observers.append(self._operation)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request.
-
-        Args:
-            method: HTTP's.
-            route: The route's template, which names nobody.
-            status: How it was answered.
-            seconds: How long that took.
-        """
+        """Count a request, by the template of its route, which names nobody."""
         self._requests.labels(method, route, str(status)).observe(seconds)
 
     def text(self) -> bytes:
@@ -129,7 +105,7 @@ class _State:
     def collect(self) -> Iterator[GaugeMetricFamily]:
         engine = self._memory.engine
         try:
-            queue, last = engine.reading(_read)
+            queue, last = engine.reading(lambda connection: (jobs.queue(connection), feed.last_seq(connection)))
         except StorageError:
             yield _gauge("database_up", "Whether the database answers.", 0)
             return
@@ -143,10 +119,6 @@ class _State:
         yield _gauge("index_vectors", "Vectors in the index.", 0 if index is None else len(index))
         behind = max(last - engine.indexer.applied, 0)
         yield _gauge("index_lag_changes", "Changes that the next search of this process reads first.", behind)
-
-
-def _read(connection: Connection) -> tuple[jobs.QueueLength, int]:
-    return jobs.queue(connection), feed.last_seq(connection)
 
 
 def _gauge(name: str, said: str, value: float) -> GaugeMetricFamily:

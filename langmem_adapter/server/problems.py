@@ -26,7 +26,6 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.limits import asked_of
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
-from langmem_adapter.server.page.layout import PREFIX, shell_of
 from langmem_adapter.storage.jobs import QueueFullError
 
 if TYPE_CHECKING:
@@ -67,17 +66,12 @@ def answer_errors(app: FastAPI) -> None:
 
 
 def problem(request: Request, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
-    """An error as an answer.
-
-    Args:
-        request: What it answers.
-        status: HTTP's number.
-        detail: What is wrong, and what to do; a list where several fields are.
-        headers: What else to say.
-    """
+    """An error as an answer; *detail*: what is wrong, and what to do, a list where several fields are."""
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
-    if f"{path}/".startswith(f"{PREFIX}/"):
-        return shell_of(request).refuse(request, status, detail, headers)
+    page = request.app.state.shell
+    if page.holds(path):
+        view: Response = page.refuse(request, status, detail, headers)
+        return view
     more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
     if not path.startswith(f"{OURS}/"):
         return _Told({"detail": detail}, status, more)
@@ -97,12 +91,7 @@ class _Told(JSONResponse):
 
 
 def told_of(error: BaseException, number: str) -> dict[str, Any]:
-    """What may be told of an error: HTTP's `status`, and `detail`; of what was not raised on purpose only where it is logged.
-
-    Args:
-        error: What was raised.
-        number: Under which the log has it.
-    """
+    """What may be told of an error: HTTP's `status`, and `detail`; of one not raised on purpose only where it is logged."""
     if not isinstance(error, LangmemAdapterError):
         asked = asked_of(error)
         who = "something went wrong here" if asked is None else f"{cleaned(asked)} gave no answer"
@@ -112,11 +101,7 @@ def told_of(error: BaseException, number: str) -> dict[str, Any]:
 
 
 def logged(error: BaseException) -> str:
-    """What the log says of an error: of a database's own the first line, since the next ones may quote what is kept.
-
-    Args:
-        error: What was raised.
-    """
+    """What the log says of an error: of a database's own the first line, since the next ones may quote what is kept."""
     told = f": {cleaned(str(error)).partition(chr(10))[0]}" if isinstance(error, StorageError) else ""
     return f"{type(error).__name__}{told}"
 
@@ -129,13 +114,11 @@ def _known(request: Request, error: Exception) -> Response:
     return problem(request, told["status"], told["detail"], wait)
 
 
-def _http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - Starlette hands over what it was told to
+def _http(request: Request, error: Any) -> Response:
     return problem(request, error.status_code, error.detail, error.headers)
 
 
-def _invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - the same
+def _invalid(request: Request, error: Any) -> Response:
     # What was sent is not sent back: it may be a secret in the wrong place.
     told = [{"loc": [*each["loc"]], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
     return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, told)

@@ -3,15 +3,14 @@
 A checkpoint names the version of each channel; a channel's value is kept once per version and shared by all checkpoints that
 name it, so a step writes only what it changed. Beside a checkpoint stand the writes of the tasks that ran from it.
 
-This module knows rows and bytes only: LangGraph's objects are packed and unpacked by the adapter. Lists of
-checkpoints are in `checkpoint_pages`; whole threads, and the way from a checkpoint to its parents, in `threads`.
+This module knows rows and bytes only: LangGraph's objects are packed and unpacked by the adapter. Whole threads, and the way
+from a checkpoint to its parents, are in `threads`.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -24,7 +23,9 @@ from sqlalchemy import (
     and_,
     bindparam,
     func,
+    or_,
     select,
+    tuple_,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -32,24 +33,21 @@ from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
 __all__ = [
     "WHOLE",
-    "Checkpoint",
     "Loaded",
     "Packed",
-    "PendingWrite",
     "ThreadSpace",
     "Version",
     "channel_values",
-    "checkpoint_of",
     "checkpoints",
     "get",
     "in_space",
-    "load",
+    "page",
     "put",
     "put_writes",
     "slots_of",
@@ -62,18 +60,22 @@ Version: TypeAlias = "str | int | float"
 """Of a channel; it grows with every change."""
 
 _SEPARATOR: Final = "\x1f"
+_PAGE: Final = 32  # checkpoints read in one go: each may bring a whole state with it
 
 # Ids are ordered by code points everywhere, as Python compares them, whatever the language of a Postgres database.
 _Ordered: Final = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+
+
+def _key(*names: str) -> list[Column[Any]]:
+    return [Column(name, _Ordered, primary_key=True) for name in names]
+
 
 # These names are not those of LangGraph's own savers: both may live in one database. A checkpoint without a state is none any
 # more: it was pruned, and stays as a step on the way from a younger one to what its delta channels are rebuilt from.
 checkpoints: Final = Table(
     "thread_checkpoints",
     metadata,
-    Column("thread_id", _Ordered, primary_key=True),
-    Column("ns", _Ordered, primary_key=True),
-    Column("id", _Ordered, primary_key=True),
+    *_key("thread_id", "ns", "id"),
     Column("parent_id", _Ordered),
     Column("run_id", Text),
     Column("versions", Text, nullable=False),
@@ -88,9 +90,7 @@ checkpoints: Final = Table(
 channel_values: Final = Table(
     "thread_values",
     metadata,
-    Column("thread_id", _Ordered, primary_key=True),
-    Column("ns", _Ordered, primary_key=True),
-    Column("slot", _Ordered, primary_key=True),  # channel and version, see `slots_of`
+    *_key("thread_id", "ns", "slot"),  # channel and version, see `slots_of`
     Column("kind", Text, nullable=False),
     Column("body", LargeBinary, nullable=False),
 )
@@ -99,10 +99,7 @@ channel_values: Final = Table(
 task_writes: Final = Table(
     "thread_writes",
     metadata,
-    Column("thread_id", _Ordered, primary_key=True),
-    Column("ns", _Ordered, primary_key=True),
-    Column("checkpoint_id", _Ordered, primary_key=True),
-    Column("task_id", _Ordered, primary_key=True),
+    *_key("thread_id", "ns", "checkpoint_id", "task_id"),
     Column("idx", Integer, primary_key=True, autoincrement=False),
     Column("task_path", _Ordered, nullable=False),
     Column("channel", _Ordered, nullable=False),
@@ -120,89 +117,33 @@ def slots_of(versions: Mapping[str, Version]) -> dict[str, str]:
 
 
 class Packed(NamedTuple):
-    """A value as its serializer made it.
-
-    Attributes:
-        kind: The serializer's name for the encoding.
-        body: The bytes.
-    """
+    """A value as its serializer made it: the serializer's name for the encoding, and the bytes."""
 
     kind: str
     body: bytes
 
 
 class ThreadSpace(NamedTuple):
-    """Where a chain of checkpoints lies.
-
-    Attributes:
-        thread_id: The thread.
-        ns: The namespace in it: `""` for the graph itself, a path for its subgraphs.
-    """
+    """Where a chain of checkpoints lies: a thread, and the namespace in it: `""` for the graph, a path for its subgraphs."""
 
     thread_id: str
     ns: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Checkpoint:
-    """One checkpoint without the values of its channels.
-
-    Attributes:
-        space: Where it lies.
-        id: Its id; ids grow with time.
-        parent_id: The one that it came from.
-        run_id: The run that wrote it, where its metadata says so.
-        versions: The version of each channel.
-        state: The rest of it.
-        metadata: What is known about it.
-    """
-
-    space: ThreadSpace
-    id: str
-    parent_id: str | None
-    run_id: str | None
-    versions: Mapping[str, Version]
-    state: Packed
-    metadata: Packed
-
-    @property
-    def slots(self) -> dict[str, str]:
-        """Where the value of each channel lies, if there is one."""
-        return slots_of(self.versions)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PendingWrite:
-    """What a task wrote to a channel.
-
-    Attributes:
-        task_id: The task.
-        task_path: Where the task stands among those of its step.
-        idx: Number of the write within the task; negative ones replace, the others are written once.
-        channel: The channel.
-        value: What was written.
-    """
-
-    task_id: str
-    task_path: str
-    idx: int
-    channel: str
-    value: Packed
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Loaded:
+class Loaded(NamedTuple):
     """A checkpoint with all that belongs to it.
 
     Attributes:
-        checkpoint: The checkpoint.
+        row: Its row of `checkpoints`.
+        versions: The version of each channel.
         values: The values of its channels, of those that have one.
-        writes: What tasks wrote from here on, in the order in which a step applies it.
+        writes: What tasks wrote from here on, rows of `task_writes` in the order in which a step applies it.
     """
 
-    checkpoint: Checkpoint
+    row: Any
+    versions: Mapping[str, Version]
     values: Mapping[str, Packed]
-    writes: Sequence[PendingWrite]
+    writes: Sequence[Any]
 
 
 # ── statements ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -255,39 +196,25 @@ _WRITES_TO: Final = Prepared(_WRITTEN_AT.where(any_of(task_writes.c.channel, "ch
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def put(connection: Connection, checkpoint: Checkpoint, changed: Mapping[str, Packed]) -> None:
-    """Keep a checkpoint, within a write transaction.
+def put(connection: Connection, checkpoint: Mapping[str, Any], changed: Mapping[str, Packed]) -> None:
+    """Keep a checkpoint, a row of `checkpoints`, within a write transaction; one with the same id is replaced.
 
-    Args:
-        connection: In a write transaction.
-        checkpoint: The checkpoint; one with the same id is replaced.
-        changed: Values of the channels that this checkpoint has changed, by their slots.
+    *changed* are the values of the channels that it has changed, by their slots.
     """
-    dialect, space = connection.dialect.name, checkpoint.space._asdict()
-    row = space | {
-        "id": checkpoint.id,
-        "parent_id": None if checkpoint.parent_id == checkpoint.id else checkpoint.parent_id,
-        "run_id": checkpoint.run_id,
-        "versions": json.dumps(checkpoint.versions, separators=(",", ":")),
-        "state_kind": checkpoint.state.kind,
-        "state": checkpoint.state.body,
-        "metadata_kind": checkpoint.metadata.kind,
-        "metadata": checkpoint.metadata.body,
-    }
-    _PUT[dialect].run(connection, row)
-    rows = [space | {"slot": slot} | value._asdict() for slot, value in changed.items()]
+    dialect, place = connection.dialect.name, {"thread_id": checkpoint["thread_id"], "ns": checkpoint["ns"]}
+    _PUT[dialect].run(connection, checkpoint)
+    rows = [place | {"slot": slot} | value._asdict() for slot, value in changed.items()]
     _PUT_VALUES[dialect].many(connection, rows)
 
 
-def put_writes(connection: Connection, space: ThreadSpace, checkpoint_id: str, written: Iterable[PendingWrite]) -> None:
-    """Keep what a task wrote, within a write transaction: the same task may say it again, that changes nothing."""
-    place = space._asdict() | {"checkpoint_id": checkpoint_id}
-    rows: dict[bool, list[dict[str, Any]]] = defaultdict(list)
-    for one in written:
-        row = {"task_id": one.task_id, "task_path": one.task_path, "idx": one.idx, "channel": one.channel}
-        rows[one.idx < 0].append(place | row | one.value._asdict())
-    for replace, these in rows.items():
-        _PUT_WRITES[replace][connection.dialect.name].many(connection, these)
+def put_writes(connection: Connection, written: Collection[Mapping[str, Any]]) -> None:
+    """Keep rows of `task_writes`, within a write transaction: the same task may say it again, that changes nothing.
+
+    A write with a negative number replaces the one before it, the others are written once.
+    """
+    for replace, statements in _PUT_WRITES.items():
+        rows = [row for row in written if (row["idx"] < 0) is replace]
+        statements[connection.dialect.name].many(connection, rows)
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -299,7 +226,39 @@ def get(connection: Connection, space: ThreadSpace, checkpoint_id: str | None) -
         row = _LATEST.first(connection, space._asdict())
     else:
         row = _ONE.first(connection, space._asdict() | {"one": checkpoint_id})
-    return None if row is None else load(connection, [checkpoint_of(row)])[0]
+    return None if row is None else _load(connection, [row])[0]
+
+
+def page(
+    connection: Connection,
+    equal: Mapping[str, str],
+    before: str | None,
+    *,
+    after: Any = None,
+    keep: Callable[[Packed], bool] | None = None,
+    most: int | None = None,
+) -> tuple[list[Loaded], Any]:
+    """Some of the checkpoints that are wanted, newest first, and where this page ended; `None` where nothing can follow.
+
+    Their rows hold what *equal* says, and are older than the one with the id *before*; *after* is where the page before ended.
+    *keep* looks at the metadata and says whether to take a checkpoint; at *most* so many are wanted.
+    """
+    size = min(_PAGE, most) if keep is None and most is not None else _PAGE
+    wanted = [checkpoints.c[name] == value for name, value in equal.items()]
+    older = [] if before is None else [checkpoints.c.id < before]
+    order = (checkpoints.c.id.desc(), checkpoints.c.thread_id, checkpoints.c.ns)
+    query = select(checkpoints).where(WHOLE, *wanted, *older, *_beyond(after)).order_by(*order).limit(size)
+    scanned = connection.execute(query).all()
+    kept = [row for row in scanned if keep is None or keep(Packed(row.metadata_kind, row.metadata))][:most]
+    done = len(scanned) < size or len(kept) == most
+    return _load(connection, kept), None if done else scanned[-1]
+
+
+def _beyond(last: Any) -> list[ColumnElement[bool]]:
+    if last is None:
+        return []
+    row = checkpoints.c  # a copied thread has the ids of its original: they are told apart by the rest of the key
+    return [row.id <= last.id, or_(row.id < last.id, tuple_(row.thread_id, row.ns) > tuple_(last.thread_id, last.ns))]
 
 
 def values_at(connection: Connection, space: ThreadSpace, slots: Iterable[str]) -> dict[str, Packed]:
@@ -310,45 +269,29 @@ def values_at(connection: Connection, space: ThreadSpace, slots: Iterable[str]) 
 
 def writes_at(
     connection: Connection, space: ThreadSpace, ids: Sequence[str], channels: Sequence[str] | None = None
-) -> dict[str, list[PendingWrite]]:
+) -> dict[str, list[Any]]:
     """What tasks wrote at checkpoints, by the checkpoint's id, in the order in which a step applies it."""
-    asked = space._asdict() | {"ids": ids}
-    rows = (
-        _WRITES.rows(connection, asked)
-        if channels is None
-        else _WRITES_TO.rows(connection, asked | {"channels": channels})
-    )
-    found: dict[str, list[PendingWrite]] = defaultdict(list)
-    for row in rows:
-        value = Packed(row.kind, row.body)
-        found[row.checkpoint_id].append(PendingWrite(row.task_id, row.task_path, row.idx, row.channel, value))
+    asked = space._asdict() | {"ids": ids, "channels": channels}
+    found: dict[str, list[Any]] = defaultdict(list)
+    for row in (_WRITES if channels is None else _WRITES_TO).rows(connection, asked):
+        found[row.checkpoint_id].append(row)
     return found
 
 
-def checkpoint_of(row: Any) -> Checkpoint:
-    """A row of `checkpoints` as a record."""
-    return Checkpoint(
-        space=ThreadSpace(row.thread_id, row.ns),
-        id=row.id,
-        parent_id=row.parent_id,
-        run_id=row.run_id,
-        versions=json.loads(row.versions),
-        state=Packed(row.state_kind, row.state),
-        metadata=Packed(row.metadata_kind, row.metadata),
-    )
-
-
-def load(connection: Connection, found: Sequence[Checkpoint]) -> list[Loaded]:
-    """Values and writes of checkpoints, a value that several of them share once."""
-    by_space: dict[ThreadSpace, list[Checkpoint]] = defaultdict(list)
-    for one in found:
-        by_space[one.space].append(one)
-    bodies, written = {}, {}
+def _load(connection: Connection, rows: Sequence[Any]) -> list[Loaded]:
+    """Checkpoints with their values and writes, a value that several of them share once."""
+    by_space: dict[ThreadSpace, dict[str, Mapping[str, Version]]] = defaultdict(dict)
+    for row in rows:
+        by_space[ThreadSpace(row.thread_id, row.ns)][row.id] = json.loads(row.versions)
+    found: dict[ThreadSpace, tuple[dict[str, Packed], dict[str, list[Any]]]] = {}
     for space, these in by_space.items():
-        bodies[space] = values_at(connection, space, {slot for one in these for slot in one.slots.values()})
-        written[space] = writes_at(connection, space, [one.id for one in these])
-    return [Loaded(one, _held(one, bodies[one.space]), written[one.space].get(one.id, [])) for one in found]
+        slots = {slot for versions in these.values() for slot in slots_of(versions).values()}
+        found[space] = values_at(connection, space, slots), writes_at(connection, space, list(these))
 
+    def loaded(row: Any) -> Loaded:
+        space = ThreadSpace(row.thread_id, row.ns)
+        (bodies, written), versions = found[space], by_space[space][row.id]
+        values = {channel: bodies[slot] for channel, slot in slots_of(versions).items() if slot in bodies}
+        return Loaded(row, versions, values, written.get(row.id, []))
 
-def _held(checkpoint: Checkpoint, bodies: Mapping[str, Packed]) -> dict[str, Packed]:
-    return {channel: bodies[slot] for channel, slot in checkpoint.slots.items() if slot in bodies}
+    return [loaded(row) for row in rows]

@@ -19,7 +19,7 @@ from langmem_adapter.storage.namespaces import Namespace, encode, item_id
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -49,36 +49,40 @@ _KNOWN_PKS: Final = Prepared(_KNOWN.where(any_of(items.c.pk, "pks")))
 _COUNT_VECTORS: Final = Prepared(
     update(items).where(items.c.pk == bindparam("_pk")).values(vectors=bindparam("vectors"))
 )
-_EXPIRED: Final = Prepared(
-    _KNOWN.where(items.c.expires_at <= bindparam("now")).order_by(items.c.pk).limit(bindparam("limit"))
-)
 _REFRESH: Final = Prepared(
     update(items)
     .where(items.c.pk == bindparam("_pk"), items.c.seq == bindparam("_seq"))
     .values(expires_at=bindparam("expires_at"))
 )
 _CHUNK: Final = 500
+_POSTED: Final = (
+    INSERT_CHANGE,
+    _INSERT_NAMESPACE,
+    _INSERT_ITEM,
+    _UPDATE_ITEM,
+    _COUNT_VECTORS,
+    _DELETE_ITEM,
+    _DELETE_VECTORS,
+    _INSERT_VECTOR,
+    _DELETE_EMPTY,
+)
+"""The statements of a write, in their order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Put:
-    """What shall become of one item.
-
-    Attributes:
-        namespace: Where it lies.
-        key: Its name there.
-        value: A JSON object as text; `None` deletes the item.
-        fields: The paths that it is indexed by, as JSON text; `None` for the store's own.
-        vectors: Its vectors, float32 bytes.
-        ttl: Microseconds that it lives after it was read or written last; `None` for ever.
-    """
+    """What shall become of one item."""
 
     namespace: Namespace
     key: str
     value: str | None
+    """A JSON object as text; `None` deletes the item."""
     fields: str | None = None
+    """The paths that it is indexed by, as JSON text; `None` for the store's own."""
     vectors: Sequence[bytes] = ()
+    """Float32 bytes."""
     ttl: int | None = None
+    """Microseconds that it lives after it was read or written last; `None` for ever."""
 
 
 def write(connection: Connection, puts: Sequence[Put], *, fingerprint: str | None = None) -> None:
@@ -89,11 +93,15 @@ def write(connection: Connection, puts: Sequence[Put], *, fingerprint: str | Non
     """
     if fingerprint is not None and any(put.vectors for put in puts):
         _claim(connection, fingerprint)
+    if not puts:
+        return
     entry = _Entry(connection)
     ids = [item_id(put.namespace, put.key) for put in puts]
-    entry.look_up(ids, {encode(put.namespace) for put in puts})
+    known = {row.id: row for row in _KNOWN_IDS.rows(connection, {"ids": ids})}
+    places = _NAMESPACES.rows(connection, {"paths": {encode(put.namespace) for put in puts}})
+    entry.namespace_ids.update({row.path: row.id for row in places})
     for name, put in zip(ids, puts, strict=True):
-        entry.take(name, put)
+        entry.take(name, put, known.get(name))
     entry.post()
 
 
@@ -105,7 +113,7 @@ def refresh(connection: Connection, rows: Iterable[Any], now: int) -> None:
 
 def sweep(connection: Connection, now: int) -> int:
     """Delete some hundred items that have expired, and tell how many; 0 when there are no more."""
-    expired = _EXPIRED.rows(connection, {"now": now, "limit": _CHUNK})
+    expired = connection.execute(_KNOWN.where(items.c.expires_at <= now).order_by(items.c.pk).limit(_CHUNK)).all()
     entry = _Entry(connection)
     for row in expired:
         entry.delete(row)
@@ -114,11 +122,7 @@ def sweep(connection: Connection, now: int) -> int:
 
 
 def erase(connection: Connection) -> int:
-    """Remove every item with its vectors, and every namespace; every index is told to forget them.
-
-    Returns:
-        How many items there were.
-    """
+    """Remove every item with its vectors, and every namespace; every index is told so. How many items there were."""
     _forget_vectors(connection)
     count = connection.execute(delete(items)).rowcount
     connection.execute(delete(namespaces))
@@ -136,13 +140,7 @@ def drop_vectors(connection: Connection, fingerprint: str) -> None:
 def give_vectors(
     connection: Connection, vectors: Mapping[int, Sequence[bytes]], rows: Iterable[Any], *, fingerprint: str
 ) -> None:
-    """Give items without vectors theirs, unless they were written, or given vectors, since they were read.
-
-    Args:
-        connection: In a write transaction.
-        vectors: By the item's number.
-        rows: The items as they were read.
-        fingerprint: Of the embedding model that made the vectors.
+    """Give items, as they were read, their vectors by their numbers, unless they were written, or given some, since then.
 
     Raises:
         EmbeddingMismatchError: Vectors of another one were written meanwhile.
@@ -170,33 +168,18 @@ def _claim(connection: Connection, fingerprint: str) -> None:
 
 
 class _Entry:
-    """The rows of one write, collected and posted table by table."""
+    """The rows of one write, collected by the statement that writes them."""
 
     def __init__(self, connection: Connection) -> None:
+        self.namespace_ids: dict[str, int] = {}
         self._connection = connection
         self._now = present()
         self._seq = last_seq(connection)
-        self._namespace_ids: dict[str, int] = {}
-        self._known: dict[str, Any] = {}
-        self._changes: list[dict[str, Any]] = []
-        self._namespaces: list[dict[str, Any]] = []
-        self._added: list[dict[str, Any]] = []
-        self._updated: list[dict[str, Any]] = []
-        self._counted: list[dict[str, Any]] = []
-        self._gone: list[dict[str, Any]] = []
-        self._vectors: list[dict[str, Any]] = []
-        self._old_vectors: list[dict[str, Any]] = []
+        self._rows: dict[Prepared, list[dict[str, Any]]] = {statement: [] for statement in _POSTED}
         self._left: set[int] = set()  # namespaces that may be empty now
 
-    def look_up(self, ids: Sequence[str], paths: Collection[str]) -> None:
-        """Read what is known of items and namespaces that are to be written."""
-        if ids:
-            self._known = {row.id: row for row in _KNOWN_IDS.rows(self._connection, {"ids": ids})}
-            self._namespace_ids = {row.path: row.id for row in _NAMESPACES.rows(self._connection, {"paths": paths})}
-
-    def take(self, name: str, put: Put) -> None:
-        """Collect the rows of one put or deletion of the item of this id."""
-        known = self._known.get(name)
+    def take(self, name: str, put: Put, known: Any) -> None:
+        """Collect the rows of one put or deletion of the item of this id; *known* is what is there, or `None`."""
         if put.value is None:
             if known is not None:
                 self.delete(known)
@@ -209,55 +192,42 @@ class _Entry:
         """Collect the rows of one deletion."""
         self._tell(known.pk, known.vectors, "delete")
         self._drop_vectors(known)
-        self._gone.append({"pk": known.pk})
+        self._rows[_DELETE_ITEM].append({"pk": known.pk})
         self._left.add(known.namespace_id)
 
     def give(self, known: Any, vectors: Sequence[bytes]) -> None:
         """Collect the vectors of an item that has none; it counts as unchanged."""
         self._tell(known.pk, len(vectors), "put")
-        self._counted.append({"_pk": known.pk, "vectors": len(vectors)})
+        self._rows[_COUNT_VECTORS].append({"_pk": known.pk, "vectors": len(vectors)})
         self._keep_vectors(vectors, known.pk, known.namespace_id)
 
     def draw(self, row: int, op: str) -> int:
         """Collect one change and give its number."""
         self._seq += 1
         change = {"seq": self._seq, "nonce": secrets.token_bytes(8), "space": ITEMS.name, "row": row, "op": op}
-        self._changes.append(change)
+        self._rows[INSERT_CHANGE].append(change)
         return self._seq
 
     def post(self) -> None:
         """Write what was collected."""
-        collected = (
-            (INSERT_CHANGE, self._changes),
-            (_INSERT_NAMESPACE, self._namespaces),
-            (_INSERT_ITEM, self._added),
-            (_UPDATE_ITEM, self._updated),
-            (_COUNT_VECTORS, self._counted),
-            (_DELETE_ITEM, self._gone),
-            (_DELETE_VECTORS, self._old_vectors),
-            (_INSERT_VECTOR, self._vectors),
-            (_DELETE_EMPTY, [{"id": namespace_id} for namespace_id in self._left]),
-        )
-        for statement, rows in collected:
+        self._rows[_DELETE_EMPTY] = [{"id": namespace_id} for namespace_id in self._left]
+        for statement, rows in self._rows.items():
             statement.many(self._connection, rows)
 
     def _add(self, name: str, put: Put) -> None:
         pk = self._seq + 1  # an item's number is that of its first change
-        namespace_id = self._namespace_of(put, pk)
-        row = {"pk": pk, "id": name, "namespace_id": namespace_id, "key": put.key, "created_at": self._now}
-        self._added.append({**row, **self._written(put, pk, self._now, places=1)})
-        self._keep_vectors(put.vectors, pk, namespace_id)
-
-    def _namespace_of(self, put: Put, pk: int) -> int:
         path = encode(put.namespace)
-        if path not in self._namespace_ids:
-            self._namespace_ids[path] = pk
-            self._namespaces.append({"id": pk, "path": path})
-        return self._namespace_ids[path]
+        if path not in self.namespace_ids:
+            self.namespace_ids[path] = pk
+            self._rows[_INSERT_NAMESPACE].append({"id": pk, "path": path})
+        namespace_id = self.namespace_ids[path]
+        row = {"pk": pk, "id": name, "namespace_id": namespace_id, "key": put.key, "created_at": self._now}
+        self._rows[_INSERT_ITEM].append({**row, **self._written(put, pk, self._now, places=1)})
+        self._keep_vectors(put.vectors, pk, namespace_id)
 
     def _update(self, put: Put, known: Any) -> None:
         now = max(self._now, known.updated_at + 1)  # also where two puts, or two clocks, tell the same time
-        self._updated.append({"_pk": known.pk, **self._written(put, known.pk, now, places=known.vectors)})
+        self._rows[_UPDATE_ITEM].append({"_pk": known.pk, **self._written(put, known.pk, now, places=known.vectors)})
         self._drop_vectors(known)
         self._keep_vectors(put.vectors, known.pk, known.namespace_id)
 
@@ -277,11 +247,12 @@ class _Entry:
         return [self.draw(pk * PLACES + place, op) for place in range(max(places, 1))][-1]
 
     def _keep_vectors(self, vectors: Sequence[bytes], pk: int, namespace_id: int) -> None:
-        self._vectors += [
+        self._rows[_INSERT_VECTOR] += [
             {"pk": pk * PLACES + place, "namespace_id": namespace_id, "embedding": vector}
             for place, vector in enumerate(vectors)
         ]
 
     def _drop_vectors(self, known: Any) -> None:
         if known.vectors:
-            self._old_vectors.append({"one": known.pk * PLACES, "end": known.pk * PLACES + known.vectors - 1})
+            one = known.pk * PLACES
+            self._rows[_DELETE_VECTORS].append({"one": one, "end": one + known.vectors - 1})

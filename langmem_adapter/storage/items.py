@@ -128,7 +128,6 @@ _ROW: Final = select(
 _BY_ID: Final = Prepared(_ROW.where(items.c.id == bindparam("id")))
 _BY_PK: Final = Prepared(_ROW.where(any_of(items.c.pk, "pks")))
 _VALUES: Final = Prepared(select(items.c.pk, items.c.value, items.c.expires_at).where(any_of(items.c.pk, "pks")))
-_AFTER: Final = Prepared(_ROW.where(items.c.pk > bindparam("after")).order_by(items.c.pk).limit(bindparam("limit")))
 _IDS: Final = select(namespaces.c.id).order_by(namespaces.c.id)
 _UNDER: Final = namespaces.c.path >= bindparam("begin"), namespaces.c.path < bindparam("end")
 _EVERYWHERE: Final = Prepared(_IDS)
@@ -183,7 +182,7 @@ def values_by_pks(connection: Connection, pks: Sequence[int]) -> list[Any]:
 
 def after(connection: Connection, pk: int, limit: int) -> list[Any]:
     """The same rows, ascending by their numbers, of the items after one."""
-    return _AFTER.rows(connection, {"after": pk, "limit": limit})
+    return list(connection.execute(_ROW.where(items.c.pk > pk).order_by(items.c.pk).limit(limit)))
 
 
 def count(connection: Connection) -> int:
@@ -195,18 +194,13 @@ def expand(connection: Connection, prefix: Namespace) -> list[int]:
     """Ids of every namespace that begins with these labels, itself included, ascending."""
     if not prefix:
         return [row.id for row in _EVERYWHERE.rows(connection)]
-    begin = encode(prefix)
-    return [row.id for row in _WITHIN.rows(connection, {"begin": begin, "end": end_of(begin)})]
+    return [row.id for row in _WITHIN.rows(connection, _range(prefix))]
 
 
 def newest(connection: Connection, ids: Collection[int], *, first: int, unindexed: bool = False) -> Iterator[list[int]]:
-    """Numbers of items in these namespaces, that changed last first, page by page.
+    """Numbers of items in these namespaces, that changed last first, page by page, the first of a length of its own.
 
-    Args:
-        connection: In a transaction that lasts as long as they are asked for.
-        ids: Of the namespaces.
-        first: Length of the first page.
-        unindexed: Only those without a vector.
+    The transaction has to last as long as they are asked for; *unindexed* means only those without a vector.
     """
     asked = {"ids": list(ids), "before": _LAST, "vectors": 0 if unindexed else PLACES}
     limit = first
@@ -218,18 +212,19 @@ def newest(connection: Connection, ids: Collection[int], *, first: int, unindexe
 
 
 def listed(connection: Connection, prefix: Namespace, *, now: int | None) -> Iterator[Namespace]:
-    """Every namespace that begins with these labels and has an item, in order.
+    """Every namespace that begins with these labels and has an item, in order, while the transaction lasts.
 
-    Args:
-        connection: In a transaction that lasts as long as they are asked for.
-        prefix: Labels; none for every namespace.
-        now: Leaves out namespaces whose items have all expired by then; `None` counts these, too.
+    *now* leaves out namespaces whose items have all expired by then; `None` counts these, too.
     """
     query, values = _PATHS, dict[str, Any]()
     if prefix:
-        query = query.where(*_UNDER)
-        values = {"begin": encode(prefix), "end": end_of(encode(prefix))}
+        query, values = query.where(*_UNDER), _range(prefix)
     if now is not None:
         query, values = query.where(_LIVE), {**values, "now": now}
     with connection.execute(query, values, execution_options={"yield_per": _PAGE}) as paths:
         yield from map(decode, paths.scalars())
+
+
+def _range(prefix: Namespace) -> dict[str, str]:
+    begin = encode(prefix)
+    return {"begin": begin, "end": end_of(begin)}

@@ -27,14 +27,10 @@ _KEPT: Final = 65_536
 
 @lru_cache(maxsize=_KEPT)
 def encode(namespace: Namespace) -> str:
-    r"""The text of a namespace.
+    """The text of a namespace.
 
     Raises:
         InvalidInputError: A label is no text that databases can keep, or all of them are too long.
-
-    Example:
-        >>> encode(("users", "ann@example"))
-        'users\x01ann@example\x01'
     """
     text = "".join(_escaped(check_text(label, "a namespace label")) + _END for label in namespace)
     if (size := len(text.encode())) > _LONGEST:

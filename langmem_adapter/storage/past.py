@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.memories import AnyRow
 
-__all__ = ["PastMemory", "Then", "page_then", "standing_vectors", "then", "then_of"]
+__all__ = ["PastMemory", "Then", "item_of", "page_then", "standing_vectors", "then", "then_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,23 +162,25 @@ def _lasts(end: ColumnElement[datetime | None], moment: datetime | None) -> Colu
 def _known(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[PastMemory]:
     with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
         for row in rows:
-            item = _item(row)
+            item = item_of(row, row.began)
             if not filters or filters.matches(values_of(item)):
                 yield PastMemory(row.pk, row.context, item, str(row.place))
 
 
-def _item(row: AnyRow) -> MemoryItem:
+def item_of(row: AnyRow, began: datetime) -> MemoryItem:
+    """A row of the history as the memory that it was; one that was deleted says what it said before."""
+    text = row.new_memory or row.old_memory or ""
     return MemoryItem(
         id=row.memory_id,
-        text=row.new_memory,
+        text=text,
         scope=of_row(row),
         metadata=row.metadata,
         memory_type=row.memory_type,
         actor_id=row.actor_id,
         role=row.role,
-        created_at=row.began,
+        created_at=began,
         updated_at=row.valid_from,
         expires_at=row.expires_at,
         revision=row.revision,
-        hash=text_hash(row.new_memory),
+        hash=text_hash(text),
     )

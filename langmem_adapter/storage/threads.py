@@ -9,17 +9,15 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sqlalchemy import bindparam, delete, func, insert, literal, not_, null, select, update
+from sqlalchemy import bindparam, delete, func, insert, literal, not_, select, update
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.storage.checkpoints import (
     WHOLE,
     Packed,
-    PendingWrite,
     ThreadSpace,
     Version,
     channel_values,
@@ -35,37 +33,17 @@ from langmem_adapter.storage.prepared_statements import Prepared, any_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from sqlalchemy import Connection, Select
+    from sqlalchemy import ColumnElement, Connection, Select
 
-__all__ = ["History", "copy_thread", "delete_runs", "delete_thread", "erase", "histories", "keep_latest"]
+__all__ = ["copy_thread", "delete_runs", "delete_thread", "erase", "histories", "keep_latest"]
 
 _TABLES: Final = (checkpoints, channel_values, task_writes)
 _SIGNALS: Final = ("branch:to:", "__start__")  # LangGraph's channels that start a node and are used up by it
 _STRIDES: Final = (16, 64, 256)  # ancestors fetched in one go; most walks are short
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class History:
-    """What a channel's value at a checkpoint is made of.
-
-    Attributes:
-        seed: The value at the nearest ancestor that has one; `None` where the channel began empty.
-        writes: What was written to it since, that ancestor's own writes included, oldest first.
-    """
-
-    seed: Packed | None
-    writes: list[PendingWrite] = field(default_factory=list)
-
-
 class _Node(NamedTuple):
-    """A checkpoint as a step of a walk.
-
-    Attributes:
-        id: Its id.
-        parent_id: Its parent's.
-        versions: The version of each channel.
-        whole: Whether it is more than a step.
-    """
+    """A checkpoint as a step of a walk; one that is not whole is nothing more."""
 
     id: str
     parent_id: str | None
@@ -88,39 +66,9 @@ def _ancestry() -> Select[Any]:
 
 
 _ANCESTRY: Final = Prepared(_ancestry())
-_NODES: Final = Prepared(select(*_STEP).where(in_space(checkpoints)))
 _LATEST: Final = Prepared(select(func.max(checkpoints.c.id).label("id")).where(in_space(checkpoints), WHOLE))
-_STORED: Final = select(channel_values.c.slot).where(in_space(channel_values))
-_ALL_STORED: Final = Prepared(_STORED)
-_STORED_OF: Final = Prepared(_STORED.where(any_of(channel_values.c.slot, "slots")))
-_WRITTEN: Final = Prepared(
-    select(task_writes.c.checkpoint_id, task_writes.c.channel).where(in_space(task_writes)).distinct()
-)
-_OF_RUNS: Final = Prepared(
-    select(checkpoints.c.thread_id, checkpoints.c.ns, checkpoints.c.id).where(any_of(checkpoints.c.run_id, "run_ids"))
-)
-_CHANGE: Final = update(checkpoints).where(  # in an UPDATE, parameters must not have the names of columns
-    checkpoints.c.thread_id == bindparam("thread"),
-    checkpoints.c.ns == bindparam("space"),
-    checkpoints.c.id == bindparam("one"),
-)
-_RELINK: Final = Prepared(_CHANGE.values(parent_id=bindparam("parent")))
-_STRIP: Final = Prepared(
-    _CHANGE.values(state_kind=null(), state=null(), metadata_kind=null(), metadata=null(), versions=bindparam("needed"))
-)
-_STRIP_WRITES: Final = Prepared(
-    delete(task_writes).where(
-        in_space(task_writes),
-        any_of(task_writes.c.checkpoint_id, "ids"),
-        not_(any_of(task_writes.c.channel, "channels")),
-    )
-)
-_DROP: Final = (
-    Prepared(delete(checkpoints).where(in_space(checkpoints), any_of(checkpoints.c.id, "ids"))),
-    Prepared(delete(task_writes).where(in_space(task_writes), any_of(task_writes.c.checkpoint_id, "ids"))),
-)
-_DROP_VALUES: Final = Prepared(
-    delete(channel_values).where(in_space(channel_values), any_of(channel_values.c.slot, "slots"))
+_STORED: Final = Prepared(
+    select(channel_values.c.slot).where(in_space(channel_values), any_of(channel_values.c.slot, "slots"))
 )
 
 
@@ -129,24 +77,22 @@ _DROP_VALUES: Final = Prepared(
 
 def histories(
     connection: Connection, space: ThreadSpace, checkpoint_id: str | None, channels: Sequence[str]
-) -> dict[str, History]:
-    """What channels are made of at a checkpoint, along the chain of its parents; its own writes are not yet part of it.
+) -> dict[str, tuple[Packed | None, list[Any]]]:
+    """What channels are made of at a checkpoint (`None`: the latest), along the chain of its parents.
 
-    Args:
-        connection: In any transaction.
-        space: Where the checkpoint lies.
-        checkpoint_id: Its id; `None` means the latest.
-        channels: Which channels.
+    Returns:
+        By channel: the value at the nearest ancestor that has one, `None` where the channel began empty; and what was written
+        to it since, rows of `task_writes`, that ancestor's own included and the checkpoint's not, oldest first.
     """
     path, seeds = _down_to_seeds(connection, space, checkpoint_id, set(channels))
     bodies = values_at(connection, space, [slot for slot, _ in seeds.values()])
     written = writes_at(connection, space, path, list(channels))
-    made = {channel: History(bodies[seeds[channel][0]] if channel in seeds else None) for channel in channels}
+    since: dict[str, list[Any]] = {channel: [] for channel in channels}
     for depth, one in reversed(list(enumerate(path))):
         for write in written.get(one, ()):
             if write.channel not in seeds or depth <= seeds[write.channel][1]:
-                made[write.channel].writes.append(write)
-    return made
+                since[write.channel].append(write)
+    return {channel: (bodies[seeds[channel][0]] if channel in seeds else None, since[channel]) for channel in since}
 
 
 def _down_to_seeds(
@@ -158,7 +104,7 @@ def _down_to_seeds(
     for nodes in _ancestors(connection, space, checkpoint_id):
         slots = [slots_of(_only(node.versions, channels)) for node in nodes]
         asked = {"slots": [slot for these in slots for slot in these.values()]}
-        stored = {row.slot for row in _STORED_OF.rows(connection, space._asdict() | asked)}
+        stored = {row.slot for row in _STORED.rows(connection, space._asdict() | asked)}
         for node, these in zip(nodes, slots, strict=True):
             found = {channel: slot for channel, slot in these.items() if slot in stored and channel not in seeds}
             seeds |= {channel: (slot, len(path)) for channel, slot in found.items()}
@@ -217,11 +163,7 @@ def delete_thread(connection: Connection, thread_id: str) -> None:
 
 
 def erase(connection: Connection) -> int:
-    """Delete everything of all threads, within a write transaction.
-
-    Returns:
-        How many checkpoints there were.
-    """
+    """Delete everything of all threads, within a write transaction, and tell how many checkpoints there were."""
     erased = {table.name: connection.execute(delete(table)).rowcount for table in _TABLES}
     return erased[checkpoints.name]
 
@@ -239,8 +181,8 @@ def keep_latest(connection: Connection, thread_id: str) -> None:
         chains = _Chains(connection, ThreadSpace(thread_id, ns))
         latest = max(node.id for node in chains.nodes.values() if node.whole)
         steps, channels = chains.needed_by(latest)
-        chains.strip(connection, steps, channels)
-        chains.remove(connection, chains.nodes.keys() - {latest, *steps})
+        chains.strip(steps, channels)
+        chains.remove(chains.nodes.keys() - {latest, *steps})
 
 
 def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
@@ -250,26 +192,26 @@ def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
         InvalidInputError: A checkpoint of another run would lose the value of a delta channel.
     """
     gone: dict[ThreadSpace, set[str]] = defaultdict(set)
-    for row in _OF_RUNS.rows(connection, {"run_ids": run_ids}):
+    place = checkpoints.c.thread_id, checkpoints.c.ns, checkpoints.c.id
+    query = select(*place).where(any_of(checkpoints.c.run_id, "run_ids"))
+    for row in connection.execute(query, {"run_ids": run_ids}):
         gone[ThreadSpace(row.thread_id, row.ns)].add(row.id)
     for space, ids in gone.items():
         chains = _Chains(connection, space)
         chains.refuse_to_strand(ids)
         left = any(node.whole for node in chains.nodes.values() if node.id not in ids)
-        chains.remove(connection, ids if left else chains.nodes.keys())
+        chains.remove(ids if left else chains.nodes.keys())
 
 
 class _Chains:
     """The checkpoints of one namespace of a thread, without values."""
 
     def __init__(self, connection: Connection, space: ThreadSpace) -> None:
-        place = space._asdict()
-        self.space = space
-        self._where = {"thread": space.thread_id, "space": space.ns}
-        self.nodes = {row.id: _node(row) for row in _NODES.rows(connection, place)}
-        self._stored = {row.slot for row in _ALL_STORED.rows(connection, place)}
+        self._connection, self._space = connection, space
+        self.nodes = {row.id: _node(row) for row in self._rows(*_STEP)}
+        self._stored = {row.slot for row in self._rows(channel_values.c.slot)}
         self._written: dict[str, set[str]] = defaultdict(set)
-        for row in _WRITTEN.rows(connection, place):
+        for row in self._rows(task_writes.c.checkpoint_id, task_writes.c.channel):
             if not row.channel.startswith(_SIGNALS):
                 self._written[row.checkpoint_id].add(row.channel)
 
@@ -296,30 +238,44 @@ class _Chains:
         for node in left:
             if self._borders(node, gone) and not gone.isdisjoint(self.needed_by(node.id)[0]):
                 raise InvalidInputError(
-                    f"checkpoint {node.id} of thread {self.space.thread_id!r} is rebuilt from what these runs wrote to a "
+                    f"checkpoint {node.id} of thread {self._space.thread_id!r} is rebuilt from what these runs wrote to a "
                     "DeltaChannel; delete the runs after them as well, or the thread with delete_thread; nothing was deleted"
                 )
 
-    def strip(self, connection: Connection, steps: list[str], channels: set[str]) -> None:
+    def strip(self, steps: list[str], channels: set[str]) -> None:
         """Leave of checkpoints what these channels are rebuilt from."""
+        bare = dict.fromkeys(("state_kind", "state", "metadata_kind", "metadata"))
         for one in steps:
-            self.nodes[one] = self.nodes[one]._replace(versions=_only(self.nodes[one].versions, channels))
-        changes = [{"one": one, "needed": json.dumps(self.nodes[one].versions)} for one in steps]
-        _STRIP.many(connection, [self._where | change for change in changes])
-        _STRIP_WRITES.run(connection, self.space._asdict() | {"ids": steps, "channels": list(channels)})
+            needed = _only(self.nodes[one].versions, channels)
+            self.nodes[one] = self.nodes[one]._replace(versions=needed)
+            self._change(one, versions=json.dumps(needed), **bare)
+        others = not_(any_of(task_writes.c.channel, "channels"))
+        self._delete(task_writes.c.checkpoint_id, steps, others, channels=list(channels))
 
-    def remove(self, connection: Connection, gone: Collection[str]) -> None:
+    def remove(self, gone: Collection[str]) -> None:
         """Delete checkpoints, their writes, and the values that no other names; children go to the nearest that is left."""
-        place, ids = self.space._asdict(), list(gone)
         left = [node for node in self.nodes.values() if node.id not in gone]
-        orphans = [node for node in left if node.parent_id in gone]
-        _RELINK.many(
-            connection, [self._where | {"one": node.id, "parent": self._nearest(node, gone)} for node in orphans]
-        )
-        for drop in _DROP:
-            drop.run(connection, place | {"ids": ids})
+        for node in left:
+            if node.parent_id in gone:
+                self._change(node.id, parent_id=self._nearest(node, gone))
         used = {slot for node in left for slot in slots_of(node.versions).values()}
-        _DROP_VALUES.run(connection, place | {"slots": list(self._stored - used)})
+        self._delete(checkpoints.c.id, gone)
+        self._delete(task_writes.c.checkpoint_id, gone)
+        self._delete(channel_values.c.slot, self._stored - used)
+
+    def _rows(self, *columns: Any) -> Sequence[Any]:
+        table = columns[0].table
+        return self._connection.execute(select(*columns).where(in_space(table)), self._space._asdict()).all()
+
+    def _change(self, one: str, **values: str | None) -> None:
+        thread_id, ns = self._space
+        row = checkpoints.c
+        mine = update(checkpoints).where(row.thread_id == thread_id, row.ns == ns, row.id == one)
+        self._connection.execute(mine.values(**values))
+
+    def _delete(self, column: Any, listed: Collection[str], *conditions: ColumnElement[bool], **given: Any) -> None:
+        these = delete(column.table).where(in_space(column.table), any_of(column, "listed"), *conditions)
+        self._connection.execute(these, {**self._space._asdict(), "listed": list(listed), **given})
 
     def _path(self, checkpoint_id: str) -> Iterator[_Node]:
         seen, node = set[str](), self.nodes.get(checkpoint_id)

@@ -228,7 +228,7 @@ def test_an_async_function_embeds_for_async_callers(memory: Memory) -> None:
     [
         (True, "must be None"),
         ("openai", "must be None"),
-        ({"field": ["text"]}, "no key 'field'; there are dims, embed, fields"),
+        ({"field": ["text"]}, "no 'field' here: did you mean 'fields'"),
         ({"dims": 3}, "belongs to"),
         ({"dims": 0, "embed": embed_letters}, "at least 1"),
         ({"dims": 3, "embed": 7}, "must be Embeddings"),
@@ -242,7 +242,7 @@ def test_a_configuration_that_is_not_understood_is_refused(memory: Memory, confi
 
 
 @pytest.mark.parametrize(
-    ("ttl", "named"), [(5, "mapping"), ({"default": 5}, "no key 'default'"), ({"default_ttl": -1}, "minutes")]
+    ("ttl", "named"), [(5, "mapping"), ({"default": 5}, "no 'default' here"), ({"default_ttl": -1}, "minutes")]
 )
 def test_so_is_a_lifetime(memory: Memory, ttl: Any, named: str) -> None:
     with pytest.raises(InvalidInputError, match=named):

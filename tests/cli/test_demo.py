@@ -20,6 +20,7 @@ def test_the_demo_shows_every_event_and_leaves_its_data_where_it_says() -> None:
     for event in ("+ ADD", "~ UPDATE", "- DELETE", "= NONE", "found no fact", "connected: ada has sister Mia"):
         assert event in result.stdout
     assert "offline: rules decide" in result.stdout
+    assert "-0.00" not in result.stdout
     found = re.search(r"LANGMEM_ADAPTER_DATABASE=(\S+)", result.stdout)
     assert found is not None
     assert Path(found[1]).exists()

@@ -144,6 +144,12 @@ def test_an_error_that_no_model_raised_is_not_hidden() -> None:
         hidden()
 
 
+def test_an_error_is_an_envelope_of_three_whenever_it_is_found(data: Data) -> None:
+    data("add", "I like tea", "-u", "a")
+    for arguments, code in ((("list", "-k", "0"), 2), (("update", "no-such-id", "x"), 3)):
+        assert data(*arguments, code=code).keys() == {"ok", "command", "error"}
+
+
 def test_errors_are_readable_on_stderr_without_a_traceback(cli: Callable[..., Any]) -> None:
     result = cli("add", "x", "--metadata", "[1]", "-u", "a", code=2)
     assert result.stdout == ""

@@ -134,6 +134,13 @@ def test_an_empty_graph_says_how_to_begin(cli: Cli, data: Data) -> None:
     assert data("graph", "entities", *ADA)["data"] == []
 
 
+def test_nothing_is_an_envelope_too_on_a_terminal(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    data("add", "I like tea", *ADA)
+    monkeypatch.setattr("langmem_adapter.cli.output.Output.on_terminal", True)
+    for arguments in (("entities",), (), ("suggest",)):
+        assert data("graph", *arguments, *ADA, code=3 if "suggest" in arguments else 0)["data"] == []
+
+
 def test_options_that_do_not_go_together_are_refused(data: Data, ada: dict[str, str]) -> None:
     assert "ENTITY" in data("graph", "--hops", "2", *ADA, code=2)["error"]["hint"]
     assert "--history" in data("graph", "--history", "--format", "dot", *ADA, code=2)["error"]["message"]

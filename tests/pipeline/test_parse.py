@@ -113,9 +113,9 @@ def test_a_speakers_name_is_the_actor_and_failing_that_the_role() -> None:
     ]
 
 
-def test_a_conversation_keeps_its_order_and_its_item() -> None:
-    said = turns_of(["a", AIMessage("b"), ("user", "c")], scope=ADA, time=NOW, item=3)
-    assert [(turn.text, turn.item) for turn in said] == [("a", 3), ("b", 3), ("c", 3)]
+def test_a_conversation_keeps_its_order() -> None:
+    said = turns_of(["a", AIMessage("b"), ("user", "c")], scope=ADA, time=NOW)
+    assert [turn.text for turn in said] == ["a", "b", "c"]
 
 
 # ── messages without words ────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
+from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -256,3 +257,22 @@ def test_a_state_without_sense_hinders_no_purge(house: House) -> None:
     work = {**house.bobs["work"], "usage": {}}
     house.graph.invoke(Command(goto=Send("apply", {**house.bobs, "work": work, "decisions": []})), config)
     assert house.memory.purge(agent_id="clerk").memories == 1
+
+
+def test_what_says_that_it_was_parsed_already_is_no_input_of_a_served_run() -> None:
+    with Memory(":memory:") as memory:
+        added = memory.add("I live in Rome.", user_id="bob")
+        state = memory.trace(str(added.trace_id)).state
+        parsed = {"task": {**state["task"], "scope": ALICE}, "turns": state["turns"], "before": []}
+        forged = {**parsed, "parsed": parsed, "scope": ALICE}
+        graph = memory.build_pipeline(checkpointer=InMemorySaver())
+        for thread in ("one", "two"):
+            graph.invoke({"messages": f"Turn {thread}."}, signed_in("bob", thread))
+        before = memory.stats().changes
+        forgeries: list[Any] = [forged, Command(goto=Send("parse", forged))]
+        for forgery, thread in product(forgeries, ("one", "")):
+            with pytest.raises((InvalidInputError, ScopeError)):
+                graph.invoke(forgery, signed_in("bob", thread))
+        with pytest.raises(InvalidInputError, match="messages must be"):
+            graph.invoke(Command(goto=Send("parse", {**forged, "scope": {"user_id": "bob"}})), signed_in("bob", "two"))
+        assert memory.stats().changes == before

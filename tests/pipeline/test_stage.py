@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableLambda
 
-from langmem_adapter.pipeline.stage import Ask, AskingStage
+from langmem_adapter.pipeline.stage import Ask, thinking
+from langmem_adapter.tracing import PlanNode
 
 if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState
@@ -25,7 +26,7 @@ def test_a_stage_thinks_beside_the_event_loop_before_and_after_it_asks() -> None
         return Ask(RunnableLambda(here), [here("asked")], lambda answers: here({"result": answers, **state}))
 
     async def staged() -> Any:
-        return await AskingStage(plan).ainvoke({})
+        return await PlanNode(thinking(plan)).ainvoke({})
 
     assert asyncio.run(staged()) == {"result": ["asked"]}
     assert len(threads) == 3 and threading.get_ident() not in threads

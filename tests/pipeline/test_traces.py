@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from functools import partial
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +11,15 @@ import pytest
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelReplyError, ScopeError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.pipeline.retries import worth_another_try
+from langmem_adapter.pipeline.build import RETRIES
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import traces
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import datetime
     from pathlib import Path
 
 FACTS = '{"facts": ["Lives in Rome"]}'
@@ -82,7 +82,10 @@ def test_a_change_leads_to_the_add_that_made_it(memory: Memory) -> None:
     home = str(first.results[0].id)
     memory.update(home, "Lives in Bergen")
     moments = [revision.created_at for revision in memory.history(home)]
-    ask = partial(memory.engine.reading, traces.of_changes)
+
+    def ask(memory_id: str, moments: Sequence[datetime], scope: Scope | None) -> Mapping[datetime, str]:
+        return memory.engine.reading(traces.of_changes, memory_id, moments, scope)
+
     found = ask(home, moments, Scope(user_id="a"))
     assert [found.get(moment) for moment in moments] == [first.trace_id, second.trace_id, None]
     assert found == ask(home, moments, None)
@@ -211,7 +214,7 @@ def test_a_lasting_failure_reaches_the_caller_and_nothing_is_written(
 
 
 def test_our_own_refusals_are_never_tried_again() -> None:
-    assert not worth_another_try(ModelReplyError("bad"))
+    assert callable(RETRIES.retry_on) and not RETRIES.retry_on(ModelReplyError("bad"))
 
 
 def test_the_state_of_a_trace_is_plain_json(memory: Memory) -> None:

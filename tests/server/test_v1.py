@@ -374,6 +374,36 @@ def test_every_route_has_its_place_in_the_document(http: TestClient) -> None:
             assert "application/problem+json" in operation["responses"]["default"]["content"], path
 
 
+ANSWERED = {
+    "MemoryShown": (
+        "actor_id agent_id created_at expires_at hash id memory_type metadata revision role run_id text "
+        "updated_at user_id"
+    ),
+    "HitShown": (
+        "actor_id agent_id created_at expires_at explanation hash id memory_type metadata passage relevance "
+        "revision role run_id score text updated_at user_id"
+    ),
+    "Changed": "event id previous_text reason relations text valid_to",
+    "Added": "mode notes results trace_id usage",
+    "RelationShown": (
+        "agent_id confidence id memory_ids mentions recorded_at relation retired_at run_id source source_type "
+        "target target_type text user_id valid_from valid_to"
+    ),
+    "EntityShown": "agent_id aliases created_at id mentions name run_id type updated_at user_id",
+    "JobShown": "agent_id attempts created_at error id kind progress result run_id state updated_at user_id",
+    "TraceShown": "agent_id calls candidates created_at decisions facts id result run_id turns user_id",
+    "ConversationShown": "agent_id created_at run_id session_id turns updated_at user_id",
+}
+"""The fields of answers, which clients name: a record's new field is shown by whoever adds it here."""
+
+
+def test_answers_have_the_fields_that_clients_know(http: TestClient) -> None:
+    schemas = http.get("/openapi.json").json()["components"]["schemas"]
+    for name, known in ANSWERED.items():
+        assert sorted(schemas[name]["properties"]) == known.split(), name
+        assert sorted(schemas[name]["required"]) == known.split(), name
+
+
 def test_the_log_tells_our_routes_from_others(http: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="langmem_adapter.server")
     http.get("/v1/memories/x")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 
 from langmem_adapter.storage import checkpoints, threads
-from langmem_adapter.storage.checkpoints import Checkpoint, Packed, PendingWrite, ThreadSpace, slots_of
+from langmem_adapter.storage.checkpoints import Packed, ThreadSpace, slots_of
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -16,25 +17,29 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.database import Database
 
 TABLES = (checkpoints.checkpoints, checkpoints.channel_values, checkpoints.task_writes)
-STATE = Packed("msgpack", b"\x80")
+SPACE = ThreadSpace("t", "")
+
+
+def row_of(space: ThreadSpace, checkpoint_id: str, parent_id: str | None, **more: object) -> dict[str, object]:
+    kinds = {"state_kind": "msgpack", "metadata_kind": "msgpack", "state": b"\x80", "metadata": b"\x80"}
+    row = {**space._asdict(), **kinds, "id": checkpoint_id, "parent_id": parent_id, "run_id": None, "versions": "{}"}
+    return row | more
+
+
+def task_write(space: ThreadSpace, checkpoint_id: str, task_id: str, channel: str, body: bytes) -> dict[str, object]:
+    place = {**space._asdict(), "checkpoint_id": checkpoint_id, "task_id": task_id, "idx": 0, "task_path": ""}
+    return {**place, "channel": channel, "kind": "bytes", "body": body}
 
 
 def keep(
     connection: Connection, thread_id: str, number: int, changed: dict[str, int], versions: dict[str, int]
 ) -> None:
-    checkpoint = Checkpoint(
-        space=ThreadSpace(thread_id, ""),
-        id=f"{number:03}",
-        parent_id=f"{number - 1:03}" if number else None,
-        run_id=f"run {number % 2}",
-        versions=versions,
-        state=STATE,
-        metadata=STATE,
-    )
+    parent_id = f"{number - 1:03}" if number else None
+    more = {"run_id": f"run {number % 2}", "versions": json.dumps(versions)}
     values = {slot: Packed("bytes", str(changed[name]).encode()) for name, slot in slots_of(changed).items()}
-    checkpoints.put(connection, checkpoint, values)
-    write = PendingWrite("task", "", 0, "log", Packed("bytes", b"x"))
-    checkpoints.put_writes(connection, checkpoint.space, checkpoint.id, [write])
+    space, one = ThreadSpace(thread_id, ""), f"{number:03}"
+    checkpoints.put(connection, row_of(space, one, parent_id, **more), values)
+    checkpoints.put_writes(connection, [task_write(space, one, "task", "log", b"x")])
 
 
 def fill(connection: Connection, thread_id: str = "t", length: int = 6) -> None:
@@ -54,7 +59,7 @@ def test_a_value_is_written_once_and_shared(database: Database) -> None:
     database.write(fill)
     assert counted(database) == [6, 8, 6]
     with database.read() as connection:
-        loaded = checkpoints.get(connection, ThreadSpace("t", ""), "004")
+        loaded = checkpoints.get(connection, SPACE, "004")
     assert loaded is not None
     assert {name: value.body for name, value in loaded.values.items()} == {"log": b"4", "topic": b"3"}
 
@@ -80,8 +85,7 @@ def delta(connection: Connection, length: int = 6) -> None:
     """A channel with a value at the second checkpoint, and a version there only; written to at the fourth."""
     for number in range(length):
         keep(connection, "t", number, {"delta": 1} if number == 1 else {}, {"delta": 1} if number == 1 else {})
-    again = PendingWrite("other", "", 0, "delta", Packed("bytes", b"y"))
-    checkpoints.put_writes(connection, ThreadSpace("t", ""), f"{length - 3:03}", [again])
+    checkpoints.put_writes(connection, [task_write(SPACE, f"{length - 3:03}", "other", "delta", b"y")])
 
 
 def test_pruning_keeps_the_way_to_the_value_that_a_channel_is_rebuilt_from(database: Database) -> None:
@@ -89,10 +93,10 @@ def test_pruning_keeps_the_way_to_the_value_that_a_channel_is_rebuilt_from(datab
     database.write(lambda connection: threads.keep_latest(connection, "t"))
     assert counted(database) == [5, 1, 1 + 1]  # of the steps only what was written to that channel
     with database.read() as connection:
-        assert [checkpoints.get(connection, ThreadSpace("t", ""), f"{number:03}") for number in range(5)] == [None] * 5
-        history = threads.histories(connection, ThreadSpace("t", ""), "005", ["delta"])["delta"]
-    assert history.seed == Packed("bytes", b"1")
-    assert [write.value.body for write in history.writes] == [b"y"]
+        assert [checkpoints.get(connection, SPACE, f"{number:03}") for number in range(5)] == [None] * 5
+        seed, writes = threads.histories(connection, SPACE, "005", ["delta"])["delta"]
+    assert seed == Packed("bytes", b"1")
+    assert [write.body for write in writes] == [b"y"]
 
 
 def test_steps_to_nothing_go_with_the_last_checkpoint(database: Database) -> None:
@@ -112,12 +116,11 @@ def test_everything_of_everybody_can_be_erased(database: Database) -> None:
 def test_a_chain_that_bites_its_own_tail_ends(database: Database) -> None:
     def loop(connection: Connection) -> None:
         fill(connection)
-        again = Checkpoint(ThreadSpace("t", ""), "000", "005", None, {}, STATE, STATE)
-        checkpoints.put(connection, again, {})
+        checkpoints.put(connection, row_of(SPACE, "000", "005"), {})
 
     database.write(loop)
     with database.read() as connection:
-        history = threads.histories(connection, ThreadSpace("t", ""), None, ["never"])
-    assert history["never"].seed is None
+        history = threads.histories(connection, SPACE, None, ["never"])
+    assert history["never"][0] is None
     database.write(lambda connection: threads.keep_latest(connection, "t"))
     assert counted(database)[0] == 1

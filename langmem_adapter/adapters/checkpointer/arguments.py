@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from langmem_adapter.arguments import each_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.storage.checkpoint_pages import Selection
 from langmem_adapter.storage.checkpoints import ThreadSpace
 from langmem_adapter.storage.cursors import HIGHEST
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.checkpoints import Version
 
 __all__ = [
-    "Place",
     "as_text",
     "checked_limit",
     "checked_versions",
@@ -36,27 +34,15 @@ _LONGEST_ID: Final = 512  # in UTF-8 it still fits into an index row of Postgres
 _WHICH: Final = 'which thread? give config={"configurable": {"thread_id": "..."}}'
 
 
-class Place(NamedTuple):
-    """What a config names.
-
-    Attributes:
-        space: Thread and namespace.
-        checkpoint_id: The checkpoint; `None` where the config leaves it open.
-    """
-
-    space: ThreadSpace
-    checkpoint_id: str | None
-
-
-def place_of(config: RunnableConfig) -> Place:
-    """What a config names; without a namespace that of the graph itself.
+def place_of(config: RunnableConfig) -> tuple[ThreadSpace, str | None]:
+    """What a config names: thread and namespace (without one that of the graph itself), and the checkpoint where it names one.
 
     Raises:
         InvalidInputError: It names no thread, or an id is no text that databases can keep.
     """
     named = _configurable(config)
     ns = check_text(named.get("checkpoint_ns") or "", "checkpoint_ns")
-    return Place(ThreadSpace(thread_id_of(named.get("thread_id")), ns), _checkpoint_id(named))
+    return ThreadSpace(thread_id_of(named.get("thread_id")), ns), _checkpoint_id(named)
 
 
 def config_of(space: ThreadSpace, checkpoint_id: str) -> RunnableConfig:
@@ -66,36 +52,27 @@ def config_of(space: ThreadSpace, checkpoint_id: str) -> RunnableConfig:
 
 def selection_of(
     config: RunnableConfig | None, before: RunnableConfig | None, equal: Mapping[str, Any] | None
-) -> Selection:
-    """Which checkpoints a list is wanted of.
+) -> tuple[dict[str, str], str | None]:
+    """Which checkpoints a list is wanted of: what their rows hold, and the id that they are older than; errors as `place_of`.
 
-    Args:
-        config: Thread, namespace and checkpoint, as far as it names them; `None` leaves them free.
-        before: Names a checkpoint.
-        equal: Values that the metadata must have; a run is looked up by its index.
-
-    Raises:
-        InvalidInputError: See `place_of`.
+    What *config* does not name is left free. Of the values that the metadata must have, a run is looked up by its index.
     """
     named = {} if config is None else _configurable(config)
     if not isinstance(equal, Mapping | None):
         raise InvalidInputError(f"filter is a dict of values that the metadata must have, not {quoted(equal)}")
     ns, run_id = named.get("checkpoint_ns"), (equal or {}).get("run_id")
-    return Selection(
-        thread_id=None if config is None else thread_id_of(named.get("thread_id")),
-        ns=None if ns is None else check_text(ns, "checkpoint_ns"),
-        id=_checkpoint_id(named),
-        before=None if before is None else _checkpoint_id(_configurable(before)),
-        run_id=check_text(run_id, "run_id") if isinstance(run_id, str) else None,
-    )
+    wanted = {
+        "thread_id": None if config is None else thread_id_of(named.get("thread_id")),
+        "ns": None if ns is None else check_text(ns, "checkpoint_ns"),
+        "id": _checkpoint_id(named),
+        "run_id": check_text(run_id, "run_id") if isinstance(run_id, str) else None,
+    }
+    older_than = None if before is None else _checkpoint_id(_configurable(before))
+    return {name: value for name, value in wanted.items() if value is not None}, older_than
 
 
 def thread_id_of(value: object) -> str:
-    """A thread's id as text; numbers and UUIDs are taken, too.
-
-    Raises:
-        InvalidInputError: It is missing, blank or too long, or no text that databases can keep.
-    """
+    """A thread's id as text, neither blank nor too long; numbers and UUIDs are taken, too."""
     value = as_text(value)
     if value is None or value == "":
         raise InvalidInputError(_WHICH)
@@ -114,22 +91,14 @@ def as_text(value: object) -> object:
 
 
 def listed(values: Iterable[str], name: str) -> list[str]:
-    """Several values as a list.
-
-    Raises:
-        InvalidInputError: It is one text, whose letters nobody meant.
-    """
+    """Several values as a list; one text is an error, since nobody means its letters."""
     if isinstance(values, str):
         raise InvalidInputError(f"{name} must be a list; write {name}=[{quoted(values)}]")
     return each_of(values, name)
 
 
 def checked_limit(limit: int | None) -> int | None:
-    """How many at most.
-
-    Raises:
-        InvalidInputError: It is no whole number from 0.
-    """
+    """How many at most: a whole number from 0."""
     if limit is None:
         return None
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
@@ -140,11 +109,7 @@ def checked_limit(limit: int | None) -> int | None:
 
 
 def checked_versions(versions: Mapping[str, Version]) -> dict[str, Version]:
-    """The versions of channels.
-
-    Raises:
-        InvalidInputError: One is neither text nor a number.
-    """
+    """The versions of channels: text or numbers."""
     for channel, version in versions.items():
         if not isinstance(version, str | int | float):
             raise InvalidInputError(

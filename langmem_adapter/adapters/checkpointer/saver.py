@@ -3,31 +3,64 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from sqlalchemy import URL
+from sqlalchemy import Engine as SQLEngine
 
-from langmem_adapter.adapters.checkpointer.connection import Done, Opening, opened
-from langmem_adapter.adapters.checkpointer.reads import CheckpointReads
-from langmem_adapter.adapters.checkpointer.serializer import Packer, strict_serializer
-from langmem_adapter.adapters.checkpointer.writes import CheckpointWrites
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.adapters.checkpointer.methods import Checkpoints
+from langmem_adapter.adapters.checkpointer.serializer import checked
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.meta import prepare
+from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Collection
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable, Collection, Generator
 
     from langgraph.checkpoint.serde.base import SerializerProtocol
-    from sqlalchemy import URL
-    from sqlalchemy import Engine as SQLEngine
 
     from langmem_adapter.memory.memory import Memory
 
 __all__ = ["SQLAlchemySaver"]
 
+S = TypeVar("S", bound="SQLAlchemySaver")
 
-class SQLAlchemySaver(CheckpointWrites, CheckpointReads, BaseCheckpointSaver[str]):
+
+class _Opening(AbstractContextManager[S], AbstractAsyncContextManager[S]):
+    """Opens a saver for a `with` statement, and in a worker thread for an `async with` statement."""
+
+    def __init__(self, opener: Callable[[], S]) -> None:
+        self._opener = opener
+
+    def __enter__(self) -> S:
+        self._open = self._opener()
+        return self._open
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    async def __aenter__(self) -> S:
+        self._open = await beside(self._opener)
+        return self._open
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._open.aclose()
+
+
+class _Done:
+    """What may be awaited, and need not be."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        yield from ()
+
+
+class SQLAlchemySaver(Checkpoints, BaseCheckpointSaver[str]):
     """A LangGraph checkpointer: keeps the state of threads, so that a graph can stop, go on, and go back in time.
 
     The whole of `BaseCheckpointSaver`, in one class for sync and async graphs, on SQLite and Postgres. A step writes the
@@ -64,14 +97,14 @@ class SQLAlchemySaver(CheckpointWrites, CheckpointReads, BaseCheckpointSaver[str
     def __init__(
         self, database: str | Path | URL | SQLEngine | Memory, *, serde: SerializerProtocol | None = None
     ) -> None:
-        super().__init__(serde=serde or strict_serializer())
-        self._packer = Packer(self.serde)
-        self._database, self._lent = opened(database)
+        super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
+        self._checked = checked(self.serde)
+        self._database, self._lent = _opened(database)
 
     # ── opening and closing ─────────────────────────────────────────────────────────────────────────────────────────
 
     @classmethod
-    def from_conn_string(cls, conn_string: str, *, serde: SerializerProtocol | None = None) -> Opening[Self]:
+    def from_conn_string(cls, conn_string: str, *, serde: SerializerProtocol | None = None) -> _Opening[Self]:
         """A saver that is open within a `with` or an `async with` statement.
 
         Args:
@@ -83,11 +116,11 @@ class SQLAlchemySaver(CheckpointWrites, CheckpointReads, BaseCheckpointSaver[str
             ...     saver.get({"configurable": {"thread_id": "1"}}) is None
             True
         """
-        return Opening(partial(cls, conn_string, serde=serde))
+        return _Opening(partial(cls, conn_string, serde=serde))
 
     def setup(self) -> Awaitable[None]:
         """Nothing is left to do: tables are made when the database is opened. May be awaited, as with LangGraph's savers."""
-        return Done()
+        return _Done()
 
     @planned
     def close(self) -> Plan[None]:
@@ -97,19 +130,15 @@ class SQLAlchemySaver(CheckpointWrites, CheckpointReads, BaseCheckpointSaver[str
     aclose = awaited(close)
 
     def __enter__(self) -> Self:
-        """Use it in a `with` statement: it closes at the end."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close."""
         self.close()
 
     async def __aenter__(self) -> Self:
-        """Use it in an `async with` statement: it closes at the end."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close."""
         await self.aclose()
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> Self:
@@ -120,7 +149,7 @@ class SQLAlchemySaver(CheckpointWrites, CheckpointReads, BaseCheckpointSaver[str
         """
         clone: Self = super().with_allowlist(extra_allowlist)  # type: ignore[assignment] # a shallow copy of this one
         if clone is not self:
-            clone._packer = Packer(clone.serde)
+            clone._checked = checked(clone.serde)
         return clone
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph fixes the signature
@@ -132,3 +161,21 @@ class SQLAlchemySaver(CheckpointWrites, CheckpointReads, BaseCheckpointSaver[str
         """
         number = 0 if current is None else int(str(current).split(".", maxsplit=1)[0])
         return f"{number + 1:032}.{secrets.randbelow(10**16):016}"
+
+
+def _opened(where: object) -> tuple[Database, bool]:
+    """A database, ready to be used, and whether it is lent: that of a `Memory` is the memory's to close."""
+    # A memory is known by its parts: importing it, with all that it needs, is not needed here.
+    lent = getattr(getattr(where, "engine", None), "database", None)
+    if isinstance(lent, Database):
+        return lent, True
+    if not isinstance(where, str | Path | URL | SQLEngine):
+        raise InvalidInputError(
+            f"a {type(where).__name__} is no database; give a path, ':memory:', a URL, a Postgres Engine or a Memory"
+        )
+    with ExitStack() as undo:
+        database = Database(where)
+        undo.callback(database.close)
+        prepare(database)
+        undo.pop_all()
+    return database, False

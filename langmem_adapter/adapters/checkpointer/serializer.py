@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import copy
 import sys
-import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import EXT_PYDANTIC_V2, JsonPlusSerializer
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.storage.checkpoints import Packed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,47 +25,28 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.event_hooks import SerdeEvent
 
-__all__ = ["Packer", "strict_serializer"]
-
-S = TypeVar("S", bound="SerializerProtocol")
+__all__ = ["checked"]
 
 _LAST_TYPED: Final = EXT_PYDANTIC_V2  # msgpack extensions up to this number carry the name of a type
 
 
-def strict_serializer() -> JsonPlusSerializer:
-    """LangGraph's serializer in its strict mode: msgpack, known types only, never pickle."""
-    return JsonPlusSerializer(allowed_msgpack_modules=None)
-
-
-class Packer:
-    """Packs values with a LangGraph serializer, and makes sure that they come back as they were.
-
-    Args:
-        serde: The serializer.
+def checked(serde: SerializerProtocol) -> SerializerProtocol:
+    """A serializer whose values come back as they were, or not at all.
 
     Raises:
         InvalidInputError: It falls back to pickle.
     """
-
-    def __init__(self, serde: SerializerProtocol) -> None:
-        self._serde = _checked(serde)
-
-    def pack(self, value: Any) -> Packed:
-        """A value as bytes.
-
-        Raises:
-            InvalidInputError: It could not be read again; the message says what to do.
-        """
-        kind, body = self._serde.dumps_typed(value)
-        return Packed(kind, bytes(body))
-
-    def unpack(self, packed: Packed) -> Any:
-        """The value.
-
-        Raises:
-            InvalidInputError: Its type is not allowed, or is not there any more.
-        """
-        return self._serde.loads_typed(packed)
+    if isinstance(serde, EncryptedSerializer):
+        outer = copy.copy(serde)
+        outer.serde = checked(serde.serde)
+        return outer
+    if not isinstance(serde, JsonPlusSerializer):
+        return serde
+    if serde.pickle_fallback:
+        raise InvalidInputError(
+            "pickle_fallback runs code from the database; leave it out, and allow types with allowed_msgpack_modules"
+        )
+    return _Checked(serde)
 
 
 class _Checked:
@@ -102,20 +82,6 @@ class _Checked:
         return value
 
 
-def _checked(serde: S) -> S:
-    if isinstance(serde, EncryptedSerializer):
-        outer = copy.copy(serde)
-        outer.serde = _checked(serde.serde)
-        return outer
-    if not isinstance(serde, JsonPlusSerializer):
-        return serde
-    if serde.pickle_fallback:
-        raise InvalidInputError(
-            "pickle_fallback runs code from the database; leave it out, and allow types with allowed_msgpack_modules"
-        )
-    return _Checked(serde)  # type: ignore[return-value] # of the protocol, which is all that anybody asks for
-
-
 def _types(data: bytes) -> set[tuple[str, str]]:
     """The types that msgpack data names, by module and name, without making anything of them."""
     found: set[tuple[str, str]] = set()
@@ -142,18 +108,14 @@ def _refuse_lost(types: set[tuple[str, str]]) -> None:
 # ── what LangGraph's serializer reports ───────────────────────────────────────────────────────────────────────────────
 
 
-class _Reports(threading.local):
-    """What it has blocked while this thread reads; `None` while it does not."""
-
-    blocked: list[SerdeEvent] | None = None
-
-
-_reports: Final = _Reports()
+_BLOCKED: Final[ContextVar[list[SerdeEvent] | None]] = ContextVar("blocked", default=None)
+"""What it has blocked while something is read here; `None` while nothing is."""
 
 
 def _listen(event: SerdeEvent) -> None:
-    if _reports.blocked is not None and event["kind"] in {"msgpack_blocked", "msgpack_method_blocked"}:
-        _reports.blocked.append(event)
+    blocked = _BLOCKED.get()
+    if blocked is not None and event["kind"] in {"msgpack_blocked", "msgpack_method_blocked"}:
+        blocked.append(event)
 
 
 register_serde_event_listener(_listen)
@@ -161,11 +123,12 @@ register_serde_event_listener(_listen)
 
 @contextmanager
 def _watching() -> Iterator[list[SerdeEvent]]:
-    outer, _reports.blocked = _reports.blocked, []
+    blocked: list[SerdeEvent] = []
+    token = _BLOCKED.set(blocked)
     try:
-        yield _reports.blocked
+        yield blocked
     finally:
-        _reports.blocked = outer
+        _BLOCKED.reset(token)
 
 
 def _advice(blocked: list[SerdeEvent]) -> str:

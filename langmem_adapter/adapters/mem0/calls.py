@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from functools import partial
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from langmem_adapter.adapters.mem0 import shapes
-from langmem_adapter.adapters.mem0.filters import beyond_scope, count, expiry, named, scoped, tidy
+from langmem_adapter.adapters.mem0.filters import beyond_scope, count, either, expiry, named, scoped, tidy
 from langmem_adapter.adapters.mem0.shapes import Results, Row
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.twins import Plan
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import AddResult, Revision
 
 __all__ = ["Calls", "Guest"]
+
+R = TypeVar("R")
 
 _MANY = 100  # what Mem0 1.x gives where nothing is said
 _MOST = 10_000  # relations among which those of the memories found are looked for
@@ -106,23 +108,17 @@ class Calls(Guest):
         """
         if filters:
             raise InvalidInputError("add() compares with all that its scope holds and takes no filters; leave them out")
-        told = _one_of("messages", messages, "data", data)
+        told = either("messages", messages, "data", data)
         if told is None:
             raise InvalidInputError("add() needs messages: a text, a dict with role and content, or a list of these")
         given: dict[str, Any] = {"metadata": metadata, "infer": infer, "prompt": prompt, "timestamp": timestamp}
         until = expiry(expiration_date)
         arguments = {**given, **named(user_id, agent_id, run_id), "memory_type": memory_type, "expires_at": until}
 
-        def run() -> Any:
-            result = self.engine.add(told, **arguments)
-            return _added(self, result, None if infer else [self.engine.history(each)[0] for each in _ids(result)])
-
-        async def arun() -> Any:
-            result = await self.engine.aadd(told, **arguments)
-            steps = None if infer else [(await self.engine.ahistory(each))[0] for each in _ids(result)]
-            return _added(self, result, steps)
-
-        return Plan(run, arun)
+        added = Plan.calling(self.engine.add, self.engine.aadd, told, **arguments)
+        if infer:
+            return added.then(partial(_added, self, None))
+        return added.and_then(lambda result: _steps(self, result).then(lambda steps: _added(self, steps, result)))
 
     def search(  # noqa: PLR0913 - Mem0's parameters
         self: Guest,
@@ -176,23 +172,14 @@ class Calls(Guest):
             raise InvalidInputError(_NO_RERANKER)
         filters = tidy(filters)
         where, most = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id), count(limit, top_k, _MANY)
-        how: dict[str, Any] = {
-            "threshold": threshold,
-            "rerank": None if rerank is False else self.reranker,
-            "explain": explain,
-        }
-        how["reference_date"] = reference_date
-        arguments = {**where, "k": most, **how}
-        rows = Plan(
-            lambda: self.engine.search(query, **arguments), lambda: self.engine.asearch(query, **arguments)
-        ).then(partial(shapes.found, threshold=threshold, reranked=how["rerank"] is not None))
+        order = None if rerank is False else self.reranker
+        how = {"threshold": threshold, "rerank": order, "explain": explain, "reference_date": reference_date}
+        found = Plan.calling(self.engine.search, self.engine.asearch, query, **{**where, **how, "k": most})
+        rows = found.then(partial(shapes.found, threshold=threshold, reranked=order is not None))
 
         def related(k: int) -> Plan[Sequence[Relation]]:
-            whose = _scope(where)
-            return Plan(
-                lambda: self.engine.graph.search(query, k=k, **whose),
-                lambda: self.engine.graph.asearch(query, k=k, **whose),
-            )
+            graph = self.engine.graph
+            return Plan.calling(graph.search, graph.asearch, query, k=k, **_scope(where))
 
         return _beside(self, rows, related, filters, min(most, _RELATIONS), "destination")
 
@@ -230,15 +217,11 @@ class Calls(Guest):
         filters = tidy(filters)
         where, most = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id), count(limit, top_k, _MANY)
         arguments = {**where, "k": most, "include_expired": show_expired}
-        rows = Plan(lambda: self.engine.get_all(**arguments), lambda: self.engine.aget_all(**arguments)).then(
-            shapes.listed
-        )
+        rows = Plan.calling(self.engine.get_all, self.engine.aget_all, **arguments).then(shapes.listed)
 
         def related(k: int) -> Plan[Sequence[Relation]]:
-            whose = _scope(where)
-            return Plan(
-                lambda: self.engine.graph.relations(k=k, **whose), lambda: self.engine.graph.arelations(k=k, **whose)
-            )
+            graph = self.engine.graph
+            return Plan.calling(graph.relations, graph.arelations, k=k, **_scope(where))
 
         return _beside(self, rows, related, filters, most, "target")
 
@@ -251,14 +234,8 @@ class Calls(Guest):
         Returns:
             A row as `search` gives it, with `"score"` `None`.
         """
-
-        def run() -> Row | None:
-            try:
-                return shapes.one(self.engine.get(memory_id))
-            except MemoryNotFoundError:
-                return None
-
-        return Plan(run)
+        found: Plan[Row | None] = Plan.calling(self.engine.get, self.engine.aget, memory_id).then(shapes.one)
+        return _if_known(found, None)
 
     def update(
         self: Guest,
@@ -282,12 +259,12 @@ class Calls(Guest):
             MemoryNotFoundError: There is none.
             InvalidInputError: There is nothing to change, or an argument cannot be used.
         """
-        told = _one_of("data", data, "text", text)
+        told = either("data", data, "text", text)
         if told is None and metadata is None and expiration_date is ...:
             raise InvalidInputError("update() has nothing to change: give data, metadata or expiration_date")
         until = expiration_date if isinstance(expiration_date, EllipsisType) else expiry(expiration_date)
         new: dict[str, Any] = {"text": told, "metadata": metadata, "expires_at": until}
-        changed = Plan(lambda: self.engine.update(memory_id, **new), lambda: self.engine.aupdate(memory_id, **new))
+        changed = Plan.calling(self.engine.update, self.engine.aupdate, memory_id, **new)
         return changed.then(lambda _: {"message": "Memory updated successfully!"})
 
     def delete(self: Guest, memory_id: str) -> Plan[dict[str, str]]:
@@ -299,7 +276,7 @@ class Calls(Guest):
         Raises:
             MemoryNotFoundError: There is none.
         """
-        gone = Plan(lambda: self.engine.delete(memory_id), lambda: self.engine.adelete(memory_id))
+        gone = Plan.calling(self.engine.delete, self.engine.adelete, memory_id)
         return gone.then(lambda _: {"message": "Memory deleted successfully!"})
 
     def delete_all(self: Guest, user_id: Id = None, agent_id: Id = None, run_id: Id = None) -> Plan[dict[str, str]]:
@@ -314,12 +291,10 @@ class Calls(Guest):
             ScopeError: No field of the scope is given; to delete everything there is `reset`.
         """
         scope = named(user_id, agent_id, run_id)
-        by_hand = Plan(lambda: self.engine.graph.delete_all(**scope), lambda: self.engine.graph.adelete_all(**scope))
-        return (
-            Plan(lambda: self.engine.delete_all(**scope), lambda: self.engine.adelete_all(**scope))
-            .and_then(lambda _: by_hand)
-            .then(lambda _: {"message": "Memories deleted successfully!"})
-        )
+        graph = self.engine.graph
+        by_hand = Plan.calling(graph.delete_all, graph.adelete_all, **scope)
+        gone = Plan.calling(self.engine.delete_all, self.engine.adelete_all, **scope).and_then(lambda _: by_hand)
+        return gone.then(lambda _: {"message": "Memories deleted successfully!"})
 
     def history(self: Guest, memory_id: str) -> Plan[list[dict[str, Any]]]:
         """Every change of a memory, oldest first; a deleted memory's too. An unknown id has none.
@@ -331,14 +306,8 @@ class Calls(Guest):
             Dicts with the keys `"id"`, `"memory_id"`, `"old_memory"`, `"new_memory"`, `"event"`, `"created_at"`,
             `"updated_at"`, `"is_deleted"`, `"actor_id"`, `"role"`.
         """
-
-        def run() -> list[dict[str, Any]]:
-            try:
-                return [shapes.revision(step) for step in self.engine.history(memory_id)]
-            except MemoryNotFoundError:
-                return []
-
-        return Plan(run)
+        steps = Plan.calling(self.engine.history, self.engine.ahistory, memory_id)
+        return _if_known(steps.then(lambda found: [shapes.revision(step) for step in found]), [])
 
     def reset(
         self: Guest,
@@ -360,7 +329,7 @@ class Calls(Guest):
         if all(field is ... for field in given):
             return Plan(self.engine.reset, self.engine.areset).then(lambda _: None)
         scope = named(*(None if field is ... else field for field in given))
-        return Plan(lambda: self.engine.purge(**scope), lambda: self.engine.apurge(**scope)).then(lambda _: None)
+        return Plan.calling(self.engine.purge, self.engine.apurge, **scope).then(lambda _: None)
 
     def chat(self: Guest, query: str) -> Plan[NoReturn]:
         """Not there, as in Mem0.
@@ -377,22 +346,23 @@ for _plan in filter(callable, vars(Calls).values()):
     _plan.__qualname__ = _plan.__name__  # Python's own errors speak of `add`, which is what was called
 
 
-def _one_of(name: str, value: Any, other: str, same: Any) -> Any:
-    if value is not None and same is not None and value != same:
-        raise InvalidInputError(f"{name} and {other} mean the same thing and differ; give one of them")
-    return same if value is None else value
-
-
 def _results(self: Guest, rows: list[Row], relations: Any = None) -> Any:
     # Any: which of the two it is depends on the configuration, and a program of either age must pass a type checker.
     return rows if self.bare else Results(rows, relations)
 
 
-def _ids(result: AddResult) -> list[str]:
-    return [change.id for change in result.results if change.id is not None]
+def _if_known(plan: Plan[R], otherwise: R) -> Plan[R]:
+    return plan.or_else(lambda error: Plan.known(otherwise) if isinstance(error, MemoryNotFoundError) else None)
 
 
-def _added(self: Guest, result: AddResult, steps: Sequence[Revision] | None) -> Any:
+def _steps(self: Guest, result: AddResult) -> Plan[list[Revision]]:
+    """The first step of the history of each memory that was added."""
+    ids = [change.id for change in result.results if change.id is not None]
+    read = Plan.each(lambda each: Plan.calling(self.engine.history, self.engine.ahistory, each), ids)
+    return read.then(lambda histories: [steps[0] for steps in histories])
+
+
+def _added(self: Guest, steps: Sequence[Revision] | None, result: AddResult) -> Any:
     rows = shapes.changes(result.results)
     told = shapes.related(result.relations) if self.shows_graph else None
     return _results(self, rows if steps is None else shapes.verbatim(rows, steps), told)

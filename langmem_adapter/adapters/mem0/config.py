@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from langmem_adapter.adapters.mem0.graph_store import graph_store_of
-from langmem_adapter.adapters.mem0.sections import only, section
+from langmem_adapter.adapters.calls import only
+from langmem_adapter.adapters.mem0.filters import either
+from langmem_adapter.adapters.mem0.sections import graph_store_of, section
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage.urls import expanded
 
 __all__ = ["MemoryConfig"]
 
-_KNOWN: Final = (
-    "llm",
-    "embedder",
-    "vector_store",
-    "graph_store",
-    "reranker",
-    "history_db_path",
-    "version",
-    "custom_fact_extraction_prompt",
-    "custom_instructions",
-    "custom_update_memory_prompt",
-)
 _VERSIONS: Final = ("v1.0", "v1.1")
 _MEMORY: Final = ":memory:"
 
@@ -100,7 +90,7 @@ class MemoryConfig:
         custom_update_memory_prompt: str | None = None,
         **others: Any,
     ) -> None:
-        only(others, _KNOWN, "config", _ELSEWHERE)
+        only(others, tuple(inspect.signature(MemoryConfig).parameters)[:-1], "config", _ELSEWHERE)
         if version not in _VERSIONS:
             raise InvalidInputError(f"config.version must be 'v1.0' or 'v1.1', not {quoted(version)}")
         self.llm = None if llm is None else section(llm, "llm")
@@ -112,21 +102,18 @@ class MemoryConfig:
         self.reranker = None if reranker is None else section(reranker, "reranker")
         self.history_db_path = history_db_path
         self.bare = version == "v1.0"
-        if custom_fact_extraction_prompt is not None and custom_instructions is not None:
-            raise InvalidInputError(
-                "config.custom_instructions and custom_fact_extraction_prompt are the same thing; give one of them"
-            )
-        self.custom_fact_extraction_prompt = custom_fact_extraction_prompt or custom_instructions
+        self.custom_fact_extraction_prompt = either(
+            "config.custom_instructions",
+            custom_instructions,
+            "custom_fact_extraction_prompt",
+            custom_fact_extraction_prompt,
+        )
         self.custom_update_memory_prompt = custom_update_memory_prompt
         self.database = _database(self)
 
     @classmethod
     def parse(cls, config: Mapping[str, Any]) -> MemoryConfig:
-        """The configuration that a dict describes.
-
-        Raises:
-            InvalidInputError: It is no dict, or a key cannot be honoured.
-        """
+        """The configuration that a dict describes."""
         if not isinstance(config, Mapping) or not all(isinstance(key, str) for key in config):
             raise InvalidInputError(f"a configuration is a dict like {{'llm': {{…}}}}, not {type(config).__name__}")
         return cls(**config)
@@ -182,19 +169,23 @@ def _in_folder(options: Mapping[str, Any]) -> Path | None:
 
 
 def _folder(path: object) -> Path:
-    if not isinstance(path, str | Path) or not str(path).strip():
-        raise InvalidInputError(f"config.vector_store.config.path must be a folder, not {quoted(path)}")
-    if path == _MEMORY:
+    given = _checked_path(path, "config.vector_store.config.path must be a folder")
+    if given == _MEMORY:
         raise InvalidInputError(
             'config.vector_store.config.path is a folder on the disk; to keep nothing, give history_db_path=":memory:" instead'
         )
-    return expanded(path)
+    return expanded(given)
 
 
 def _file(path: object) -> str | Path | None:
     if path is None:
         return None
+    given = _checked_path(path, "config.history_db_path must be the path of a file")
+    as_it_is = isinstance(given, str) and (given == _MEMORY or "://" in given)
+    return given if as_it_is else expanded(given)
+
+
+def _checked_path(path: object, rule: str) -> str | Path:
     if not isinstance(path, str | Path) or not str(path).strip():
-        raise InvalidInputError(f"config.history_db_path must be the path of a file, not {quoted(path)}")
-    as_it_is = isinstance(path, str) and (path == _MEMORY or "://" in path)
-    return path if as_it_is else expanded(path)
+        raise InvalidInputError(f"{rule}, not {quoted(path)}")
+    return path

@@ -39,6 +39,7 @@ class _Guest:
                 f"config must be a MemoryConfig, not {type(config).__name__}; for a dict there is from_config"
             )
         self.config = config or MemoryConfig()
+        self.bare: Final = self.config.bare
         self.reranker = reranker(self.config.reranker)
         self._engine = _open(self.config)
         _follow(self._engine, self.config)
@@ -59,11 +60,6 @@ class _Guest:
     def engine(self) -> Engine:
         """Our own memory behind it, for what Mem0 has no words for: reasons, pages, restore, LCEL."""
         return self._engine
-
-    @property
-    def bare(self) -> bool:
-        """Whether results are lists (`version="v1.0"`)."""
-        return self.config.bare
 
     @property
     def shows_graph(self) -> bool:
@@ -119,7 +115,6 @@ class Memory(_Guest):
     chat = planned(Calls.chat)
 
     def __enter__(self) -> Self:
-        """Use it in a `with` statement: it closes at the end."""
         return self
 
     def __exit__(
@@ -161,7 +156,6 @@ class AsyncMemory(_Guest):
         return self
 
     async def __aenter__(self) -> Self:
-        """Use it in an `async with` statement: it closes at the end."""
         return self
 
     async def __aexit__(
@@ -186,19 +180,10 @@ def _open(config: MemoryConfig) -> Engine:
 
 def _follow(engine: Engine, config: MemoryConfig) -> None:
     """Show the graph in the graph server of the configuration, in the background."""
-    server = None if config.graph is None else config.graph.server
-    if server is None:
+    if config.graph is None or config.graph.server is None:
         return
     with ExitStack() as undo:
         undo.callback(engine.close)
-        mirror = engine.graph.mirror(
-            server.url,
-            username=server.username,
-            password=server.password,
-            database=server.database,
-            dialect=server.provider,
-            label=server.label,
-            embeddings=True,
-        )
+        mirror = engine.graph.mirror(**config.graph.server, embeddings=True)
         engine.engine.writers.add(Following(mirror))
         undo.pop_all()

@@ -12,7 +12,7 @@ from langmem_adapter.filters import parse
 from langmem_adapter.records.checks import DEEPEST, quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
-__all__ = ["Id", "beyond_scope", "count", "expiry", "named", "scoped", "tidy"]
+__all__ = ["Id", "beyond_scope", "count", "either", "expiry", "named", "scoped", "tidy"]
 
 Id: TypeAlias = str | int | None
 """A user, an agent or a run: a number means its digits, blanks around it do not count."""
@@ -38,18 +38,7 @@ def _id(value: Any) -> Any:
 
 
 def tidy(filters: Any) -> Any:
-    """Filters, with ids as `named` makes them.
-
-    Args:
-        filters: Mem0's filters.
-
-    Raises:
-        FilterError: They are nested too deep to be walked.
-
-    Example:
-        >>> tidy({"AND": [{"user_id": 7}, {"run_id": {"in": [" a "]}}, {"age": 7}]})
-        {'AND': [{'user_id': '7'}, {'run_id': {'in': ['a']}}, {'age': 7}]}
-    """
+    """Filters, with ids as `named` makes them; nested too deep to be walked, they are a `FilterError`."""
     try:
         return _tidied(filters, of_scope=False)
     except RecursionError:
@@ -70,19 +59,9 @@ def scoped(filters: Mapping[str, Any] | None, *, user_id: Id, agent_id: Id, run_
     The scope is what surely holds: scope fields that are to be equal, at the top or within `AND`. Everything else is the
     engine's own filter language, which is also Mem0's. Contradictions are errors, never settled by the last one.
 
-    Args:
-        filters: Mem0's filters, tidy; see `langmem_adapter.filters`.
-        user_id: The argument of this name; a different one in *filters* is an error.
-        agent_id: The same.
-        run_id: The same.
-
     Raises:
-        FilterError: It is no filter, or names a field that has another name here.
+        FilterError: It is no filter (give it to `tidy` first), or names a field that has another name here.
         ScopeError: Two places name different scopes.
-
-    Example:
-        >>> scoped({"user_id": "alice", "topic": "food"}, user_id=None, agent_id=None, run_id=None)
-        {'user_id': 'alice', 'filters': {'user_id': 'alice', 'topic': 'food'}}
     """
     scope = {name: value for name, value in named(user_id, agent_id, run_id).items() if value is not None}
     wanted = parse(filters)
@@ -97,18 +76,7 @@ def scoped(filters: Mapping[str, Any] | None, *, user_id: Id, agent_id: Id, run_
 
 
 def beyond_scope(filters: Mapping[str, Any] | None) -> bool:
-    """Whether filters ask for more than a scope, so that of the graph only what the memories found say can be shown.
-
-    Args:
-        filters: Mem0's filters.
-
-    Example:
-        >>> (
-        ...     beyond_scope({"AND": [{"user_id": "alice"}]}),
-        ...     beyond_scope({"OR": [{"user_id": "alice"}, {"user_id": "bob"}]}),
-        ... )
-        (False, True)
-    """
+    """Whether filters ask for more than a scope, so that of the graph only what the memories found say can be shown."""
     wanted = parse(filters)
     known = {condition.key for condition in wanted.conditions if condition.operator == "eq"}
     return not wanted.fields <= known & {*SCOPE_FIELDS}
@@ -122,29 +90,20 @@ def _join(scope: dict[str, Any], key: str, value: Any) -> None:
 
 
 def count(limit: int | None, top_k: int | None, default: int) -> int:
-    """How many rows: `limit` of Mem0 1.x or `top_k` of 2.x.
+    """How many rows, 1 to 10,000: `limit` of Mem0 1.x or `top_k` of 2.x, which may not differ."""
+    number = either("limit", limit, "top_k", top_k)
+    return default if number is None else bounded(number, "top_k" if limit is None else "limit")
 
-    Raises:
-        InvalidInputError: Both are given and differ, or it is no number from 1 to 10,000.
-    """
-    if limit is not None and top_k is not None and limit != top_k:
-        raise InvalidInputError(
-            f"limit={quoted(limit)} and top_k={quoted(top_k)} mean the same thing; give one of them"
-        )
-    name, number = ("top_k", top_k) if limit is None else ("limit", limit)
-    return default if number is None else bounded(number, name)
+
+def either(name: str, value: Any, other: str, same: Any) -> Any:
+    """The one that is given of two arguments that mean the same thing, and may not differ."""
+    if value is not None and same is not None and value != same:
+        raise InvalidInputError(f"{name} and {other} mean the same thing and differ; give one of them")
+    return same if value is None else value
 
 
 def expiry(expiration_date: date | str | None) -> datetime | None:
-    """When a memory stops being shown: after its last day, which in Mem0 is a day of UTC; a time is meant exactly.
-
-    Raises:
-        InvalidInputError: It is no day and no time.
-
-    Example:
-        >>> expiry("2029-12-31")
-        datetime.datetime(2030, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
-    """
+    """When a memory stops being shown: after its last day, which in Mem0 is a day of UTC; a time is meant exactly."""
     if expiration_date is None or isinstance(expiration_date, datetime):
         return expiration_date
     if isinstance(expiration_date, date):

@@ -9,9 +9,9 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.chat_models import BaseChatModel
 
-from langmem_adapter.adapters.mem0.sections import only
+from langmem_adapter.adapters.calls import only
 from langmem_adapter.addresses import check_server
-from langmem_adapter.arguments import bounded
+from langmem_adapter.arguments import bounded, flag
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.providers import provider_errors
 from langmem_adapter.records.checks import quoted
@@ -31,17 +31,11 @@ _OBJECT: Final = "the LangChain object and give that as {'provider': 'langchain'
 
 @dataclass(frozen=True, slots=True)
 class _Provider:
-    """How Mem0's words for one provider are said to LangChain.
-
-    Attributes:
-        name: LangChain's word for the provider.
-        keys: LangChain's parameter for each of Mem0's keys.
-        needs_url: Whether it is a server of one's own, which has no address by default.
-    """
+    """How Mem0's words for one provider are said to LangChain: its name, and a parameter for each of Mem0's keys."""
 
     name: str
     keys: Mapping[str, str] = field(default_factory=dict)
-    needs_url: bool = False
+    needs_url: bool = False  # a server of one's own has no address by default
 
 
 def _same(names: str) -> dict[str, str]:
@@ -85,9 +79,6 @@ def chat_model(section: tuple[str, Mapping[str, Any]]) -> BaseChatModel:
     A key of the environment (`OPENAI_API_KEY`) is never sent to a base URL of the configuration: that server gets the key of
     the configuration, or a placeholder.
 
-    Args:
-        section: Provider and options.
-
     Raises:
         InvalidInputError: The provider is unknown, an option cannot be honoured, or the key is missing.
         MissingDependencyError: The provider's package is not installed.
@@ -97,9 +88,7 @@ def chat_model(section: tuple[str, Mapping[str, Any]]) -> BaseChatModel:
         key: value for key, value in options.items() if key != _VISION and (key, value) != ("vision_details", "auto")
     }
     if provider == _LANGCHAIN:
-        given = _instance(rest, "llm")
-        if not isinstance(given, BaseChatModel):
-            raise InvalidInputError(_unfit("llm", "a LangChain chat model", given))
+        given: BaseChatModel = _instance(rest, "llm", BaseChatModel, "a LangChain chat model")
         return given
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 - slow to import, and offline needs none
 
@@ -115,9 +104,7 @@ def embeddings(section: tuple[str, Mapping[str, Any]]) -> Embeddings:
     """The embeddings of `config.embedder`; the rest is as with `chat_model`."""
     provider, options = section
     if provider == _LANGCHAIN:
-        given = _instance(options, "embedder")
-        if not isinstance(given, Embeddings):
-            raise InvalidInputError(_unfit("embedder", "LangChain embeddings", given))
+        given: Embeddings = _instance(options, "embedder", Embeddings, "LangChain embeddings")
         return given
     from langchain.embeddings import init_embeddings  # noqa: PLC0415 - slow to import, and offline needs none
 
@@ -134,11 +121,7 @@ def embeddings(section: tuple[str, Mapping[str, Any]]) -> Embeddings:
 
 
 def reranker(section: tuple[str, Mapping[str, Any]] | None) -> BaseDocumentCompressor | None:
-    """What orders the best hits once more, of `config.reranker`.
-
-    Raises:
-        InvalidInputError: It is no LangChain compressor.
-    """
+    """What orders the best hits once more, of `config.reranker`."""
     if section is None:
         return None
     provider, options = section
@@ -147,36 +130,25 @@ def reranker(section: tuple[str, Mapping[str, Any]] | None) -> BaseDocumentCompr
             f"config.reranker.provider {quoted(provider)} is not here; make {_OBJECT}, like CohereRerank of langchain-cohere, "
             f"or leave reranker out: meaning and words are joined into one order anyway"
         )
-    given = _instance(options, "reranker")
-    if not isinstance(given, BaseDocumentCompressor):
-        raise InvalidInputError(_unfit("reranker", "a LangChain BaseDocumentCompressor", given))
+    given: BaseDocumentCompressor = _instance(
+        options, "reranker", BaseDocumentCompressor, "a LangChain BaseDocumentCompressor"
+    )
     return given
 
 
 def vision(section: tuple[str, Mapping[str, Any]] | None) -> bool:
-    """Whether images shall be looked at: `config.llm.config.enable_vision`.
-
-    Raises:
-        InvalidInputError: It is neither True nor False.
-    """
-    wanted = section[1].get(_VISION, False) if section else False
-    if not isinstance(wanted, bool):
-        raise InvalidInputError(f"config.llm.config.{_VISION} must be True or False, not {quoted(wanted)}")
-    return wanted
+    """Whether images shall be looked at: `config.llm.config.enable_vision`."""
+    return flag(section[1].get(_VISION, False) if section else False, f"config.llm.config.{_VISION}")
 
 
-def _instance(options: Mapping[str, Any], name: str) -> object:
-    only(
-        options,
-        ("model",),
-        f"config.{name}.config",
-        dict.fromkeys(options, "set it on the object that you give as model"),
-    )
-    return options.get("model")
-
-
-def _unfit(name: str, wanted: str, given: object) -> str:
-    return f"config.{name}.config.model must be {wanted} for the provider 'langchain', not {type(given).__name__}"
+def _instance(options: Mapping[str, Any], name: str, kind: type, wanted: str) -> Any:
+    where, instead = f"config.{name}.config", "set it on the object that you give as model"
+    only(options, ("model",), where, dict.fromkeys(options, instead))
+    given = options.get("model")
+    if not isinstance(given, kind):
+        told = type(given).__name__
+        raise InvalidInputError(f"{where}.model must be {wanted} for the provider 'langchain', not {told}")
+    return given
 
 
 def _read(

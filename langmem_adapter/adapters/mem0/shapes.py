@@ -82,11 +82,9 @@ class Results(dict[str, Any]):
         super().__init__(results=list(rows), **({} if relations is None else {"relations": relations}))
 
     def __iter__(self) -> Iterator[Any]:
-        """The rows."""
         return iter(self["results"])
 
     def __len__(self) -> int:
-        """How many rows there are."""
         return len(self["results"])
 
     def __bool__(self) -> bool:
@@ -100,25 +98,20 @@ class Results(dict[str, Any]):
     @overload
     def __getitem__(self, key: slice) -> list[Row]: ...
     def __getitem__(self, key: str | SupportsIndex | slice) -> Any:
-        """The list of rows by its key, or rows by their place."""
         return super().__getitem__(key) if isinstance(key, str) else super().__getitem__("results")[key]
 
     def __contains__(self, key: object) -> bool:
-        """Whether it is a key, or one of the rows."""
         return super().__contains__(key) if isinstance(key, str) else key in self["results"]
 
     def __eq__(self, other: object) -> bool:
-        """Equal to a dict by its keys, to a list by its rows."""
         return self["results"] == other if isinstance(other, list) else super().__eq__(other)
 
     def __ne__(self, other: object) -> bool:
-        """The opposite."""
         return not self == other
 
     __hash__ = None  # as any dict
 
     def __reduce__(self) -> tuple[type[Results], tuple[list[Row], Any]]:
-        """Copy and pickle by what it holds."""
         return type(self), (self["results"], self.get("relations"))
 
 
@@ -169,9 +162,8 @@ def _row(item: MemoryItem, score: dict[str, Any]) -> Row:
 
 
 def _named(said: MemoryItem | Revision) -> str | None:
-    return (
-        None if said.actor_id == said.role else said.actor_id
-    )  # of a speaker without a name the engine keeps the role
+    # Of a speaker without a name the engine keeps the role.
+    return None if said.actor_id == said.role else said.actor_id
 
 
 def _metadata(item: MemoryItem) -> dict[str, Any] | None:
@@ -180,12 +172,7 @@ def _metadata(item: MemoryItem) -> dict[str, Any] | None:
 
 
 def expiry_shown(expires_at: datetime | None) -> str | None:
-    """Mem0's `expiration_date`: the last day on which the memory is shown, or the exact time where it is none of midnight.
-
-    Example:
-        >>> expiry_shown(datetime(2030, 1, 1, tzinfo=UTC))
-        '2029-12-31'
-    """
+    """Mem0's `expiration_date`: the last day on which the memory is shown, or the exact time where it is none of midnight."""
     if expires_at is None:
         return None
     at = expires_at.astimezone(UTC)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import IndexConfig, ensure_embeddings, get_text_at_path, tokenize_path
 
+from langmem_adapter.adapters.calls import only
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import UnitVectors
     from langmem_adapter.memory.parts import Parts
 
-__all__ = ["FieldIndex", "Index", "as_bytes", "field_index", "refuse_unknown"]
+__all__ = ["FieldIndex", "Index", "as_bytes", "field_index"]
 
 Index: TypeAlias = Literal[False] | list[str] | None
 """What a put says about its item: the store's own fields, none, or these paths."""
 
 _WHOLE: Final = "$"
-_KEYS: Final = frozenset(IndexConfig.__annotations__)
+_KEYS: Final = tuple(IndexConfig.__annotations__)
 
 
 class FieldIndex:
@@ -34,10 +35,6 @@ class FieldIndex:
         embedder: Makes the vectors.
         mark: Fingerprint of its model.
         fields: Paths as LangGraph writes them: `"$"` for the whole value as JSON, `"title"`, `"notes[*].text"`.
-
-    Attributes:
-        embedder: As given.
-        mark: As given.
     """
 
     def __init__(self, embedder: Embedder, mark: str, fields: object) -> None:
@@ -57,12 +54,7 @@ class FieldIndex:
     def texts(self, value: Mapping[str, Any], index: Index, name: str) -> list[str]:
         """What is embedded of a value: a text for each path, and for each element that a path finds.
 
-        Paths that find nothing, and blank texts, have no vector.
-
-        Args:
-            value: Plain JSON.
-            index: The paths, instead of the store's own.
-            name: What to call the item in the error.
+        Paths that find nothing, and blank texts, have no vector; *index* are paths instead of the store's own.
 
         Raises:
             InvalidInputError: *index* is not understood, or there are too many.
@@ -91,7 +83,7 @@ def field_index(engine: Parts, index: IndexConfig | Literal[False] | None) -> Fi
         raise InvalidInputError(
             f"index must be None (the memory's own embeddings), False (no vectors) or a mapping, not {type(index).__name__}"
         )
-    refuse_unknown(index, _KEYS, "index")
+    only(index, _KEYS, "index")
     fields, dims = index.get("fields") or [_WHOLE], index.get("dims")
     if (embed := index.get("embed")) is None:
         if dims is not None:
@@ -104,17 +96,6 @@ def field_index(engine: Parts, index: IndexConfig | Literal[False] | None) -> Fi
     vectors, mark = _embeddings(embed, engine, dims)
     limits = embedding_limits(embed, vectors, engine.settings)
     return FieldIndex(Embedder(vectors, dimensions=dims, limits=limits), mark, fields)
-
-
-def refuse_unknown(config: Mapping[str, Any], known: frozenset[str], name: str) -> None:
-    """Refuse a configuration with a key that nobody reads.
-
-    Raises:
-        InvalidInputError: There is one.
-    """
-    for key in config:
-        if key not in known:
-            raise InvalidInputError(f"{name} has no key {quoted(key)}; there are {', '.join(sorted(known))}")
 
 
 def as_bytes(vector: UnitVectors) -> bytes:

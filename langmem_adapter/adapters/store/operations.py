@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from langgraph.store.base import (
@@ -19,7 +20,7 @@ from langgraph.store.base import (
 )
 
 from langmem_adapter.adapters.store.fields import as_bytes
-from langmem_adapter.arguments import each_of
+from langmem_adapter.arguments import bounded, each_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import Filter, parse
 from langmem_adapter.records.checks import check_text, json_object, quoted
@@ -27,7 +28,7 @@ from langmem_adapter.storage.item_writes import Put
 from langmem_adapter.storage.namespaces import encode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from langgraph.store.base import Op
 
@@ -46,16 +47,10 @@ _LONGEST_TTL: Final = 1e9  # minutes; some 1,900 years, which a datetime can sti
 
 
 class Operations:
-    """What one `batch` was asked for.
-
-    Of several puts of one item the last one counts, as in LangGraph's own stores.
-
-    Args:
-        ops: LangGraph's operations.
-        fields: What the store embeds, if anything.
+    """What one `batch` was asked for; of several puts of one item the last one counts, as in LangGraph's own stores.
 
     Attributes:
-        count: How many there are.
+        count: How many operations there are.
         readings: Those that read, by their place.
         filters: What a search asks of the values, by its place.
         queries: The texts that searches look for, each once.
@@ -69,46 +64,33 @@ class Operations:
     def __init__(self, ops: Iterable[Op], fields: FieldIndex | None) -> None:
         checked = [_checked(op) for op in each_of(ops, "ops")]
         self.count: Final = len(checked)
-        self.readings: Final[dict[int, Reading]] = {
-            place: op for place, op in enumerate(checked) if not isinstance(op, PutOp)
-        }
+        self.readings: Final = {place: op for place, op in enumerate(checked) if not isinstance(op, PutOp)}
         searches = {place: op for place, op in self.readings.items() if isinstance(op, SearchOp)}
         self.filters: Final[dict[int, Filter]] = {place: parse(op.filter, fields=()) for place, op in searches.items()}
         wanted = (op.query for op in searches.values() if fields is not None and op.query is not None)
         self.queries: Final[list[str]] = list(dict.fromkeys(wanted))
         last = {(op.namespace, op.key): op for op in checked if isinstance(op, PutOp)}
-        self._puts: Final = [_Prepared(op, fields) for op in last.values()]
-        self.texts: Final[list[str]] = [text for put in self._puts for text in put.texts]
+        self._puts: Final = [_prepared(op, fields) for op in last.values()]
+        self.texts: Final = [text for _, texts in self._puts for text in texts]
 
     def puts(self, vectors: UnitVectors) -> list[Put]:
         """The puts and deletions, given the vectors of `texts`."""
         remaining = iter(vectors)
-        return [put.with_vectors([next(remaining) for _ in put.texts]) for put in self._puts]
+        return [replace(put, vectors=[as_bytes(next(remaining)) for _ in texts]) for put, texts in self._puts]
 
 
-class _Prepared:
-    """One put: its value as it is kept, and what is embedded of it."""
-
-    def __init__(self, op: PutOp, fields: FieldIndex | None) -> None:
-        name = f"the item {op.key!r}"
-        self._op = op
-        self._value = None if op.value is None else json_object(op.value, f"the value of {name}")
-        embedded = fields is not None and self._value is not None
-        self.texts = fields.texts(json.loads(self._value), op.index, name) if embedded else []  # type: ignore[union-attr,arg-type]
-
-    def with_vectors(self, vectors: Sequence[Any]) -> Put:
-        op = self._op
-        fields = None if op.index is None else json.dumps(op.index or [])
-        ttl = None if op.ttl is None else max(1, round(op.ttl * _MINUTE))
-        return Put(op.namespace, op.key, self._value, fields, list(map(as_bytes, vectors)), ttl)
+def _prepared(op: PutOp, fields: FieldIndex | None) -> tuple[Put, list[str]]:
+    """One put without its vectors, and what is embedded of its value."""
+    name = f"the item {op.key!r}"
+    value = None if op.value is None else json_object(op.value, f"the value of {name}")
+    texts = [] if fields is None or value is None else fields.texts(json.loads(value), op.index, name)
+    index = None if op.index is None else json.dumps(op.index or [])
+    ttl = None if op.ttl is None else max(1, round(op.ttl * _MINUTE))
+    return Put(op.namespace, op.key, value, index, ttl=ttl), texts
 
 
 def check_ttl(ttl: object, name: str) -> float | None:
-    """Return a lifetime in minutes, or `None`.
-
-    Raises:
-        InvalidInputError: It is no positive number, or too long.
-    """
+    """Return a lifetime in minutes, a positive number and not too long, or `None`."""
     if ttl is None:
         return None
     if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 < ttl <= _LONGEST_TTL:
@@ -146,7 +128,7 @@ def asked(method: M) -> M:
 def _checked(op: Op) -> Op:
     match op:
         case GetOp():
-            return op._replace(namespace=_namespace(op.namespace), key=_key(op.key))
+            return op._replace(namespace=_namespace(op.namespace), key=check_text(op.key, "a key"))
         case PutOp():
             return _checked_put(op)
         case SearchOp():
@@ -167,13 +149,13 @@ def _checked_put(op: PutOp) -> PutOp:
         raise InvalidNamespaceError("Namespace cannot be empty.")
     if op.index is not None and op.index is not False and not isinstance(op.index, list | tuple):
         raise InvalidInputError(f"index must be None, False or a list of paths, not {quoted(op.index)}")
-    return op._replace(namespace=namespace, key=_key(op.key), ttl=check_ttl(op.ttl, "ttl"))
+    return op._replace(namespace=namespace, key=check_text(op.key, "a key"), ttl=check_ttl(op.ttl, "ttl"))
 
 
 def _checked_listing(op: ListNamespacesOp) -> ListNamespacesOp:
     _check_page(op)
-    if op.max_depth is not None and not _is_count(op.max_depth, least=1):
-        raise InvalidInputError(f"max_depth must be a whole number from 1 on, not {quoted(op.max_depth)}")
+    if op.max_depth is not None:
+        bounded(op.max_depth, "max_depth", most=_MOST)
     for condition in each_of(op.match_conditions or (), "match_conditions"):
         if not isinstance(condition, MatchCondition) or condition.match_type not in ("prefix", "suffix"):
             raise InvalidInputError(f"namespaces match by 'prefix' or 'suffix', not by {quoted(condition)}")
@@ -182,13 +164,8 @@ def _checked_listing(op: ListNamespacesOp) -> ListNamespacesOp:
 
 
 def _check_page(op: SearchOp | ListNamespacesOp) -> None:
-    for name, number in (("limit", op.limit), ("offset", op.offset)):
-        if not _is_count(number, least=0) or number > _MOST:
-            raise InvalidInputError(f"{name} must be a whole number from 0 to {_MOST:,}, not {quoted(number)}")
-
-
-def _is_count(number: object, *, least: int) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= least
+    bounded(op.limit, "limit", least=0, most=_MOST)
+    bounded(op.offset, "offset", least=0, most=_MOST)
 
 
 def _namespace(labels: Iterable[str]) -> tuple[str, ...]:
@@ -204,7 +181,3 @@ def _labels(namespace: object) -> tuple[str, ...]:
         if not isinstance(label, str):
             raise InvalidNamespaceError(f"a label of a namespace is a text, not {quoted(label)}")
     return labels
-
-
-def _key(key: object) -> str:
-    return check_text(key, "a key")

@@ -42,13 +42,10 @@ class Reader:
         index: The vectors, brought up to date; `None` where nothing is searched by meaning.
         now: The time of the batch.
         omit_expired: Treat items that have expired as gone, though no sweep has deleted them yet.
-
-    Attributes:
-        touched: Rows of items that were read and live on because of it.
     """
 
     def __init__(self, connection: Connection, index: VectorView | None, *, now: int, omit_expired: bool) -> None:
-        self.touched: Final[dict[int, Any]] = {}
+        self.touched: Final[dict[int, Any]] = {}  # rows of items that were read and live on because of it
         self._connection = connection
         self._index = index
         self._now = now

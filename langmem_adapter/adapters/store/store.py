@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from langgraph.store.base import BaseStore, GetOp, IndexConfig, Op, Result, SearchOp, TTLConfig
 
-from langmem_adapter.adapters.store.fields import field_index, refuse_unknown
+from langmem_adapter.adapters.calls import only
+from langmem_adapter.adapters.store.fields import field_index
 from langmem_adapter.adapters.store.operations import Operations, Reading, asked, check_ttl
 from langmem_adapter.adapters.store.reads import Reader
-from langmem_adapter.adapters.store.reindex import reindex
-from langmem_adapter.adapters.store.sweeper import TTLSweeper
+from langmem_adapter.adapters.store.upkeep import TTLSweeper, reindex
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import engine_of
 from langmem_adapter.storage.item_writes import Put, refresh, sweep, write
 from langmem_adapter.storage.items import ITEMS, present
-from langmem_adapter.twins import Plan, awaited, beside, planned
+from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,20 +33,12 @@ if TYPE_CHECKING:
 __all__ = ["MemoryStore"]
 
 _After: TypeAlias = "Callable[[Connection], None] | None"
+_Meanings: TypeAlias = "tuple[dict[str, UnitVectors], UnitVectors]"
+"""The vectors that one batch needs: of what is looked for, by its text, and of what is written."""
 
-_TTL_KEYS: Final = frozenset(TTLConfig.__annotations__)
+_TTL_KEYS: Final = tuple(TTLConfig.__annotations__)
 _SWEEP_MINUTES: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Meanings:
-    """The vectors that one batch needs: of what is looked for, and of what is written."""
-
-    queries: dict[str, UnitVectors]
-    texts: UnitVectors
-
-
-_NOTHING: Final = _Meanings({}, np.empty((0, 0), np.float32))
+_NOTHING: Final = dict[str, "UnitVectors"](), np.empty((0, 0), np.float32)
 
 
 class MemoryStore(BaseStore):
@@ -125,21 +116,8 @@ class MemoryStore(BaseStore):
             StorageError: The database refused or failed; nothing was written.
         """
         work = Operations(ops, self._fields)
-
-        def run() -> list[Result]:
-            results, after = self._answer(work, self._embed(work))
-            if after is not None:
-                self._database.write(after)
-            return results
-
-        async def arun() -> list[Result]:
-            meanings = await self._aembed(work)
-            results, after = await beside(self._answer, work, meanings)
-            if after is not None:
-                await self._database.awrite(after)
-            return results
-
-        return Plan(run, arun)
+        embedded = Plan.calling(self._embed, self._aembed, work)
+        return embedded.and_then(lambda meanings: Plan(partial(self._answer, work, meanings))).and_then(self._settle)
 
     abatch = awaited(batch)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
 
@@ -229,32 +207,42 @@ class MemoryStore(BaseStore):
         if self._fields is None:
             return _NOTHING
         embedder = self._fields.embedder
-        return _Meanings({query: embedder.query(query) for query in work.queries}, embedder.vectors(work.texts))
+        return {query: embedder.query(query) for query in work.queries}, embedder.vectors(work.texts)
 
     async def _aembed(self, work: Operations) -> _Meanings:
         if self._fields is None:
             return _NOTHING
         embedder = self._fields.embedder
         texts, *queries = await asyncio.gather(embedder.avectors(work.texts), *map(embedder.aquery, work.queries))
-        return _Meanings(dict(zip(work.queries, queries, strict=True)), texts)
+        return dict(zip(work.queries, queries, strict=True)), texts
 
     def _answer(self, work: Operations, meanings: _Meanings) -> tuple[list[Result], _After]:
         """What the readings find, and what is to be written after them."""
         now, results = present(), list[Result]([None] * work.count)
-        touched: list[Any] = []
-        if work.readings:
-            feed = None
-            if meanings.queries and self._fields is not None:
-                feed = self._engine.feed(ITEMS, self._fields.mark)
-                feed.pull()
-            omit = bool((self.ttl_config or {}).get("omit_expired"))
-            with self._database.read() as connection:
-                index = None if feed is None else feed.view(lambda: connection)
-                reader = Reader(connection, index, now=now, omit_expired=omit)
-                for place, op in work.readings.items():
-                    results[place] = _result(reader, op, work, place, meanings)
-            touched = list(reader.touched.values())
-        return results, self._after(work.puts(meanings.texts), touched, now)
+        queries, texts = meanings
+        touched = self._read(work, queries, now, results) if work.readings else []
+        return results, self._after(work.puts(texts), touched, now)
+
+    def _read(self, work: Operations, queries: Mapping[str, UnitVectors], now: int, results: list[Result]) -> list[Any]:
+        """Fill in what the readings find; the rows of the items that live on because of it."""
+        feed = None
+        if queries and self._fields is not None:
+            feed = self._engine.feed(ITEMS, self._fields.mark)
+            feed.pull()
+        omit = bool((self.ttl_config or {}).get("omit_expired"))
+        with self._database.read() as connection:
+            index = None if feed is None else feed.view(lambda: connection)
+            reader = Reader(connection, index, now=now, omit_expired=omit)
+            for place, op in work.readings.items():
+                results[place] = _result(reader, op, work, place, queries)
+        return list(reader.touched.values())
+
+    def _settle(self, answered: tuple[list[Result], _After]) -> Plan[list[Result]]:
+        """Write what is to be written, and give the results."""
+        results, after = answered
+        if after is None:
+            return Plan.known(results)
+        return Plan.calling(self._database.write, self._database.awrite, after).then(lambda _: results)
 
     def _after(self, puts: list[Put], touched: list[Any], now: int) -> _After:
         if not puts and not touched:
@@ -268,19 +256,18 @@ class MemoryStore(BaseStore):
         return after
 
 
-def _result(reader: Reader, op: Reading, work: Operations, place: int, meanings: _Meanings) -> Result:
+def _result(reader: Reader, op: Reading, work: Operations, place: int, queries: Mapping[str, UnitVectors]) -> Result:
     if isinstance(op, GetOp):
         return reader.get(op)
     if isinstance(op, SearchOp):
-        vector = None if op.query is None else meanings.queries.get(op.query)
-        return reader.search(op, work.filters[place], vector)
+        return reader.search(op, work.filters[place], queries.get(op.query or ""))
     return reader.namespaces(op)
 
 
 def _checked_ttl(ttl: TTLConfig) -> TTLConfig:
     if not isinstance(ttl, Mapping):
         raise InvalidInputError(f"ttl must be a mapping like {{'default_ttl': 60}}, not {type(ttl).__name__}")
-    refuse_unknown(ttl, _TTL_KEYS, "ttl")
+    only(ttl, _TTL_KEYS, "ttl")
     for name in ("default_ttl", "sweep_interval_minutes"):
         check_ttl(ttl.get(name), f"ttl[{name!r}]")
     return TTLConfig(**ttl)

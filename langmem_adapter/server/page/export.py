@@ -11,10 +11,9 @@ from langmem_adapter.records.cells import csv_line
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.server.export import LINES, PAGE, as_line, exported
-from langmem_adapter.server.page.addresses import AddressScope
 from langmem_adapter.server.page.layout import PREFIX
-from langmem_adapter.server.page.view import Reading
+from langmem_adapter.server.page.view import AddressScope, Reading
+from langmem_adapter.server.v1.exchange import LINES, PAGE, as_line, exported
 
 __all__ = ["file_name", "router"]
 

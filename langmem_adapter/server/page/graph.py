@@ -1,7 +1,6 @@
 """The graph around one entity: a table of its relations, the picture of them, and how both were at another time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -17,9 +16,8 @@ from langmem_adapter.knowledge.views import COUNTED, Ego, Tie
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.page.addresses import AddressScope, Filled
 from langmem_adapter.server.page.layout import PREFIX
-from langmem_adapter.server.page.view import Reading
+from langmem_adapter.server.page.view import AddressScope, Filled, Reading
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph import entities
 from langmem_adapter.storage.graph.reads import NOW
@@ -45,15 +43,6 @@ class _Asked(AddressScope):
     as_of: Filled[str] = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What is read for one look: what lies around, what memories say of the one in the middle, and who else there is."""
-
-    ego: Ego | None
-    facts: list[MemoryItem]
-    names: list[str]
-
-
 router = APIRouter(prefix=PREFIX)
 
 
@@ -62,20 +51,22 @@ async def graph(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
     now = datetime.now(UTC)
     at = now if asked.as_of is None else parse_time(asked.as_of, "as_of")
     fields = await view.shown(asked)
-    seen = _Seen(None, [], [])
+    seen: dict[str, Any] = {"ego": None, "names": []}
     if fields is not None:
         seen = await beside(view.memory.engine.reading, _look, Scope(**fields), asked)
     told: dict[str, Any] = {"asked": asked, "seen": seen, "grows": view.memory.engine.uses_graph}
-    if seen.ego is None:
-        return view.show("graph", fields, **told)
-    return view.show("graph", fields, **told, **_shown(seen.ego, asked, at, now))
+    if seen["ego"] is not None:
+        told |= _shown(seen["ego"], asked, at, now)
+    return view.show("graph", fields, **told)
 
 
-def _look(connection: Connection, scope: Scope, asked: _Asked) -> _Seen:
+def _look(connection: Connection, scope: Scope, asked: _Asked) -> dict[str, Any]:
+    """What lies around the one in the middle, what memories say of it, and who else there is."""
     name = None if asked.entity is None else filled(asked.entity, "entity")
     ego = views.ego(connection, scope, name, hops=asked.hops, most=asked.most)
     known = entities.page(connection, scope, NOW, k=_NAMES)
-    return _Seen(ego, _facts(connection, ego.ties if ego else ()), [each.name for each in known])
+    facts = _facts(connection, ego.ties if ego else ())
+    return {"ego": ego, "facts": facts, "names": [each.name for each in known]}
 
 
 def _facts(connection: Connection, ties: Sequence[Tie]) -> list[MemoryItem]:

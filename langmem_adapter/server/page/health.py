@@ -1,7 +1,6 @@
 """How the server is: what was checked, how it is set up, and whether its index is what the database says."""
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +12,8 @@ from langmem_adapter.index.base import Verification
 from langmem_adapter.maintenance.checks import SEVERITY, Check, space, surroundings
 from langmem_adapter.maintenance.checkup import checkup, defaults
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.server.page.addresses import AddressScope
 from langmem_adapter.server.page.layout import PREFIX
-from langmem_adapter.server.page.view import Looking, Sending, View
+from langmem_adapter.server.page.view import AddressScope, Looking, Sending, View
 from langmem_adapter.settings import Origin, chosen_database
 from langmem_adapter.storage import jobs, meta
 from langmem_adapter.storage.meta import Stats, spelled
@@ -26,43 +24,6 @@ __all__ = ["router"]
 
 class _Checked(AddressScope):
     ask: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Index:
-    """The index of this process beside the database.
-
-    Attributes:
-        kind: Which one.
-        vectors: How many it holds.
-        memories: How many it should.
-        behind: Changes that the next search reads first.
-        model: Of its vectors.
-    """
-
-    kind: str
-    vectors: int
-    memories: int
-    behind: int
-    model: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Setting:
-    """One line of the configuration."""
-
-    name: str
-    value: str
-    origin: Origin
-
-
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What is shown of a server that is well enough to say it."""
-
-    stats: Stats
-    queue: jobs.QueueLength
-    index: _Index
 
 
 router = APIRouter(prefix=PREFIX)
@@ -88,7 +49,7 @@ async def _checked(view: View, asked: AddressScope, checks: list[Check], *, whol
         "checks": checks,
         "worst": max((check.status for check in checks), key=SEVERITY.index),
         "whole": whole,
-        "size": _size(state.stats.size),
+        "size": _size(state["stats"].size),
         "location": view.memory.location,
         "settings": _configuration(view.memory),
     }
@@ -116,7 +77,7 @@ async def rebuild(view: Sending, asked: Annotated[AddressScope, Form()]) -> Resp
 
 async def _index_told(view: View, asked: AddressScope, verified: Verification | None = None) -> Response:
     told: dict[str, Any] = {"standing": view.shell.rebuilding.standing, "verified": verified}
-    told |= {"index": await beside(_index, view.memory), "database": _typed(view.memory.location)}
+    told |= {"index": (await beside(_state, view.memory))["index"], "database": _typed(view.memory.location)}
     return view.show("index", view.whose(asked), **told)
 
 
@@ -126,35 +87,44 @@ def _quick(memory: Memory) -> list[Check]:
     return [*surroundings(), *defaults(None, None, memory.settings), *(() if path is None else (space(path),))]
 
 
-def _state(memory: Memory) -> _State:
+def _state(memory: Memory) -> dict[str, Any]:
     engine = memory.engine
-    return _State(meta.stats(engine.database), engine.reading(jobs.queue), _index(memory))
+    stats = meta.stats(engine.database)
+    return {"stats": stats, "queue": engine.reading(jobs.queue), "index": _index(memory, stats)}
 
 
-def _index(memory: Memory) -> _Index:
+def _index(memory: Memory, stats: Stats) -> dict[str, Any]:
+    """The index of this process beside the database; `behind`: changes that the next search reads first."""
     engine = memory.engine
-    stats, held = meta.stats(engine.database), engine.indexer.index
-    behind = max(0, stats.changes - engine.indexer.applied)
-    (model,) = spelled(engine.fingerprint)
-    kind = "not open yet" if held is None else type(held).__name__.removesuffix("Index").lower()
-    return _Index(kind, 0 if held is None else len(held), stats.memories, behind, model)
+    held = engine.indexer.index
+    return {
+        "kind": "not open yet" if held is None else type(held).__name__.removesuffix("Index").lower(),
+        "vectors": 0 if held is None else len(held),
+        "memories": stats.memories,
+        "behind": max(0, stats.changes - engine.indexer.applied),
+        "model": _model(memory),
+    }
 
 
-def _configuration(memory: Memory) -> list[_Setting]:
+def _model(memory: Memory) -> str:
+    (name,) = spelled(memory.engine.fingerprint)
+    return name
+
+
+def _configuration(memory: Memory) -> list[dict[str, str]]:
     """Every setting as it is in use: what `Memory` was given itself comes before what its settings say."""
     settings, engine = memory.settings, memory.engine
-    (embeddings,) = spelled(engine.fingerprint)
     told = {name: _told(getattr(settings, name)) for name in type(settings).model_fields}
     told["database"] = _place(str(chosen_database(None, settings)))
     given = {
         "database": _place(memory.location),
         "model": memory.mode,
-        "embeddings": embeddings,
+        "embeddings": _model(memory),
         "graph": _told(engine.uses_graph),
     }
     itself: dict[str, Origin] = {name: "argument" for name, value in given.items() if value != told[name]}
     origins = {**settings.origins, **itself}
-    return [_Setting(name, value, origins[name]) for name, value in {**told, **given}.items()]
+    return [{"name": name, "value": value, "origin": origins[name]} for name, value in {**told, **given}.items()]
 
 
 def _typed(location: str) -> str:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -18,7 +18,7 @@ from langmem_adapter.server.page import session
 from langmem_adapter.server.page.rebuild import Rebuilding
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.server.auth import Auth, Principal
 
-__all__ = ["PREFIX", "THEMES", "Shell", "base_of", "shell_of"]
+__all__ = ["PREFIX", "THEMES", "BarPiece", "Shell", "base_of", "pieces", "shell_of"]
 
 PREFIX: Final = "/ui"
 """Where the page is."""
@@ -45,9 +45,6 @@ class Shell:
         memory: What is shown.
         visit: Says who looks.
         needs_login: Whether there is a login to go to and to leave.
-
-    Attributes:
-        rebuilding: Rebuilds the index, when somebody asks for it.
     """
 
     def __init__(self, memory: Memory, visit: Auth, *, needs_login: bool) -> None:
@@ -55,6 +52,10 @@ class Shell:
         self.visit = visit
         self.rebuilding = Rebuilding(memory)
         self.needs_login = needs_login
+
+    def holds(self, path: str) -> bool:
+        """Whether a path of the app is one of the page's."""
+        return f"{path}/".startswith(f"{PREFIX}/")
 
     def show(
         self,
@@ -66,16 +67,7 @@ class Shell:
         status: int = HTTPStatus.OK,
         **values: Any,
     ) -> Response:
-        """A view.
-
-        Args:
-            request: What it answers.
-            name: Of the template, without ending.
-            who: Who looks; `None` for whoever has not logged in.
-            whose: The fields of the scope that is shown.
-            status: HTTP's number.
-            **values: What the template shows.
-        """
+        """A view: the template *name* with these values, for *who* (`None`: not logged in), of the scope *whose*."""
         frame = self._frame(request, name, who, whose or {})
         answer = HTMLResponse(_templates().get_template(f"{name}.html").render(**frame, **values), status)
         # A form sends its origin only where the page may be named to its own site; the guard compares it.
@@ -85,21 +77,12 @@ class Shell:
         return answer
 
     def refuse(self, request: Request, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
-        """An error as a view; who has to log in is led there.
-
-        Args:
-            request: What it answers.
-            status: HTTP's number.
-            detail: What is wrong, and what to do; a list where several fields are.
-            headers: What else to say.
-        """
+        """An error as a view (see `problems.problem`); who has to log in is led there."""
         if status == HTTPStatus.UNAUTHORIZED and self.needs_login:
             return self._to_login(request)
         title = HTTPStatus(status).phrase
         told = detail if isinstance(detail, str) else "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in detail)
-        named = (
-            {} if status == HTTPStatus.FORBIDDEN else {name: request.query_params.get(name) for name in SCOPE_FIELDS}
-        )
+        named = {name: request.query_params.get(name) for name in SCOPE_FIELDS if status != HTTPStatus.FORBIDDEN}
         detail = "" if told == title else told
         answer = self.show(request, "error", whose=named, status=status, title=title, detail=detail)
         answer.headers.update(headers or {})
@@ -193,3 +176,21 @@ def moment(when: datetime | str) -> str:
 def count(number: int, name: str, many: str = "") -> str:
     """So many of something."""
     return f"{number:,} {name if number == 1 else many or f'{name}s'}"
+
+
+class BarPiece(NamedTuple):
+    """A piece of a bar: what it stands for, where it begins and how long it is, in percent."""
+
+    name: str
+    value: float
+    begins: float
+    length: float
+
+
+def pieces(values: Mapping[str, float], whole: float) -> Iterator[BarPiece]:
+    """A bar: a piece for each value, one after the other, within *whole*."""
+    begins = 0.0
+    for name, value in values.items():
+        length = 100 * value / whole if whole > 0 else 0.0
+        yield BarPiece(name, value, begins, length)
+        begins += length

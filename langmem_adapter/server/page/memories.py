@@ -2,17 +2,20 @@
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Form, Query, Response
 
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.results import Explanation, Hit, MemoryItem
-from langmem_adapter.server.page.addresses import AddressScope, Filled
-from langmem_adapter.server.page.layout import PREFIX
-from langmem_adapter.server.page.view import Looking, Reading, View, Writing
+from langmem_adapter.records.results import Hit, MemoryItem
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.server.page.layout import PREFIX, BarPiece, pieces
+from langmem_adapter.server.page.view import AddressScope, Filled, Looking, Reading, View, Writing
 from langmem_adapter.storage.holdings import Holder, holders
+from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
 
 __all__ = ["router"]
@@ -24,14 +27,7 @@ _USER: Final = "me"
 
 @dataclass(frozen=True, slots=True)
 class _Example:
-    """Something to say for a first time.
-
-    Attributes:
-        text: What is said.
-        shows: What there is to see.
-        language: Its tag.
-        user: Who says it, where nobody is chosen.
-    """
+    """Something to say for a first time, what it shows, and who says it where nobody is chosen."""
 
     text: str
     shows: str
@@ -81,22 +77,12 @@ class _Added(AddressScope):
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """One kind of evidence of a hit: where its piece of the bar begins, in percent, and how long it is."""
-
-    name: str
-    value: float
-    begins: float
-    length: float
-
-
-@dataclass(frozen=True, slots=True)
 class _Row:
     """A memory of the list, with what found it where a question did."""
 
     item: MemoryItem
     relevance: float | None = None
-    parts: tuple[_Part, ...] = ()
+    parts: tuple[BarPiece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +112,7 @@ async def memories(view: Reading, asked: Annotated[_Asked, Query()]) -> Response
     began = time.perf_counter()
     found = await (_listed if asked.q is None else _searched)(view.memory, asked, fields)
     spent = (time.perf_counter() - began) * 1000
-    number = await view.total(fields)
+    number = sum(each.memories for each in await beside(view.memory.engine.reading, counts, Scope(**fields)))
     if not (number or found.rows or asked.wants_some):
         return view.show("start", fields, others=await _others(view), **_first(view))
     told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent, "evidence": _EVIDENCE}
@@ -171,16 +157,8 @@ async def _searched(memory: Memory, asked: _Asked, fields: dict[str, Any]) -> _F
     return _Found([_Row(hit.item, hit.relevance, tuple(_parts(hit, most))) for hit in hits])
 
 
-def _parts(hit: Hit, most: float) -> list[_Part]:
+def _parts(hit: Hit, most: float) -> Iterator[BarPiece]:
     """The evidence that counted for a hit, the bar of the best one being full."""
-    explanation = hit.explanation or Explanation(0.0, 0.0, "")
-    counted = sorted(
-        ((name, value) for name, value in explanation.parts.items() if value > 0), key=lambda part: -part[1]
-    )
-    parts: list[_Part] = []
-    begins = 0.0
-    for name, value in counted:
-        length = 100 * value / most if most > 0 else 0.0
-        parts.append(_Part(name, value, begins, length))
-        begins += length
-    return parts
+    parts = hit.explanation.parts if hit.explanation else {}
+    counted = {name: value for name, value in parts.items() if value > 0}
+    return pieces(dict(sorted(counted.items(), key=itemgetter(1), reverse=True)), most)

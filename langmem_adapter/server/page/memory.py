@@ -1,25 +1,36 @@
-"""One memory: what it says, its life, where it came from; edited, deleted, brought back."""
+"""One memory: what it says, how it came to that, who said so; edited, deleted, brought back."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Form, Query, Response, status
+from sqlalchemy import Connection
 
 from langmem_adapter.arguments import parse_time
-from langmem_adapter.errors import ConflictError, InvalidInputError
+from langmem_adapter.diffs import Part, differences
+from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.results import MemoryItem
+from langmem_adapter.records.graph import Relation
+from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.page.addresses import AddressScope, Filled
+from langmem_adapter.records.work import Turn
 from langmem_adapter.server.page.layout import PREFIX
-from langmem_adapter.server.page.provenance import life
-from langmem_adapter.server.page.view import Reading, View, Writing
+from langmem_adapter.server.page.view import AddressScope, Filled, Reading, View, Writing
+from langmem_adapter.storage import memories, traces
+from langmem_adapter.storage.graph import reads
+from langmem_adapter.storage.lexical import parted
+from langmem_adapter.storage.past import item_of
+from langmem_adapter.storage.traces import Trace
 from langmem_adapter.twins import beside
 
 __all__ = ["router"]
 
 _SIMILAR: Final = 5
+_STEPS: Final = 50
+_TURNS_BEFORE: Final = 2
 _MINUTE: Final = "%Y-%m-%dT%H:%M"
 
 Done = Literal["edited", "unchanged", "deleted", "restored"]
@@ -52,13 +63,71 @@ class _Restore(AddressScope):
     revision: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """A step of a memory's life: what it changed of the text, the trace of its add, whether the memory can return to it."""
+
+    revision: Revision
+    parts: Sequence[Part]
+    trace_id: str | None
+    can_return: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where what a revision of a memory says was said.
+
+    Attributes:
+        turns: What was said, the last of them being the one that says it; none without a trace.
+        number: Which turn of the conversation that is, from 1, of so *many*.
+        words: Without a trace: the words that were kept beside the memory, nearest first.
+    """
+
+    version: int
+    trace_id: str | None = None
+    turns: Sequence[Turn] = ()
+    number: int = 0
+    many: int = 0
+    words: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """What is known of one memory.
+
+    Attributes:
+        item: It as it stands, or stood last.
+        deleted: Whether it was deleted; what neither stands nor was deleted was over when it was told.
+        versions: Its steps, the newest first.
+        older: The number before which there are more of them; `None` where these are all.
+    """
+
+    item: MemoryItem
+    stands: bool
+    deleted: bool
+    versions: Sequence[_Version]
+    older: int | None
+    source: _Source | None
+    relations: Sequence[Relation]
+
+    @property
+    def expired(self) -> bool:
+        """Whether it stands, but is past its time."""
+        return self.stands and self.item.expires_at is not None and self.item.expires_at <= datetime.now(UTC)
+
+    @property
+    def returns_to(self) -> int | None:
+        """The revision that a memory which does not stand comes back to; `None` where it is not among those shown."""
+        return next((each.revision.revision for each in self.versions if each.can_return), None)
+
+
 router = APIRouter(prefix=f"{PREFIX}/memories/{{memory_id}}")
 
 
 async def _shown(view: View, memory_id: str, asked: _Asked, *, edit: _Edit | None = None, wrong: str = "") -> Response:
     fields = view.whose(asked)
     scope = Scope(**fields) if fields else None
-    found = await beside(view.memory.engine.reading, life, memory_id, scope, before=asked.before)
+    found = await beside(view.memory.engine.reading, _life, memory_id, scope, before=asked.before)
     return view.show(
         "memory",
         fields or found.item.scope.named,
@@ -114,12 +183,7 @@ async def _similar(memory: Memory, item: MemoryItem) -> list[MemoryItem]:
 
 
 def _changed(item: MemoryItem, form: _Edit) -> dict[str, Any]:
-    """What a form asks to change of a memory.
-
-    Raises:
-        ConflictError: The memory is not any more what the form was made of.
-        InvalidInputError: A field cannot be read.
-    """
+    """What a form asks to change of a memory, if it still is what the form was made of."""
     if form.revision != item.revision:
         raise ConflictError("somebody else changed this memory meanwhile; load the page anew and edit what it says now")
     before = _Edit.of(item)
@@ -153,3 +217,76 @@ def _patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
     told = {name: json.dumps(value) for name, value in before.items()}
     gone = dict.fromkeys(name for name in before if name not in after)
     return {**gone, **{name: value for name, value in after.items() if told.get(name) != json.dumps(value)}}
+
+
+def _life(connection: Connection, memory_id: str, scope: Scope | None, *, before: int | None = None) -> _Life:
+    """What is known of a memory, also of a deleted one, with its steps before a revision.
+
+    Raises:
+        MemoryNotFoundError: There never was such a memory, or it lies outside *scope*.
+    """
+    steps = memories.revisions(connection, memory_id, scope)
+    item = _standing(connection, memory_id, scope)
+    shown = [step for step in steps if before is None or step.revision < before][-_STEPS:]
+    by_moment = traces.of_changes(connection, memory_id, {step.created_at for step in shown}, scope)
+    versions = [_version(step, by_moment, stands=item is not None and step is steps[-1]) for step in reversed(shown)]
+    said = reads.of_memories(connection, [memory_id], reads.NOW).get(memory_id, ())
+    return _Life(
+        item=item or _last(connection, steps[-1], scope),
+        stands=item is not None,
+        deleted=steps[-1].is_deleted,
+        versions=versions,
+        older=shown[0].revision if shown and shown[0] is not steps[0] else None,
+        source=_source(connection, versions, scope),
+        relations=list(reads.by_pks(connection, said).values()),
+    )
+
+
+def _standing(connection: Connection, memory_id: str, scope: Scope | None) -> MemoryItem | None:
+    try:
+        return memories.get(connection, memory_id, scope)
+    except MemoryNotFoundError:
+        return None
+
+
+def _last(connection: Connection, step: Revision, scope: Scope | None) -> MemoryItem:
+    """A memory as it was in the end."""
+    row, _, _ = memories.past(connection, step.memory_id, step.revision, scope)
+    return item_of(row, step.stated_at)
+
+
+def _version(step: Revision, by_moment: Mapping[datetime, str], *, stands: bool) -> _Version:
+    return _Version(
+        revision=step,
+        parts=differences(step.old_text or "", step.new_text or "") if step.old_text else (),
+        trace_id=by_moment.get(step.created_at),
+        can_return=step.new_text is not None and not stands,
+    )
+
+
+def _source(connection: Connection, versions: Sequence[_Version], scope: Scope | None) -> _Source | None:
+    """Where the newest of the steps shown that has a source has it."""
+    telling = [each for each in versions if each.revision.new_text is not None]
+    traced = next((each for each in telling if each.trace_id is not None), None)
+    if traced is not None and traced.trace_id is not None:
+        trace = traces.read(connection, traced.trace_id, scope)
+        return _said(trace, traced.revision)
+    if not telling:
+        return None
+    step = telling[0].revision
+    row, _, _ = memories.past(connection, step.memory_id, step.revision, scope)
+    words = parted(row.context)
+    return _Source(step.revision, words=words) if words else None
+
+
+def _said(trace: Trace, step: Revision) -> _Source:
+    """The turn whose fact became this memory, and those right before it."""
+    done = zip(trace.decisions, trace.result.results, strict=False)
+    facts = [each.fact for each, change in done if change.id == step.memory_id and each.fact is not None]
+    if not facts:  # a run of the same name that was repeated did something else
+        return _Source(step.revision, trace.id)
+    place = trace.facts[facts[-1]].turn
+    own = [turn for turn in trace.turns if turn.item == trace.turns[place].item]
+    number = own.index(trace.turns[place])
+    told = own[max(0, number - _TURNS_BEFORE) : number + 1]
+    return _Source(step.revision, trace.id, told, number + 1, len(own))

@@ -22,14 +22,7 @@ _log: Final = logging.getLogger("langmem_adapter.server")
 
 @dataclass(frozen=True, slots=True)
 class RebuildProgress:
-    """How far it is.
-
-    Attributes:
-        running: Whether it is under way.
-        done: How many memories were read.
-        total: Of how many; 0 while that is unknown.
-        error: Why it failed; empty if it did not.
-    """
+    """How far it is: memories read, of how many (0 while that is unknown), and why it failed."""
 
     running: bool
     done: int = 0
@@ -38,39 +31,19 @@ class RebuildProgress:
 
 
 class Rebuilding:
-    """Rebuilds the index of a memory, one time after the other.
-
-    Args:
-        memory: Whose.
-    """
+    """Rebuilds the index of a memory, one time after the other."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
         self._lock = Lock()
-        self._work: Future[int] | None = None
-        self._told = (0, 0)
+        self.standing: RebuildProgress | None = None
 
     def begin(self) -> None:
         """Begin, unless it is under way."""
         with self._lock:
-            if self._work is None or self._work.done():
-                self._told = (0, 0)
-                self._work = in_thread(self._rebuild)
-                self._work.add_done_callback(_log_failure)
-
-    @property
-    def standing(self) -> RebuildProgress | None:
-        """How far the latest is; `None` where there was none."""
-        work = self._work
-        if work is None:
-            return None
-        if not work.done():
-            return RebuildProgress(running=True, done=self._told[0], total=self._told[1])
-        error = work.exception()
-        if error is None:
-            return RebuildProgress(running=False, done=work.result(), total=work.result())
-        told = str(error) if isinstance(error, LangmemAdapterError) else "something went wrong here; the log has it"
-        return RebuildProgress(running=False, error=told)
+            if self.standing is None or not self.standing.running:
+                self._tell(0, 0)
+                in_thread(self._rebuild).add_done_callback(self._end)
 
     def _rebuild(self) -> int:
         indexer = self._memory.engine.indexer
@@ -79,9 +52,13 @@ class Rebuilding:
         return number
 
     def _tell(self, done: int, total: int) -> None:
-        self._told = (done, total)
+        self.standing = RebuildProgress(running=True, done=done, total=total)
 
-
-def _log_failure(work: Future[int]) -> None:
-    if (error := work.exception()) is not None:
+    def _end(self, work: Future[int]) -> None:
+        error = work.exception()
+        if error is None:
+            self.standing = RebuildProgress(running=False, done=work.result())
+            return
         _log.error("the index was not rebuilt: %s", type(error).__name__, exc_info=error)
+        told = str(error) if isinstance(error, LangmemAdapterError) else "something went wrong here; the log has it"
+        self.standing = RebuildProgress(running=False, error=told)

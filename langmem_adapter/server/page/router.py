@@ -2,22 +2,12 @@
 
 from fastapi import APIRouter, Depends
 
-from langmem_adapter.server.page import (
-    erasure,
-    export,
-    graph,
-    health,
-    login,
-    memories,
-    memory,
-    scopes,
-    traces,
-)
-from langmem_adapter.server.queries import once
+from langmem_adapter.server.calls import once
+from langmem_adapter.server.page import export, graph, health, login, memories, memory, scopes, traces
 
 __all__ = ["router"]
 
 # Each view has the prefix itself: the log names a route as its own router does.
 router = APIRouter(dependencies=[Depends(once)])
-for view in (login, memories, memory, graph, traces, scopes, erasure, export, health):
+for view in (login, memories, memory, graph, traces, scopes, export, health):
     router.include_router(view.router)

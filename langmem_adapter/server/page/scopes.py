@@ -1,18 +1,22 @@
-"""Whose memories there are: users, agents and runs, each with what can be done with all of it at once."""
+"""Whose memories there are: users, agents and runs, each with what can be done with all of it at once.
 
-from dataclasses import dataclass
+Who forgets somebody is told beforehand what would go, asked for the name, and told afterwards what went.
+"""
+
+from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Form, Query, Response
 from pydantic import Field
 
-from langmem_adapter.records.scope import SCOPE_FIELDS
+from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import Principal
-from langmem_adapter.server.page.addresses import AddressScope, Filled
 from langmem_adapter.server.page.layout import PREFIX
-from langmem_adapter.server.page.view import Reading
+from langmem_adapter.server.page.view import AddressScope, Filled, Looking, Reading, Sending, View
 from langmem_adapter.storage import holdings
-from langmem_adapter.storage.holdings import ORDERS, Holder
+from langmem_adapter.storage.erasure import Erasure
+from langmem_adapter.storage.holdings import ORDERS
 from langmem_adapter.twins import beside
 
 __all__ = ["router"]
@@ -20,6 +24,9 @@ __all__ = ["router"]
 _PAGE: Final = 50
 _MOST_PAGES: Final = 1_000_000
 _SORT: Final = "-memories"
+_ANYBODY: Final = "forget"
+_LONGEST: Final = 64
+_NEEDED: Final = {"delete": "write", "erase": "admin"}
 
 
 class _Asked(AddressScope):
@@ -29,19 +36,15 @@ class _Asked(AddressScope):
     page: int = Field(1, ge=1, le=_MOST_PAGES)
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
-    """A page of the list, and how many there are of each kind."""
-
-    rows: list[Holder]
-    numbers: dict[str, int]
-    total: int
+class _Sure(AddressScope):
+    how: Literal["delete", "erase"]
+    name: str = ""
 
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=f"{PREFIX}/scopes")
 
 
-@router.get("/scopes")
+@router.get("")
 async def scopes(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
     whose = view.whose(asked)
     find = _listed if "admin" in view.who.rights else _own
@@ -49,22 +52,54 @@ async def scopes(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
     return view.show("scopes", whose, asked=asked, found=found, size=_PAGE, names=SCOPE_FIELDS)
 
 
-def _listed(connection: Any, asked: _Asked, who: Principal) -> _Found:
+def _listed(connection: Any, asked: _Asked, who: Principal) -> dict[str, Any]:
+    """A page of the list, and how many there are of each kind."""
     number, field, begins = holdings.number_of, f"{asked.by}_id", asked.begins or ""
-    rows = holdings.holders(
-        connection,
-        field,
-        who.scope,
-        begins=begins,
-        sort=asked.sort,
-        most=_PAGE,
-        skipped=(asked.page - 1) * _PAGE,
-    )
+    how: dict[str, Any] = {"sort": asked.sort, "most": _PAGE, "skipped": (asked.page - 1) * _PAGE}
+    rows = holdings.holders(connection, field, who.scope, begins=begins, **how)
     numbers = {name.removesuffix("_id"): number(connection, name, who.scope) for name in SCOPE_FIELDS}
-    return _Found(rows, numbers, number(connection, field, who.scope, begins=begins) if begins else numbers[asked.by])
+    total = number(connection, field, who.scope, begins=begins) if begins else numbers[asked.by]
+    return {"rows": rows, "numbers": numbers, "total": total}
 
 
-def _own(connection: Any, _asked: _Asked, who: Principal) -> _Found:
+def _own(connection: Any, _asked: _Asked, who: Principal) -> dict[str, Any]:
     """What a key without the right to look at all names is bound to."""
     rows = [] if who.scope is None else [holdings.holder(connection, who.scope)]
-    return _Found(rows, {}, len(rows))
+    return {"rows": rows, "numbers": {}, "total": len(rows)}
+
+
+@router.get("/forget")
+async def asked(view: Looking, asked: Annotated[AddressScope, Query()]) -> Response:
+    view.who.need("write")
+    return await _ask(view, view.whose(asked))
+
+
+@router.post("/forget")
+async def forget(view: Sending, sure: Annotated[_Sure, Form()]) -> Response:
+    view.who.need(_NEEDED[sure.how])
+    fields = view.whose(sure)
+    if sure.name.strip() != _word(Scope(**fields)):
+        return await _ask(view, fields, wrong=sure.how)
+    # Shown at once and not after a redirect: the key of who erases may be gone with the rest.
+    # tests/server/page/test_scopes.py::test_who_erases_their_own_key_still_learns_what_went
+    gone, left = await _gone(view.memory, sure.how, fields), {} if sure.how == "erase" else fields
+    return view.show("forgotten", left, gone=gone, how=sure.how, named=fields)
+
+
+async def _ask(view: View, fields: dict[str, Any], wrong: str = "") -> Response:
+    scope = Scope(**fields)
+    there = await beside(view.memory.engine.reading, holdings.held, scope)
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
+    return view.show("forget", fields, status=status, there=there, word=_word(scope), wrong=wrong)
+
+
+async def _gone(memory: Memory, how: str, fields: dict[str, Any]) -> Erasure:
+    if how == "erase":
+        return await memory.apurge(**fields)
+    return Erasure(memories=await memory.adelete_all(**fields))
+
+
+def _word(scope: Scope) -> str:
+    """What has to be typed: the name, unless no keyboard has it."""
+    name = " / ".join(value.strip() for value in scope.named.values())
+    return name if name.isprintable() and len(name) <= _LONGEST else _ANYBODY

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from fastapi import Request  # noqa: TC002 - FastAPI reads the annotations of `check_form`
 
-from langmem_adapter.server.auth import ForbiddenError, NobodyError, principal_of
+from langmem_adapter.server.auth import ForbiddenError, NobodyError, by_secret
 from langmem_adapter.storage import keys, sessions
 from langmem_adapter.twins import beside
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.server.auth import Auth, Principal
+    from langmem_adapter.server.auth import Auth
 
 __all__ = ["COOKIE", "by_sessions", "check_form", "form_token", "log_in", "log_out", "put_cookie", "visitor"]
 
@@ -29,24 +29,11 @@ _PURPOSE: Final = b"form"
 
 def by_sessions(memory: Memory) -> Auth:
     """Callers are known by a session that they began with a key."""
-    engine = memory.engine
-
-    async def authenticate(connection: HTTPConnection) -> Principal:
-        shown = connection.cookies.get(COOKIE, "")
-        key = await beside(engine.reading, sessions.find, shown) if shown else None
-        if key is None:
-            raise NobodyError("log in with a key")
-        return principal_of(key)
-
-    return authenticate
+    return by_secret(memory, _shown, sessions.find, "log in with a key")
 
 
 async def log_in(memory: Memory, shown: str) -> str:
-    """Begin a session with a key.
-
-    Raises:
-        NobodyError: It is no key, or a revoked one.
-    """
+    """Begin a session with a key; `NobodyError` where it is none, or a revoked one."""
     key = await beside(memory.engine.reading, keys.find, shown)
     if key is None:
         raise NobodyError("that is no key that is good for anything here")
@@ -55,8 +42,11 @@ async def log_in(memory: Memory, shown: str) -> str:
 
 async def log_out(memory: Memory, request: Request) -> None:
     """End the session of a request, if it has one."""
-    shown = request.cookies.get(COOKIE, "")
-    await memory.engine.database.awrite(lambda connection: sessions.end(connection, shown))
+    await memory.engine.database.awrite(lambda connection: sessions.end(connection, _shown(request)))
+
+
+def _shown(connection: HTTPConnection) -> str:
+    return connection.cookies.get(COOKIE, "")
 
 
 def visitor(request: Request) -> str:
@@ -79,11 +69,7 @@ def form_token(request: Request) -> str:
 
 
 async def check_form(request: Request) -> None:
-    """Refuse what was not sent by a form of ours.
-
-    Raises:
-        ForbiddenError: It has not the form's token.
-    """
+    """Raise `ForbiddenError` for what has not the token of a form of ours."""
     given = request.headers.get(_HEADER) or str((await request.form()).get(FIELD, ""))
     if not hmac.compare_digest(given.encode(), form_token(request).encode()):
         raise ForbiddenError("this form has grown old; load the page anew and send it again")

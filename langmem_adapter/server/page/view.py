@@ -2,23 +2,38 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import Depends, HTTPException, Request, Response
+from pydantic import BaseModel, BeforeValidator
 from starlette import status
 
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.page.layout import PREFIX, Shell, base_of, shell_of
 from langmem_adapter.server.page.session import check_form
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
 
-if TYPE_CHECKING:
-    from langmem_adapter.server.page.addresses import AddressScope
+__all__ = ["AddressScope", "Filled", "Looking", "Reading", "Sending", "View", "Writing"]
 
-__all__ = ["Looking", "Reading", "Sending", "View", "Writing"]
+T = TypeVar("T")
+
+
+def _filled(given: object) -> object:
+    return None if isinstance(given, str) and not given.strip() else given
+
+
+Filled: TypeAlias = Annotated[T | None, BeforeValidator(_filled)]
+"""A field of a form, which a browser sends also where it was left empty."""
+
+
+class AddressScope(BaseModel):
+    """Whose memories an address or a form asks for."""
+
+    user_id: Filled[str] = None
+    agent_id: Filled[str] = None
+    run_id: Filled[str] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +49,11 @@ class View:
         """What is looked at."""
         return self.shell.memory
 
-    def whose(self, asked: "AddressScope") -> dict[str, Any]:
+    def whose(self, asked: AddressScope) -> dict[str, Any]:
         """The scope that an address or a form names, within what is reached: see `Principal.narrowed`."""
         return self.who.narrowed(dict(asked))
 
-    async def shown(self, asked: "AddressScope") -> dict[str, Any] | None:
+    async def shown(self, asked: AddressScope) -> dict[str, Any] | None:
         """The scope to show: the named one, else the caller's own, else the largest; `None` where nothing is kept.
 
         Raises:
@@ -52,11 +67,6 @@ class View:
             )
         found = await beside(self.memory.engine.reading, counts)
         return found[0].scope.named if found else None
-
-    async def total(self, fields: dict[str, Any]) -> int:
-        """How many memories a scope has."""
-        found = await beside(self.memory.engine.reading, counts, Scope(**fields))
-        return sum(each.memories for each in found)
 
     def show(self, name: str, fields: Mapping[str, Any] | None = None, *, status: int = 200, **values: Any) -> Response:
         """The answer: see `Shell.show`."""

@@ -1,60 +1,119 @@
-"""What answers say: the records of `langmem_adapter.records` as JSON, a scope as its three fields.
+"""What answers say: the fields of the records that they show, read from these, a scope as its three fields.
 
-An answer that has other fields than its model is an error, so the document `/openapi.json` tells all of it.
+A field that is named differently, or shown in another form than the record's, is written out.
 """
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Generic, TypeVar, get_type_hints
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AliasPath, BaseModel, BeforeValidator, Field, Json, create_model
 
-from langmem_adapter.maintenance.checks import Status
-from langmem_adapter.records.results import NoHit
-from langmem_adapter.storage.jobs import State
+from langmem_adapter.maintenance.checks import Check, Status
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
+from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.results import Abstained, AddResult, Explanation, MemoryItem, Revision
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.work import Change, Event
+from langmem_adapter.storage.conversations import ConversationInfo, StoredTurn
+from langmem_adapter.storage.erasure import Erasure
+from langmem_adapter.storage.jobs import Job, State
+from langmem_adapter.storage.notes import Note
+from langmem_adapter.storage.scopes import ScopeCount
+from langmem_adapter.storage.traces import Trace, TraceSummary
 
 __all__ = [
     "PROBLEMS",
     "Added",
-    "AddedMany",
     "Changed",
     "CheckList",
-    "ConversationPage",
+    "ConversationShown",
     "Deleted",
-    "EntityPageResponse",
+    "EndShown",
+    "EntityShown",
     "Erased",
     "FoundShown",
     "Health",
     "ImportResponse",
+    "Items",
+    "ItemsPage",
     "JobInShort",
     "JobList",
-    "JobPage",
     "JobShown",
-    "MemoryPage",
     "MemoryShown",
     "Moved",
-    "NeighbourList",
-    "NoteList",
+    "NeighbourShown",
+    "NoteShown",
     "RelationChanged",
-    "RelationList",
-    "RelationPageResponse",
-    "RevisionList",
-    "ScopeList",
-    "TracePageResponse",
+    "RelationShown",
+    "RevisionShown",
+    "ScopeShown",
+    "TraceInShort",
     "TraceShown",
     "TurnPage",
 ]
 
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
 
-class _Answer(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+AsData = Annotated[dict[str, Any], BeforeValidator(as_data)]
+
+# What the modules of the records import for type checkers alone.
+_NAMES: Final[dict[str, Any]] = {
+    "Change": Change,
+    "Event": Event,
+    "Mapping": Mapping,
+    "Scope": Scope,
+    "datetime": datetime,
+}
 
 
-class _OfScope(_Answer):
-    user_id: str | None
-    agent_id: str | None
-    run_id: str | None
+class _Answer(BaseModel, extra="forbid", from_attributes=True):
+    pass
+
+
+def _shows(record: type, *without: str, at: tuple[str, ...] = ()) -> Callable[[type[M]], type[M]]:
+    """Give a model the fields of a record that it does not write out itself.
+
+    Args:
+        record: The record.
+        without: Which of its fields are not shown.
+        at: The attributes that lead from what is shown to the record.
+    """
+    kinds = get_type_hints(record, localns=_NAMES)
+    shown: dict[str, tuple[Any, Any]] = {}
+    for name in (each.name for each in fields(record) if each.name not in without):
+        if kinds[name] is Scope:
+            shown |= {each: (str | None, _from(*at, name, each)) for each in SCOPE_FIELDS}
+        else:
+            shown[name] = (kinds[name], _from(*at, name))
+
+    def filled(model: type[M]) -> type[M]:
+        missing: Any = {name: field for name, field in shown.items() if name not in model.model_fields}
+        return create_model(
+            model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **missing
+        )
+
+    return filled
+
+
+def _from(*path: str) -> Any:
+    return Field(validation_alias=AliasPath(*path))
+
+
+class ItemsPage(_Answer, Generic[T]):
+    """Some items, and where the next page begins."""
+
+    items: list[T]
+    next: str | None
+
+
+class Items(_Answer, Generic[T]):
+    """All items, in order."""
+
+    items: list[T]
 
 
 class Problem(_Answer):
@@ -77,41 +136,18 @@ PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
 """The `responses` of every route."""
 
 
-# ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class MemoryShown(_OfScope):
+@_shows(MemoryItem)
+class MemoryShown(_Answer):
     """A memory as it stands."""
 
-    id: str
-    text: str
-    metadata: dict[str, Any]
-    memory_type: str | None
-    actor_id: str | None
-    role: str | None
-    created_at: datetime
-    updated_at: datetime
-    expires_at: datetime | None
-    revision: int
-    hash: str
 
-
-class MemoryPage(_Answer):
-    """Some memories, and where the next page begins."""
-
-    items: list[MemoryShown]
-    next: str | None
-
-
+@_shows(Explanation)
 class _Explanation(_Answer):
-    meaning: float
-    words: float
-    strategy: str
-    parts: dict[str, float]
-    ranks: dict[str, int]
+    """Why a hit was found."""
 
 
-class HitShown(MemoryShown):
+@_shows(MemoryItem, at=("item",))
+class HitShown(_Answer):
     """A memory that answers a question."""
 
     score: float
@@ -120,11 +156,10 @@ class HitShown(MemoryShown):
     explanation: _Explanation | None
 
 
+@_shows(Abstained, "narrowed")
 class AbstainedShown(_Answer):
     """Why nothing was given, with the best hit that was not."""
 
-    reason: NoHit
-    threshold: float | None
     nearest: HitShown | None
 
 
@@ -135,57 +170,38 @@ class FoundShown(_Answer):
     abstained: AbstainedShown | None
 
 
-class _RelationShown(_OfScope):
-    id: str
+@_shows(Relation)
+class RelationShown(_Answer):
+    """A relation, and the sentence that says it."""
+
     text: str
-    source: str
-    relation: str
-    target: str
-    source_type: str
-    target_type: str
-    valid_from: datetime | None
-    valid_to: datetime | None
-    recorded_at: datetime
-    retired_at: datetime | None
-    mentions: int
-    confidence: float
-    memory_ids: list[str]
 
 
+@_shows(RelationChange)
 class RelationChanged(_Answer):
     """What became of a relation."""
 
-    event: Literal["ADD", "UPDATE", "END", "DELETE", "NONE"]
-    relation: _RelationShown
+    relation: RelationShown
 
 
+@_shows(Change)
 class Changed(_Answer):
     """What became of a fact."""
 
-    id: str | None
-    text: str
-    event: Literal["ADD", "UPDATE", "DELETE", "NONE"]
-    previous_text: str | None
-    reason: str
     relations: list[RelationChanged]
-    valid_to: datetime | None
 
 
+@_shows(Usage, "calls")
 class _Usage(_Answer):
-    model_calls: int
-    input_tokens: int
-    output_tokens: int
-    milliseconds: dict[str, float]
+    """What an add cost."""
 
 
+@_shows(AddResult)
 class Added(_Answer):
     """What an add did: one change for each fact."""
 
     results: list[Changed]
-    mode: str
     usage: _Usage
-    notes: list[str]
-    trace_id: str | None
 
 
 class _Refused(_Answer):
@@ -193,15 +209,11 @@ class _Refused(_Answer):
     detail: str
 
 
-class _Item(_Answer):
+class EndShown(_Answer):
+    """What became of an item: what was added, or why nothing was."""
+
     added: Added | None = None
     error: _Refused | None = None
-
-
-class AddedMany(_Answer):
-    """What became of each item, in order."""
-
-    items: list[_Item]
 
 
 class Deleted(_Answer):
@@ -210,50 +222,14 @@ class Deleted(_Answer):
     deleted: int
 
 
+@_shows(Erasure)
 class Erased(_Answer):
     """What a purge removed, and what remains."""
 
-    memories: int
-    revisions: int
-    words: int
-    relations: int
-    entities: int
-    traces: int
-    turns: int
-    notes: int
-    keys: int
-    jobs: int
-    items: int
-    checkpoints: int
-    runs: int
-    scopes: int
-    snapshots: int
-    freed: int
-    remains: list[str]
 
-
-class _Revision(_Answer):
-    seq: int
-    memory_id: str
-    event: Literal["ADD", "UPDATE", "DELETE", "NONE"]
-    old_text: str | None
-    new_text: str | None
-    created_at: datetime
-    actor_id: str | None
-    role: str | None
-    is_deleted: bool
-    reason: str
-    revision: int
-    id: str
-    stated_at: datetime
-    valid_from: datetime
-    valid_to: datetime | None
-
-
-class RevisionList(_Answer):
-    """Every change of a memory, in the order in which it was written."""
-
-    items: list[_Revision]
+@_shows(Revision)
+class RevisionShown(_Answer):
+    """A change of a memory."""
 
 
 class _RefusedLine(_Refused):
@@ -268,17 +244,12 @@ class ImportResponse(_Answer):
     errors: list[_RefusedLine]
 
 
-class JobInShort(_OfScope):
+@_shows(Job, "request", "result")
+class JobInShort(_Answer):
     """An add that is carried out later, without what came of it."""
 
-    id: str
-    kind: str
     state: State
-    progress: str | None
     error: _Refused | None
-    attempts: int
-    created_at: datetime
-    updated_at: datetime
 
 
 class JobShown(JobInShort):
@@ -287,62 +258,23 @@ class JobShown(JobInShort):
     result: Added | None
 
 
-class JobPage(_Answer):
-    """Some jobs, and where the next page begins."""
-
-    items: list[JobInShort]
-    next: str | None
-
-
 class JobList(_Answer):
     """The jobs of some adds, in order."""
 
     jobs: list[JobShown]
 
 
-# ── the rest ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+@_shows(Entity)
+class EntityShown(_Answer):
+    """An entity."""
 
 
-class RelationPageResponse(_Answer):
-    """Some relations, and where the next page begins."""
+@_shows(Neighbour)
+class NeighbourShown(_Answer):
+    """What is near, with the relations that lead to it."""
 
-    items: list[_RelationShown]
-    next: str | None
-
-
-class _EntityShown(_OfScope):
-    id: str
-    name: str
-    type: str
-    aliases: list[str]
-    mentions: int
-    created_at: datetime
-    updated_at: datetime
-
-
-class EntityPageResponse(_Answer):
-    """Some entities, and where the next page begins."""
-
-    items: list[_EntityShown]
-    next: str | None
-
-
-class _NeighbourShown(_Answer):
-    entity: _EntityShown
-    hops: int
-    relations: list[_RelationShown]
-
-
-class NeighbourList(_Answer):
-    """What is near, nearest first, each with the relations that lead to it."""
-
-    items: list[_NeighbourShown]
-
-
-class RelationList(_Answer):
-    """Some relations, in order."""
-
-    items: list[_RelationShown]
+    entity: EntityShown
+    relations: list[RelationShown]
 
 
 class Moved(_Answer):
@@ -351,31 +283,17 @@ class Moved(_Answer):
     relations: int
 
 
-class _Conversation(_OfScope):
-    session_id: str
-    turns: int
-    created_at: datetime
-    updated_at: datetime
+@_shows(Scope, at=("conversation", "scope"))
+@_shows(ConversationInfo, "conversation")
+class ConversationShown(_Answer):
+    """A conversation, by its name."""
+
+    session_id: str = _from("conversation", "session")
 
 
-class ConversationPage(_Answer):
-    """Some conversations, the latest first, and where the next page begins."""
-
-    items: list[_Conversation]
-    next: str | None
-
-
+@_shows(StoredTurn, "fingerprint")
 class _Turn(_Answer):
-    position: int
-    role: str
-    text: str
-    message: Any
-    message_id: str | None
-    label: str | None
-    cause: str | None
-    sender: str | None
-    memory_id: str | None
-    created_at: datetime
+    message: Json[Any]
 
 
 class TurnPage(_Answer):
@@ -385,74 +303,37 @@ class TurnPage(_Answer):
     next: int | None
 
 
-class _Note(_Answer):
-    id: int
-    kind: str
-    text: str
-    covers_from: int
-    covers_to: int
-    source: str
-    made_by: str
+@_shows(Note)
+class NoteShown(_Answer):
+    """What was made of a conversation."""
+
     created_at: datetime
 
 
-class NoteList(_Answer):
-    """All notes of a kind, oldest first."""
-
-    items: list[_Note]
-
-
-class _ScopeCount(_OfScope):
-    memories: int
-    updated_at: datetime
-    created_at: datetime
+@_shows(ScopeCount)
+class ScopeShown(_Answer):
+    """A scope, and how many memories it has."""
 
 
-class ScopeList(_Answer):
-    """The scopes that have memories, the largest first."""
-
-    items: list[_ScopeCount]
-
-
-class _TraceInShort(_OfScope):
-    id: str
-    created_at: datetime
-    mode: str
-    said: str
-    facts: int
-    events: dict[str, int]
-    model_calls: int
-    input_tokens: int
-    output_tokens: int
-    milliseconds: float
+@_shows(TraceSummary)
+class TraceInShort(_Answer):
+    """What an add did, in short."""
 
 
-class TracePageResponse(_Answer):
-    """What some adds did, in short, the newest first, and where the next page begins."""
-
-    items: list[_TraceInShort]
-    next: str | None
-
-
-class TraceShown(_OfScope):
+@_shows(Trace, "state")
+class TraceShown(_Answer):
     """What an add saw and did, stage by stage."""
 
-    id: str
-    created_at: datetime
-    turns: list[dict[str, Any]]
-    facts: list[dict[str, Any]]
-    candidates: dict[str, Any]
-    decisions: list[dict[str, Any]]
-    calls: list[dict[str, Any]]
+    turns: list[AsData]
+    facts: list[AsData]
+    decisions: list[AsData]
+    calls: list[AsData]
     result: Added
 
 
+@_shows(Check)
 class _CheckShown(_Answer):
-    name: str
-    status: Status
-    detail: str
-    fix: str
-    cause: str
+    """One check."""
 
 
 class CheckList(_Answer):

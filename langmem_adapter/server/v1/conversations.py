@@ -4,11 +4,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.calls import Reads
 from langmem_adapter.server.problems import OURS
-from langmem_adapter.server.v1 import answers, requests, serialize
+from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.storage import conversations, notes
 from langmem_adapter.storage.conversations import Conversation, Which
 from langmem_adapter.twins import beside
@@ -18,14 +17,14 @@ __all__ = ["router"]
 router = APIRouter(prefix=OURS, tags=["conversations"])
 
 
-@router.get("/conversations", summary="List conversations", response_model=answers.ConversationPage)
+@router.get("/conversations", summary="List conversations", response_model=answers.ItemsPage[answers.ConversationShown])
 async def listed(call: Reads, asked: Annotated[requests.PageQuery, Query()]) -> Any:
     """The conversations within a scope, the latest first, page by page."""
     scope = Scope(**call.whose(asked))
     found, following = await beside(
         call.memory.engine.reading, conversations.listed, scope, k=asked.k, after=asked.after
     )
-    return {"items": [serialize.conversation(info) for info in found], "next": following}
+    return {"items": found, "next": following}
 
 
 @router.get(
@@ -36,18 +35,16 @@ async def turns(call: Reads, session_id: str, asked: Annotated[requests.Conversa
     conversation = Conversation(session_id, Scope(**call.whose(asked)))
     which = Which(last=asked.k + 1, before=asked.before)
     found = await beside(call.memory.engine.reading, conversations.read, conversation, which)
-    shown = [serialize.turn(turn) for turn in found[-asked.k :]]
-    return {"items": shown, "next": shown[0]["position"] if len(found) > asked.k else None}
+    shown = found[-asked.k :]
+    return {"items": shown, "next": shown[0].position if len(found) > asked.k else None}
 
 
 @router.get(
-    "/conversations/{session_id:path}/notes", summary="Notes of a conversation", response_model=answers.NoteList
+    "/conversations/{session_id:path}/notes",
+    summary="Notes of a conversation",
+    response_model=answers.Items[answers.NoteShown],
 )
 async def noted(call: Reads, session_id: str, asked: Annotated[requests.NoteQuery, Query()]) -> Any:
     """What was made of a conversation: its summaries, or other notes."""
     conversation = Conversation(session_id, Scope(**call.whose(asked)))
-    return {
-        "items": [
-            as_data(note) for note in await beside(call.memory.engine.reading, notes.read, conversation, asked.kind)
-        ]
-    }
+    return {"items": await beside(call.memory.engine.reading, notes.read, conversation, asked.kind)}

@@ -1,22 +1,29 @@
-"""Export and import: streams of JSON lines, so that neither side holds all of them."""
+"""Export and import: streams of lines, so that neither side holds all of the memories."""
 
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
 from operator import itemgetter
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.results import MemoryItem, Page
 from langmem_adapter.server.calls import Reads, RequestCall, Writes
-from langmem_adapter.server.export import LINES, PAGE, exported
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.server.v1.requests import Moment, ScopeFields
 
-__all__ = ["router"]
+__all__ = ["LINES", "PAGE", "as_line", "exported", "router"]
 
+LINES: Final = "application/x-ndjson"
+"""The media type of JSON lines."""
+PAGE: Final = 500
+"""How many memories an export reads at a time."""
 _BATCH: Final = 100
 _MOST_ERRORS: Final = 1_000
 _EXPORT: Final[dict[int | str, dict[str, Any]]] = {
@@ -27,8 +34,6 @@ _IMPORT: Final = {"requestBody": {"required": True, "content": {LINES: {"schema"
 
 class Line(ScopeFields):
     """A line of an import: a memory as an export wrote it, or a text with whose it is."""
-
-    model_config = ConfigDict(extra="forbid")
 
     text: str
     metadata: dict[str, Any] | None = None
@@ -82,10 +87,7 @@ async def take_in(call: Writes, request: Request, idempotency_key: Annotated[str
 class _Import:
     """An import under way: lines become adds, some at a time.
 
-    Args:
-        call: Who imports, and where it goes.
-        key: Names the import, so that repeating it adds nothing twice.
-        request: Under which the log has what goes wrong.
+    *key* names it, so that repeating it adds nothing twice; *request* is under what the log has what goes wrong.
     """
 
     def __init__(self, call: RequestCall, key: str | None, request: str) -> None:
@@ -143,3 +145,19 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             yield line
     if rest:
         yield rest
+
+
+def as_line(item: MemoryItem) -> bytes:
+    """A memory as a line of an export."""
+    return json.dumps(as_data(item), ensure_ascii=False).encode() + b"\n"
+
+
+async def exported(
+    memory: Memory, page: Page, how: Mapping[str, Any], line: Callable[[MemoryItem], bytes] = as_line
+) -> AsyncIterator[bytes]:
+    """A page of memories and those that follow it, read with the arguments *how* of `Memory.get_all`, as lines."""
+    while True:
+        yield b"".join(map(line, page))
+        if page.next is None:
+            return
+        page = await memory.aget_all(**how, after=page.next)

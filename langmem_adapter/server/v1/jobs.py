@@ -3,27 +3,28 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from functools import partial
 from itertools import count
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response, status
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from langmem_adapter.errors import MemoryNotFoundError
-from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.calls import Anyone, RequestCall, Writes, is_still_let_in
 from langmem_adapter.server.jobs import result_of
 from langmem_adapter.server.problems import OURS
-from langmem_adapter.server.v1 import answers, requests, serialize
+from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.storage import jobs
-from langmem_adapter.storage.jobs import Job
 from langmem_adapter.twins import beside
 
-__all__ = ["router", "shown"]
+if TYPE_CHECKING:
+    from langmem_adapter.storage.jobs import Job
+
+__all__ = ["router"]
 
 _PAUSE: Final = 0.2  # seconds between two looks: another process may do the job
 _ASK: Final = 5  # looks after which it is asked anew whether the caller is let in
@@ -38,7 +39,7 @@ _EVENTS: Final[dict[int | str, dict[str, Any]]] = {
 router = APIRouter(prefix=OURS, tags=["jobs"])
 
 
-@router.get("/jobs", summary="List jobs", response_model=answers.JobPage)
+@router.get("/jobs", summary="List jobs", response_model=answers.ItemsPage[answers.JobInShort])
 async def listed(call: Anyone, asked: Annotated[requests.JobQuery, Query()]) -> Any:
     """The jobs of a scope, the newest first, page by page, without what came of them; those of everybody for admins."""
     fields = call.whose(asked)
@@ -46,7 +47,7 @@ async def listed(call: Anyone, asked: Annotated[requests.JobQuery, Query()]) -> 
     how: dict[str, Any] = {"k": asked.k, "state": asked.state, "after": asked.after}
     read = partial(jobs.page, scope=Scope(**fields) if fields else None, **how)
     found, following = await beside(call.memory.engine.reading, read)
-    return {"items": [_in_short(job) for job in found], "next": following}
+    return {"items": found, "next": following}
 
 
 @router.delete(
@@ -73,40 +74,27 @@ async def events(call: Writes, request: Request, job_id: str) -> StreamingRespon
     return StreamingResponse(told, media_type="text/event-stream")
 
 
-def shown(job: Job, result: AddResult | None = None) -> dict[str, Any]:
-    """A job as an answer.
+async def _found(call: RequestCall, job_id: str) -> answers.JobShown:
+    """A job, for whoever has the right that its add took, and what came of it where it is done."""
 
-    Args:
-        job: The job.
-        result: What came of it, where it is done.
-    """
-    return {**_in_short(job), "result": None if result is None else serialize.added(result)}
-
-
-def _in_short(job: Job) -> dict[str, Any]:
-    return {name: value for name, value in as_data(job).items() if name in answers.JobInShort.model_fields}
-
-
-async def _found(call: RequestCall, job_id: str) -> dict[str, Any]:
-    """A job, for whoever has the right that its add took."""
-
-    def look() -> dict[str, Any]:
+    def look() -> answers.JobShown:
         job: Job = call.memory.engine.reading(jobs.read, job_id, call.principal.scope)
-        return shown(job, result_of(call.memory, job))
+        end: Any = result_of(call.memory, job)
+        return answers.JobShown.model_validate(replace(job, result=end))
 
     return await beside(look)
 
 
-async def _told(request: Request, job: dict[str, Any], again: Any) -> AsyncIterator[bytes]:
+async def _told(request: Request, job: answers.JobShown, again: Any) -> AsyncIterator[bytes]:
     said, quiet = "", 0
     for look in count(1):
-        text = answers.JobShown(**job).model_dump_json()
+        text = job.model_dump_json()
         if text != said:
             said, quiet = text, 0
-            yield format_sse_event(event=job["state"], data_str=text)
+            yield format_sse_event(event=job.state, data_str=text)
         elif quiet % _ALIVE == 0:
             yield KEEPALIVE_COMMENT
-        if job["state"] in jobs.FINISHED:
+        if job.state in jobs.FINISHED:
             return
         quiet += 1
         await asyncio.sleep(_PAUSE)

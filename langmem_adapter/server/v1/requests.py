@@ -6,7 +6,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Final, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, Json
+from pydantic import BaseModel, BeforeValidator, Field, Json
 
 from langmem_adapter.storage.jobs import State
 
@@ -49,10 +49,12 @@ Moment: TypeAlias = Annotated[datetime, BeforeValidator(_written_out)]
 """A date and time; of a number Pydantic would make seconds since 1970, also of a year."""
 
 
-class ScopeFields(BaseModel):
-    """Whose memories; a key that is bound to a scope names its fields by itself."""
+def _example(**body: Any) -> dict[str, Any]:
+    return {"examples": [body]}
 
-    model_config = ConfigDict(extra="forbid")
+
+class ScopeFields(BaseModel, extra="forbid"):
+    """Whose memories; a key that is bound to a scope names its fields by itself."""
 
     user_id: str | None = Field(None, description="The user.")
     agent_id: str | None = Field(None, description="The agent.")
@@ -71,17 +73,8 @@ class _Moments(BaseModel):
     known_at: Moment | None = Field(None, description="What was known at that moment.")
 
 
-# ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class AddOne(ScopeFields):
+class AddOne(ScopeFields, json_schema_extra=_example(messages="I live in Lyon.", user_id="alice")):
     """A conversation, or a statement, to be remembered."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"messages": "I live in Lyon.", "user_id": "alice", "metadata": {"from": "chat"}}]
-        }
-    )
 
     messages: str | dict[str, Any] | list[Any] = Field(
         description="A text that the user says, a message with `role` and `content`, or a list of messages."
@@ -98,10 +91,8 @@ class AddOne(ScopeFields):
     )
 
 
-class AddMany(BaseModel):
+class AddMany(BaseModel, extra="forbid"):
     """Many conversations."""
-
-    model_config = ConfigDict(extra="forbid")
 
     items: list[AddOne] = Field(min_length=1, max_length=_MOST_ITEMS)
 
@@ -119,12 +110,8 @@ class Export(ScopeFields):
     include_expired: bool = Field(default=True, description="Expired ones as well.")
 
 
-class Search(ScopeFields, _Moments):
+class Search(ScopeFields, _Moments, json_schema_extra=_example(query="Where does she live?", user_id="alice", k=3)):
     """A question."""
-
-    model_config = ConfigDict(
-        json_schema_extra={"examples": [{"query": "Where does she live?", "user_id": "alice", "k": 3, "explain": True}]}
-    )
 
     query: str = Field(description="A question or statement.")
     k: int = Field(10, ge=1, le=_MOST_OF_PAGE, description="At most so many hits.")
@@ -140,25 +127,18 @@ class Search(ScopeFields, _Moments):
     explain: bool = Field(default=False, description="Give each hit the parts of its score.")
 
 
-class Update(ScopeFields):
+class Update(ScopeFields, json_schema_extra=_example(text="Lives in Oslo")):
     """A change by hand; what is left out stays as it is."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"text": "Lives in Oslo"}]})
 
     text: str | None = Field(None, description="The new text.")
     metadata: dict[str, Any] | None = Field(None, description="Merged; a value of `null` removes a key.")
     expires_at: Moment | None = Field(None, description="When it stops being shown; `null` means never.")
 
 
-class Restore(ScopeFields):
+class Restore(ScopeFields, json_schema_extra=_example(revision=1)):
     """What a memory is brought back to."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"revision": 1}]})
-
     revision: int = Field(ge=1, description="Which of its revisions.")
-
-
-# ── the knowledge graph ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class RelationQuery(PageQuery, _Moments):
@@ -176,14 +156,10 @@ class EntityList(PageQuery, _Moments):
     unrelated: bool = Field(default=False, description="Those without a relation as well.")
 
 
-class NewRelation(ScopeFields):
+class NewRelation(
+    ScopeFields, json_schema_extra=_example(source="Anna", relation="lives in", target="Lyon", user_id="alice")
+):
     """A relation that is written down by hand."""
-
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"source": "Anna", "relation": "lives in", "target": "Lyon", "user_id": "alice"}]
-        }
-    )
 
     source: str = Field(description="Name of the first thing.")
     relation: str = Field(description="What it is to the second, a verb.")
@@ -196,18 +172,14 @@ class NewRelation(ScopeFields):
     single: bool | None = Field(None, description="Whether the first has one such at a time.")
 
 
-class RelationEnd(ScopeFields):
+class RelationEnd(ScopeFields, json_schema_extra=_example(at="2024-05-01T00:00:00Z")):
     """Since when a relation holds no longer."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"at": "2024-05-01T00:00:00Z"}]})
 
     at: Moment | None = Field(None, description="From when on it holds no longer; by default now.")
 
 
-class RelationSearch(ScopeFields):
+class RelationSearch(ScopeFields, json_schema_extra=_example(query="Where does Anna live?", user_id="alice")):
     """A question to the graph."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"query": "Where does Anna live?", "user_id": "alice"}]})
 
     query: str = Field(description="A question or statement.")
     k: int = Field(10, ge=1, le=_MOST_OF_PAGE, description="At most so many relations.")
@@ -229,33 +201,23 @@ class Path(ScopeFields, _Moments):
     max_hops: int = Field(4, ge=1, le=10, description="At most so many relations.")
 
 
-class Merge(ScopeFields):
+class Merge(ScopeFields, json_schema_extra=_example(name="Annie", into="Anna", user_id="alice")):
     """Two names that mean the same."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Annie", "into": "Anna", "user_id": "alice"}]})
 
     name: str = Field(description="Of the one that goes; it becomes another name of the second.")
     into: str = Field(description="Of the one that stays.")
 
 
-class Split(ScopeFields):
+class Split(ScopeFields, json_schema_extra=_example(name="Annie", user_id="alice")):
     """A name that was merged by mistake."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Annie", "user_id": "alice"}]})
-
     name: str = Field(description="Of the one that had gone.")
-
-
-# ── jobs ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class JobQuery(PageQuery):
     """Which jobs are listed, the newest first."""
 
     state: State | None = Field(None, description="Only those that are so far.")
-
-
-# ── conversations ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class ConversationQuery(ScopeFields):

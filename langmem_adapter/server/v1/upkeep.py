@@ -10,10 +10,9 @@ from langmem_adapter._version import __version__
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.maintenance.checks import SEVERITY
 from langmem_adapter.maintenance.checkup import checkup
-from langmem_adapter.records.plain import as_data
 from langmem_adapter.server.calls import Admin, Anyone, Reads, service_of
 from langmem_adapter.server.problems import OURS, logged
-from langmem_adapter.server.v1 import answers, requests, serialize
+from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import apart, beside
 
@@ -47,32 +46,28 @@ async def checks(call: Anyone) -> Any:
     call.principal.need_everything()
     found = await apart(lambda: list(checkup(call.memory)))
     worst = max((check.status for check in found), key=SEVERITY.index)
-    return {"status": worst, "items": [as_data(check) for check in found]}
+    return {"status": worst, "items": found}
 
 
-@router.get("/scopes", summary="List scopes", response_model=answers.ScopeList)
+@router.get("/scopes", summary="List scopes", response_model=answers.Items[answers.ScopeShown])
 async def scopes(call: Admin) -> Any:
     """Every scope that has memories, as far as the key reaches, the largest first."""
-    found = await beside(call.memory.engine.reading, counts, call.principal.scope)
-    return {"items": [as_data(each) for each in found]}
+    return {"items": await beside(call.memory.engine.reading, counts, call.principal.scope)}
 
 
 @router.post("/purge", summary="Erase a scope", response_model=answers.Erased)
 async def purge(call: Admin, body: requests.ScopeFields) -> Any:
     """Erase a scope: its memories, their history, all that adds saw and answered, its keys; nothing can be restored."""
-    return as_data(await call.memory.apurge(**call.whose(body)))
+    return await call.memory.apurge(**call.whose(body))
 
 
-@router.get("/traces", summary="List what adds did", response_model=answers.TracePageResponse)
+@router.get("/traces", summary="List what adds did", response_model=answers.ItemsPage[answers.TraceInShort])
 async def traces(call: Reads, asked: Annotated[requests.PageQuery, Query()]) -> Any:
     """What the adds of a scope did, in short, the newest first, page by page."""
-    page = await call.memory.atraces(k=asked.k, after=asked.after, **call.whose(asked))
-    return {"items": [as_data(summary) for summary in page], "next": page.next}
+    return await call.memory.atraces(**call.arguments(asked))
 
 
 @router.get("/traces/{trace_id}", summary="Get the trace of an add", response_model=answers.TraceShown)
 async def trace(call: Reads, trace_id: str, asked: Annotated[requests.ScopeFields, Query()]) -> Any:
     """What one add saw and did: turns, facts, the memories compared with, decisions, prompts and replies."""
-    found = await call.memory.atrace(trace_id, **call.whose(asked))
-    told = {name: value for name, value in as_data(found).items() if name != "state"}
-    return {**told, "result": serialize.added(found.result)}
+    return await call.memory.atrace(trace_id, **call.whose(asked))
