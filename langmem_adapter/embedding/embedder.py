@@ -19,10 +19,10 @@ from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.forks import Lock
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.tracing import stage
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from langmem_adapter.limits import Limits
 
@@ -49,6 +49,11 @@ class Embedder:
         cached: How many vectors to remember.
         limits: How long a call may take, and how often it is made again; `None` for embeddings that ask nobody.
 
+    Attributes:
+        embeddings: The model that makes them.
+        dimensions: Length of the vectors; `None` before the first.
+        asks_nobody: Whether it is quick: vectors are made in this process.
+
     Example:
         >>> from langmem_adapter.embedding.hashing import HashEmbeddings
         >>> embedder = Embedder(HashEmbeddings(64), dimensions=None)
@@ -61,29 +66,16 @@ class Embedder:
     ) -> None:
         if cached < 1:
             raise InvalidInputError(f"an embedder remembers at least one vector, not {cached}")
-        self._embeddings = embeddings
-        self._dimensions = dimensions
+        self.embeddings: Final = embeddings
+        self.asks_nobody: Final = limits is None
+        self.dimensions = dimensions
         self._most = cached
         self._limits = limits
         self._cache: OrderedDict[_Key, UnitVectors] = OrderedDict()
         self._lock = Lock()
 
-    @property
-    def embeddings(self) -> Embeddings:
-        """The model that makes them."""
-        return self._embeddings
-
-    @property
-    def dimensions(self) -> int | None:
-        """Length of the vectors; `None` before the first."""
-        return self._dimensions
-
-    @property
-    def asks_nobody(self) -> bool:
-        """Whether it is quick: vectors are made in this process."""
-        return self._limits is None
-
-    def vectors(self, texts: Sequence[str]) -> UnitVectors:
+    @planned
+    def vectors(self, texts: Sequence[str]) -> Plan[UnitVectors]:
         """Unit vectors of texts.
 
         Texts that are not remembered are embedded in calls of up to 256 texts, each of them once.
@@ -96,23 +88,18 @@ class Embedder:
             InvalidInputError: The model returned too few vectors, or one without direction (NaN, infinite, all zeros).
             ModelTimeoutError: It did not answer in time.
         """
-        known, missing = self._look_up(texts)
-        for some in _batches(missing):
-            known |= self._checked(some, self._embedding(some).run())
-        return self._put_together(texts, known, missing)
+        distinct = list(dict.fromkeys(texts))
+        found = {text: self._recall(("text", text)) for text in distinct}
+        known = {text: vector for text, vector in found.items() if vector is not None}
+        missing = [text for text in distinct if text not in known]
+        batches = [missing[start : start + _AT_ONCE] for start in range(0, len(missing), _AT_ONCE)]
+        return Plan.each(self._embedding, batches).then(lambda made: self._put_together(texts, known, made))
 
-    async def avectors(self, texts: Sequence[str]) -> UnitVectors:
-        """Unit vectors of texts. See `vectors`."""
-        known, missing = self._look_up(texts)
-        for some in _batches(missing):
-            known |= self._checked(some, await self._embedding(some).arun())
-        return self._put_together(texts, known, missing)
+    avectors = awaited(vectors)
 
-    def query(self, text: str) -> UnitVectors:
-        """The unit vector of a question.
-
-        Returns:
-            Shape (dimensions,), float32, read-only.
+    @planned
+    def query(self, text: str) -> Plan[UnitVectors]:
+        """The unit vector of a question: shape (dimensions,), float32, read-only.
 
         Raises:
             EmbeddingMismatchError: See `vectors`.
@@ -120,12 +107,9 @@ class Embedder:
             ModelTimeoutError: See `vectors`.
         """
         known = self._recall(("query", text))
-        return self._kept(text, self._asking(text).run()) if known is None else known
+        return Plan.known(known) if known is not None else self._asking(text)
 
-    async def aquery(self, text: str) -> UnitVectors:
-        """The unit vector of a question. See `query`."""
-        known = self._recall(("query", text))
-        return self._kept(text, await self._asking(text).arun()) if known is None else known
+    aquery = awaited(query)
 
     def forget(self) -> None:
         """Remember no vector any longer."""
@@ -134,31 +118,31 @@ class Embedder:
 
     # LangChain's embeddings are no Runnables: the run in a trace is ours, and shows how many vectors, never one of them.
 
-    def _embedding(self, texts: list[str]) -> Plan[list[list[float]]]:
+    def _embedding(self, texts: list[str]) -> Plan[dict[str, UnitVectors]]:
         plan = self._call("embed_documents", texts)
-        return stage(plan, "embed", inputs={"texts": texts}, shown=lambda vectors: {"vectors": len(vectors)})
+        made = stage(plan, "embed", inputs={"texts": texts}, shown=lambda vectors: {"vectors": len(vectors)})
+        return made.then(lambda vectors: self._checked(texts, vectors))
 
-    def _asking(self, text: str) -> Plan[list[float]]:
+    def _asking(self, text: str) -> Plan[UnitVectors]:
         plan = self._call("embed_query", text)
-        return stage(plan, "embed", inputs={"texts": [text]}, shown=lambda _: {"vectors": 1})
+        made = stage(plan, "embed", inputs={"texts": [text]}, shown=lambda _: {"vectors": 1})
+        return made.then(lambda vector: self._kept(text, vector))
 
     def _call(self, method: str, given: str | list[str]) -> Plan[Any]:
-        run, arun = (partial(getattr(self._embeddings, name), given) for name in (method, f"a{method}"))
-        own = getattr(type(self._embeddings), f"a{method}") is not getattr(Embeddings, f"a{method}")
+        run, arun = (partial(getattr(self.embeddings, name), given) for name in (method, f"a{method}"))
+        own = getattr(type(self.embeddings), f"a{method}") is not getattr(Embeddings, f"a{method}")
         plan = Plan if self._limits is None else self._limits.plan
         return plan(run, arun if own else None)
 
-    def _look_up(self, texts: Sequence[str]) -> tuple[dict[str, UnitVectors], list[str]]:
-        distinct = list(dict.fromkeys(texts))
-        found = {text: self._recall(("text", text)) for text in distinct}
-        known = {text: vector for text, vector in found.items() if vector is not None}
-        return known, [text for text in distinct if text not in known]
-
-    def _put_together(self, texts: Sequence[str], known: dict[str, UnitVectors], missing: Sequence[str]) -> UnitVectors:
-        for text in missing:
-            self._remember(("text", text), known[text])
+    def _put_together(
+        self, texts: Sequence[str], known: dict[str, UnitVectors], made: Iterable[Mapping[str, UnitVectors]]
+    ) -> UnitVectors:
+        for vectors in made:
+            known |= vectors
+            for text, vector in vectors.items():
+                self._remember(("text", text), vector)
         if not texts:
-            return np.zeros((0, self._dimensions or 0), np.float32)
+            return np.zeros((0, self.dimensions or 0), np.float32)
         return np.stack([known[text] for text in texts])
 
     def _kept(self, text: str, vector: Sequence[float]) -> UnitVectors:
@@ -198,17 +182,13 @@ class Embedder:
 
     def _check_dimensions(self, dimensions: int) -> None:
         with self._lock:
-            if self._dimensions is None:
-                self._dimensions = dimensions
-        if dimensions != self._dimensions:
+            if self.dimensions is None:
+                self.dimensions = dimensions
+        if dimensions != self.dimensions:
             raise EmbeddingMismatchError(
-                f"the embedding model returned vectors of {dimensions} dimensions, {self._dimensions} were expected; "
+                f"the embedding model returned vectors of {dimensions} dimensions, {self.dimensions} were expected; "
                 "use the model that this database was made with, or reindex it with the new one"
             )
-
-
-def _batches(texts: list[str]) -> Iterator[list[str]]:
-    return (texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE))
 
 
 def _owned(row: UnitVectors) -> UnitVectors:
@@ -218,26 +198,24 @@ def _owned(row: UnitVectors) -> UnitVectors:
 
 
 def _matrix(texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> NDArray[np.float64]:
+    told = f"{len(texts)} texts, the first {_beginning(texts[0])}"
     if not isinstance(vectors, Sized):
         raise InvalidInputError(
             f"the embedding model returned {quoted(vectors)}, not a list of vectors; check the model"
         )
     if len(vectors) != len(texts):
         raise InvalidInputError(
-            f"the embedding model returned {len(vectors)} vectors for {len(texts)} texts, the first {_beginning(texts[0])}; "
-            "check the model or its server"
+            f"the embedding model returned {len(vectors)} vectors for {told}; check the model or its server"
         )
     try:
         matrix = np.asarray(vectors, np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"the embedding model did not return equally long lists of numbers for {len(texts)} texts, the first "
-            f"{_beginning(texts[0])}: {error}"
+            f"the embedding model did not return equally long lists of numbers for {told}: {error}"
         ) from None
     if matrix.ndim != 2 or matrix.shape[1] == 0:  # noqa: PLR2004 - texts and dimensions
         raise InvalidInputError(
-            f"the embedding model returned an array of shape {matrix.shape} for {len(texts)} texts, the first "
-            f"{_beginning(texts[0])}; one flat vector per text is needed"
+            f"the embedding model returned an array of shape {matrix.shape} for {told}; one flat vector per text is needed"
         )
     return matrix
 

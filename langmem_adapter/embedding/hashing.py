@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -18,7 +19,7 @@ from langmem_adapter.text import is_cjk, meaningful, words
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HashEmbeddings"]
+__all__ = ["HashEmbeddings", "LocalEmbeddings"]
 
 _LEAST: Final = 8
 _MOST: Final = 8192
@@ -28,7 +29,24 @@ _GRAM: Final = 0.35
 _SPELLING: Final = "spelling "
 
 
-class HashEmbeddings(Embeddings):
+class LocalEmbeddings(Embeddings, ABC):
+    """Embeddings that are made in this process, one text at a time, alike for questions and statements."""
+
+    @abstractmethod
+    def vector(self, text: str) -> NDArray[np.float32]:
+        """The unit vector of one text; whatever the text, it has one."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """One unit vector per text, in order."""
+        return [self.embed_query(text) for text in texts]
+
+    def embed_query(self, text: str) -> list[float]:
+        """The unit vector of one text."""
+        values: list[float] = self.vector(text).tolist()
+        return values
+
+
+class HashEmbeddings(LocalEmbeddings):
     """Unit vectors from hashed words, word pairs and letter trigrams.
 
     Texts that share words, or words that share letters, are near each other; synonyms are not, so this is no replacement
@@ -56,17 +74,8 @@ class HashEmbeddings(Embeddings):
             raise InvalidInputError(f"hash embeddings have {_LEAST} to {_MOST} dimensions, not {quoted(dimensions)}")
         self.dimensions = dimensions
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One unit vector per text, in order."""
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        """The unit vector of one text; a text without words gets the vector of its letters."""
-        values: list[float] = self.vector(text).tolist()
-        return values
-
     def vector(self, text: str) -> NDArray[np.float32]:
-        """The same as a float32 array, shape (dimensions,)."""
+        """The unit vector of one text; a text without words gets the vector of its letters."""
         vector = np.zeros(self.dimensions, np.float32)
         marks = _marks(text, self.dimensions)
         np.add.at(vector, [place for place, _ in marks], np.array([weight for _, weight in marks], np.float32))

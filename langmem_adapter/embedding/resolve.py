@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.embeddings import Embeddings
 
 from langmem_adapter.addresses import shown
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.hashing import HashEmbeddings, LocalEmbeddings
 from langmem_adapter.embedding.static import StaticEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.limits import Limits, limits_of
@@ -55,14 +55,8 @@ def resolve_embeddings(spec: str | Embeddings, settings: Settings) -> Embeddings
 
 
 def embedding_limits(spec: object, embeddings: Embeddings, settings: Settings) -> Limits | None:
-    """The limits for embeddings; those made in this process need none.
-
-    Args:
-        spec: What the user said: a name, or the embeddings themselves.
-        embeddings: What `resolve_embeddings` made of it.
-        settings: `model_timeout` and `model_retries`.
-    """
-    return None if isinstance(embeddings, HashEmbeddings | StaticEmbeddings) else limits_of(spec, embeddings, settings)
+    """The limits for what `resolve_embeddings` made of *spec*; embeddings made in this process need none."""
+    return None if isinstance(embeddings, LocalEmbeddings) else limits_of(spec, embeddings, settings)
 
 
 def fingerprint(embeddings: Embeddings) -> str:

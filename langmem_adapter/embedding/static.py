@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import xxhash
-from langchain_core.embeddings import Embeddings
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.hashing import HashEmbeddings, LocalEmbeddings
 from langmem_adapter.errors import MissingDependencyError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.text import is_cjk
@@ -36,7 +35,7 @@ _CJK: Final = 0.5
 _MOST: Final = 16_384
 
 
-class StaticEmbeddings(Embeddings):
+class StaticEmbeddings(LocalEmbeddings):
     """Unit vectors of 256 numbers: the mean of what each piece of a word means by itself, whatever stands beside it.
 
     Texts that say the same in other words are near each other, which hash embeddings cannot see. A query takes some twenty
@@ -71,17 +70,8 @@ class StaticEmbeddings(Embeddings):
             held.update((self._folder / name).read_bytes())
         return f"static/{held.hexdigest()}"
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One unit vector per text, in order."""
-        return [self.embed_query(text) for text in texts]
-
-    def embed_query(self, text: str) -> list[float]:
-        """The unit vector of one text; a text without anything in it has one, too."""
-        values: list[float] = self.vector(text).tolist()
-        return values
-
     def vector(self, text: str) -> NDArray[np.float32]:
-        """The same as a float32 array, shape (256,)."""
+        """The unit vector of one text; a text without anything in it has one, too."""
         text = text[:_MOST].encode(errors="replace").decode()  # half of a surrogate pair is nothing to the tokenizer
         pieces = self._tokenizer.encode(text, add_special_tokens=False).ids
         if not pieces:

@@ -54,12 +54,7 @@ def _in_utc(value: datetime) -> datetime | None:
 
 
 def comparison(name: str, operand: Any) -> Test:
-    """What an operator asks of a value.
-
-    Args:
-        name: One of `OPERATORS`.
-        operand: Plain JSON or a datetime, of the kind that the operator takes.
-    """
+    """What one of `OPERATORS` asks of a value; the operand is plain JSON or a datetime, of the kind that the operator takes."""
     match name:
         case "eq" | "ne":
             found: Test = _OneOf([operand])
@@ -73,17 +68,7 @@ def comparison(name: str, operand: Any) -> Test:
             return (lambda value: value is not None) if operand else (lambda value: value is None)
         case _:
             return _ordered(ORDER[name], operand)
-    return _Not(found) if name in {"ne", "nin"} else found
-
-
-class _Not:
-    __slots__ = ("_test",)
-
-    def __init__(self, test: Test) -> None:
-        self._test = test
-
-    def __call__(self, value: Any) -> bool:
-        return not self._test(value)
+    return (lambda value: not found(value)) if name in {"ne", "nin"} else found
 
 
 class _OneOf:

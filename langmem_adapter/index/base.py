@@ -1,7 +1,6 @@
 """What every vector index can do.
 
-An index is a derived view: it holds unit vectors by memory `pk` and scope id, is fed by the indexer from the change feed,
-and may be thrown away at any time. It never decides who may see what: it is told which scopes, or which rows.
+It holds unit vectors by memory `pk` and scope id. It never decides who may see what: it is told which scopes, or which rows.
 """
 
 from __future__ import annotations
@@ -13,24 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable
-
-    from sqlalchemy import Connection
+    from collections.abc import Collection
 
     from langmem_adapter.storage.moments import Unreadable
 
-__all__ = [
-    "Batch",
-    "Found",
-    "Loadable",
-    "Pks",
-    "Scores",
-    "VectorFeed",
-    "VectorIndex",
-    "VectorView",
-    "Vectors",
-    "Verification",
-]
+__all__ = ["Batch", "Found", "Pks", "Scores", "VectorIndex", "VectorView", "Vectors", "Verification"]
 
 Pks: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float32]
@@ -53,15 +39,18 @@ class Batch:
     vectors: Vectors
     gone: Pks
 
+    @classmethod
+    def empty(cls, dimensions: int) -> Batch:
+        """One without memories."""
+        none = np.empty(0, np.int64)
+        return cls(none, none, np.empty((0, dimensions), np.float32), none)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Result of a search, best first where that was asked for; ties by lower pk, so that every index gives the same order.
+    """Pks and cosines, best first where that was asked for; ties by lower pk, so that every index gives the same order.
 
-    Attributes:
-        pks: Shape (n,), n at most k.
-        scores: Cosines, shape (n,), float32.
-        strategy: How it was searched, for whoever asks for an explanation.
+    *strategy* says how it was searched, for whoever asks for an explanation.
     """
 
     pks: Pks
@@ -112,13 +101,7 @@ class VectorView(Protocol):
         """How many vectors it holds."""
 
     def search(
-        self,
-        query: Vectors,
-        k: int,
-        *,
-        scopes: Collection[int],
-        pks: Pks | None = None,
-        ordered: bool = True,
+        self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
     ) -> Found:
         """The *k* nearest memories.
 
@@ -132,7 +115,7 @@ class VectorView(Protocol):
 
         Raises:
             EmbeddingMismatchError: The query has another length.
-            InvalidInputError: The query is not finite float32, or *k* is below 1.
+            InvalidInputError: The query holds NaN or infinity.
             StorageError: A database or a store was asked, and failed.
         """
 
@@ -151,58 +134,15 @@ class VectorView(Protocol):
 
 @runtime_checkable
 class VectorIndex(VectorView, Protocol):
-    """An index that is fed with batches. `FaissIndex` and `ExactIndex` search exactly whatever the scope."""
+    """An index of this process, fed with batches. It searches exactly, whatever the scope."""
 
     def update(self, batch: Batch) -> None:
         """Apply net changes; a search running meanwhile sees all of them or none.
 
         Raises:
             EmbeddingMismatchError: The vectors have another length.
-            InvalidInputError: The batch is not what `Batch` promises; nothing was changed.
-            StorageError: A database was written, and failed.
+            InvalidInputError: A vector holds NaN or infinity; nothing was changed.
         """
-
-    def clear(self) -> None:
-        """Forget everything."""
-
-
-class VectorFeed(Protocol):
-    """Keeps one index in step with the database by pulling its change feed, and hands it to whoever searches."""
-
-    @property
-    def index(self) -> VectorView | None:
-        """The index; `None` while the length of its vectors is unknown, hence no memory exists. Take it anew each time."""
-
-    @property
-    def applied(self) -> int:
-        """Number of the last change that the index contains; 0 when it began empty."""
-
-    @property
-    def version(self) -> Hashable:
-        """What `Database.version` said before the last pull: everything committed before that is in the index."""
-
-    def view(self, connect: Callable[[], Connection]) -> VectorView | None:
-        """The index as seen from a read transaction, which it only begins where it lives in the database or looks into it."""
-
-    def pull(self) -> int:
-        """Apply everything that anybody committed before this call, and tell how much that was."""
-
-    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Read every memory anew and return how many there are; *progress* is told how many were read, and of how many."""
-
-    def verify(self) -> Verification:
-        """Compare the index with the database."""
-
-    def snapshot(self) -> bool:
-        """Write the index to its file, where it has one, and tell whether that was done."""
-
-    def close(self) -> None:
-        """Finish; the object is of no use afterwards."""
-
-
-@runtime_checkable
-class Loadable(VectorIndex, Protocol):
-    """An index that can be filled without a second copy of its vectors: what a rebuild fills."""
 
     def adopt(self, batch: Batch) -> None:
         """Hold what *batch* holds and nothing else, its rows as they lie there; nobody may write to its arrays from then on."""

@@ -16,20 +16,19 @@ if TYPE_CHECKING:
 
     from langchain_core.vectorstores import VectorStore
 
-    from langmem_adapter.index.base import VectorFeed, VectorIndex
+    from langmem_adapter.index.base import VectorIndex
     from langmem_adapter.index.shared_index import SharedIndex
     from langmem_adapter.storage.database import Database
 
-__all__ = ["Kind", "open_feed", "open_index"]
+__all__ = ["Kind", "VectorFeed", "open_feed", "open_index"]
 
+VectorFeed: TypeAlias = Indexer | SharedIndexer
+"""Keeps one index in step with the database by pulling its change feed, and hands it to whoever searches."""
 Kind: TypeAlias = Literal["faiss", "exact", "pgvector"]
 
 
 def open_index(kind: Literal["faiss", "exact"], dimensions: int) -> VectorIndex:
     """An empty index.
-
-    Raises:
-        InvalidInputError: There is no such index.
 
     Example:
         >>> open_index("exact", 3).dimensions
@@ -37,11 +36,9 @@ def open_index(kind: Literal["faiss", "exact"], dimensions: int) -> VectorIndex:
     """
     if kind == "exact":
         return ExactIndex(dimensions)
-    if kind == "faiss":
-        from langmem_adapter.index.faiss import FaissIndex  # noqa: PLC0415 - loading FAISS takes longer than a whole start
+    from langmem_adapter.index.faiss import FaissIndex  # noqa: PLC0415 - loading FAISS takes longer than a whole start
 
-        return FaissIndex(dimensions)
-    raise InvalidInputError(f"there is no index {kind!r}; choose 'faiss' or 'exact'")
+    return FaissIndex(dimensions)
 
 
 def open_feed(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from langmem_adapter.index.base import Loadable, Pks
+from langmem_adapter.index.base import Pks, VectorIndex
 from langmem_adapter.index.segment import Catalogue, LoadedRows, Segment
 from langmem_adapter.index.tail import Deaths, Tail, standing
 
@@ -44,9 +44,10 @@ class Contents:
     lost: int
 
     @classmethod
-    def of(cls, segment: Segment, dimensions: int) -> Contents:
+    def of(cls, segment: Segment) -> Contents:
         """A segment, and nothing since."""
-        return cls(segment, np.zeros(len(segment), np.uint32), Tail.empty(dimensions), 0, len(segment), 0)
+        tail = Tail.empty(segment.rows.vectors.shape[1])
+        return cls(segment, np.zeros(len(segment), np.uint32), tail, 0, len(segment), 0)
 
     def after(self, batch: Batch) -> Contents:
         """What it holds after net changes. Only for the one writer: what was before can be read on, but not go on from."""
@@ -109,7 +110,7 @@ class Contents:
     def pks(self) -> Pks:
         """Every memory, ascending."""
         kept = self.segment.catalogue.pks[standing(self.deaths, self.update)]
-        return np.sort(np.concatenate([kept, self._tail_pks()]))
+        return np.sort(np.concatenate([kept, self.tail.pks[self._tail_rows()]]))
 
     def merged(self, most: int) -> tuple[Catalogue, Iterator[Vectors]]:
         """All of it in the order of a segment: which memory will lie in which row, and the vectors, so many rows at a time."""
@@ -137,15 +138,12 @@ class Contents:
         taken[old], taken[~old] = self.segment.rows.vectors[sources[old]], self.tail.vectors[-1 - sources[~old]]
         return taken
 
-    def _tail_pks(self) -> Pks:
-        return self.tail.pks[self._tail_rows()]
-
     def _tail_rows(self) -> Pks:
         return np.flatnonzero(standing(self.tail.deaths[: self.tail.count], self.update))
 
 
 @runtime_checkable
-class Mergeable(Loadable, Protocol):
+class Mergeable(VectorIndex, Protocol):
     """An index that holds a segment and what came since, and can hold another segment of the same memories."""
 
     @property
@@ -153,9 +151,7 @@ class Mergeable(Loadable, Protocol):
         """What it holds now."""
 
     def hold(self, contents: Contents, mend: Callable[[], object] | None = None) -> None:
-        """Hold this and nothing else.
+        """Hold this and nothing else; from now on only this index may go on from it.
 
-        Args:
-            contents: From now on only this index may go on from it.
-            mend: Called by whoever finds that the segment is damaged: it makes this index hold another one, or raises.
+        Whoever finds that the segment is damaged calls *mend*, which makes this index hold another one, or raises.
         """

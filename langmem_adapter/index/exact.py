@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from langmem_adapter.index.base import Batch, Found, Pks, Scores, Vectors
-from langmem_adapter.index.checks import check_batch, check_dimensions, check_k, check_query
-from langmem_adapter.index.truth import cosines
+from langmem_adapter.index.checks import check_batch, check_query
+from langmem_adapter.index.truth import cosines, spread
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
 __all__ = ["ExactIndex"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Rows:
-    """One state of the index: parallel arrays, ascending by pk, never changed in place."""
-
-    pks: Pks
-    scopes: Pks
-    vectors: Vectors
-
-    def locate(self, pks: Pks) -> Pks:
-        """The place of each pk, -1 where there is none."""
-        places = np.searchsorted(self.pks, pks)
-        known = np.isin(pks, self.pks)
-        return np.where(known, places, -1)
 
 
 class ExactIndex:
@@ -40,33 +24,12 @@ class ExactIndex:
 
     Args:
         dimensions: Length of the vectors.
-
-    Raises:
-        InvalidInputError: *dimensions* is no positive `int`.
-
-    Example:
-        >>> index = ExactIndex(2)
-        >>> index.update(
-        ...     Batch(
-        ...         pks=np.array([7, 8]),
-        ...         scopes=np.array([1, 1]),
-        ...         vectors=np.eye(2, dtype=np.float32),
-        ...         gone=np.array([], np.int64),
-        ...     )
-        ... )
-        >>> index.search(np.array([0.6, 0.8], np.float32), 1, scopes=[1]).pks.tolist()
-        [8]
     """
 
     def __init__(self, dimensions: int) -> None:
-        self._dimensions: Final = check_dimensions(dimensions)
+        self.dimensions: Final = dimensions
         self._updating = threading.Lock()
-        self._rows = _no_rows(dimensions)
-
-    @property
-    def dimensions(self) -> int:
-        """Length of its vectors."""
-        return self._dimensions
+        self._rows = Batch.empty(dimensions)  # ascending by pk; another one with every change
 
     def __len__(self) -> int:
         """How many vectors it holds."""
@@ -74,34 +37,27 @@ class ExactIndex:
 
     def update(self, batch: Batch) -> None:
         """Apply net changes; a search running meanwhile sees all of them or none."""
-        check_batch(batch, self._dimensions)
+        check_batch(batch, self.dimensions)
         with self._updating:
             old = self._rows
             stays = ~np.isin(old.pks, np.concatenate([batch.pks, batch.gone]))
-            pks = np.concatenate([old.pks[stays], batch.pks])
-            scopes = np.concatenate([old.scopes[stays], batch.scopes])
-            vectors = np.concatenate([old.vectors[stays], batch.vectors.reshape(-1, self._dimensions)])
-            order = np.argsort(pks)
-            self._rows = _Rows(pks[order], scopes[order], vectors[order])
+            self._rows = _ascending(
+                np.concatenate([old.pks[stays], batch.pks]),
+                np.concatenate([old.scopes[stays], batch.scopes]),
+                np.concatenate([old.vectors[stays], batch.vectors.reshape(-1, self.dimensions)]),
+            )
 
     def adopt(self, batch: Batch) -> None:
         """Hold what *batch* holds and nothing else."""
-        check_batch(batch, self._dimensions)
-        order = np.argsort(batch.pks)
+        check_batch(batch, self.dimensions)
         with self._updating:
-            self._rows = _Rows(batch.pks[order], batch.scopes[order], batch.vectors[order])
+            self._rows = _ascending(batch.pks, batch.scopes, batch.vectors)
 
     def search(
-        self,
-        query: Vectors,
-        k: int,
-        *,
-        scopes: Collection[int],
-        pks: Pks | None = None,
-        ordered: bool = True,
+        self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
     ) -> Found:
         """The *k* nearest memories within *scopes*; see `VectorView.search`."""
-        query, k, rows = check_query(query, self._dimensions), check_k(k), self._rows
+        query, rows = check_query(query, self.dimensions), self._rows
         wanted = np.isin(rows.scopes, list(scopes))
         if pks is not None:
             wanted &= np.isin(rows.pks, pks)
@@ -113,15 +69,12 @@ class ExactIndex:
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
         """Cosines of the query with the given memories; NaN where the index has none."""
-        return cosines(self.vectors(pks), check_query(query, self._dimensions))
+        return cosines(self.vectors(pks), check_query(query, self.dimensions))
 
     def vectors(self, pks: Pks) -> Vectors:
         """The stored vectors of the given memories; rows of NaN where the index has none."""
         rows = self._rows
-        places = rows.locate(pks)
-        result = np.full((len(places), self._dimensions), np.nan, np.float32)
-        result[places >= 0] = rows.vectors[places[places >= 0]]
-        return result
+        return spread(pks, rows.pks, rows.vectors, np.nan)
 
     def pks(self) -> Pks:
         """Every pk it holds, ascending."""
@@ -130,17 +83,9 @@ class ExactIndex:
     def scopes_of(self, pks: Pks) -> Pks:
         """The scope id of each of the given memories; -1 where the index has none."""
         rows = self._rows
-        places = rows.locate(pks)
-        result = np.full(len(places), -1, np.int64)
-        result[places >= 0] = rows.scopes[places[places >= 0]]
-        return result
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._updating:
-            self._rows = _no_rows(self._dimensions)
+        return spread(pks, rows.pks, rows.scopes, -1)
 
 
-def _no_rows(dimensions: int) -> _Rows:
-    none = np.empty(0, np.int64)
-    return _Rows(none, none, np.empty((0, dimensions), np.float32))
+def _ascending(pks: Pks, scopes: Pks, vectors: Vectors) -> Batch:
+    order = np.argsort(pks)
+    return Batch(pks[order], scopes[order], vectors[order], np.empty(0, np.int64))

@@ -15,7 +15,7 @@ import faiss
 import numpy as np
 
 from langmem_adapter.index.base import Batch, Found, Pks, Scores, Vectors
-from langmem_adapter.index.checks import check_batch, check_dimensions, check_k, check_query
+from langmem_adapter.index.checks import check_batch, check_query
 from langmem_adapter.index.contents import Contents, Where
 from langmem_adapter.index.segment import Segment, SegmentError
 
@@ -36,36 +36,15 @@ class FaissIndex:
 
     Args:
         dimensions: Length of the vectors.
-
-    Raises:
-        InvalidInputError: *dimensions* is no positive `int`.
-
-    Example:
-        >>> index = FaissIndex(2)
-        >>> index.update(
-        ...     Batch(
-        ...         pks=np.array([7, 8]),
-        ...         scopes=np.array([1, 1]),
-        ...         vectors=np.eye(2, dtype=np.float32),
-        ...         gone=np.array([], np.int64),
-        ...     )
-        ... )
-        >>> index.search(np.array([0.6, 0.8], np.float32), 1, scopes=[1]).pks.tolist()
-        [8]
     """
 
     def __init__(self, dimensions: int) -> None:
-        self._dimensions: Final = check_dimensions(dimensions)
+        self.dimensions: Final = dimensions
         self._mend: Callable[[], object] | None = None
         self._writing = threading.Lock()
         # Contract: readers take this once, and look at nothing else; writers put another one in its place, one at a time.
         # `test_a_search_sees_an_update_whole_or_not_at_all`
-        self._contents = self._nothing()
-
-    @property
-    def dimensions(self) -> int:
-        """Length of its vectors."""
-        return self._dimensions
+        self._contents = Contents.of(Segment.of(Batch.empty(dimensions)))
 
     @property
     def contents(self) -> Contents:
@@ -79,22 +58,16 @@ class FaissIndex:
     # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def search(
-        self,
-        query: Vectors,
-        k: int,
-        *,
-        scopes: Collection[int],
-        pks: Pks | None = None,
-        ordered: bool = True,
+        self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
     ) -> Found:
         """The *k* nearest memories within *scopes*; see `VectorView.search`."""
-        query, k = check_query(query, self._dimensions), check_k(k)
+        query = check_query(query, self.dimensions)
         found, scores = self._read(lambda held: _compared(held, query, scopes, pks))
         return _best(found, scores, k, ordered=ordered)
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
         """Cosines of the query with the given memories; NaN where the index has none."""
-        query = check_query(query, self._dimensions)
+        query = check_query(query, self.dimensions)
         return self._read(lambda held: _scores(held, query, pks))
 
     def vectors(self, pks: Pks) -> Vectors:
@@ -129,33 +102,19 @@ class FaissIndex:
 
     def update(self, batch: Batch) -> None:
         """Apply net changes; a search running meanwhile sees all of them or none."""
-        check_batch(batch, self._dimensions)
+        check_batch(batch, self.dimensions)
         with self._writing:
             self._contents = self._contents.after(batch)
 
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._writing:
-            self._contents = self._nothing()
-
     def adopt(self, batch: Batch) -> None:
-        """Hold what *batch* holds and nothing else, in its own arrays where they are sorted by scope and pk."""
-        check_batch(batch, self._dimensions)
-        self.hold(Contents.of(Segment.of(batch.pks, batch.scopes, batch.vectors), self._dimensions))
+        """Hold what *batch* holds and nothing else; see `Segment.of`."""
+        check_batch(batch, self.dimensions)
+        self.hold(Contents.of(Segment.of(batch)))
 
     def hold(self, contents: Contents, mend: Callable[[], object] | None = None) -> None:
-        """Hold this and nothing else.
-
-        Args:
-            contents: From now on only this index may go on from it.
-            mend: Called by whoever finds that the segment is damaged: it makes this index hold another one, or raises.
-        """
+        """Hold this and nothing else; see `Mergeable.hold`."""
         with self._writing:
             self._mend, self._contents = mend or self._mend, contents
-
-    def _nothing(self) -> Contents:
-        none = np.empty(0, np.int64)
-        return Contents.of(Segment.of(none, none, np.empty((0, self._dimensions), np.float32)), self._dimensions)
 
 
 def _compared(held: Contents, query: Vectors, scopes: Collection[int], pks: Pks | None) -> tuple[Pks, Scores]:

@@ -39,7 +39,7 @@ from langmem_adapter.index.segment import (
 from langmem_adapter.storage.follow import Cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from langmem_adapter.index.base import Vectors
     from langmem_adapter.index.contents import Contents
@@ -77,10 +77,8 @@ class Generation:
 class Generations:
     """The files of one index, beside an SQLite file.
 
-    Args:
-        manifest: Where the manifest lies.
-        mapped: Whether segments are mapped; else they are read into this process's memory (for network disks, and where a file
-            that is mapped cannot be removed).
+    Segments are mapped, or read into this process's memory (for network disks, and where a file that is mapped cannot be
+    removed).
     """
 
     def __init__(self, manifest: Path, *, mapped: bool = True) -> None:
@@ -159,10 +157,6 @@ class Generations:
     def publish(self, contents: Contents, cursor: Cursor) -> None:
         """Write the next generation, as whoever is `merging`; searches and changes go on meanwhile.
 
-        Args:
-            contents: What the index holds.
-            cursor: The last change that it contains.
-
         Raises:
             OSError: The disk is full, the folder is missing or may not be written, and so on. The previous generation stays,
                 and nothing else is left behind.
@@ -189,16 +183,14 @@ class Generations:
             raise OSError(28, f"the vector index needs {needed:,} bytes, {free:,} are free", str(self.manifest.parent))
 
     def _next(self) -> int:
-        return max((int(found[1]) for found in map(self._numbered, self._beside()) if found), default=0) + 1
+        return max(self._segments(self.manifest.parent.iterdir()), default=0) + 1
 
     def _segment(self, generation: int) -> Path:
         return self.manifest.with_suffix(f".{generation}.faiss")
 
-    def _numbered(self, path: Path) -> re.Match[str] | None:
-        return re.fullmatch(rf"{re.escape(self.manifest.stem)}\.(\d+)\.faiss", path.name)
-
-    def _beside(self) -> list[Path]:
-        return list(self.manifest.parent.iterdir())
+    def _segments(self, beside: Iterable[Path]) -> dict[int, Path]:
+        name = re.compile(rf"{re.escape(self.manifest.stem)}\.(\d+)\.faiss")
+        return {int(found[1]): path for path in beside if (found := name.fullmatch(path.name))}
 
     def sweep(self, keep: int | None = None) -> None:
         """Remove segments and drafts that no manifest names any more, as whoever is `merging`.
@@ -208,9 +200,9 @@ class Generations:
         if keep is None:
             with suppress(OSError, SegmentError):
                 keep = _read(self.manifest).generation
-        beside = self._beside()
+        beside = list(self.manifest.parent.iterdir())
         drafts = [path for path in beside if path.name.startswith(f".{self.manifest.name}.")]
-        old = [path for path in beside if (found := self._numbered(path)) and int(found[1]) != keep]
+        old = [path for number, path in self._segments(beside).items() if number != keep]
         for path in (*drafts, *old):
             with suppress(OSError):
                 path.unlink()
@@ -224,12 +216,8 @@ class Generations:
 def erase(database: Path, *, patience: float = 5.0) -> tuple[int, int]:
     """Remove every generation of every index of an SQLite file, of whatever embedding model.
 
-    Args:
-        database: The SQLite file.
-        patience: Seconds to wait for whoever writes one, and for files that cannot be removed at the moment.
-
-    Returns:
-        How many files were removed, and how many are left.
+    Waits *patience* seconds for whoever writes one, and for files that cannot be removed at the moment. Gives how many files
+    were removed, and how many are left.
 
     Raises:
         OSError: The folder cannot be read.

@@ -2,8 +2,7 @@
 
 Nobody pushes into an index. Whoever is about to search calls `Indexer.pull`: a cheap look at the database's version, and
 only if somebody committed, the rows named by the changes since the last one applied, as they now stand. Applying a change
-twice does no harm, and a change that was undone (a backup restored) shows in its nonce: then everything is read anew. The
-files with their applied change number are what Chroma's persisted index and Qdrant's shards keep, too.
+twice does no harm, and a change that was undone (a backup restored) shows in its nonce: then everything is read anew.
 """
 
 from __future__ import annotations
@@ -16,12 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.index.background import Background
-from langmem_adapter.index.base import Loadable
 from langmem_adapter.index.checks import check_batch
-from langmem_adapter.index.compare import compared
 from langmem_adapter.index.contents import Contents, Mergeable
 from langmem_adapter.index.generations import Generation, Generations
-from langmem_adapter.index.rows import as_batch, count, first_length, length, read_all
+from langmem_adapter.index.rows import as_batch, compared, count, first_length, length, read_all
 from langmem_adapter.storage import feed, follow
 from langmem_adapter.storage.erasure import erased_until
 from langmem_adapter.storage.follow import NOTHING
@@ -63,15 +60,18 @@ class Indexer:
         files: Where it is kept; by default beside an SQLite file, and nowhere for a database in memory or on a server.
         mapped: Whether its file is mapped; else it is read into memory.
         merge_after: Changes after which a generation is written, or a tenth of the index where that is more.
-        progress: Called while everything is read anew (at the start without usable files, after a restored backup)
-            with the number of memories read and of all.
+
+    Attributes:
+        index: The index; `None` while the length of its vectors is unknown, hence no memory exists. Take it anew each time.
+        version: What `Database.version` said before the last pull: everything committed before that is in the index.
+        failures: How many times its files could not be read or written; each was logged, none did harm.
 
     Raises:
         EmbeddingMismatchError: A memory's vector has another length than the others or than *dimensions*.
         StorageError: The database failed.
     """
 
-    def __init__(  # noqa: PLR0913 - what is followed, where the copy lies, who is told: none of them has a place elsewhere
+    def __init__(  # noqa: PLR0913 - what is followed, and where the copy lies: none of them has a place elsewhere
         self,
         database: Database,
         index_factory: Callable[[int], VectorIndex],
@@ -82,57 +82,40 @@ class Indexer:
         files: Generations | None = None,
         mapped: bool = True,
         merge_after: int = 5_000,
-        progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._database = database
         self._factory = index_factory
         self._fingerprint = fingerprint
-        self._dimensions = dimensions
         self._space = space
         self._files = files or _beside(database, fingerprint, space, mapped=mapped)
         self._every = merge_after
-        self._progress = progress
         # Contract: whoever holds it, and nobody else, moves the cursor and writes to the index; a thread may take it again,
         # since a damaged block may be met while rows are compared. `test_verify_mends_what_it_finds_damaged`
         self._pulling = threading.RLock()
         self._merging = threading.Lock()
         self._background = Background("langmem-adapter index")
-        self._index = None if dimensions is None else index_factory(dimensions)
+        self.index = None if dimensions is None else index_factory(dimensions)
         self._cursor = NOTHING
-        self._version: Hashable = None
+        self.version: Hashable = None
         self._whole = True  # False while it is neither the old state nor the new
         self._behind = self._pending = (
             0  # changes since the segment was made, and since somebody tried to make the next
         )
-        self._failures = 0
+        self.failures = 0
         if comparable(database, fingerprint, space):  # else the first pull says so: what needs no vectors goes on
-            self._load()
+            with self._pulling, database.read() as connection:
+                self._load_newer(connection)
             self.pull()
         _open.add(self)
 
-    @property
-    def index(self) -> VectorIndex | None:
-        """The index; `None` as long as the length of its vectors is unknown, hence no memory exists."""
-        return self._index
-
-    @property
-    def version(self) -> Hashable:
-        """What `Database.version` said before the last pull."""
-        return self._version
-
-    def view(self, connect: Callable[[], Connection]) -> VectorIndex | None:  # noqa: ARG002 - the feed's signature
-        """The index, which needs no transaction; see `VectorFeed.view`."""
-        return self._index
+    def view(self, connect: Callable[[], Connection]) -> VectorIndex | None:  # noqa: ARG002 - see `SharedIndexer.view`
+        """The index, which needs no transaction."""
+        return self.index
 
     @property
     def applied(self) -> int:
         """Number of the last change that the index contains; 0 when it began empty."""
         return self._cursor.applied
-
-    @property
-    def failures(self) -> int:
-        """How many times its files could not be read or written; each was logged, none did harm."""
-        return self._failures
 
     @property
     def inherited(self) -> bool:
@@ -164,29 +147,24 @@ class Indexer:
         # `test_two_threads_pull_once_each_and_agree`
         version = self._database.version()
         intact = self._is_intact()
-        if version == self._version and intact:
+        if version == self.version and intact:
             return 0
         with self._pulling, self._database.read() as connection:
             done = self._follow(connection) if intact else self._rebuild(connection)
-            self._version = version
+            self.version = version
         return done
 
     def _is_intact(self) -> bool:
         # Contract: reading behind the end of a mapped file kills the process, so its size is looked at before each search; who
         # cuts the file off while it is being read is not found out. `test_a_file_cut_off_while_it_is_open_is_noticed`
-        contents: Contents | None = getattr(
-            self._index, "contents", None
-        )  # a protocol is asked for longer than a search takes
+        # A protocol is asked for longer than a search takes.
+        contents: Contents | None = getattr(self.index, "contents", None)
         return contents is None or contents.segment.rows.whole
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Read everything anew, out of the database alone.
+        """Read everything anew, out of the database alone, and tell how many memories there are.
 
-        Args:
-            progress: Called after each batch with the number of memories read and of all; by default the indexer's own.
-
-        Returns:
-            How many memories there are.
+        *progress* is told after each batch how many were read, and of how many.
 
         Raises:
             EmbeddingMismatchError: A memory's vector has another length.
@@ -199,23 +177,18 @@ class Indexer:
         """Compare the index with the database, row by row and bit by bit, after bringing it up to date."""
         with self._pulling, self._database.read() as connection:
             self._follow(connection)
-            return compared(self._index, connection, self._space)
+            return compared(self.index, connection, self._space)
 
     def _follow(self, connection: Connection) -> int:
-        check_embeddings(
-            connection, self._fingerprint, self._space
-        )  # the database may have been re-embedded since it was opened
+        check_embeddings(connection, self._fingerprint, self._space)  # it may have been re-embedded since it was opened
         if self._cursor.applied == 0:
             return self._rebuild(connection)
         if self._files is not None and self._files.changed():
             self._load_newer(connection)
-        if self._whole and self._is_of(connection, self._cursor):
+        if self._whole and follow.is_known(connection, self._cursor):
             return sum(self._pulled(connection))
         _log.warning("the vector index does not match the history of %s; reading it anew", self._database.location)
         return self._rebuild(connection)
-
-    def _is_of(self, connection: Connection, cursor: Cursor) -> bool:
-        return follow.is_known(connection, cursor)
 
     def _pulled(self, connection: Connection) -> Iterator[int]:
         for window in follow.windows(connection, self._cursor, self._space):
@@ -226,7 +199,7 @@ class Indexer:
             yield window.count
 
     def _apply(self, rows: Rows) -> None:
-        index = self._made(self._dimensions or length(rows)) if self._index is None else self._index
+        index = self._opened(lambda: length(rows))
         if index is None:
             return
         batch = as_batch(rows, index.dimensions)
@@ -234,42 +207,34 @@ class Indexer:
         # `test_an_update_that_was_interrupted_half_way_makes_it_read_everything_anew`
         self._whole = False
         index.update(batch)
-        self._index, self._whole = index, True
+        self.index, self._whole = index, True
 
     def _rebuild(self, connection: Connection, progress: Callable[[int, int], None] | None = None) -> int:
         end = follow.last(connection, self._fingerprint)
-        total, told = count(connection, self._space), progress or self._progress
-        index = self._index
-        if index is None:
-            index = self._made(self._dimensions or first_length(connection, self._space))
+        total = count(connection, self._space)
+        index = self._opened(lambda: first_length(connection, self._space))
         if index is not None:
-            self._fill(index, connection, lambda done: None if told is None else told(done, total))
+            told = None if progress is None else lambda done: progress(done, total)
+            index.adopt(read_all(connection, self._space, index.dimensions, told))
         self._cursor = end
-        self._index, self._whole = index, True
+        self.index, self._whole = index, True
         self._behind = self._pending = total
         return total
 
-    def _fill(self, index: VectorIndex, connection: Connection, progress: Callable[[int], None]) -> None:
-        batch = read_all(connection, self._space, index.dimensions, progress)
-        if isinstance(index, Loadable):
-            index.adopt(batch)
-        else:
-            index.clear()
-            index.update(batch)
-
-    def _made(self, dimensions: int | None) -> VectorIndex | None:
+    def _opened(self, look: Callable[[], int | None]) -> VectorIndex | None:
+        """The index; a new one where the length of its vectors is known now."""
+        if self.index is not None:
+            return self.index
+        dimensions = look()
         return None if dimensions is None else self._factory(dimensions)
 
     # ── its files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def snapshot(self) -> bool:
-        """Bring the index up to date and merge it into a new segment, which is written where the index has files.
+        """Bring the index up to date and merge it into a new segment; tell whether a file was written.
 
-        A failure is logged and counted, never raised: the files only spare time.
-
-        Returns:
-            Whether a file was written; not if it failed, if there is nothing to write, no place for it, or somebody else is
-            writing one.
+        Not where there is nothing to write, no place for it, or somebody else is writing one. A failure is logged and counted,
+        never raised: the files only spare time.
         """
         try:
             self._catch_up()  # what others deleted, or erased, must not come back to the disk
@@ -297,7 +262,7 @@ class Indexer:
         return self._pending >= max(self._every, self._size() // _SHARE)
 
     def _size(self) -> int:
-        return 0 if self._index is None else len(self._index)
+        return 0 if self.index is None else len(self.index)
 
     def _merge_in_background(self) -> None:
         if self._is_due():
@@ -306,13 +271,11 @@ class Indexer:
     def _merge(self) -> bool:
         with self._merging:
             with self._pulling:
-                index, cursor = self._index, self._cursor
+                index, cursor = self.index, self._cursor
                 if not isinstance(index, Mergeable) or cursor.applied == 0 or not self._whole:
                     return False
-                contents, self._pending = (
-                    index.contents,
-                    0,
-                )  # also if it fails: the next attempt comes after as many changes
+                contents = index.contents
+                self._pending = 0  # also if it fails: the next attempt comes after as many changes
             if self._files is None:
                 self._put_in_place(Generation(cursor, contents.in_memory()))
                 return False
@@ -337,24 +300,24 @@ class Indexer:
     def _take_up(self, generation: Generation, connection: Connection) -> None:
         """Hold a generation, and what has changed since it was made."""
         cursor, dimensions = generation.cursor, generation.segment.rows.vectors.shape[1]
-        if not self._is_of(connection, cursor):
+        if not follow.is_known(connection, cursor):
             return
-        contents, pending = Contents.of(generation.segment, dimensions), 0
+        contents, pending = Contents.of(generation.segment), 0
         for window in follow.windows(connection, cursor, self._space):
             batch = as_batch(window.rows, dimensions)
             check_batch(batch, dimensions)
             contents, pending = contents.after(batch), pending + window.count
             cursor = window.cursor
-        index = self._factory(dimensions) if self._index is None else self._index
+        index = self._factory(dimensions) if self.index is None else self.index
         if isinstance(index, Mergeable) and index.dimensions == dimensions:
             index.hold(contents, self._mend)
-            self._index, self._cursor, self._whole = index, cursor, True
+            self.index, self._cursor, self._whole = index, cursor, True
             self._behind = self._pending = pending
 
     def _mend(self) -> None:
         """Put what the database says in the place of a segment that is damaged."""
         _log.warning("the vector index's file beside %s is damaged; reading it anew", self._database.location)
-        self._failures += 1
+        self.failures += 1
         self.rebuild()
 
     def _holds_nothing_erased(self, files: Generations, cursor: Cursor) -> bool:
@@ -368,10 +331,6 @@ class Indexer:
             if not clean:
                 files.remove()
         return clean
-
-    def _load(self) -> None:
-        with self._pulling, self._database.read() as connection:
-            self._load_newer(connection)
 
     def _load_newer(self, connection: Connection) -> None:
         if self._files is None:
@@ -388,7 +347,7 @@ class Indexer:
             self._fail("are not used, the database is read instead", error)
 
     def _fail(self, what: str, error: Exception) -> None:
-        self._failures += 1
+        self.failures += 1
         files = self._database.location if self._files is None else self._files.manifest
         _log.warning("the vector index's files %s %s: %s", files, what, error)
 

@@ -37,9 +37,8 @@ from sqlalchemy.exc import DBAPIError
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
 from langmem_adapter.index.base import Found
-from langmem_adapter.index.checks import check_batch, check_dimensions, check_k, check_query
-from langmem_adapter.index.compare import compared
-from langmem_adapter.index.rows import as_batch
+from langmem_adapter.index.checks import check_batch, check_query
+from langmem_adapter.index.rows import as_batch, compared
 from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows
 from langmem_adapter.storage.follow import lock_of
 from langmem_adapter.storage.tables import MEMORIES, memories
@@ -107,38 +106,28 @@ class PgVectorIndex:
     Raises:
         InvalidInputError: The database is no Postgres, or *dimensions* does not fit.
         MissingDependencyError: The package `pgvector` is not installed.
+
+    Attributes:
+        name: The table's name, and that of its cursor.
     """
+
+    private: Final = False
 
     def __init__(
         self, database: Database, dimensions: int, *, space: str = MEMORIES, exact_up_to: int | None = 10_000
     ) -> None:
         _refuse(database)
-        if check_dimensions(dimensions) > _MOST_DIMENSIONS:
+        if dimensions > _MOST_DIMENSIONS:
             raise InvalidInputError(
                 f"pgvector keeps vectors of at most {_MOST_DIMENSIONS:,} numbers, not {dimensions:,}"
             )
-        self._database = database
-        self._dimensions: Final = dimensions
-        self._table = _table(f"vectors_{space}_{dimensions}", dimensions)
+        self.dimensions: Final = dimensions
+        self.name: Final = f"vectors_{space}_{dimensions}"
+        self._table = _table(self.name, dimensions)
         self._exact_up_to = exact_up_to if dimensions <= _MOST_OF_HALVES else None
         self._ask = _Questions(self._table, dimensions)
         self._reading: _Session = database.read
         self._writing: _Session = lambda: database.derived(lock_of(self.name))
-
-    @property
-    def name(self) -> str:
-        """The table's name, and that of its cursor."""
-        return str(self._table.name)
-
-    @property
-    def private(self) -> bool:
-        """Whether other processes cannot see it: they can."""
-        return False
-
-    @property
-    def dimensions(self) -> int:
-        """Length of its vectors."""
-        return self._dimensions
 
     def on(self, connection: Connection) -> PgVectorIndex:
         """The same index, working in a transaction that is already open."""
@@ -156,8 +145,8 @@ class PgVectorIndex:
     def settle(self, connection: Connection) -> None:
         """Make the graph, where it is missing: after the first filling, because row by row it takes many times as long."""
         if self._exact_up_to is not None:
-            full = self._dimensions <= _MOST_OF_FULL
-            what = "embedding vector_ip_ops" if full else f"(embedding::halfvec({self._dimensions})) halfvec_ip_ops"
+            full = self.dimensions <= _MOST_OF_FULL
+            what = "embedding vector_ip_ops" if full else f"(embedding::halfvec({self.dimensions})) halfvec_ip_ops"
             connection.execute(text(f"CREATE INDEX IF NOT EXISTS {self.name}_graph ON {self.name} USING hnsw ({what})"))
 
     def take(self, connection: Connection, rows: Rows) -> None:
@@ -166,7 +155,7 @@ class PgVectorIndex:
         Raises:
             EmbeddingMismatchError: A vector has another length.
         """
-        self.on(connection).update(as_batch(rows, self._dimensions))
+        self.on(connection).update(as_batch(rows, self.dimensions))
 
     def refill(self, connection: Connection, told: Callable[[int], None]) -> None:
         """Bring in every memory; rows that are right already are left alone, and readers see the old ones until the end."""
@@ -188,7 +177,7 @@ class PgVectorIndex:
 
     def update(self, batch: Batch) -> None:
         """Apply net changes; a search running meanwhile sees all of them or none."""
-        check_batch(batch, self._dimensions)
+        check_batch(batch, self.dimensions)
         numbers = zip(batch.pks.tolist(), batch.scopes.tolist(), batch.vectors, strict=True)
         rows = [{"pk": pk, "scope_id": scope, "embedding": vector} for pk, scope, vector in numbers]
         with self._writing() as connection:
@@ -196,11 +185,6 @@ class PgVectorIndex:
                 connection.execute(delete(self._table).where(self._ask.of_pks), {"pks": batch.gone.tolist()})
             if rows:
                 connection.execute(_upsert(self._table), rows)
-
-    def clear(self) -> None:
-        """Forget everything."""
-        with self._writing() as connection:
-            connection.execute(delete(self._table))
 
     # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -216,10 +200,10 @@ class PgVectorIndex:
         *,
         scopes: Collection[int],
         pks: Pks | None = None,
-        ordered: bool = True,  # noqa: ARG002 - the database orders in any case
+        ordered: bool = True,  # noqa: ARG002
     ) -> Found:
-        """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells whether by the graph."""
-        query, k = check_query(query, self._dimensions), check_k(k)
+        """The *k* nearest memories within *scopes*, in any case in order; `Found.strategy` tells whether by the graph."""
+        query = check_query(query, self.dimensions)
         asked = {"query": query, "scopes": [int(scope) for scope in scopes], "k": k}
         with self._reading() as connection:
             if pks is not None:
@@ -250,20 +234,15 @@ class PgVectorIndex:
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
         """Cosines of the query with the given memories; NaN where the index has none."""
-        query = check_query(query, self._dimensions)
+        asked = {"query": check_query(query, self.dimensions), "pks": pks.tolist()}
         with self._reading() as connection:
-            asked = {"query": query, "pks": pks.tolist()}
             known: dict[int, float] = dict(connection.execute(self._ask.score.where(self._ask.of_pks), asked).all())
         return np.array([known.get(pk, np.nan) for pk in pks.tolist()], np.float32)
 
     def vectors(self, pks: Pks) -> Vectors:
         """The stored vectors of the given memories; rows of NaN where the index has none."""
-        known = self._look_up(pks, self._table.c.embedding)
-        result = np.full((len(pks), self._dimensions), np.nan, np.float32)
-        for place, pk in enumerate(pks.tolist()):
-            if pk in known:
-                result[place] = known[pk]
-        return result
+        known, missing = self._look_up(pks, self._table.c.embedding), np.full(self.dimensions, np.nan)
+        return np.array([known.get(pk, missing) for pk in pks.tolist()], np.float32).reshape(-1, self.dimensions)
 
     def pks(self) -> Pks:
         """Every pk it holds, ascending."""

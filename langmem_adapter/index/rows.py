@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from sqlalchemy import func, select
 
-from langmem_adapter.errors import EmbeddingMismatchError
-from langmem_adapter.index.base import Batch
+from langmem_adapter.index.base import Batch, Verification
+from langmem_adapter.index.checks import check_length
 from langmem_adapter.storage.feed import all_rows
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import Pks, Vectors
+    from langmem_adapter.index.base import Pks, Vectors, VectorView
     from langmem_adapter.storage.feed import Rows, Space
 
-__all__ = ["as_batch", "count", "first_length", "length", "read_all"]
+__all__ = ["as_batch", "compared", "count", "first_length", "length", "read_all"]
 
 _NUMBER: Final = np.dtype("<f4").itemsize
 
@@ -59,14 +59,12 @@ def as_batch(rows: Rows, dimensions: int) -> Batch:
     )
 
 
-def read_all(connection: Connection, space: Space, dimensions: int, progress: Callable[[int], None]) -> Batch:
+def read_all(
+    connection: Connection, space: Space, dimensions: int, progress: Callable[[int], None] | None = None
+) -> Batch:
     """Every row, sorted by scope and within it by pk. The transaction must see one state from beginning to end.
 
-    Args:
-        connection: In a transaction.
-        space: Which rows.
-        dimensions: Length of the vectors.
-        progress: Called after each batch with the number of rows read.
+    *progress* is told after each batch how many rows were read.
 
     Raises:
         EmbeddingMismatchError: A vector has another length.
@@ -80,8 +78,28 @@ def read_all(connection: Connection, space: Space, dimensions: int, progress: Ca
         pks[places] = _pks(row.pk for row in rows)
         vectors[places] = _vectors(rows, dimensions)
         done += len(rows)
-        progress(done)
+        if progress is not None:
+            progress(done)
     return Batch(pks, np.repeat(scopes, counts), vectors, np.empty(0, np.int64))
+
+
+def compared(index: VectorView | None, connection: Connection, space: Space) -> Verification:
+    """Compare an index with what a transaction sees, row by row and bit by bit; `None` stands for an empty one."""
+    seen, lacking, differing = [np.empty(0, np.int64)], [], []
+    for rows in all_rows(connection, space):
+        pks = np.array([row.pk for row in rows], np.int64)
+        seen.append(pks)
+        if index is None:
+            lacking += pks.tolist()
+            continue
+        for row, scope, vector in zip(rows, index.scopes_of(pks), index.vectors(pks).astype("<f4"), strict=True):
+            if scope < 0:
+                lacking.append(row.pk)
+            elif scope != row.scope_id or vector.tobytes() != row.embedding:
+                differing.append(row.pk)
+    known = np.concatenate(seen)
+    extra = [] if index is None else np.setdiff1d(index.pks(), known).tolist()
+    return Verification(len(known), tuple(extra), tuple(lacking), tuple(differing))
 
 
 def _places(groups: Pks, next_free: Pks) -> Pks:
@@ -98,11 +116,7 @@ def _places(groups: Pks, next_free: Pks) -> Pks:
 def _vectors(rows: Rows, dimensions: int) -> Vectors:
     wrong = next((row for row in rows if len(row.embedding) != dimensions * _NUMBER), None)
     if wrong is not None:
-        raise EmbeddingMismatchError(
-            f"memory row {wrong.pk} has a vector of {len(wrong.embedding) // _NUMBER} dimensions, this index holds "
-            f"{dimensions}; open the database with the embedding model that it was filled with, or re-embed it with: "
-            "langmem-adapter reindex"
-        )
+        check_length(f"the vector of memory row {wrong.pk}", len(wrong.embedding) / _NUMBER, dimensions)
     numbers = np.frombuffer(b"".join([row.embedding for row in rows]), "<f4")
     return numbers.astype(np.float32, copy=False).reshape(-1, dimensions)
 

@@ -23,7 +23,7 @@ from langmem_adapter.errors import StorageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from langmem_adapter.index.base import Pks, Vectors
+    from langmem_adapter.index.base import Batch, Pks, Vectors
 
 __all__ = [
     "HEADER",
@@ -124,11 +124,7 @@ class Catalogue:
 
 
 class LoadedRows:
-    """Vectors in this process's memory.
-
-    Args:
-        vectors: Shape (n, dimensions), float32, C-contiguous; nobody may write to them from now on.
-    """
+    """Vectors in this process's memory: (n, dimensions), float32, C-contiguous; nobody may write to them from now on."""
 
     def __init__(self, vectors: Vectors) -> None:
         self.vectors: Final = vectors
@@ -148,6 +144,9 @@ class LoadedRows:
 
 class FileRows(LoadedRows):
     """Vectors in a mapped file; it stays open as long as somebody holds this.
+
+    Each block is compared with its checksum when it is touched for the first time, and not again: who overwrites, in place, a
+    block that was compared is not noticed.
 
     Args:
         descriptor: Of the file, open for reading; it belongs to this object from now on.
@@ -219,8 +218,9 @@ class Segment:
     catalogue: Catalogue
 
     @classmethod
-    def of(cls, pks: Pks, scopes: Pks, vectors: Vectors) -> Segment:
-        """In this process, from rows in any order."""
+    def of(cls, batch: Batch) -> Segment:
+        """In this process, from rows in any order; in the batch's own arrays where they are sorted by scope and pk."""
+        pks, scopes, vectors = batch.pks, batch.scopes, batch.vectors
         order = np.lexsort((pks, scopes))
         if not np.array_equal(order, np.arange(len(order))):
             pks, scopes, vectors = pks[order], scopes[order], vectors[order]

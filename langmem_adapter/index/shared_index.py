@@ -14,24 +14,24 @@ import threading
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
-
-from sqlalchemy import bindparam, func, select
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from langmem_adapter.errors import StorageError
-from langmem_adapter.index.base import VectorView, Verification
+from langmem_adapter.index.base import Verification
+from langmem_adapter.index.rows import count, first_length
 from langmem_adapter.storage import feed, follow
 from langmem_adapter.storage.meta import check_embeddings, comparable
 from langmem_adapter.storage.sqlite import open_file
-from langmem_adapter.storage.tables import memories
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
     from sqlalchemy import Connection
 
+    from langmem_adapter.index.base import VectorView
+    from langmem_adapter.index.pgvector import PgVectorIndex
+    from langmem_adapter.index.vectorstore import VectorStoreIndex
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.follow import Cursor
 
 __all__ = ["SharedIndex", "SharedIndexer"]
@@ -39,54 +39,16 @@ __all__ = ["SharedIndex", "SharedIndexer"]
 _log = logging.getLogger("langmem_adapter")
 
 _PATIENCE: Final = 60.0
-_NUMBER: Final = 4
-_UP_TO: Final = select(func.count()).select_from(memories).where(memories.c.seq <= bindparam("until"))
-_FIRST_VECTOR: Final = select(memories.c.embedding).limit(1)
 
-
-class SharedIndex(VectorView, Protocol):
-    """An index outside this process that a feed can follow the database with."""
-
-    @property
-    def name(self) -> str:
-        """Name of its cursor."""
-
-    @property
-    def private(self) -> bool:
-        """Whether it is not shared after all: then the cursor is kept here, and dies with it."""
-
-    def on(self, connection: Connection) -> VectorView:
-        """The same index, reading through a transaction that is already open."""
-
-    def prepare(self, connection: Connection) -> None:
-        """Make what it needs, before anything else."""
-
-    def settle(self, connection: Connection) -> None:
-        """Make what is better made after the first filling."""
-
-    def take(self, connection: Connection, rows: Rows) -> None:
-        """Bring in changed memories; doing it again does no harm."""
-
-    def refill(self, connection: Connection, told: Callable[[int], None]) -> None:
-        """Bring in every memory and remove what is none; *told* how many so far."""
-
-    def holds(self, connection: Connection, cursor: Cursor) -> bool:
-        """Whether it looks as if it were where the cursor says."""
-
-    def compare(self, connection: Connection) -> Verification:
-        """Compare it with the memories."""
+SharedIndex: TypeAlias = "PgVectorIndex | VectorStoreIndex"
+"""An index outside this process that a feed can follow the database with."""
 
 
 @dataclass(slots=True)
 class _Turn:
-    """The time in which this process alone feeds the index.
+    """The time in which this process alone feeds the index; the cursor is kept when it ends well."""
 
-    Attributes:
-        connection: Reads the memories; on Postgres it also writes whatever is derived.
-        cursor: Where the index stands; kept when the turn ends well.
-    """
-
-    connection: Connection
+    connection: Connection  # reads the memories; on Postgres it also writes whatever is derived
     cursor: Cursor | None
 
 
@@ -99,6 +61,10 @@ class SharedIndexer:
         fingerprint: Of the embedding model in use.
         dimensions: Length of the vectors; `None` takes it from the first memory.
         patience: Seconds to wait for another process that feeds the index, on SQLite.
+
+    Attributes:
+        index: The index; `None` while the length of its vectors is unknown, hence no memory exists. Take it anew each time.
+        version: What `Database.version` said before the last pull: everything committed before that is in the index.
 
     Raises:
         EmbeddingMismatchError: A memory's vector has another length than the others, or the index makes others.
@@ -121,28 +87,18 @@ class SharedIndexer:
         self._fingerprint = fingerprint
         self._patience = patience
         self._pulling = threading.Lock()
-        self._version: Hashable = None
+        self.version: Hashable = None
         self._cursor: Cursor | None = None  # where we last saw or left it
         self._seen = 0  # the last change of a database that holds no memory
-        self._index = None if dimensions is None else index_factory(dimensions)
+        self.index: SharedIndex | None = None if dimensions is None else index_factory(dimensions)
         self._ready = False
         if comparable(database, fingerprint):  # else the first pull says so: what needs no vectors goes on
             self.pull()
 
     @property
-    def index(self) -> VectorView | None:
-        """The index; `None` while the length of its vectors is unknown, hence no memory exists."""
-        return self._index
-
-    @property
     def applied(self) -> int:
         """Number of the last change that the index is known to contain."""
         return self._seen if self._cursor is None else self._cursor.applied
-
-    @property
-    def version(self) -> Hashable:
-        """What `Database.version` said before the last pull."""
-        return self._version
 
     def view(self, connect: Callable[[], Connection]) -> VectorView | None:
         """The index as seen from a read transaction, with no second connection.
@@ -152,7 +108,7 @@ class SharedIndexer:
         """
         connection = connect()
         check_embeddings(connection, self._fingerprint)
-        return None if self._index is None else self._index.on(connection)
+        return None if self.index is None else self.index.on(connection)
 
     # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -172,20 +128,16 @@ class SharedIndexer:
         # `test_each_change_is_applied_once_whoever_pulls`
         version = self._database.version()
         with self._pulling:
-            if version == self._version:
+            if version == self.version:
                 return 0
             done = 0 if self._at_the_end() else self._follow()
-            self._version = version
+            self.version = version
         return done
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Bring every memory into the index anew; searches go on meanwhile.
+        """Bring every memory into the index anew, and tell how many there are; searches go on meanwhile.
 
-        Args:
-            progress: Called after each batch with the number of memories read and of all.
-
-        Returns:
-            How many memories there are.
+        *progress* is told after each batch how many memories were read, and of how many.
 
         Raises:
             StorageError: The database or the index failed; doing it again makes good what is missing.
@@ -216,13 +168,13 @@ class SharedIndexer:
 
     def _at_the_end(self) -> bool:
         """Whether the index has everything already, by our own work or by that of others."""
-        if self._index is None or not self._ready:
+        if self.index is None or not self._ready:
             return False
         with self._database.read() as connection:
-            kept = self._kept(self._index, connection)
+            kept = self._kept(self.index, connection)
             if kept is None or kept != follow.last(connection, self._fingerprint):
                 return False
-            if kept != self._cursor and not self._index.holds(connection, kept):
+            if kept != self._cursor and not self.index.holds(connection, kept):
                 return False
         self._cursor = kept
         return True
@@ -258,21 +210,20 @@ class SharedIndexer:
         end = follow.last(turn.connection, self._fingerprint)
         # Contract: the cursor is taken before the rows are read: writers go on meanwhile, and what is newer comes again, as a
         # change. `test_many_feeders_of_one_store_miss_nothing`
-        total = int(turn.connection.execute(_UP_TO, {"until": end.applied}).scalar_one())
+        total = count(turn.connection, feed.TEXTS)
         index.refill(turn.connection, lambda done: None if progress is None else progress(done, total))
         index.settle(turn.connection)
         turn.cursor = end
         return total
 
     def _opened(self) -> SharedIndex | None:
-        if self._index is None:
+        if self.index is None:
             with self._database.read() as connection:
                 check_embeddings(connection, self._fingerprint)
-                vector = connection.execute(_FIRST_VECTOR).scalar()
-                end = follow.last(connection, self._fingerprint)
-            self._seen = end.applied
-            self._index = None if vector is None else self._factory(len(vector) // _NUMBER)
-        return self._index
+                dimensions = first_length(connection, feed.TEXTS)
+                self._seen = follow.last(connection).applied
+            self.index = None if dimensions is None else self._factory(dimensions)
+        return self.index
 
     # ── taking turns ────────────────────────────────────────────────────────────────────────────────────────────────
 

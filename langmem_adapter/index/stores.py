@@ -14,24 +14,22 @@ import numpy as np
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 
-from langmem_adapter.addresses import cleaned
-from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, LangmemAdapterError, StorageError
+from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from langmem_adapter.index.base import Vectors
 
-__all__ = ["Held", "Store", "StoreEntry", "opened"]
+__all__ = ["Store", "StoreEntry", "opened"]
 
 _PAGE: Final = 500
 _NEAR_ENOUGH: Final = 0.99  # cosine of two vectors of one text by one model, whatever rounding a provider does
-_KEYS: Final = ("pk", "scope_id", "seq", "database")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreEntry:
-    """A memory as a store gets it.
+    """A memory as a store gets it, or has it.
 
     Attributes:
         id: A UUID: Qdrant takes nothing else.
@@ -39,8 +37,8 @@ class StoreEntry:
         scope: Id of its scope.
         seq: Number of its last change.
         database: Tells this database's memories from others in the same collection.
-        text: Its text.
-        vector: Its unit vector.
+        vector: Its unit vector; without numbers where a store does not show it.
+        text: Its text; nobody asks a store for it.
     """
 
     id: str
@@ -48,8 +46,14 @@ class StoreEntry:
     scope: int
     seq: int
     database: str
-    text: str
     vector: Vectors
+    text: str = ""
+
+    @classmethod
+    def read(cls, name: str, metadata: Mapping[str, Any], vector: Any = ()) -> StoreEntry:
+        """As a store gives it back; some give numbers back as floats."""
+        pk, scope, seq = (int(metadata[key]) for key in ("pk", "scope_id", "seq"))
+        return cls(name, pk, scope, seq, str(metadata["database"]), np.asarray(vector, np.float32))
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -57,20 +61,8 @@ class StoreEntry:
         return {"pk": self.pk, "scope_id": self.scope, "seq": self.seq, "database": self.database}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Held:
-    """A memory as a store has it; `vector` is `None` where the store does not show it."""
-
-    id: str
-    pk: int
-    scope: int
-    seq: int
-    database: str
-    vector: Vectors | None = None
-
-
 class Store(Protocol):
-    """What the index needs of a store. Every method may raise `StorageError`."""
+    """What the index needs of a store. Every method may raise whatever the store's driver raises."""
 
     @property
     def kind(self) -> str:
@@ -103,10 +95,10 @@ class Store(Protocol):
             database: Whose; others are left out.
         """
 
-    def held(self, ids: Sequence[str]) -> dict[str, Held] | None:
+    def held(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
         """Those of the given ids that it has; `None` if it cannot tell."""
 
-    def listing(self, database: str) -> Iterator[Held] | None:
+    def listing(self, database: str) -> Iterator[StoreEntry] | None:
         """Everything that it has of a database; `None` if it cannot be listed."""
 
 
@@ -128,19 +120,12 @@ def opened(store: VectorStore) -> Store:
     return _Any(store)
 
 
-@dataclass(frozen=True, slots=True)
-class _translated:  # noqa: N801 - used like a function
-    """A store raises whatever its driver raises: all of it, and nothing of ours, becomes a `StorageError`."""
-
-    kind: str
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, LangmemAdapterError):
-            told = f"the vector store {self.kind} failed: {type(error).__name__}: {cleaned(str(error))}"
-            raise StorageError(told, transient=True) from error
+def _check_length(store: Store, held: int | str, dimensions: int) -> None:
+    if held != dimensions:
+        raise EmbeddingMismatchError(
+            f"the {store.kind} collection {store.collection} holds vectors of {held} dimensions, ours have {dimensions}; make "
+            "a collection for them"
+        )
 
 
 # ── Qdrant ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -166,14 +151,9 @@ class _Qdrant:
         return getattr(getattr(self._client, "_client", None), "location", None) == ":memory:"
 
     def check(self, dimensions: int, sample: StoreEntry | None) -> None:  # noqa: ARG002 - it gets our vectors
-        with _translated(self.kind):
-            vectors = self._client.get_collection(self.collection).config.params.vectors
-        kept = vectors.get(self._store.vector_name) if isinstance(vectors, dict) else vectors
-        if kept is None or kept.size != dimensions:
-            raise EmbeddingMismatchError(
-                f"the Qdrant collection {self.collection} holds vectors of {getattr(kept, 'size', 'no')} dimensions, ours have "
-                f"{dimensions}; make a collection for them"
-            )
+        vectors = self._client.get_collection(self.collection).config.params.vectors
+        kept: Any = vectors.get(self._store.vector_name) if isinstance(vectors, dict) else vectors
+        _check_length(self, getattr(kept, "size", "no"), dimensions)
         if kept.distance == self._models.Distance.MANHATTAN:
             raise InvalidInputError(
                 f"the Qdrant collection {self.collection} compares by Manhattan distance; use Cosine"
@@ -181,8 +161,7 @@ class _Qdrant:
 
     def put(self, entries: Sequence[StoreEntry]) -> None:
         points = [self._point(entry) for entry in entries]
-        with _translated(self.kind):
-            self._client.upsert(self.collection, points, wait=True)
+        self._client.upsert(self.collection, points, wait=True)
 
     def _point(self, entry: StoreEntry) -> Any:
         vector, name = entry.vector.tolist(), self._store.vector_name
@@ -190,19 +169,17 @@ class _Qdrant:
         return self._models.PointStruct(id=entry.id, vector={name: vector} if name else vector, payload=payload)
 
     def drop(self, ids: Sequence[str]) -> None:
-        with _translated(self.kind):
-            self._client.delete(self.collection, self._models.PointIdsList(points=list(ids)), wait=True)
+        self._client.delete(self.collection, self._models.PointIdsList(points=list(ids)), wait=True)
 
     def nearest(self, query: Vectors, k: int, scopes: Sequence[int] | None, database: str) -> tuple[list[int], int]:
-        with _translated(self.kind):
-            points = self._client.query_points(
-                self.collection,
-                query=query.tolist(),
-                using=self._store.vector_name or None,
-                query_filter=self._filter(scopes, database),
-                limit=k,
-                with_payload=[f"{self._prefix}pk"],
-            ).points
+        points = self._client.query_points(
+            self.collection,
+            query=query.tolist(),
+            using=self._store.vector_name or None,
+            query_filter=self._filter(scopes, database),
+            limit=k,
+            with_payload=[f"{self._prefix}pk"],
+        ).points
         found = [point.payload[self._store.metadata_payload_key]["pk"] for point in points]
         return found, len(points)
 
@@ -213,33 +190,28 @@ class _Qdrant:
             must.append(models.FieldCondition(key=f"{self._prefix}scope_id", match=models.MatchAny(any=list(scopes))))
         return models.Filter(must=must)
 
-    def held(self, ids: Sequence[str]) -> dict[str, Held] | None:
-        with _translated(self.kind):
-            points = self._client.retrieve(self.collection, list(ids), with_payload=True, with_vectors=True)
+    def held(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
+        points = self._client.retrieve(self.collection, list(ids), with_payload=True, with_vectors=True)
         return {str(point.id): self._held(point) for point in points}
 
-    def listing(self, database: str) -> Iterator[Held] | None:
-        return self._pages(self._filter(None, database))
-
-    def _pages(self, chosen: Any) -> Iterator[Held]:
-        offset, more = None, True
+    def listing(self, database: str) -> Iterator[StoreEntry]:
+        offset, more, chosen = None, True, self._filter(None, database)
         while more:
-            with _translated(self.kind):
-                points, offset = self._client.scroll(
-                    self.collection,
-                    scroll_filter=chosen,
-                    limit=_PAGE,
-                    offset=offset,
-                    with_payload=True,
-                    with_vectors=True,
-                )
+            points, offset = self._client.scroll(
+                self.collection,
+                scroll_filter=chosen,
+                limit=_PAGE,
+                offset=offset,
+                with_payload=True,
+                with_vectors=True,
+            )
             yield from map(self._held, points)
             more = offset is not None
 
-    def _held(self, point: Any) -> Held:
+    def _held(self, point: Any) -> StoreEntry:
         name = self._store.vector_name
         vector = point.vector.get(name) if isinstance(point.vector, dict) else point.vector
-        return _as_held(str(point.id), point.payload[self._store.metadata_payload_key], vector)
+        return StoreEntry.read(str(point.id), point.payload[self._store.metadata_payload_key], vector)
 
 
 # ── Chroma ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -261,58 +233,46 @@ class _Chroma:
         return not settings.is_persistent and settings.chroma_server_host is None
 
     def check(self, dimensions: int, sample: StoreEntry | None) -> None:  # noqa: ARG002 - it gets our vectors
-        with _translated(self.kind):
-            found = self._records.get(limit=1, include=["embeddings"])["embeddings"]
-        if len(found) and len(found[0]) != dimensions:
-            raise EmbeddingMismatchError(
-                f"the Chroma collection {self.collection} holds vectors of {len(found[0])} dimensions, ours have "
-                f"{dimensions}; make a collection for them"
-            )
+        found = self._records.get(limit=1, include=["embeddings"])["embeddings"]
+        if len(found):
+            _check_length(self, len(found[0]), dimensions)
 
     def put(self, entries: Sequence[StoreEntry]) -> None:
-        with _translated(self.kind):
-            self._records.upsert(
-                ids=[entry.id for entry in entries],
-                embeddings=np.stack([entry.vector for entry in entries]),
-                metadatas=[entry.metadata for entry in entries],
-                documents=[entry.text for entry in entries],
-            )
+        self._records.upsert(
+            ids=[entry.id for entry in entries],
+            embeddings=np.stack([entry.vector for entry in entries]),
+            metadatas=[entry.metadata for entry in entries],
+            documents=[entry.text for entry in entries],
+        )
 
     def drop(self, ids: Sequence[str]) -> None:
-        with _translated(self.kind):
-            self._records.delete(ids=list(ids))
+        self._records.delete(ids=list(ids))
 
     def nearest(self, query: Vectors, k: int, scopes: Sequence[int] | None, database: str) -> tuple[list[int], int]:
         where: dict[str, Any] = {"database": database}
         if scopes is not None:
             where = {"$and": [where, {"scope_id": {"$in": list(scopes)}}]}
-        with _translated(self.kind):
-            found = self._records.query(query_embeddings=query[None], n_results=k, where=where, include=["metadatas"])
+        found = self._records.query(query_embeddings=query[None], n_results=k, where=where, include=["metadatas"])
         pks = [int(metadata["pk"]) for metadata in found["metadatas"][0]]
         return pks, len(pks)
 
-    def held(self, ids: Sequence[str]) -> dict[str, Held] | None:
-        with _translated(self.kind):
-            found = self._records.get(ids=list(ids), include=["metadatas", "embeddings"])
+    def held(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
+        found = self._records.get(ids=list(ids), include=["metadatas", "embeddings"])
         return {held.id: held for held in _chroma_rows(found)}
 
-    def listing(self, database: str) -> Iterator[Held] | None:
-        return self._pages(database)
-
-    def _pages(self, database: str) -> Iterator[Held]:
+    def listing(self, database: str) -> Iterator[StoreEntry]:
         offset, more = 0, True
         while more:
-            with _translated(self.kind):
-                found = self._records.get(
-                    where={"database": database}, limit=_PAGE, offset=offset, include=["metadatas", "embeddings"]
-                )
+            found = self._records.get(
+                where={"database": database}, limit=_PAGE, offset=offset, include=["metadatas", "embeddings"]
+            )
             yield from _chroma_rows(found)
             offset, more = offset + _PAGE, len(found["ids"]) == _PAGE
 
 
-def _chroma_rows(found: Mapping[str, Any]) -> Iterator[Held]:
+def _chroma_rows(found: Mapping[str, Any]) -> Iterator[StoreEntry]:
     for name, metadata, vector in zip(found["ids"], found["metadatas"], found["embeddings"], strict=True):
-        yield _as_held(name, metadata, vector)
+        yield StoreEntry.read(name, metadata, vector)
 
 
 # ── any other ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -336,8 +296,7 @@ class _Any:
         embeddings = self._store.embeddings
         if self._add is not None or sample is None or embeddings is None:
             return
-        with _translated(self.kind):
-            theirs = np.asarray(embeddings.embed_documents([sample.text])[0], np.float64)
+        theirs = np.asarray(embeddings.embed_documents([sample.text])[0], np.float64)
         if len(theirs) != dimensions:
             raise EmbeddingMismatchError(
                 f"the vector store {self.kind} embeds with {len(theirs)} dimensions, ours have {dimensions}; give it the "
@@ -351,21 +310,19 @@ class _Any:
     def put(self, entries: Sequence[StoreEntry]) -> None:
         ids = [entry.id for entry in entries]
         there = self.held(ids)
-        with _translated(self.kind):
-            if there:  # most stores overwrite by id, as they should; some refuse an id that they have
-                self._store.delete(list(there))
-            if self._add is not None:
-                self._add(entries)
-            else:
-                documents = [Document(entry.text, id=entry.id, metadata=entry.metadata) for entry in entries]
-                self._store.add_documents(documents, ids=ids)
+        if there:  # most stores overwrite by id, as they should; some refuse an id that they have
+            self._store.delete(list(there))
+        if self._add is not None:
+            self._add(entries)
+        else:
+            documents = [Document(entry.text, id=entry.id, metadata=entry.metadata) for entry in entries]
+            self._store.add_documents(documents, ids=ids)
 
     def drop(self, ids: Sequence[str]) -> None:
         there = self.held(ids)
         known = list(ids) if there is None else list(there)
         if known:
-            with _translated(self.kind):
-                self._store.delete(known)
+            self._store.delete(known)
 
     def nearest(
         self,
@@ -374,19 +331,17 @@ class _Any:
         scopes: Sequence[int] | None,  # noqa: ARG002 - every store has filters of its own
         database: str,
     ) -> tuple[list[int], int]:
-        with _translated(self.kind):
-            found = self._store.similarity_search_by_vector(query.tolist(), k=k)
+        found = self._store.similarity_search_by_vector(query.tolist(), k=k)
         ours = [document.metadata for document in found if _is_ours(document.metadata, database)]
         return [int(metadata["pk"]) for metadata in ours], len(found)
 
-    def held(self, ids: Sequence[str]) -> dict[str, Held] | None:
+    def held(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
         if type(self._store).get_by_ids is VectorStore.get_by_ids:
             return None
-        with _translated(self.kind):
-            found = self._store.get_by_ids(list(ids))
-        return {str(document.id): _as_held(str(document.id), document.metadata, None) for document in found}
+        found = self._store.get_by_ids(list(ids))
+        return {str(document.id): StoreEntry.read(str(document.id), document.metadata) for document in found}
 
-    def listing(self, database: str) -> Iterator[Held] | None:  # noqa: ARG002 - it cannot
+    def listing(self, database: str) -> Iterator[StoreEntry] | None:  # noqa: ARG002 - it cannot
         return None
 
 
@@ -398,25 +353,14 @@ def _adder(store: VectorStore) -> Callable[[Sequence[StoreEntry]], object] | Non
     """How a store takes ready vectors: `add_embeddings` comes with two signatures."""
     add = getattr(store, "add_embeddings", None)
     names = set() if add is None else set(inspect.signature(add).parameters)
+    apart = {"texts", "embeddings"} <= names  # PGVector, PGVectorStore; FAISS, OpenSearch and Elasticsearch take pairs
+    if add is None or not (apart or "text_embeddings" in names):
+        return None
 
-    def fields(entries: Sequence[StoreEntry]) -> dict[str, Any]:
-        return {"metadatas": [entry.metadata for entry in entries], "ids": [entry.id for entry in entries]}
+    def put(entries: Sequence[StoreEntry]) -> None:
+        texts, vectors = [entry.text for entry in entries], [entry.vector.tolist() for entry in entries]
+        pairs = list(zip(texts, vectors, strict=True))
+        given = {"texts": texts, "embeddings": vectors} if apart else {"text_embeddings": pairs}
+        add(**given, metadatas=[entry.metadata for entry in entries], ids=[entry.id for entry in entries])
 
-    if add is not None and {"texts", "embeddings"} <= names:  # PGVector, PGVectorStore
-        return lambda entries: add(
-            texts=[entry.text for entry in entries],
-            embeddings=[entry.vector.tolist() for entry in entries],
-            **fields(entries),
-        )
-    if add is not None and "text_embeddings" in names:  # FAISS, OpenSearch, Elasticsearch
-        return lambda entries: add(
-            text_embeddings=[(entry.text, entry.vector.tolist()) for entry in entries], **fields(entries)
-        )
-    return None
-
-
-def _as_held(name: str, metadata: Mapping[str, Any], vector: Any) -> Held:
-    pk, scope, seq = (int(metadata[key]) for key in _KEYS[:3])  # some stores give numbers back as floats
-    return Held(
-        name, pk, scope, seq, str(metadata["database"]), None if vector is None else np.asarray(vector, np.float32)
-    )
+    return put

@@ -8,7 +8,6 @@ that update goes on seeing the old row, and one that began after it the new one,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
@@ -38,11 +37,6 @@ class Tail:
     """The rows as they stand at one moment; arrays have room for more than *count* rows.
 
     Attributes:
-        vectors: Shape (capacity, dimensions).
-        pks: Whose they are.
-        scopes: Their scopes.
-        deaths: See `Deaths`.
-        count: How many rows there are.
         latest: The latest row of each memory, by pk.
         older: The row that the same memory had before, by row.
         by_scope: The rows of each scope, and how many they are.
@@ -112,14 +106,9 @@ class Tail:
         if needed <= len(self.pks):
             return self
         capacity = max(needed, 2 * len(self.pks), _LEAST)
-        grown = partial(_grown, count=self.count, capacity=capacity)
-        return replace(
-            self,
-            vectors=grown(self.vectors),
-            pks=grown(self.pks),
-            scopes=grown(self.scopes),
-            deaths=grown(self.deaths),
-        )
+        arrays = ("vectors", "pks", "scopes", "deaths")
+        grown: dict[str, Any] = {name: _grown(getattr(self, name), self.count, capacity) for name in arrays}
+        return replace(self, **grown)
 
 
 def _append(by_scope: dict[int, tuple[Pks, int]], scope: int, rows: Pks) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
-from sqlalchemy import Row, func, literal, select
+from sqlalchemy import func, literal, select
 
 from langmem_adapter.index.rows import as_batch
 from langmem_adapter.storage.tables import memories
@@ -13,11 +13,14 @@ from langmem_adapter.storage.tables import memories
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
+    from numpy.typing import NDArray
     from sqlalchemy import Connection
 
     from langmem_adapter.index.base import Batch, Pks, Scores, Vectors
 
-__all__ = ["Best", "compared_exactly", "cosines", "read", "size"]
+__all__ = ["Best", "compared_exactly", "cosines", "read", "size", "spread"]
+
+_Number = TypeVar("_Number", bound=np.generic)
 
 _CHUNK: Final = 500  # values of one IN: databases bound their number
 _BATCH: Final = 5_000
@@ -25,11 +28,7 @@ _ROW: Final = select(memories.c.pk, memories.c.scope_id, memories.c.embedding).e
 
 
 class Best:
-    """The best of all that it is shown, ties by lower pk.
-
-    Args:
-        k: How many to keep.
-    """
+    """The *k* best of all that it is shown, ties by lower pk."""
 
     def __init__(self, k: int) -> None:
         self._k = k
@@ -51,16 +50,31 @@ def cosines(vectors: Vectors, query: Vectors) -> Scores:
     return scores
 
 
+def spread(wanted: Pks, there: Pks, values: NDArray[_Number], missing: float) -> NDArray[_Number]:
+    """The value of each wanted pk, *missing* for who is not among those that are there.
+
+    Example:
+        >>> spread(np.array([9, 7, 8]), np.array([7, 9]), np.array([70, 90]), -1).tolist()
+        [90, 70, -1]
+    """
+    result = np.full((len(wanted), *values.shape[1:]), missing, values.dtype)
+    if len(there):
+        order = np.argsort(there)
+        places = order[np.minimum(np.searchsorted(there, wanted, sorter=order), len(there) - 1)]
+        known = there[places] == wanted
+        result[known] = values[places[known]]
+    return result
+
+
 def read(connection: Connection, pks: Pks, dimensions: int) -> Batch:
     """Those of the given memories that exist, each once, in no order.
 
     Raises:
         EmbeddingMismatchError: A vector has another length.
     """
-    wanted = np.unique(pks).tolist()
-    rows: list[Row[Any, Any, Any]] = []
-    for start in range(0, len(wanted), _CHUNK):
-        rows += connection.execute(_ROW.where(memories.c.pk.in_(wanted[start : start + _CHUNK]))).all()
+    rows = [
+        row for chunk in _chunks(pks.tolist()) for row in connection.execute(_ROW.where(memories.c.pk.in_(chunk))).all()
+    ]
     return as_batch(rows, dimensions)
 
 
@@ -83,21 +97,16 @@ def compared_exactly(
     Reads each vector: a thousand take some milliseconds, a hundred thousand half a second.
     """
     best = Best(k)
-    for batch in _batches(connection, scopes, pks, len(query)):
-        best.add(batch.pks, cosines(batch.vectors, query))
+    if pks is not None:
+        batch = read(connection, pks, len(query))
+        within = np.isin(batch.scopes, list(scopes))
+        best.add(batch.pks[within], cosines(batch.vectors[within], query))
+        return best
+    for chunk in _chunks(scopes):
+        for rows in connection.execute(_ROW.where(memories.c.scope_id.in_(chunk))).partitions():
+            batch = as_batch(rows, len(query))
+            best.add(batch.pks, cosines(batch.vectors, query))
     return best
-
-
-def _batches(connection: Connection, scopes: Collection[int], pks: Pks | None, dimensions: int) -> Iterator[Batch]:
-    if pks is None:
-        for chunk in _chunks(scopes):
-            for rows in connection.execute(_ROW.where(memories.c.scope_id.in_(chunk))).partitions():
-                yield as_batch(rows, dimensions)
-        return
-    allowed = {int(scope) for scope in scopes}
-    for chunk in _chunks(np.unique(pks).tolist()):
-        rows = connection.execute(_ROW.where(memories.c.pk.in_(chunk))).all()
-        yield as_batch([row for row in rows if row.scope_id in allowed], dimensions)
 
 
 def _chunks(numbers: Collection[int]) -> Iterator[Sequence[int]]:

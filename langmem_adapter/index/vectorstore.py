@@ -9,36 +9,38 @@ search, and for a store without a filter that we know, several ever larger ones.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import threading
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeAlias
-from uuid import NAMESPACE_URL, UUID, uuid5
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
 from sqlalchemy import bindparam, select
 
+from langmem_adapter.addresses import cleaned
+from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.index.base import Found, Verification
-from langmem_adapter.index.checks import check_dimensions, check_k, check_query
-from langmem_adapter.index.lock import ReadWriteLock
+from langmem_adapter.index.checks import check_query
 from langmem_adapter.index.rows import as_batch, count
 from langmem_adapter.index.stores import StoreEntry
-from langmem_adapter.index.truth import Best, compared_exactly, cosines, read, size
+from langmem_adapter.index.truth import Best, compared_exactly, cosines, read, size, spread
 from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows, birth
 from langmem_adapter.storage.tables import memories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import Pks, Scores, Vectors
-    from langmem_adapter.index.stores import Held, Store
+    from langmem_adapter.index.base import Batch, Pks, Scores, Vectors
+    from langmem_adapter.index.stores import Store
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.follow import Cursor
 
-__all__ = ["VectorStoreIndex", "memory_id"]
+__all__ = ["ReadWriteLock", "VectorStoreIndex", "memory_id"]
 
 _Session: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
 
@@ -70,35 +72,23 @@ class VectorStoreIndex:
         dimensions: Length of the vectors.
         exact_up_to: Memories in the scopes of a search up to which the database compares all of them itself.
 
-    Raises:
-        InvalidInputError: *dimensions* is no positive `int`.
+    Attributes:
+        name: The name of its cursor.
+        private: Whether the store lives in this process and dies with it, so that its cursor must, too.
     """
 
     def __init__(self, store: Store, database: Database, dimensions: int, *, exact_up_to: int = 1_000) -> None:
         self._store = store
-        self._database = database
-        self._dimensions: Final = check_dimensions(dimensions)
+        self.dimensions: Final = dimensions
+        self.name: Final = f"store:{store.kind}:{store.collection}"[:255]
+        self.private: Final = store.private
         self._exact_up_to = exact_up_to
         self._reading: _Session = database.read
         # Contract: stores inside this process move their arrays while they write: nobody searches one meanwhile.
         # `test_many_feeders_of_one_store_miss_nothing`
         self._lock = ReadWriteLock()
+        self._translated = _Translated(store.kind)
         self._same_model = False
-
-    @property
-    def name(self) -> str:
-        """The name of its cursor."""
-        return f"store:{self._store.kind}:{self._store.collection}"[:255]
-
-    @property
-    def private(self) -> bool:
-        """Whether the store lives in this process and dies with it, so that its cursor must, too."""
-        return self._store.private
-
-    @property
-    def dimensions(self) -> int:
-        """Length of its vectors."""
-        return self._dimensions
 
     def on(self, connection: Connection) -> VectorStoreIndex:
         """The same index, looking into the database through a transaction that is already open."""
@@ -115,7 +105,8 @@ class VectorStoreIndex:
             EmbeddingMismatchError: It is made for vectors of another length.
             StorageError: The store failed.
         """
-        self._store.check(self._dimensions, None)
+        with self._translated:
+            self._store.check(self.dimensions, None)
 
     def settle(self, connection: Connection) -> None:
         """Nothing: a store sees to itself."""
@@ -127,23 +118,24 @@ class VectorStoreIndex:
             EmbeddingMismatchError: A vector has another length, or the store makes others from the same text.
             StorageError: The store failed; taking the same rows again makes good what is missing.
         """
-        batch, database = as_batch(rows, self._dimensions), _mark(connection)
+        batch, database = as_batch(rows, self.dimensions), _mark(connection)
         there = [row for row in rows if row.embedding is not None]
         entries = [
-            StoreEntry(memory_id(database, row.pk), row.pk, row.scope_id, row.seq, database, row.text, vector)
+            StoreEntry(memory_id(database, row.pk), row.pk, row.scope_id, row.seq, database, vector, row.text)
             for row, vector in zip(there, batch.vectors, strict=True)
         ]
         if entries and not self._same_model:
-            self._store.check(self._dimensions, entries[0])
+            with self._translated:
+                self._store.check(self.dimensions, entries[0])
             self._same_model = True
         self._put(entries, [memory_id(database, pk) for pk in batch.gone.tolist()])
 
     def _put(self, entries: Sequence[StoreEntry], gone: Sequence[str]) -> None:
         for start in range(0, len(entries), _PUT):
-            with self._lock.writing():
+            with self._lock.writing(), self._translated:
                 self._store.put(entries[start : start + _PUT])
         for start in range(0, len(gone), _PUT):
-            with self._lock.writing():
+            with self._lock.writing(), self._translated:
                 self._store.drop(gone[start : start + _PUT])
 
     def refill(self, connection: Connection, told: Callable[[int], None]) -> None:
@@ -154,7 +146,7 @@ class VectorStoreIndex:
             done += len(rows)
             told(done)
         known, database = set(self.on(connection).pks().tolist()), _mark(connection)
-        with self._lock.reading():
+        with self._lock.reading(), self._translated:
             left = [held.id for held in self._store.listing(database) or () if held.pk not in known]
         self._put([], left)
 
@@ -168,8 +160,8 @@ class VectorStoreIndex:
         held = self._held(list(ids))
         return held is None or {name: entry.seq for name, entry in held.items()} == ids
 
-    def _held(self, ids: Sequence[str]) -> Mapping[str, Held] | None:
-        with self._lock.reading():
+    def _held(self, ids: Sequence[str]) -> Mapping[str, StoreEntry] | None:
+        with self._lock.reading(), self._translated:
             return self._store.held(ids) if ids else {}
 
     # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -186,10 +178,10 @@ class VectorStoreIndex:
         *,
         scopes: Collection[int],
         pks: Pks | None = None,
-        ordered: bool = True,  # noqa: ARG002 - the store orders in any case
+        ordered: bool = True,  # noqa: ARG002
     ) -> Found:
-        """The *k* nearest memories within *scopes*; see `VectorView.search`. `Found.strategy` tells who found them."""
-        query, k = check_query(query, self._dimensions), check_k(k)
+        """The *k* nearest memories within *scopes*, in any case in order; `Found.strategy` tells who found them."""
+        query = check_query(query, self.dimensions)
         with self._reading() as connection:
             if pks is None and size(connection, scopes, self._exact_up_to + 1) > self._exact_up_to:
                 found = self._proposed(connection, query, k, {int(scope) for scope in scopes})
@@ -206,7 +198,7 @@ class VectorStoreIndex:
         narrow = sorted(scopes) if len(scopes) <= _MOST_SCOPES else None
         database, asked = _mark(connection), 2 * k + _SLACK
         while asked <= _MOST_ASKED:
-            with self._lock.reading():
+            with self._lock.reading(), self._translated:
                 pks, given = self._store.nearest(query, asked, narrow, database)
             best, safe = self._checked(connection, query, k, np.array(pks, np.int64), scopes)
             if given < asked:
@@ -218,7 +210,7 @@ class VectorStoreIndex:
 
     def _checked(self, connection: Connection, query: Vectors, k: int, pks: Pks, scopes: set[int]) -> tuple[Best, bool]:
         """The best of these by the database's own word, and whether what the store left out cannot be among them."""
-        batch = read(connection, pks, self._dimensions)
+        batch = read(connection, pks, self.dimensions)
         ours = np.isin(batch.scopes, list(scopes))
         scores = cosines(batch.vectors[ours], query)
         best = Best(k)
@@ -227,16 +219,12 @@ class VectorStoreIndex:
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
         """Cosines of the query with the given memories; NaN where there are none."""
-        return cosines(self.vectors(pks), check_query(query, self._dimensions))
+        return cosines(self.vectors(pks), check_query(query, self.dimensions))
 
     def vectors(self, pks: Pks) -> Vectors:
         """The vectors of the given memories, as the database has them; rows of NaN where there are none."""
-        with self._reading() as connection:
-            batch = read(connection, pks, self._dimensions)
-        places = _places(pks, batch.pks)
-        result = np.full((len(pks), self._dimensions), np.nan, np.float32)
-        result[places >= 0] = batch.vectors[places[places >= 0]]
-        return result
+        batch = self._known(pks)
+        return spread(pks, batch.pks, batch.vectors, np.nan)
 
     def pks(self) -> Pks:
         """Every pk that can be found, ascending."""
@@ -245,12 +233,12 @@ class VectorStoreIndex:
 
     def scopes_of(self, pks: Pks) -> Pks:
         """The scope id of each of the given memories; -1 where there are none."""
+        batch = self._known(pks)
+        return spread(pks, batch.pks, batch.scopes, -1)
+
+    def _known(self, pks: Pks) -> Batch:
         with self._reading() as connection:
-            batch = read(connection, pks, self._dimensions)
-        places = _places(pks, batch.pks)
-        result = np.full(len(pks), -1, np.int64)
-        result[places >= 0] = batch.scopes[places[places >= 0]]
-        return result
+            return read(connection, pks, self.dimensions)
 
     # ── comparing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -267,17 +255,17 @@ class VectorStoreIndex:
             if held is None:
                 unchecked["it cannot be asked by id: what it holds was not compared"] = None
                 continue
-            lacking += [row.pk for row in rows if memory_id(database, row.pk) not in held]
-            pairs = [(row, held[memory_id(database, row.pk)]) for row in rows if memory_id(database, row.pk) in held]
-            differing += [row.pk for row, entry in pairs if not _agree(row, entry)]
-            if any(entry.vector is None for _, entry in pairs):
+            pairs = [(row, held.get(memory_id(database, row.pk))) for row in rows]
+            lacking += [row.pk for row, entry in pairs if entry is None]
+            differing += [row.pk for row, entry in pairs if entry is not None and not _agree(row, entry)]
+            if not all(len(entry.vector) for entry in held.values()):
                 unchecked["it does not show its vectors: they were not compared"] = None
         return Verification(
             len(known), self._extra(database, known, unchecked), tuple(lacking), tuple(differing), tuple(unchecked)
         )
 
     def _extra(self, database: str, known: set[int], unchecked: dict[str, None]) -> tuple[int, ...]:
-        with self._lock.reading():
+        with self._lock.reading(), self._translated:
             listing = self._store.listing(database)
             if listing is None:
                 unchecked["it cannot be listed: what only it holds was not looked for"] = None
@@ -285,14 +273,65 @@ class VectorStoreIndex:
             return tuple(sorted({held.pk for held in listing} - known))
 
 
-def _agree(row: object, entry: Held) -> bool:
-    pk, scope, seq, embedding = (getattr(row, name) for name in ("pk", "scope_id", "seq", "embedding"))
-    if (entry.pk, entry.scope, entry.seq) != (pk, scope, seq):
+class ReadWriteLock:
+    """Many readers at once, or one writer alone: native code that reads vectors while they move crashes the process.
+
+    Waiting writers go first, so that steady searches cannot starve an update. Not re-entrant: a thread that holds it, in
+    whichever way, must not ask for it again.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition(threading.Lock())  # its lock is held while somebody writes
+        self._readers = 0
+        self._waiting = 0
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Hold it together with other readers."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._waiting)
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._readers -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold it alone."""
+        with self._changed:
+            self._waiting += 1
+            try:
+                self._changed.wait_for(lambda: not self._readers)
+            finally:
+                self._waiting -= 1
+                self._changed.notify_all()
+            yield
+
+
+class _Translated:
+    """A store raises whatever its driver raises: all of it, and nothing of ours, becomes a `StorageError`."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Exception) and not isinstance(error, LangmemAdapterError):
+            told = f"the vector store {self._kind} failed: {type(error).__name__}: {cleaned(str(error))}"
+            raise StorageError(told, transient=True) from error
+
+
+def _agree(row: Any, entry: StoreEntry) -> bool:
+    if (entry.pk, entry.scope, entry.seq) != (row.pk, row.scope_id, row.seq):
         return False
-    if entry.vector is None:
-        return True
-    ours = np.frombuffer(embedding, "<f4")
-    return len(ours) == len(entry.vector) and bool(np.abs(ours - entry.vector).max() <= _SAME)
+    ours = np.frombuffer(row.embedding, "<f4")
+    near = len(ours) == len(entry.vector) and bool(np.abs(ours - entry.vector).max() <= _SAME)
+    return near or not len(entry.vector)
 
 
 def _mark(connection: Connection) -> str:
@@ -302,17 +341,4 @@ def _mark(connection: Connection) -> str:
 
 def memory_id(database: str, pk: int) -> str:
     """A memory's id in a store: a UUID, the same whenever and by whomever it is computed."""
-    return str(uuid5(_space(database), str(pk)))
-
-
-def _space(database: str) -> UUID:
-    return uuid5(NAMESPACE_URL, f"langmem_adapter:{database}")
-
-
-def _places(wanted: Pks, there: Pks) -> Pks:
-    """Where each wanted pk stands among those that are there, -1 where it does not."""
-    order = np.argsort(there)
-    if not len(there):
-        return np.full(len(wanted), -1, np.int64)
-    places = order[np.minimum(np.searchsorted(there, wanted, sorter=order), len(there) - 1)]
-    return np.where(there[places] == wanted, places, -1)
+    return str(uuid5(uuid5(NAMESPACE_URL, f"langmem_adapter:{database}"), str(pk)))

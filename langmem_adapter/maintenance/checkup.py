@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from langmem_adapter.index.base import VectorFeed
+    from langmem_adapter.index.build import VectorFeed
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.settings import Settings

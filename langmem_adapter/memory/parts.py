@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from sqlalchemy import URL, Connection, Engine
 
-    from langmem_adapter.index.base import VectorFeed, Verification
-    from langmem_adapter.index.build import Kind
+    from langmem_adapter.index.base import Verification
+    from langmem_adapter.index.build import Kind, VectorFeed
     from langmem_adapter.pipeline.run import Run
     from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.records.scope import Scope

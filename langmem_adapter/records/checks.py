@@ -47,10 +47,6 @@ def quoted(value: object) -> str:
 def check_text(value: object, name: str) -> str:
     """Return *value* if it is a text that both databases can keep.
 
-    Args:
-        value: What should be a `str`.
-        name: What to call it in the error.
-
     Raises:
         InvalidInputError: It is no `str`, holds a NUL character (Postgres refuses it) or a lone surrogate (UTF-8 does).
     """
@@ -81,11 +77,7 @@ def check_metadata(value: object) -> dict[str, Any]:
 
 
 def json_object(value: object, name: str) -> str:
-    """The same object as JSON text.
-
-    Args:
-        value: See `check_metadata`.
-        name: What to call it in the error.
+    """The same object as JSON text; the error calls it *name*.
 
     Raises:
         InvalidInputError: See `check_metadata`.
@@ -102,12 +94,7 @@ def json_object(value: object, name: str) -> str:
 
 
 def check_nesting(value: object, name: str, *, levels: int = DEEPEST) -> None:
-    """Refuse a value with more levels of objects and lists in each other than `DEEPEST`.
-
-    Args:
-        value: Anything.
-        name: What to call it in the error.
-        levels: How many it may have.
+    """Refuse a value with more levels of objects and lists in each other than `DEEPEST`; the error calls it *name*.
 
     Raises:
         InvalidInputError: It has more.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.records.plain import shallow
+from langmem_adapter.records.plain import MAPPING, Form, Portable, forms, several
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ _BYTES: Final = 4  # of UTF-8 in a token: about right for scripts without an alp
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCall:
+class ModelCall(Portable):
     """One call of the chat model: what was asked, and what came back.
 
     Attributes:
@@ -29,18 +29,11 @@ class ModelCall:
     messages: tuple[tuple[str, str], ...]
     reply: str
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        return {"task": self.task, "messages": [list(message) for message in self.messages], "reply": self.reply}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(data["task"], tuple((role, text) for role, text in data["messages"]), data["reply"])
+    _forms = forms(messages=Form(lambda said: list(map(list, said)), lambda told: tuple(map(tuple, told))))
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Portable):
     """What one add cost.
 
     Attributes:
@@ -57,6 +50,8 @@ class Usage:
     milliseconds: Mapping[str, float] = field(default_factory=dict)
     calls: tuple[ModelCall, ...] = field(default=(), compare=False)
 
+    _forms = forms(milliseconds=MAPPING, calls=several(ModelCall))
+
     def __add__(self, other: Usage) -> Usage:
         """Both together."""
         stages = {**self.milliseconds, **other.milliseconds}
@@ -67,16 +62,6 @@ class Usage:
             {name: self.milliseconds.get(name, 0) + other.milliseconds.get(name, 0) for name in stages},
             self.calls + other.calls,
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        calls = [call.to_json() for call in self.calls]
-        return {**shallow(self), "milliseconds": dict(self.milliseconds), "calls": calls}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(**{**data, "calls": tuple(ModelCall.from_json(call) for call in data.get("calls", ()))})
 
 
 def tokens_in(text: str) -> int:
@@ -90,12 +75,7 @@ def tokens_in(text: str) -> int:
 
 
 def fitting(texts: Iterable[str], *, each: int, most: int) -> list[str]:
-    """The first of some texts, as many as fit into so many tokens; long ones are cut.
-
-    Args:
-        texts: The most important first.
-        each: Tokens that one of them may have.
-        most: Tokens that all together may have.
+    """The first of some texts, the most important first, as many as fit into *most* tokens; each is cut to *each* tokens.
 
     Example:
         >>> fitting(["Lives in Lyon", "Likes tea and everything that goes with it", "Has a dog"], each=6, most=10)

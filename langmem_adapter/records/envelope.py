@@ -157,12 +157,8 @@ def register(model: M) -> M:
 def cause_name(value: object, field: str = "cause_by") -> str:
     """A name as it is kept: the text, or the qualified name of the class, or of the object's class.
 
-    Args:
-        value: A text, a class or an object.
-        field: What to call it in the error.
-
     Raises:
-        InvalidInputError: It is blank.
+        InvalidInputError: It is blank; the error calls it *field*.
     """
     name = value if isinstance(value, str) else _name(value if isinstance(value, type) else type(value))
     if not check_text(name, field).strip():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Final, Literal
 
-from langmem_adapter.records.plain import as_iso, of_iso, shallow
+from langmem_adapter.records.plain import LIST, TIME, Form, Portable, forms
 from langmem_adapter.records.scope import Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
 __all__ = [
@@ -34,7 +33,7 @@ ASSISTANT: Final = "assistant"
 
 
 @dataclass(frozen=True, slots=True)
-class Triple:
+class Triple(Portable):
     """What a text says of two things, before it is compared with what is known: source, relation, target.
 
     Attributes:
@@ -63,14 +62,7 @@ class Triple:
     confidence: float = 1.0
     mentions: int = 1
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        return {**shallow(self), "valid_from": as_iso(self.valid_from), "valid_to": as_iso(self.valid_to)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(**{**data, "valid_from": of_iso(data["valid_from"]), "valid_to": of_iso(data["valid_to"])})
+    _forms = forms(valid_from=TIME, valid_to=TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +108,7 @@ class MergeSuggestion:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(Portable):
     """One thing's relation to another, with the time for which it holds and the time for which it was believed.
 
     Both times are half-open: it holds from `valid_from` on and no longer at `valid_to`; it was believed from `recorded_at` on
@@ -155,6 +147,15 @@ class Relation:
     confidence: float
     memory_ids: tuple[str, ...]
 
+    _forms = forms(
+        valid_from=TIME,
+        valid_to=TIME,
+        recorded_at=TIME,
+        retired_at=TIME,
+        scope=Form(lambda scope: scope.named, lambda named: Scope(**named)),
+        memory_ids=LIST,
+    )
+
     @property
     def text(self) -> str:
         """In words: `"alice lives in Lyon"`."""
@@ -164,20 +165,6 @@ class Relation:
         """Whether it holds at a moment, by its dates."""
         begun = self.valid_from is None or self.valid_from <= moment
         return begun and (self.valid_to is None or moment < self.valid_to)
-
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        times = {name: as_iso(getattr(self, name)) for name in _TIMES}
-        return {**shallow(self), **times, "scope": self.scope.named, "memory_ids": list(self.memory_ids)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        times = {name: of_iso(data[name]) for name in _TIMES}
-        return cls(**{**data, **times, "scope": Scope(**data["scope"]), "memory_ids": tuple(data["memory_ids"])})
-
-
-_TIMES: Final = ("valid_from", "valid_to", "recorded_at", "retired_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +183,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class RelationChange:
+class RelationChange(Portable):
     """What became of a relation.
 
     Attributes:
@@ -207,14 +194,7 @@ class RelationChange:
     event: RelationEvent
     relation: Relation
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        return {"event": self.event, "relation": self.relation.to_json()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(data["event"], Relation.from_json(data["relation"]))
+    _forms = forms(relation=Form(Relation.to_json, Relation.from_json))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-__all__ = ["as_data", "as_iso", "of_iso", "shallow"]
+__all__ = ["LIST", "MAPPING", "TIME", "Form", "Portable", "as_data", "as_iso", "forms", "several", "shallow"]
 
 _names: Final[Callable[[type], tuple[str, ...]]] = cache(
     lambda kind: tuple(part.name for part in dataclasses.fields(kind))
@@ -29,9 +29,50 @@ def as_iso(value: datetime | None) -> str | None:
     return None if value is None else value.astimezone(UTC).isoformat()
 
 
-def of_iso(value: str | None) -> datetime | None:
-    """The inverse of `as_iso`."""
-    return None if value is None else datetime.fromisoformat(value)
+class Form(NamedTuple):
+    """How a value becomes plain JSON types, and back; `None` stays."""
+
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+
+
+TIME: Final = Form(as_iso, datetime.fromisoformat)
+LIST: Final = Form(list, tuple)
+MAPPING: Final = Form(dict, dict)
+
+
+def forms(**fields: Form) -> Mapping[str, Form]:
+    """How the fields of a record that are no plain JSON become that."""
+    return fields
+
+
+class Portable:
+    """A slotted dataclass that travels through the pipeline's state as plain JSON types."""
+
+    __slots__ = ()
+    _forms = forms()
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON types."""
+        told = shallow(self)
+        for name, form in self._forms.items():
+            if told[name] is not None:
+                told[name] = form.write(told[name])
+        return told
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """The inverse of `to_json`; what is missing has its default."""
+        given = {**data}
+        for name, form in cls._forms.items():
+            if given.get(name) is not None:
+                given[name] = form.read(given[name])
+        return cls(**given)
+
+
+def several(kind: type[Portable]) -> Form:
+    """A tuple of such records."""
+    return Form(lambda parts: [part.to_json() for part in parts], lambda told: tuple(map(kind.from_json, told)))
 
 
 def as_data(record: Any) -> dict[str, Any]:

@@ -75,18 +75,7 @@ class Ranking(BaseModel):
     @classmethod
     def plain(cls, words: float) -> Ranking:
         """Meaning and words alone."""
-        return cls(
-            words=words,
-            related=0,
-            speaker=0,
-            question=0,
-            time=0,
-            conversation=0,
-            window=0,
-            recency=0,
-            graph=0,
-            newest_first=False,
-        )
+        return cls(**dict.fromkeys(cls.model_fields, 0) | {"words": words})
 
     @property
     def share(self) -> float:

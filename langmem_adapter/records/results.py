@@ -265,7 +265,12 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Paged(Sequence[T]):
-    """Some records, and where the next page begins."""
+    """Some records, and where the next page begins.
+
+    Attributes:
+        items: The records of this page.
+        next: Give it as `after` to read on; `None` on the last page.
+    """
 
     items: tuple[T, ...] = field(default=())
     next: str | None = None
@@ -283,31 +288,19 @@ class Paged(Sequence[T]):
         return len(self.items)
 
 
-@dataclass(frozen=True, slots=True)
 class Page(Paged[MemoryItem]):
-    """Some memories, and where the next page begins.
+    """Some memories, and where the next page begins."""
 
-    Attributes:
-        items: The memories of this page.
-        next: Give it as `after` to read on; `None` on the last page.
-    """
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
 class RelationPage(Paged[Relation]):
-    """Some relations, and where the next page begins.
+    """Some relations, and where the next page begins."""
 
-    Attributes:
-        items: The relations of this page.
-        next: Give it as `after` to read on; `None` on the last page.
-    """
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
 class EntityPage(Paged[Entity]):
-    """Some entities, and where the next page begins.
+    """Some entities, and where the next page begins."""
 
-    Attributes:
-        items: The entities of this page.
-        next: Give it as `after` to read on; `None` on the last page.
-    """
+    __slots__ = ()

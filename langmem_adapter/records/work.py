@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langmem_adapter.records.graph import RelationChange, Triple
-from langmem_adapter.records.plain import as_iso, of_iso, shallow
+from langmem_adapter.records.plain import LIST, MAPPING, TIME, Portable, forms, several
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
 __all__ = [
     "EVENTS",
@@ -46,7 +46,7 @@ UNCLEAR: Final = "no memory clearly says what is to be forgotten"
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Portable):
     """A tool that was called.
 
     Attributes:
@@ -61,7 +61,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Portable):
     """One message of a conversation, reduced to what a memory can come from.
 
     Attributes:
@@ -88,21 +88,11 @@ class Turn:
     failed: bool = False
     dated: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        lists = {"notes": list(self.notes), "calls": [shallow(call) for call in self.calls]}
-        return {**shallow(self), "time": self.time.isoformat(), **lists}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        calls = tuple(ToolCall(**call) for call in data.get("calls", ()))
-        time, notes = datetime.fromisoformat(data["time"]), tuple(data.get("notes", ()))
-        return cls(**{**data, "time": time, "notes": notes, "calls": calls})
+    _forms = forms(time=TIME, notes=LIST, calls=several(ToolCall))
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Portable):
     """One short statement worth remembering, before it is compared with what is known.
 
     Attributes:
@@ -125,18 +115,11 @@ class Fact:
     speaker: str = ""
     unattributed: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        return {**shallow(self), "relations": [triple.to_json() for triple in self.relations]}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        return cls(**{**data, "relations": _triples(data)})
+    _forms = forms(relations=several(Triple))
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Portable):
     """What shall become of one fact, or of one memory: the only thing that `ledger.apply` takes.
 
     Attributes:
@@ -188,25 +171,11 @@ class Decision:
     after: int | None = None
     dated: bool = False
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        return {
-            **shallow(self),
-            "relations": [triple.to_json() for triple in self.relations],
-            "metadata": None if self.metadata is None else dict(self.metadata),
-            "time": as_iso(self.time),
-            "expires_at": as_iso(self.expires_at),
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        times = {name: of_iso(data[name]) for name in ("time", "expires_at")}
-        return cls(**{**data, **times, "relations": _triples(data)})
+    _forms = forms(relations=several(Triple), metadata=MAPPING, time=TIME, expires_at=TIME)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Change(Portable):
     """What became of one fact.
 
     Attributes:
@@ -228,17 +197,4 @@ class Change:
     relations: tuple[RelationChange, ...] = ()
     valid_to: datetime | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """As plain JSON types."""
-        relations = [change.to_json() for change in self.relations]
-        return {**shallow(self), "relations": relations, "valid_to": as_iso(self.valid_to)}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`."""
-        relations = tuple(RelationChange.from_json(change) for change in data.get("relations", ()))
-        return cls(**{**data, "relations": relations, "valid_to": of_iso(data.get("valid_to"))})
-
-
-def _triples(data: Mapping[str, Any]) -> tuple[Triple, ...]:
-    return tuple(Triple.from_json(triple) for triple in data.get("relations", ()))
+    _forms = forms(relations=several(RelationChange), valid_to=TIME)

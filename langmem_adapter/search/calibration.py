@@ -94,12 +94,7 @@ RAW: Final = Scale(unrelated=0.0, related=1.0, apart=0.0, understands=False)
 
 
 def _scale_of(questions: UnitVectors, answers: UnitVectors) -> Scale:
-    """The scale of a model.
-
-    Args:
-        questions: Unit vectors of questions, shape (n, dimensions).
-        answers: Unit vectors of their answers, in the same order.
-    """
+    """The scale of a model, of the unit vectors of questions and of their answers, in the same order."""
     asked, alike = questions @ answers.T, answers @ answers.T
     others = ~np.eye(len(answers), dtype=np.bool_)
     unrelated, answering = float(asked[others].mean()), float(asked.diagonal().mean())
@@ -119,11 +114,6 @@ class Calibration:
     where the model is another one. Of embeddings made in this process nothing is kept: they are the same in every one. Where
     the model fails, or does not answer, cosines are taken as they are, a warning says so, and it is asked again a minute later.
     Safe to use from many threads and tasks: those that need a scale at the same time wait for one of them.
-
-    Args:
-        database: Where they are kept.
-        embedder: Makes the vectors.
-        fingerprint: Of the embedding model.
     """
 
     def __init__(self, database: Database, embedder: Embedder, fingerprint: str) -> None:

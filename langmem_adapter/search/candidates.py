@@ -37,12 +37,11 @@ class Candidate:
     """A memory that new facts are compared with.
 
     Attributes:
-        id: Its id.
-        text: Its text as it is shown.
+        text: As it is shown.
         seq: Number of its last change.
         since: The date of its last statement, in ISO 8601.
         speaker: Whose statement it is, as `names.named_speaker` has it.
-        cut: Whether that is not all of it.
+        cut: Whether *text* is not all of it.
     """
 
     id: str
@@ -111,15 +110,7 @@ def best_that_fit(
 def neighbourhood(
     connection: Connection, scope: Scope, facts: Iterable[str], shown: Iterable[Any], *, seen: int
 ) -> Neighbourhood:
-    """Put together what some facts are compared with.
-
-    Args:
-        connection: The read transaction that it was found in.
-        scope: The fields that the add was given.
-        facts: Their texts.
-        shown: Rows of the memories.
-        seen: Number of the last change that was taken into account.
-    """
+    """Put together what some facts are compared with."""
     words = [text_hash(fact) for fact in facts]
     equal = memories.equal_texts(connection, scope, words)
     rows = sorted(shown, key=lambda row: (row.updated_at, row.pk))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from langmem_adapter.records.plain import shallow
 from langmem_adapter.search.scope_cache import Postings, Roll, ScopeCache
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.past import PastMemory, Then, standing_vectors, then
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -26,26 +27,9 @@ if TYPE_CHECKING:
 __all__ = ["PastScope", "read"]
 
 
-class _Row(NamedTuple):
-    pk: int
-    scope_id: int
-    created_at: datetime
-    updated_at: datetime
-    actor_id: str | None
-    expires_at: datetime | None
-    memory_type: str | None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class PastScope:
-    """What was.
-
-    Attributes:
-        shelf: The memories as they were.
-        items: The same by pk.
-        vectors: Their unit vectors in the shelf's order, shape (n, dimensions).
-        words: Rows of words by term.
-    """
+    """What was: the memories, as a shelf and by pk; their unit vectors in its order; and rows of words by term."""
 
     shelf: ScopeCache
     items: dict[int, MemoryItem]
@@ -66,15 +50,12 @@ def read(connection: Connection, query: Query, when: Then, embedder: Embedder, l
     found.sort(key=lambda known: known.pk)
     words, total = _words(found, language)
     numbers = {scope: number for number, scope in enumerate(dict.fromkeys(known.item.scope for known in found))}
-    rows = Roll.of(_row(known, numbers[known.item.scope]) for known in found)
+    rows = Roll.of(
+        SimpleNamespace(pk=known.pk, scope_id=numbers[known.item.scope], **shallow(known.item)) for known in found
+    )
     shelf = ScopeCache(rows, words=total, postings=Postings(), language=language)
     vectors = _vectors(connection, found, embedder)
     return PastScope(shelf, {known.pk: known.item for known in found}, vectors, words)
-
-
-def _row(known: PastMemory, scope: int) -> _Row:
-    item = known.item
-    return _Row(known.pk, scope, item.created_at, item.updated_at, item.actor_id, item.expires_at, item.memory_type)
 
 
 def _words(found: Sequence[PastMemory], language: str) -> tuple[dict[str, list[Any]], int]:

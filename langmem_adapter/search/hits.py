@@ -23,14 +23,7 @@ __all__ = ["explained", "raised"]
 def explained(
     ranked: Ranked, items: Sequence[MemoryItem], relevance: NDArray[np.float64], among: Ranked | None
 ) -> list[Hit]:
-    """Hits, in the order of *ranked*.
-
-    Args:
-        ranked: The memories that are shown, best first.
-        items: The same, fetched.
-        relevance: Of each, shape (n,).
-        among: All that they were ranked among, for the explanations; `None` for none.
-    """
+    """Hits, in the order of *ranked*, explained by all that they were ranked *among*, where that is given."""
     found = list(map(Hit, items, ranked.scores.tolist(), relevance.tolist()))
     if among is None:
         return found

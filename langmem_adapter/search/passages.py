@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.results import Hit
 
-__all__ = ["fitting", "passage"]
+__all__ = ["fitting"]
 
 # Measured on long messages (BEAM, and dialogues of a day kept as one memory) within 500 and 1,000 tokens: a half shows fewer
 # messages that answer, a quarter less of each.
@@ -100,21 +100,6 @@ def _cut(
             return shown
         most = min(most - 1, tokens_in(shown.passage) * room // takes)
     return None
-
-
-def passage(text: str, question: str, most: int, language: str = ENGLISH) -> str:
-    """The part of a text that answers a question, in at most so many tokens, with `…` where something is left out.
-
-    Empty where not one sentence fits.
-
-    Example:
-        >>> said = "I slept badly. The deadline of the report moved to Friday. What shall I cook? " * 2
-        >>> passage(said, "When is the deadline?", 15)
-        '… The deadline of the report moved to Friday. …'
-        >>> passage("I never want to live in London again.", "Where do I live?", 6)
-        ''
-    """
-    return text if tokens_in(text) <= most else _Read.of(text, question, most, language).passage(most)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,7 @@ __all__ = ["Bounds", "Query", "reference_of"]
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """When memories were first said, half-open.
-
-    Attributes:
-        after: From then on; `None` for any time.
-        before: Until then.
-    """
+    """When memories were first said, from *after* on and until *before*, half-open; `None` for any time."""
 
     after: datetime | None = None
     before: datetime | None = None

@@ -42,12 +42,7 @@ class Question:
 
 
 def read(text: str, speakers: Iterable[str], language: str = ENGLISH) -> Question:
-    """Read a question.
-
-    Args:
-        text: As it was asked; operators and quotes are just text. Of a long one the first 10,000 letters are read.
-        speakers: Names of known speakers, in small letters.
-        language: Of the database (`meta.language_of`).
+    """Read a question; of a long one the first 10,000 letters. The names of known speakers are in small letters.
 
     Example:
         >>> read("When did Anna move to Lyon?", ["anna", "ben"]).text

@@ -59,17 +59,12 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ranked:
-    """Memories in order, best first, with the parts of their scores; arrays of shape (n,).
+    """Memories in order, best first, with the parts of their scores; arrays of shape (n,), as in `Evidence`.
 
     Attributes:
-        pks: Their numbers.
         scores: The joined score.
-        meaning: Calibrated cosine of query and memory.
-        words: BM25 score.
         parts: What each kind of evidence added to the score, by name, where that was asked for.
         strategy: How the lists were searched and joined.
-        window: How far each lies in the times that the question names, where it names any.
-        graph: How much the knowledge graph leads to it, where there is one.
     """
 
     pks: NDArray[np.int64]
@@ -104,12 +99,8 @@ def fuse(
 ) -> Ranked:
     """Order memories by all that speaks for them; ties by age, the older first.
 
-    Args:
-        evidence: What speaks for each.
-        weights: How much each kind counts.
-        most: How many are wanted; `None` orders all of them.
-        explain: Keep the parts of the scores.
-        strategy: How the vectors were searched, for the explanation.
+    Gives the *most* that are wanted, `None` for all; the parts of their scores where they are to be explained; and *strategy*,
+    how the vectors were searched, in the explanation.
     """
     scores = np.zeros(len(evidence.pks))
     parts: dict[str, NDArray[np.floating[Any]]] = {}
@@ -151,11 +142,9 @@ def _first(scores: _Floats, most: int) -> NDArray[np.int64]:
 
 
 def nearby(scores: NDArray[np.floating[Any]], told: NDArray[np.floating[Any]]) -> _Floats:
-    """For each memory the best score near it, its own or another's, halved for each 1 between their places.
+    """For each memory the best score near it, its own or another's, halved for each 1 between their places, in any order.
 
-    Args:
-        scores: Theirs; what is below 0 counts as 0.
-        told: Their places, in any order.
+    What is below 0 counts as 0.
 
     Example:
         >>> nearby(np.array([0.8, 0.1, 0.0, 0.0]), np.array([0.0, 1.0, 3.0, 90.0])).tolist()

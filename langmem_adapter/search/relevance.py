@@ -9,7 +9,6 @@ everybody. Beside it, calibrated meaning, which can speak alone: short facts oft
 from __future__ import annotations
 
 import math
-from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -44,18 +43,9 @@ _BY_ANOTHER: Final = 0.8  # of what is said neither by nor of somebody whom the 
 def relevance(
     ranked: Ranked, items: Sequence[MemoryItem], asked: Question, shelf: ScopeCache, load: Load, scale: Scale | None
 ) -> NDArray[np.float64]:
-    """How well each of some memories answers a question.
+    """How well each of some memories, ranked and fetched, answers a question: shape (n,), 0 to 1.
 
-    Args:
-        ranked: The memories.
-        items: The same, fetched.
-        asked: The question.
-        shelf: All memories of their scope.
-        load: Reads words that the shelf does not know yet.
-        scale: Of the embedding model; `None` for who asks what is known of them: everything answers that.
-
-    Returns:
-        Shape (n,), 0 to 1.
+    Without a scale of the embedding model somebody asks what is known of them: everything answers that.
     """
     if scale is None:
         return np.ones(len(ranked))
@@ -86,10 +76,10 @@ def _answered(
 
 def _concerned(places: NDArray[np.int64], items: Sequence[MemoryItem], asked: Question, shelf: ScopeCache) -> Any:
     """Whether each is said by or of somebody whom the question names; all of them, where it names nobody or everybody."""
-    named = [shelf.names[name] for name in asked.names if name in shelf.names]
-    if not 0 < len(named) < len(shelf.names):
+    named = shelf.said_by(asked.names)
+    if named is None:
         return True
-    concerned = reduce(np.logical_or, named)[places]
+    concerned = named[places]
     for place in np.flatnonzero(~concerned).tolist():
         text = items[place].text.casefold()
         concerned[place] = any(name in text for name in asked.names)

@@ -64,14 +64,7 @@ def _reordered(hits: Sequence[Hit], documents: Sequence[Document], k: int) -> Se
 
 
 def diverse(scores: Sequence[float], vectors: NDArray[np.float32], k: int, scale: Scale) -> list[int]:
-    """Indexes of hits that are good and unlike each other.
-
-    Args:
-        scores: Of the hits, best first.
-        vectors: Their unit vectors, shape (n, dimensions).
-        k: How many.
-        scale: Of the embedding model.
-    """
+    """Indexes of the best *k* hits that are good and unlike each other; scores and unit vectors stand best first."""
     if not scores:
         return []
     matrix, worth = np.asarray(vectors), np.asarray(scores)

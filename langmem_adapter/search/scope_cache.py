@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from functools import reduce
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -49,11 +50,6 @@ class Posting:
     pks: Places
     counts: Floats
     lengths: Floats
-
-    @property
-    def size(self) -> int:
-        """How many hold it."""
-        return len(self.pks)
 
 
 class Postings:
@@ -103,7 +99,7 @@ class Postings:
     def __len__(self) -> int:
         """How many entries all the postings have together."""
         with self._lock:
-            return sum(posting.size for posting, _ in self._kept.values())
+            return sum(len(posting.pks) for posting, _ in self._kept.values())
 
     def _make_room(self, wanted: Sequence[str]) -> None:
         if len(self._kept) + len(wanted) > _MOST_TERMS:
@@ -149,8 +145,6 @@ class Roll:
     """What is known of every memory of a scope, ascending by pk; each array of shape (n,).
 
     Attributes:
-        pks: Their numbers.
-        scopes: Ids of their scopes.
         created: When each was first said, Unix seconds.
         updated: When the latest statement was made.
         expiry: When it stops being shown; infinite where it does not.
@@ -173,18 +167,10 @@ class Roll:
         """From rows of `storage.roll`, in any order."""
         codes: dict[str | None, int] = {name: code for code, name in enumerate(names)}
         table = [_numbers(row, codes) for row in rows]
-        pks, scopes, created, updated, expiry, speakers, kinds = zip(*table, strict=True) if table else ((),) * 7
-        order = np.argsort(np.array(pks, np.int64))
-        return cls(
-            pks=np.array(pks, np.int64)[order],
-            scopes=np.array(scopes, np.int64)[order],
-            created=np.array(created, np.float64)[order],
-            updated=np.array(updated, np.float64)[order],
-            expiry=np.array(expiry, np.float64)[order],
-            speakers=np.array(speakers, np.int64)[order],
-            kinds=np.array(kinds, np.int64)[order],
-            names=tuple(codes),
-        )
+        columns = zip(*table, strict=True) if table else ((),) * len(_COLUMNS)
+        arrays = dict(zip(_COLUMNS, map(np.array, columns, _COLUMNS.values()), strict=True))
+        order = np.argsort(arrays["pks"])
+        return cls(**{name: array[order] for name, array in arrays.items()}, names=tuple(codes))
 
     def changed(self, pks: Places, rows: Iterable[Any]) -> Roll:
         """The roll after some memories changed; *rows* are those of them that are still there."""
@@ -197,7 +183,11 @@ class Roll:
         return Roll(**columns, names=new.names)
 
 
-_COLUMNS: Final = ("pks", "scopes", "created", "updated", "expiry", "speakers", "kinds")
+_COLUMNS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("pks", "scopes"), np.int64),
+    **dict.fromkeys(("created", "updated", "expiry"), np.float64),
+    **dict.fromkeys(("speakers", "kinds"), np.int64),
+}
 
 
 def _numbers(row: Any, codes: dict[str | None, int]) -> tuple[float, ...]:
@@ -259,6 +249,11 @@ class ScopeCache:
         named = [(name.casefold(), code) for code in codes if (name := self.roll.names[code])]
         return {name: self.roll.speakers == code for name, code in named if name not in _NOBODY}
 
+    def said_by(self, names: Iterable[str]) -> NDArray[np.bool_] | None:
+        """Which memories are statements of any of some speakers; `None` where they are none of those who speak, or all."""
+        said = [self.names[name] for name in names if name in self.names]
+        return reduce(np.logical_or, said) if 0 < len(said) < len(self.names) else None
+
     @cached_property
     def _first_end(self) -> float:
         return float(self.roll.expiry.min(initial=_NEVER))
@@ -272,13 +267,7 @@ class ScopeCache:
         return np.isin(self.roll.kinds, codes)
 
     def shown(self, now: float, memory_type: str | None = None, *, facts: bool = False) -> NDArray[np.bool_] | None:
-        """Which memories have not expired at that time (Unix seconds); `None` for all of them.
-
-        Args:
-            now: The time.
-            memory_type: Only those of this type.
-            facts: Only those without a type.
-        """
+        """Which memories of a type, or facts (without one) only, have not expired at a time (Unix seconds); `None` for all."""
         every_type = memory_type is None and (self._all_facts or not facts)
         if self._first_end > now and every_type:
             return None
@@ -288,13 +277,9 @@ class ScopeCache:
     # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def words(self, terms: Iterable[str], groups: Iterable[str], *, related: float, load: Load) -> Floats:
-        """BM25 scores of every memory, by place.
+        """BM25 scores of every memory, by place, for terms and groups of related words (`text.groups_of`).
 
-        Args:
-            terms: The terms asked for; repetitions do not matter.
-            groups: Names of groups of related words (`text.groups_of`); a memory that holds any word of one holds it.
-            related: How much a group counts beside a word.
-            load: Reads rows that are not here yet.
+        A memory that holds any word of a group holds the group, which counts *related* beside a word.
         """
         terms, groups = set(terms), set(groups)
         missing = [term for term in (*terms, *groups) if term not in self._scores]

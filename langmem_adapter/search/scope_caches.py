@@ -33,8 +33,6 @@ class CachedAt:
     """A shelf as it stood at one moment.
 
     Attributes:
-        shelf: The memories.
-        scope_ids: The scopes that it was read from.
         cursor: The last change that it contains.
         version: What `Database.version` said before it was read or looked at last.
     """
@@ -74,10 +72,7 @@ class ScopeCaches:
     def of(self, connection: Connection, scope: Scope, version: Hashable) -> CachedAt:
         """The shelf of a scope, read or brought up to date where it has to be.
 
-        Args:
-            connection: A read transaction, begun after *version* was taken.
-            scope: The fields that a search names.
-            version: From `Database.version`.
+        The connection is a read transaction, begun after *version* was taken from `Database.version`.
         """
         with self._lock:
             kept = self._kept.setdefault(scope, _Kept())

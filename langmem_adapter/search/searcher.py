@@ -19,7 +19,7 @@ from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.calibration import RAW
 from langmem_adapter.search.candidates import Neighbourhood, best_that_fit, neighbourhood, room, whole
-from langmem_adapter.search.evidence import candidates, evidence, led_to, with_leads, with_window
+from langmem_adapter.search.evidence import EvidenceReader, Nearness, led_to
 from langmem_adapter.search.hits import explained, raised
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
@@ -28,7 +28,6 @@ from langmem_adapter.search.relevance import RELEVANT, relevance
 from langmem_adapter.search.scope_caches import ScopeCaches, loader
 from langmem_adapter.search.smalltalk import asks_for, newest
 from langmem_adapter.search.versions import newest_first
-from langmem_adapter.search.window import lift
 from langmem_adapter.statements.attributes import attributes
 from langmem_adapter.storage import follow, memories
 from langmem_adapter.storage.graph.hints import rivals
@@ -43,12 +42,13 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.index.base import VectorFeed, Vectors
+    from langmem_adapter.index.base import Vectors
+    from langmem_adapter.index.build import VectorFeed
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.search.base import EvidenceSource
     from langmem_adapter.search.calibration import Calibration, Scale
+    from langmem_adapter.search.evidence import EvidenceSource
     from langmem_adapter.search.history import PastScope
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.scope_cache import ScopeCache
@@ -70,17 +70,22 @@ class _Aim(NamedTuple):
     scale: Scale
 
 
-class Searcher:
-    """Finds memories by meaning, words, speakers and time.
+class _Inquiry(NamedTuple):
+    """A query that was read: its question, the shelf that it is put to, and its aim; `None` for who asks for everything."""
 
-    Args:
-        database: The truth.
-        indexer: Keeps the vector index up to date.
-        embedder: Turns texts into vectors.
-        calibration: What their cosines mean.
-        weights: How much each kind of evidence counts.
-        graph: Leads to memories from elsewhere.
-    """
+    query: Query
+    asked: Question
+    standing: CachedAt
+    aim: _Aim | None
+
+    @property
+    def scale(self) -> Scale | None:
+        """Of the embedding model."""
+        return None if self.aim is None else self.aim.scale
+
+
+class Searcher:
+    """Finds memories by meaning, words, speakers and time, and by what the knowledge graph leads to."""
 
     def __init__(
         self,
@@ -120,11 +125,7 @@ class Searcher:
         better than chance): those that say another value of a relation which can have one only, and the newest; the rest
         is shared by the facts: to each the nearest by meaning, by words and by topic.
 
-        Args:
-            facts: Their texts; their vectors are in the embedder's cache or are made now, in one batch.
-            scope: The fields that the add was given.
-            tokens: Of the memories around ten facts, see `Settings.candidate_tokens`.
-            stated: What the facts say of relations.
+        *tokens* is the room around ten facts, see `Settings.candidate_tokens`; *stated* what the facts say of relations.
         """
         most = room(tokens, len(facts))
         with self._database.read() as connection:
@@ -152,7 +153,8 @@ class Searcher:
         language = standing.shelf.language
         asked = question.read(query.text, (), language)
         weights = Ranking.plain(self._weights.share)
-        ranked = self._rank(lambda: connection, standing, query, asked, _Aim(vector, RAW), weights=weights)
+        inquiry = _Inquiry(query, asked, standing, _Aim(vector, RAW))
+        ranked = self._rank(lambda: connection, inquiry, weights=weights)
         meant, told = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
         return (
             ranked.pks[meant].tolist(),
@@ -163,16 +165,8 @@ class Searcher:
     def spoken_of(self, texts: Sequence[str], scope: Scope, *, most: int, letters: int) -> list[list[Any]]:
         """The memories within *scope* that each text may speak of: those that share its words, best first, and the newest.
 
-        Nothing is embedded. Records are left out.
-
-        Args:
-            texts: What is said.
-            scope: The fields that the add was given.
-            most: Memories for each text; half of them, where there are as many, are the newest.
-            letters: Shown of a memory; of a longer one the beginning.
-
-        Returns:
-            Rows with id and text.
+        Nothing is embedded. Records are left out. Half of the *most* memories of a text, where there are as many, are the
+        newest; of a long one so many *letters* are read. Gives rows with id and text.
         """
         version = self._pulled()
         with self._database.read() as connection:
@@ -188,15 +182,9 @@ class Searcher:
     def alike(
         self, texts: Sequence[str], vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
     ) -> list[list[tuple[str, float]]]:
-        """For each text the memories of a type within *scope* that lie as near as the threshold: ids and likeness, best first.
+        """For each statement the memories of a type within *scope* that lie as near as the threshold, best first.
 
-        Args:
-            texts: Statements, not questions.
-            vectors: Their unit vectors, shape (n, dimensions).
-            scope: Which memories.
-            memory_type: The same.
-            k: At most so many for each.
-            threshold: Least likeness: a calibrated cosine, see `calibration.Scale`.
+        At most *k* for each: their ids and likeness, a calibrated cosine, see `calibration.Scale`.
         """
         scales = [self._calibration.of(text).run() for text in texts]
         version = self._pulled()
@@ -248,7 +236,7 @@ class Searcher:
         if wanted == "nothing":
             return Plan.known(SearchResults(abstained=Abstained("small talk")))
         aim = self._aim(asked) if wanted == "something" else Plan[_Aim | None].known(None)
-        found = aim.and_then(partial(self._finding, query, asked, standing))
+        found = aim.and_then(lambda known: self._finding(_Inquiry(query, asked, standing, known)))
         if query.rerank is not None:
             found = found.and_then(partial(rerank.reranking, query.rerank, query.text, query.k))
         return found.then(partial(_within, query, asked))
@@ -257,68 +245,59 @@ class Searcher:
         vector = Plan.calling(self._embedder.query, self._embedder.aquery, asked.text)
         return vector.and_then(lambda known: self._calibration.of(asked.text).then(partial(_Aim, known)))
 
-    def _finding(self, query: Query, *given: Any) -> Plan[SearchResults]:
-        return stage(Plan(partial(self._find, query, *given)), "find", inputs={"query": query.text}, shown=shown)
+    def _finding(self, inquiry: _Inquiry) -> Plan[SearchResults]:
+        return stage(Plan(partial(self._find, inquiry)), "find", inputs={"query": inquiry.query.text}, shown=shown)
 
-    def _find(self, query: Query, asked: Question, standing: CachedAt, aim: _Aim | None) -> SearchResults:
+    def _find(self, inquiry: _Inquiry) -> SearchResults:
+        query, shelf = inquiry.query, inquiry.standing.shelf
         with self._database.reading() as connect:
             if query.then is not None:
-                hits = self._find_then(connect(), query, query.then, asked, aim)
-                return _given(query, standing.shelf, hits)
+                return _given(query, shelf, self._find_then(connect(), inquiry, query.then))
             wanted = _wanted(query, self._weights)
             few = None if query.explain else _SPARE * wanted
             for most in (few, None):
-                ranked = self._rank(connect, standing, query, asked, aim, most=most)
-                hits = self._hits(connect, standing, query, asked, ranked, wanted, aim)
+                ranked = self._rank(connect, inquiry, most=most)
+                hits = self._hits(connect, inquiry, ranked, wanted)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
-            return _given(query, standing.shelf, hits)
+            return _given(query, shelf, hits)
 
     def _rank(
         self,
         connect: Callable[[], Connection],
-        standing: CachedAt,
-        query: Query,
-        asked: Question,
-        aim: _Aim | None,
+        inquiry: _Inquiry,
         *,
         weights: Ranking | None = None,
         most: int | None = None,
     ) -> Ranked:
+        query, asked, standing, aim = inquiry
         index, weights = self._indexer.view(connect), weights or self._weights
         shelf, load = standing.shelf, loader(connect, standing.scope_ids)
-        words = shelf.words(asked.terms, asked.groups, related=weights.related, load=load)
-        if index is None:  # no memory exists yet
-            return fuse(evidence(shelf, asked, np.empty(0, np.int64), np.empty(0), words, load, weights), weights)
         allowed = self._allowed(connect, query, shelf)
-        if aim is None:
+        if index is None or aim is None:  # no memory existed yet, or all that is known is asked for
             return newest(shelf, allowed, asked, load)
-        places, cosines, strategy = candidates(index, aim.vector, standing, words, allowed, 4 * query.k)
-        lifted = lift(query, shelf, load) if weights.window else None
-        if lifted is not None and places is not None:
-            lying = lifted > 0 if allowed is None else (lifted > 0) & allowed
-            places, cosines = with_window(index, aim.vector, standing, words, lying, 4 * query.k, (places, cosines))
-        told = evidence(shelf, asked, places, aim.scale.meaning(cosines), words, load, weights, lifted=lifted)
-        if leads := self._leads(connect, standing, query, told, weights):
+        reader = EvidenceReader(shelf, query, asked, load, weights)
+        nearness = Nearness(index, aim.vector, standing, reader.words, 4 * query.k)
+        places, cosines, strategy = nearness.of(allowed)
+        if reader.lifted is not None and places is not None:
+            lying = reader.lifted > 0 if allowed is None else (reader.lifted > 0) & allowed
+            places, cosines = nearness.with_window((places, cosines), lying)
+        told = reader.evidence(places, aim.scale.meaning(cosines))
+        if leads := self._leads(connect, inquiry, told, weights):
             if places is not None:
-                places, cosines = with_leads(index, aim.vector, shelf.roll.pks, allowed, places, cosines, leads)
-                told = evidence(shelf, asked, places, aim.scale.meaning(cosines), words, load, weights, lifted=lifted)
+                places, cosines = nearness.with_leads((places, cosines), leads, allowed)
+                told = reader.evidence(places, aim.scale.meaning(cosines))
             told = replace(told, graph=led_to(told.pks, leads))
         return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
 
     def _leads(
-        self,
-        connect: Callable[[], Connection],
-        standing: CachedAt,
-        query: Query,
-        told: Evidence,
-        weights: Ranking,
+        self, connect: Callable[[], Connection], inquiry: _Inquiry, told: Evidence, weights: Ranking
     ) -> Mapping[int, float]:
         if self._graph is None or not weights.graph:
             return {}
         best = fuse(told, weights, most=_LEADING)
         scores = dict(zip(best.pks.tolist(), best.scores.tolist(), strict=True))
-        return self._graph.leads(connect(), standing.scope_ids, query.text, scores)
+        return self._graph.leads(connect(), inquiry.standing.scope_ids, inquiry.query.text, scores)
 
     def _allowed(self, connect: Callable[[], Connection], query: Query, shelf: ScopeCache) -> NDArray[np.bool_] | None:
         allowed = shelf.shown(time.time(), query.memory_type, facts=query.facts)
@@ -331,16 +310,8 @@ class Searcher:
         kept: NDArray[np.bool_] = np.isin(shelf.roll.pks, found)
         return kept if allowed is None else kept & allowed
 
-    def _hits(
-        self,
-        connect: Callable[[], Connection],
-        standing: CachedAt,
-        query: Query,
-        asked: Question,
-        ranked: Ranked,
-        wanted: int,
-        aim: _Aim | None,
-    ) -> list[Hit]:
+    def _hits(self, connect: Callable[[], Connection], inquiry: _Inquiry, ranked: Ranked, wanted: int) -> list[Hit]:
+        query, asked, standing, _ = inquiry
         hits: list[Hit] = []
         vectors: list[Vectors] = []
         index = self._indexer.view(connect) if query.rerank == "mmr" else None
@@ -351,46 +322,42 @@ class Searcher:
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
             shown = [items[pk] for pk in part.pks.tolist()]
-            worth = relevance(part, shown, asked, standing.shelf, load, None if aim is None else aim.scale)
+            worth = relevance(part, shown, asked, standing.shelf, load, inquiry.scale)
             hits += explained(part, shown, worth, ranked if query.explain else None)
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
-        return self._ordered(query, asked, aim, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
+        return self._ordered(inquiry, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
 
-    def _ordered(
-        self, query: Query, asked: Question, aim: _Aim | None, hits: list[Hit], vectors: Vectors | None
-    ) -> list[Hit]:
+    def _ordered(self, inquiry: _Inquiry, hits: list[Hit], vectors: Vectors | None) -> list[Hit]:
+        query, asked = inquiry.query, inquiry.asked
         order = list(range(len(hits)))
         if self._weights.newest_first and len(hits) > 1:
             first = [hit.item for hit in hits[:_LOOKED_AT]]
             order[:_LOOKED_AT] = newest_first(first, asked.text, asked.language)
             hits = raised(hits, order)
         if query.rerank == "mmr" and vectors is not None:
-            scale, scores = RAW if aim is None else aim.scale, [hit.score for hit in hits]
-            return [hits[place] for place in rerank.diverse(scores, vectors[order], query.k, scale)]
+            scores = [hit.score for hit in hits]
+            return [hits[place] for place in rerank.diverse(scores, vectors[order], query.k, inquiry.scale or RAW)]
         return hits
 
-    def _find_then(
-        self, connection: Connection, query: Query, when: Then, asked: Question, aim: _Aim | None
-    ) -> list[Hit]:
+    def _find_then(self, connection: Connection, inquiry: _Inquiry, when: Then) -> list[Hit]:
+        query, asked, _, aim = inquiry
         then = history.read(connection, query, when, self._embedder, asked.language)
-        ranked = newest(then.shelf, None, asked, then.load) if aim is None else self._rank_then(query, then, asked, aim)
+        ranked = newest(then.shelf, None, asked, then.load) if aim is None else self._rank_then(then, query, asked, aim)
         if query.bounds is not None:
             places = np.searchsorted(then.shelf.roll.pks, ranked.pks)
             ranked = ranked.at(query.bounds.hold(then.shelf.roll.created)[places])
         best = ranked.at(slice(0, _wanted(query, self._weights)))
         places = np.searchsorted(then.shelf.roll.pks, best.pks)
         items = [then.items[pk] for pk in best.pks.tolist()]
-        worth = relevance(best, items, asked, then.shelf, then.load, None if aim is None else aim.scale)
+        worth = relevance(best, items, asked, then.shelf, then.load, inquiry.scale)
         hits = explained(best, items, worth, ranked if query.explain else None)
-        return self._ordered(query, asked, aim, hits, then.vectors[places])
+        return self._ordered(inquiry, hits, then.vectors[places])
 
-    def _rank_then(self, query: Query, then: PastScope, asked: Question, aim: _Aim) -> Ranked:
-        words = then.shelf.words(asked.terms, asked.groups, related=self._weights.related, load=then.load)
-        meaning = aim.scale.meaning(then.vectors @ aim.vector)
-        lifted = lift(query, then.shelf, then.load) if self._weights.window else None
-        told = evidence(then.shelf, asked, None, meaning, words, then.load, self._weights, lifted=lifted)
+    def _rank_then(self, then: PastScope, query: Query, asked: Question, aim: _Aim) -> Ranked:
+        reader = EvidenceReader(then.shelf, query, asked, then.load, self._weights)
+        told = reader.evidence(None, aim.scale.meaning(then.vectors @ aim.vector))
         return fuse(told, self._weights, explain=query.explain, strategy="history")
 
 

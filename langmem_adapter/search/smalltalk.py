@@ -102,10 +102,6 @@ _DRAWN_OUT: Final = re.compile(r"([^\W\d])\1{2,}|\b([^\W\d]{1,2}?)\2{2,}\b")
 def asks_for(text: str, language: str = ENGLISH) -> Asks:
     """What a query asks for.
 
-    Args:
-        text: The query.
-        language: Of the database (`meta.language_of`).
-
     Example:
         >>> asks_for("ok 👍 thanks!"), asks_for("What do you know about me?"), asks_for("Where do I live?")
         ('nothing', 'oneself', 'something')

@@ -45,14 +45,6 @@ def newest_first(items: Sequence[MemoryItem], question: str, language: str = ENG
       ("the budget is now $500"), or, where no amount is asked, says that something changed ("I switched to Lidl");
     - or it says that the older one's value is over ("I sold the Volvo");
     - or both are short and name all that is asked.
-
-    Args:
-        items: The hits, best first.
-        question: What was asked.
-        language: Of the database (`meta.language_of`).
-
-    Returns:
-        Indexes into *items*.
     """
     order = list(range(len(items)))
     wanted = asked(question, language)
@@ -138,12 +130,8 @@ class _Statement:
             return _GIVEN_ANEW if self._amount_is_anew(newer) else 0
         if newer._changed:
             return _GIVEN_ANEW
-        return _SAID_AGAIN if self._plain and newer._plain and self._wanted.things == self.held <= newer.held else 0
-
-    @property
-    def _plain(self) -> bool:
-        """Whether it is one short statement, no turn of a talk that names many things."""
-        return len(self._item.text) <= _SHORT
+        short = max(len(self._item.text), len(newer._item.text)) <= _SHORT
+        return _SAID_AGAIN if short and self._wanted.things == self.held <= newer.held else 0
 
     def _ended_by(self, newer: _Statement) -> bool:
         """Whether a statement says that what this one answers, an amount aside, is over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import Found, Pks, Scores, VectorIndex, Vectors, VectorView
+    from langmem_adapter.index.base import Found, Pks, Scores, Vectors, VectorView
+    from langmem_adapter.index.pgvector import PgVectorIndex
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -112,10 +114,6 @@ class Fed:
         check_batch(batch, self.dimensions)
         self.database.write(partial(write_batch, batch=batch))
         self.feed.pull()
-
-    def clear(self) -> None:
-        none = np.empty(0, np.int64)
-        self.update(Batch(none, none, np.empty((0, self.dimensions), np.float32), self.pks()))
 
     def search(
         self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
@@ -249,7 +247,7 @@ def _with_vectors(new_postgres: Callable[[], AbstractContextManager[str]]) -> It
         database.close()
 
 
-OpenOutside: TypeAlias = "Callable[[str, int], VectorIndex | Fed]"
+OpenOutside: TypeAlias = "Callable[[str, int], PgVectorIndex | Fed]"
 
 
 @pytest.fixture
@@ -270,7 +268,7 @@ def open_lasting(request: pytest.FixtureRequest) -> Iterator[OpenOutside]:
 def _outside(postgres: Callable[[ExitStack], Database]) -> Iterator[OpenOutside]:
     with _stores() as open_store, ExitStack() as stack:
 
-        def open_one(kind: str, dimensions: int) -> VectorIndex | Fed:
+        def open_one(kind: str, dimensions: int) -> PgVectorIndex | Fed:
             if kind == "pgvector":
                 return _pgvector(postgres(stack), dimensions)
             return _fed(stack, open_store(kind, dimensions), dimensions)
@@ -278,13 +276,13 @@ def _outside(postgres: Callable[[ExitStack], Database]) -> Iterator[OpenOutside]
         yield open_one
 
 
-def _pgvector(database: Database, dimensions: int) -> VectorIndex:
+def _pgvector(database: Database, dimensions: int) -> PgVectorIndex:
     from langmem_adapter.index.pgvector import PgVectorIndex
 
     index = PgVectorIndex(database, dimensions, exact_up_to=None)
     with database.derived(1) as connection:
         index.prepare(connection)
-    index.clear()
+    index.update(replace(Batch.empty(dimensions), gone=index.pks()))
     return index
 
 

@@ -268,18 +268,14 @@ class TestInterruption:
             assert indexer.verify().ok
         assert "reading it anew" in caplog.text
 
-    def test_the_progress_of_a_rebuild_nobody_asked_for_is_told(
+    def test_the_progress_of_a_rebuild_is_told(
         self, book: Book, follow: Callable[..., Indexer], make_vectors: Any
     ) -> None:
         book.put(make_vectors(10_050, D))
         told: list[tuple[int, int]] = []
-        indexer = follow(progress=lambda done, total: told.append((done, total)))
+        assert follow().rebuild(lambda done, total: told.append((done, total))) == 10_050
         assert told[-1] == (10_050, 10_050)
         assert len(told) >= 2
-        indexer.close()
-        told.clear()
-        follow(progress=lambda done, total: told.append((done, total)))
-        assert told == [], "a snapshot needs none"
 
 
 class TestBackground:
@@ -297,12 +293,6 @@ class TestBackground:
         background.close()
         assert not background.start(nothing)
         background.close()
-
-    def test_work_learns_of_closing_while_it_pauses(self) -> None:
-        background, seen = Background("test"), []
-        assert background.start(lambda: seen.append(background.pause(1_000)))  # longer than a test may last
-        background.close()
-        assert seen == [True]
 
 
 def _copy(source: Path, target: Path) -> None:

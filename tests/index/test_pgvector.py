@@ -109,21 +109,21 @@ class TestGraph:
             assert found.strategy == "pgvector exact"
 
     def test_everything_is_compared_where_the_graph_finds_too_few(
-        self, filled: tuple[PgVectorIndex, ExactIndex], make_vectors: Any
+        self, database: Database, filled: tuple[PgVectorIndex, ExactIndex], make_vectors: Any
     ) -> None:
         index, oracle = filled
         (query,) = make_vectors(1, D, 9)
-        with index._database.read() as connection:
+        with database.read() as connection:
             connection.execute(text("SELECT set_config('hnsw.max_scan_tuples', '1', true)"))
             found = index.on(connection).search(query, 90, scopes=[2])
         assert found.pks.tolist() == oracle.search(query, 90, scopes=[2]).pks.tolist()
         assert found.strategy == "pgvector exact, the graph found too few"
 
     def test_its_settings_end_with_the_search(
-        self, filled: tuple[PgVectorIndex, ExactIndex], make_vectors: Any
+        self, database: Database, filled: tuple[PgVectorIndex, ExactIndex], make_vectors: Any
     ) -> None:
         index, _ = filled
-        with index._database.read() as connection:
+        with database.read() as connection:
             index.on(connection).search(make_vectors(1, D)[0], 10, scopes=[1])
             assert connection.execute(text("SHOW enable_sort")).scalar() == "on"
 
@@ -193,7 +193,7 @@ class TestFeed:
         write(database, make_batch([2], [1], make_vectors(1, D, 2)))
         one.pull()
         said: list[str] = []
-        listening = held(other)._database.read()
+        listening = other._database.read()
         with listening as connection:
             engine: Engine = connection.engine
             event.listen(engine, "before_cursor_execute", lambda *given: said.append(given[2]))

@@ -66,7 +66,7 @@ def opened(files: Generations) -> FaissIndex | None:
     if generation is None:
         return None
     index = FaissIndex(D)
-    index.hold(Contents.of(generation.segment, D))
+    index.hold(Contents.of(generation.segment))
     return index
 
 
@@ -369,7 +369,7 @@ def test_a_search_sees_an_update_whole_or_not_at_all(make_vectors: Any) -> None:
             for turn in range(1, 600):
                 index.update(Batch(pks.copy(), pks % 2, states[turn % 2].copy(), NOBODY))
                 if turn % 100 == 0:
-                    index.hold(Contents.of(index.contents.in_memory(), D))
+                    index.hold(Contents.of(index.contents.in_memory()))
         finally:
             done.set()
         assert all(task.result(30) for task in looking)

@@ -13,7 +13,7 @@ import pytest
 
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.build import open_index
-from langmem_adapter.index.lock import ReadWriteLock
+from langmem_adapter.index.vectorstore import ReadWriteLock
 
 if TYPE_CHECKING:
     from langmem_adapter.index.base import Vectors

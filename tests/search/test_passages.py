@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -17,7 +18,9 @@ from langmem_adapter.adapters.retriever import MemoryRetriever, recall
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.cost import tokens_in
-from langmem_adapter.search.passages import passage
+from langmem_adapter.records.results import Hit, MemoryItem
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.search.passages import fitting
 from tests.cases import each
 
 ANN: dict[str, Any] = {"user_id": "ann"}
@@ -27,6 +30,13 @@ LETTER = (
 )
 DEADLINE = "The deadline of the tax report has moved to the ninth of June."
 LONG = f"{LETTER}{DEADLINE} {LETTER}".strip()
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def passage(text: str, question: str, most: int) -> str:
+    """What is shown of a memory alone."""
+    item = MemoryItem("1", text, Scope(**ANN), {}, None, None, None, DAY, DAY, None, 1, "")
+    return "".join(hit.passage for hit in fitting([Hit(item, 1.0, 1.0)], question, most))
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import SecretStr
 from sqlalchemy import update
 
+from langmem_adapter.index.base import Batch
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import jobs, tables
@@ -111,7 +112,7 @@ def _empty(memory: Memory) -> None:
     """Damage the index as no program of ours does."""
     memory.engine.indexer.pull()
     index: Any = memory.engine.indexer.index
-    index.clear()
+    index.adopt(Batch.empty(index.dimensions))
 
 
 def test_who_does_not_reach_everything_learns_that_it_is_alive(memory: Memory, guarded: TestClient) -> None:
