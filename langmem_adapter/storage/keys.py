@@ -35,10 +35,9 @@ __all__ = [
     "create",
     "digest",
     "find",
-    "kept_pepper",
+    "kept_digest",
     "listed",
     "of_row",
-    "pepper",
     "revoke",
 ]
 
@@ -79,7 +78,7 @@ def create(connection: Connection, name: str, scope: Scope | None, rights: Colle
         raise InvalidInputError(f"rights are some of {', '.join(RIGHTS)}, not {quoted(sorted(rights))}")
     number, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
     now = datetime.now(UTC)
-    row = {"id": number, "digest": digest(pepper(connection), secret), "name": name, "created_at": now}
+    row = {"id": number, "digest": digest(connection, secret), "name": name, "created_at": now}
     named = {} if scope is None else scope.named
     connection.execute(insert(api_keys).values(**row, **named, rights=" ".join(sorted({*rights}))))
     return Key(number, name, scope, frozenset(rights), now), f"{_PREFIX}_{number}_{secret}"
@@ -91,7 +90,7 @@ def find(connection: Connection, shown: str) -> Key | None:
     number, _, secret = rest.partition("_")
     row = connection.execute(select(api_keys).where(api_keys.c.id == number[:16])).first()
     kept = "" if row is None else row.digest
-    same = hmac.compare_digest(kept, digest(kept_pepper(connection) or "", secret))
+    same = hmac.compare_digest(kept, kept_digest(connection, secret))
     return of_row(row) if same and row is not None and row.revoked_at is None else None
 
 
@@ -107,23 +106,17 @@ def revoke(connection: Connection, key_id: str) -> bool:
     return bool(connection.execute(update(api_keys).where(*which).values(revoked_at=datetime.now(UTC))).rowcount)
 
 
-def pepper(connection: Connection) -> str:
-    """The hash's own key, made by the first who needs it, within a write transaction."""
-    kept = kept_pepper(connection)
-    if kept is None:
-        kept = secrets.token_hex(32)
-        meta.put(connection, _PEPPER, kept)
-    return kept
+def digest(connection: Connection, secret: str) -> str:
+    """What is kept of a secret, within a write transaction; the first one makes the hash's own key."""
+    if meta.get(connection, _PEPPER) is None:
+        meta.put(connection, _PEPPER, secrets.token_hex(32))
+    return kept_digest(connection, secret)
 
 
-def kept_pepper(connection: Connection) -> str | None:
-    """The hash's own key, where it was made."""
-    return meta.get(connection, _PEPPER)
-
-
-def digest(pepper: str, secret: str) -> str:
-    """What is kept of a secret; *pepper* is the hash's own key, in hexadecimal digits."""
-    return blake2b(secret.encode(errors="replace"), key=bytes.fromhex(pepper), digest_size=32).hexdigest()
+def kept_digest(connection: Connection, secret: str) -> str:
+    """What is kept of a secret, if anything is: without the hash's own key, which is made with the first, nothing is."""
+    pepper = bytes.fromhex(meta.get(connection, _PEPPER) or "")
+    return blake2b(secret.encode(errors="replace"), key=pepper, digest_size=32).hexdigest()
 
 
 def of_row(row: Any) -> Key:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields
 from datetime import UTC, datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from sqlalchemy import Integer, Row, Select, and_, bindparam, func, or_, select, true
+from sqlalchemy import Integer, Row, and_, bindparam, func, or_, select, true
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import EVERYTHING
@@ -15,15 +14,14 @@ from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.storage import pushdown
 from langmem_adapter.storage.courses import courses
-from langmem_adapter.storage.cursors import cursor
-from langmem_adapter.storage.pages import below, newest, place
+from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, seen, within
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
@@ -149,13 +147,9 @@ def page(
         InvalidInputError: The cursor is none of ours.
     """
     query = _ITEM.where(within(scope), true() if include_expired else _lasting(), *_typed(memory_type))
-    if after is not None:
-        query = query.where(below(connection, after, memories.c.created_at, memories.c.pk))
-    query = query.add_columns(place(memories.c.created_at)).order_by(*newest(memories.c.created_at, memories.c.pk))
-    found = _filtered(connection, query if filters else query.limit(k + 1), filters)
-    rows = list(islice(found, k + 1))
-    following = cursor(str(rows[k - 1].place), rows[k - 1].pk) if len(rows) > k else None
-    return [_item(row) for row in rows[:k]], following
+    query, order = query.where(*pushdown.conditions(filters)), (memories.c.created_at, memories.c.pk)
+    rows, following = listed(connection, query, *order, k=k, after=after, fits=_fitting(filters))
+    return [_item(row) for row in rows], following
 
 
 def revisions(connection: Connection, memory_id: str, scope: Scope | None = None) -> list[Revision]:
@@ -230,14 +224,14 @@ def _typed(memory_type: str | None) -> list[ColumnElement[bool]]:
 def _chosen(connection: Connection, column: Any, where: Any, filters: Filter) -> Iterator[AnyRow]:
     read = dict.fromkeys(["metadata", *pushdown.columns_read(filters)]) if filters else {}
     query = select(column, *(pushdown.COLUMNS[name] for name in read)).join_from(memories, scopes)
-    return _filtered(connection, query.where(where).order_by(memories.c.pk), filters)
-
-
-def _filtered(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[AnyRow]:
-    values = pushdown.values_reader(filters)
-    query = query.where(*pushdown.conditions(filters))
+    query = query.where(where, *pushdown.conditions(filters)).order_by(memories.c.pk)
     with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
-        yield from (row for row in rows if filters.matches(values(row))) if filters else rows
+        yield from filter(_fitting(filters), rows) if filters else rows
+
+
+def _fitting(filters: Filter) -> Callable[[AnyRow], bool] | None:
+    values = pushdown.values_reader(filters)
+    return (lambda row: filters.matches(values(row))) if filters else None
 
 
 _AS_KEPT: Final = [field.name for field in fields(MemoryItem) if field.name != "scope"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Text, and_, literal, or_, select, type_coerce
@@ -11,7 +12,7 @@ from langmem_adapter.storage.cursors import cursor, no_cursor, parse_cursor
 from langmem_adapter.storage.moments import held
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from sqlalchemy import ColumnElement, Connection, Select
 
@@ -49,15 +50,18 @@ def listed(
     *,
     k: int,
     after: str | None,
+    fits: Callable[[Any], bool] | None = None,
 ) -> tuple[Sequence[Any], str | None]:
-    """A page of what a query gives, *pk* among it, the newest first, and the cursor of the next page.
+    """A page of the rows of a query that fit, *pk* among their columns, the newest first, and the cursor of the next page.
 
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
     if after is not None:
         query = query.where(below(connection, after, created_at, pk))
-    rows = connection.execute(query.add_columns(place(created_at)).order_by(*newest(created_at, pk)).limit(k + 1)).all()
+    query = query.add_columns(place(created_at)).order_by(*newest(created_at, pk))
+    with connection.execute(query if fits else query.limit(k + 1), execution_options={"yield_per": 1000}) as found:
+        rows = list(islice(filter(fits, found) if fits else found, k + 1))
     following = cursor(str(rows[k - 1].place), rows[k - 1]._mapping[pk]) if len(rows) > k else None
     return rows[:k], following
 

@@ -9,7 +9,6 @@ June. Without such a moment it is what stood, the end of each course. What was p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,15 +18,14 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.filters import EVERYTHING, values_of
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.storage.courses import COURSE
-from langmem_adapter.storage.cursors import cursor
-from langmem_adapter.storage.pages import below, newest, place
+from langmem_adapter.storage.pages import listed, newest
 from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.scopes import OWNER, ids_within, of_row
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -71,7 +69,6 @@ class PastMemory:
     pk: int  # a memory that was deleted and restored has a new one
     context: str
     item: MemoryItem
-    place: str  # what a cursor says of its date
 
 
 def then(
@@ -86,7 +83,9 @@ def then(
     query = _query(scope, when, include_expired=False)
     if memory_type is not None:
         query = query.where(history.c.memory_type == memory_type)
-    return list(_known(connection, query, filters))
+    fits = _fitting(filters)
+    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
+        return [PastMemory(row.pk, row.context, item_of(row, row.began)) for row in rows if fits is None or fits(row)]
 
 
 def page_then(
@@ -104,13 +103,10 @@ def page_then(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    query = _query(scope, when, include_expired=include_expired)
-    if after is not None:
-        columns = query.selected_columns
-        query = query.where(below(connection, after, columns.began, columns.pk))
-    found = list(islice(_known(connection, query if filters else query.limit(k + 1), filters), k + 1))
-    following = cursor(found[k - 1].place, found[k - 1].pk) if len(found) > k else None
-    return [known.item for known in found[:k]], following
+    query = _query(scope, when, include_expired=include_expired).order_by(None)
+    order = query.selected_columns.began, query.selected_columns.pk
+    rows, following = listed(connection, query, *order, k=k, after=after, fits=_fitting(filters))
+    return [item_of(row, row.began) for row in rows], following
 
 
 def standing_vectors(connection: Connection, found: Sequence[PastMemory]) -> dict[int, NDArray[np.float32]]:
@@ -133,7 +129,7 @@ def _query(scope: Scope, when: Then, *, include_expired: bool) -> Select[Any]:
         .label("pk")
     )
     query = (
-        select(history, pk, ends.c.began, place(ends.c.began), *OWNER)
+        select(history, pk, ends.c.began, *OWNER)
         .join_from(ends, history, history.c.seq == ends.c.seq)
         .join(scopes, history.c.scope_id == scopes.c.id)
         .where(ends.c.place == 1, history.c.is_deleted == 0, _lasts(history.c.valid_to, when.as_of))
@@ -159,12 +155,8 @@ def _lasts(end: ColumnElement[datetime | None], moment: datetime | None) -> Colu
     return end.is_(None) if moment is None else or_(end.is_(None), end > moment)
 
 
-def _known(connection: Connection, query: Select[Any], filters: Filter) -> Iterator[PastMemory]:
-    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
-        for row in rows:
-            item = item_of(row, row.began)
-            if not filters or filters.matches(values_of(item)):
-                yield PastMemory(row.pk, row.context, item, str(row.place))
+def _fitting(filters: Filter) -> Callable[[AnyRow], bool] | None:
+    return (lambda row: filters.matches(values_of(item_of(row, row.began)))) if filters else None
 
 
 def item_of(row: AnyRow, began: datetime) -> MemoryItem:

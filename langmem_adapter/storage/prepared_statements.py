@@ -138,8 +138,10 @@ class _Form:
         self.sql: Final[str] = compiled.string
         self._fixed: Final = {name: value for name, value in compiled.params.items() if value is not None}
         self._order: Final[list[str] | None] = compiled.positiontup if compiled.positional else None
-        ways = ((name, _to_driver(bind.type, dialect)) for bind, name in compiled.bind_names.items())
-        self._to_driver: Final = {name: convert for name, convert in ways if convert is not None}
+        kinds = {name: bind.type.dialect_impl(dialect) for bind, name in compiled.bind_names.items()}
+        self._to_driver: Final = {
+            name: convert for name, kind in kinds.items() if (convert := kind.bind_processor(dialect)) is not None
+        }
         types = ((place, _from_driver(column.type, dialect)) for place, column in enumerate(columns))
         self._from_driver: Final = [(place, convert) for place, convert in types if convert is not None]
         row: Any = namedtuple("Row", [column.key for column in columns], rename=True)  # type: ignore[misc]  # noqa: PYI024 - known here only
@@ -166,10 +168,6 @@ class _Form:
 
 
 _form: Final = lru_cache(maxsize=_FORMS)(_Form)
-
-
-def _to_driver(type_: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], Any] | None:
-    return type_.dialect_impl(dialect).bind_processor(dialect)
 
 
 def _from_driver(type_: TypeEngine[Any], dialect: Dialect) -> Callable[[Any], Any] | None:

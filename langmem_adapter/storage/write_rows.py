@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WriteRows"]
 
+_COPIED: Final = "seq scope_id revision context metadata memory_type expires_at created_at".split()
+
 
 class WriteRows:
     """Carries out the decisions of one write, each beside what the ones before it leave."""
@@ -375,30 +377,25 @@ class WriteRows:
         self._mark(row)
         if (course := self._courses.get(decision.past_of or row["id"])) is not None:
             course.put(row, row["updated_at"], new)
-        copied = {
-            name: row[name]
-            for name in ("seq", "scope_id", "revision", "context", "metadata", "memory_type", "expires_at")
+        texts = {"old_memory": old, "new_memory": new}
+        self._rows.history.append({**self._revision(row, event, decision), **texts, "valid_to": until})
+
+    def _revision(self, row: Mapping[str, Any], event: Event, decision: Decision) -> dict[str, Any]:
+        """A row of the history, but for its texts and its end."""
+        return {
+            **{name: row[name] for name in _COPIED},
+            "id": str(uuid.uuid4()),
+            "memory_id": row["id"],
+            "event": event,
+            "updated_at": {"ADD": None, "DELETE": self.now}.get(event, row["updated_at"]),
+            "is_deleted": int(event == "DELETE"),
+            "actor_id": decision.actor_id or row["actor_id"],
+            "role": decision.role or row["role"],
+            "recorded_at": self.now,
+            "reason": decision.reason,
+            "valid_from": row["updated_at"],
+            "past_of": decision.past_of,
         }
-        self._rows.history.append(
-            {
-                **copied,
-                "id": str(uuid.uuid4()),
-                "memory_id": row["id"],
-                "old_memory": old,
-                "new_memory": new,
-                "event": event,
-                "created_at": row["created_at"],
-                "updated_at": {"ADD": None, "DELETE": self.now}.get(event, row["updated_at"]),
-                "is_deleted": int(event == "DELETE"),
-                "actor_id": decision.actor_id or row["actor_id"],
-                "role": decision.role or row["role"],
-                "recorded_at": self.now,
-                "reason": decision.reason,
-                "valid_from": row["updated_at"],
-                "valid_to": until,
-                "past_of": decision.past_of,
-            }
-        )
 
     def _mark(self, row: Mapping[str, Any]) -> None:
         if self._write.seen is None or self._write.scope is None:

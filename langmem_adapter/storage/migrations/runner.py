@@ -8,11 +8,8 @@ imported only when there is something to migrate.
 
 from __future__ import annotations
 
-import logging
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from threading import get_ident
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import inspect, make_url, text
@@ -24,8 +21,6 @@ from langmem_adapter.storage.graph import tables as graph  # noqa: F401 - the sa
 from langmem_adapter.storage.tables import metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sqlalchemy import Connection
 
     from langmem_adapter.storage.database import Database
@@ -95,29 +90,10 @@ def _climb(connection: Connection, version: str) -> None:
         raise StorageError(
             f"the database has schema {version} of a newer langmem_adapter; this one knows {HEAD}: upgrade the package"
         )
-    with _quietly():
-        from alembic import command  # noqa: PLC0415 - half a second that only an old database costs
-        from alembic.config import Config  # noqa: PLC0415 - the same
+    from alembic import command  # noqa: PLC0415 - half a second that only an old database costs
+    from alembic.config import Config  # noqa: PLC0415 - the same
 
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
-        config.attributes["connection"] = connection
-        command.upgrade(config, HEAD)
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Keep what Alembic tells of its own steps out of the program's log; warnings and other threads pass."""
-    loggers = [logging.getLogger(f"alembic.runtime.{name}") for name in ("migration", "plugins")]
-    mine = get_ident()
-
-    def passes(record: logging.LogRecord) -> bool:
-        return record.levelno > logging.INFO or record.thread != mine
-
-    for logger in loggers:
-        logger.addFilter(passes)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(passes)
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, HEAD)
