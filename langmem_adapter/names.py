@@ -24,28 +24,9 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.scope import Scope
 
-__all__ = [
-    "LONGEST_NAME",
-    "LONGEST_RELATION",
-    "End",
-    "by_name",
-    "end_of",
-    "entity_key",
-    "gives_up",
-    "is_single",
-    "is_symmetric",
-    "keys_in",
-    "named_speaker",
-    "opposites",
-    "owner_id",
-    "owner_key",
-    "relation_name",
-    "says",
-    "says_all",
-    "speaker",
-    "whom",
-    "with_speaker",
-]
+__all__ = ["LONGEST_NAME", "LONGEST_RELATION", "End", "by_name", "end_of", "entity_key", "gives_up", "is_single"]
+__all__ += ["is_symmetric", "keys_in", "named_speaker", "opposites", "owner_id", "owner_key", "relation_name", "says"]
+__all__ += ["says_all", "speaker", "whom", "with_speaker"]
 
 LONGEST_NAME: Final = 200
 LONGEST_RELATION: Final = 100
@@ -79,15 +60,7 @@ _OPPOSITES: Final = {"likes": "dislikes", "dislikes": "likes", "喜欢": "不喜
 def entity_key(name: str) -> str:
     """What two names of the same thing have in common: no case, width, spacing, article, Dr. or closing punctuation.
 
-    Args:
-        name: As it is written, at most `LONGEST_NAME` characters.
-
-    Returns:
-        At most 256 characters; empty where the name holds nothing but punctuation.
-
-    Example:
-        >>> entity_key("The  Eiffel_Tower."), entity_key("my sister"), entity_key("Dr. Chen"), entity_key("Ｌｙｏｎ")
-        ('eiffel tower', 'sister', 'chen', 'lyon')
+    At most 256 characters; empty where the name holds nothing but punctuation.
     """
     folded = unicodedata.normalize("NFKC", name.translate(_UNSEEN)).casefold()
     plain = _stripped(" ".join(folded.replace("_", " ").split()))
@@ -103,12 +76,7 @@ def _stripped(name: str) -> str:
 def keys_in(text: str) -> set[str]:
     """Every key that a name in a text could have: of its words up to four in a row, of Chinese letters up to eight.
 
-    Args:
-        text: Any text; of a long one the first 2,000 pieces are read.
-
-    Example:
-        >>> sorted(keys_in("Is Anna in New York?"))[:4], "小红" in keys_in("我妹妹小红很好")
-        (['anna', 'anna in', 'anna in new', 'anna in new york'], True)
+    Of a long text the first 2,000 pieces are read.
     """
     plain = unicodedata.normalize("NFKC", text).casefold().replace("_", " ")
     keys = _runs(plain)
@@ -126,12 +94,7 @@ def _runs(plain: str) -> set[str]:
 
 
 def speaker(name: str) -> str | None:
-    """`SELF` or `ASSISTANT`, where that is whom a name means.
-
-    Example:
-        >>> speaker("USER_ID"), speaker("我"), speaker("Anna")
-        ('user', 'user', None)
-    """
+    """`SELF` or `ASSISTANT`, where that is whom a name means."""
     return _SPEAKERS.get(" ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split()))
 
 
@@ -155,12 +118,7 @@ def owner_id(who: str, scope: Scope) -> str | None:
 
 
 def owner_key(who: str, owner: str | None) -> str:
-    """What stands for a user or an agent in the place of an `entity_key`, which never holds an underscore.
-
-    Args:
-        who: `SELF` or `ASSISTANT`.
-        owner: The id; `None` where the scope names none.
-    """
+    """What stands for a user (`SELF`) or an agent (`ASSISTANT`) in the place of an `entity_key`, which holds no underscore."""
     return f"_{who}" if owner is None else f"_{who}_{blake2b(owner.encode(), digest_size=16).hexdigest()}"
 
 
@@ -185,12 +143,8 @@ def named_speaker(actor: str | None, role: str | None, scope: Scope) -> str:
 
     Theirs is also what is said in the name of the scope's `user_id` (of an assistant: `agent_id`) in any spelling, or under
     one of the words for user and assistant, and what a tool returns. Everybody else is somebody of his own: what he says is
-    true of himself, and two speakers are the same where `entity_key` says so of their names.
-
-    Args:
-        actor: The name that a message carries, or the role where it carries none.
-        role: The role of the message.
-        scope: Whose memory it goes into.
+    true of himself, and two speakers are the same where `entity_key` says so of their names. A message without a name carries
+    its role as the *actor*.
 
     Example:
         >>> from langmem_adapter.records.scope import Scope
@@ -216,13 +170,7 @@ def with_speaker(text: str, actor: str | None, role: str | None, scope: Scope) -
 
 
 def by_name(triples: Iterable[Triple], speaker: str, role: str) -> tuple[Triple, ...]:
-    """What somebody says of relations, with his name where he speaks of himself; the scope's own stay as they are.
-
-    Args:
-        triples: What is said.
-        speaker: As `named_speaker` gives it.
-        role: The role of the message.
-    """
+    """What somebody (see `named_speaker`) says of relations, with his name where he speaks of himself."""
     himself = ASSISTANT if role == ASSISTANT else SELF
     names = {himself: speaker or himself}
     return tuple(
@@ -232,17 +180,9 @@ def by_name(triples: Iterable[Triple], speaker: str, role: str) -> tuple[Triple,
 
 
 def relation_name(name: str) -> str:
-    """The name of a relation in the form in which it is kept; a few that mean the same become one.
+    """The name of a relation in the form in which it is kept: words joined by underscores, empty where there are none.
 
-    Args:
-        name: As a model or a person writes it, at most `LONGEST_RELATION` characters.
-
-    Returns:
-        Words joined by underscores; empty where there are none.
-
-    Example:
-        >>> relation_name("Resides In"), relation_name("plays-chess with"), relation_name("居住在")
-        ('lives_in', 'plays_chess_with', '住在')
+    A few that mean the same become one: `relation_name("Resides In")` is `lives_in`.
     """
     plain = unicodedata.normalize("NFKC", name).casefold().replace("'", "").replace("’", "")
     joined = "_".join(re.findall(r"\w+", plain.replace("_", " ")))
@@ -250,12 +190,7 @@ def relation_name(name: str) -> str:
 
 
 def is_single(relation: str) -> bool:
-    """Whether somebody has one such target at a time: one home, one employer, one age.
-
-    Example:
-        >>> is_single("lives_in"), is_single("likes")
-        (True, False)
-    """
+    """Whether somebody has one such target at a time: one home, one employer, one age."""
     return relation in _SINGLE
 
 
@@ -270,34 +205,19 @@ def opposites(relation: str) -> str | None:
 
 
 def says(text: str, name: str) -> bool:
-    """Whether a text speaks of the thing of this name: it holds one of the name's words.
-
-    Example:
-        >>> says("Moved to New York", "new_york"), says("Lives in Rome", "Lyon")
-        (True, False)
-    """
+    """Whether a text speaks of the thing of this name: it holds one of the name's words."""
     told = _told(name.replace("_", " "))
     return not told.isdisjoint(_told(text)) if told else name.casefold() in text.casefold()
 
 
 def says_all(text: str, name: str) -> bool:
-    """The same, of a text that holds all words of the name.
-
-    Example:
-        >>> says_all("Moved to New York", "new_york"), says_all("Moved to New Delhi", "New York")
-        (True, False)
-    """
+    """The same, of a text that holds all words of the name."""
     told = _told(name.replace("_", " "))
     return told <= _told(text) if told else name.casefold() in text.casefold()
 
 
 def gives_up(before: str, after: str, name: str) -> bool:
-    """Whether a text speaks no longer of the thing of this name, as the text before it did: a word of the name is gone.
-
-    Example:
-        >>> gives_up("Likes green tea", "Likes black tea", "green tea"), gives_up("Likes tea", "Likes black tea", "tea")
-        (True, False)
-    """
+    """Whether a text speaks no longer of the thing of this name, as the text before it did: a word of the name is gone."""
     told = _told(name.replace("_", " "))
     if not told:
         return name.casefold() in before.casefold() and name.casefold() not in after.casefold()

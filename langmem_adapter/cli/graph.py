@@ -96,8 +96,8 @@ def _table(
 
     when, name = when_of(as_of, known_at, history=history), None if entity is None else filled(entity, "entity")
     with call.reading() as connection:
-        page, following = reads.page(connection, call.scope_in(connection), when, entity=name, **how)
-        _relations(call, page, history=history, next=following)
+        page = reads.page(connection, call.scope_in(connection), when, entity=name, **how)
+        _relations(call, page, history=history, next=page.next)
         if not page:
             _nothing(call, entity, connection)
 
@@ -121,9 +121,9 @@ def entities(
 
     when, kind = when_of(as_of, known_at), None if type is None else check_text(type, "type")
     with call.reading() as connection:
-        page, following = known.page(connection, call.scope_in(connection), when, kind=kind, k=limit, after=after)
+        page = known.page(connection, call.scope_in(connection), when, kind=kind, k=limit, after=after)
         columns = ("id", "name", "type", "mentions")
-        call.output.show(page, columns=columns, picture=pictures.entities_table, next=following)
+        call.output.show(page, columns=columns, picture=pictures.entities_table, next=page.next)
         if not page:
             _nothing(call, None, connection)
 
@@ -191,7 +191,7 @@ def _nothing(call: Invocation, entity: str | None, connection: "Connection") -> 
     from langmem_adapter.storage.graph.reads import NOW
 
     whose = named(call.scope)
-    known = [each.name for each in kept.page(connection, Scope(**call.scope), NOW, k=_NAMES, unrelated=True)[0]]
+    known = [each.name for each in kept.page(connection, Scope(**call.scope), NOW, k=_NAMES, unrelated=True)]
     if entity is None or not known:
         how = 'add something with --graph, or: langmem-adapter graph add Anna "lives in" Lyon'
         call.output.note(f"no relations of {whose}{'' if known else f'; {how}'}")

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
-from langmem_adapter.arguments import filled, flag, memory_id_of, parse_time
+from langmem_adapter.arguments import bounded, filled, flag, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name, speaker
 from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.graph import Triple
 from langmem_adapter.storage.graph.reads import When
+from langmem_adapter.storage.graph.tables import MOST_MENTIONS
 
-__all__ = [
-    "confidence_of",
-    "moment",
-    "name_of",
-    "relation_id_of",
-    "relation_of",
-    "type_of",
-    "when_of",
-]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["moment", "name_of", "relation_of", "triple_of", "type_of", "when_of"]
 
 
 def name_of(name: object, what: str) -> str:
@@ -46,16 +44,29 @@ def type_of(kind: object, what: str) -> str:
     return "" if kind is None else check_text(kind, what).strip()
 
 
-def confidence_of(confidence: object) -> float:
-    """How sure a relation is."""
+def triple_of(told: Mapping[str, Any]) -> Triple:
+    """A relation as somebody tells it, by the names of `Triple`'s fields; what is left out, or `None`, is as it is there."""
+    triple = Triple(
+        source=name_of(told.get("source"), "source"),
+        relation=relation_of(told.get("relation")),
+        target=name_of(told.get("target"), "target"),
+        source_type=type_of(told.get("source_type"), "source_type"),
+        target_type=type_of(told.get("target_type"), "target_type"),
+        valid_from=moment(told.get("valid_from"), "valid_from"),
+        valid_to=moment(told.get("valid_to"), "valid_to"),
+        single=None if told.get("single") is None else flag(told["single"], "single"),
+        confidence=1.0 if told.get("confidence") is None else _confidence(told["confidence"]),
+        mentions=1 if told.get("mentions") is None else bounded(told["mentions"], "mentions", most=MOST_MENTIONS),
+    )
+    if triple.valid_from is not None and triple.valid_to is not None and triple.valid_from >= triple.valid_to:
+        raise InvalidInputError("valid_from must lie before valid_to")
+    return triple
+
+
+def _confidence(confidence: object) -> float:
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence <= 1:
         raise InvalidInputError(f"confidence is a number above 0 and at most 1, not {quoted(confidence)}")
     return float(confidence)
-
-
-def relation_id_of(relation_id: object) -> str:
-    """The id of a relation."""
-    return memory_id_of(relation_id, whose="a relation's id")
 
 
 def moment(value: object, what: str) -> datetime | None:
@@ -63,8 +74,8 @@ def moment(value: object, what: str) -> datetime | None:
     return None if value is None else parse_time(value, what)
 
 
-def when_of(as_of: object, known_at: object, *, history: bool = False) -> When:
-    """Now where nothing is said; with the history everything."""
+def when_of(as_of: object, known_at: object, *, history: bool = False, ever: bool = False) -> When:
+    """What is believed now, and with the history all that was; it holds now or, with either of the two, at any time."""
     past = flag(history, "history")
-    held = datetime.now(UTC) if as_of is None and not past else moment(as_of, "as_of")
+    held = datetime.now(UTC) if as_of is None and not (past or ever) else moment(as_of, "as_of")
     return When(held, moment(known_at, "known_at"), past)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import groupby
 from operator import add
@@ -16,13 +16,14 @@ from langmem_adapter.reasoning.base import ExtractInput, KnownNames
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import ASSISTANT, SELF
+from langmem_adapter.records.plain import shallow
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import FORGET, Change, Decision, Turn
 from langmem_adapter.storage.graph import backlog
-from langmem_adapter.storage.graph.known_names import known_names
+from langmem_adapter.storage.graph.hints import known_names
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.tracing import run_config
-from langmem_adapter.twins import Plan, apart, awaited, planned
+from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -89,8 +90,8 @@ class BackfillReport:
 
     def __add__(self, other: BackfillReport) -> BackfillReport:
         """Both together."""
-        names = ("read", "relations", "added", "ended", "skipped", "left", "failed", "notes", "usage")
-        return BackfillReport(**{name: getattr(self, name) + getattr(other, name) for name in names}, mode=other.mode)
+        mine, its = shallow(self), shallow(other)
+        return BackfillReport(**{name: its[name] if name == "mode" else mine[name] + its[name] for name in mine})
 
 
 class Backfilling:
@@ -181,18 +182,19 @@ class _Backfill:
             return backlog.unread(connection, self.scope)
 
     def _all(self, chosen: Sequence[Waiting], found: int, size: int) -> Plan[BackfillReport]:
-        def told(pks: Sequence[int], report: BackfillReport) -> BackfillReport:
+        nothing, read = BackfillReport(left=found - len(chosen)), partial(self._read, len(chosen))
+        reports = Plan.each(read, list(_batches(chosen, size)))
+        return reports.then(lambda done: replace(reduce(add, done, nothing), mode=self.reasoner.mode))
+
+    def _read(self, of: int, pks: Sequence[int]) -> Plan[BackfillReport]:
+        """Read some memories of one exact scope and one role."""
+
+        def told(report: BackfillReport) -> BackfillReport:
             self.done += len(pks)
-            self.progress(self.done, len(chosen))
+            self.progress(self.done, of)
             return report
 
-        nothing = BackfillReport(left=found - len(chosen), mode=self.reasoner.mode)
-        read = Plan.each(lambda pks: self._read(pks).then(partial(told, pks)), list(_batches(chosen, size)))
-        return read.then(lambda reports: reduce(add, reports, nothing))
-
-    def _read(self, pks: Sequence[int]) -> Plan[BackfillReport]:
-        """Read some memories of one exact scope and one role."""
-        return Plan(partial(self._look, pks)).and_then(partial(self._asked, len(pks)))
+        return Plan(partial(self._look, pks)).and_then(partial(self._asked, len(pks))).then(told)
 
     def _look(self, pks: Sequence[int]) -> tuple[list[Unread], KnownNames]:
         with self.database.read() as connection:
@@ -204,23 +206,20 @@ class _Backfill:
 
     def _asked(self, wanted: int, seen: tuple[list[Unread], KnownNames]) -> Plan[BackfillReport]:
         found, names = seen
-        gone = BackfillReport(skipped=wanted - len(found), mode=self.reasoner.mode)
+        gone = BackfillReport(skipped=wanted - len(found))
         if not found:
             return Plan.known(gone)
         question, config = _question(found, names), run_config("memory.graph.backfill", self.scope, self.reasoner.mode)
         extract = self.reasoner.extract
-        asked = Plan(lambda: extract.invoke(question, config), lambda: extract.ainvoke(question, config))
+        asked = Plan.calling(extract.invoke, extract.ainvoke, question, config)
         answered = asked.and_then(lambda extraction: self._written(found, question, extraction))
         return answered.or_else(partial(_failed, found)).then(lambda done: gone + done)
 
     def _written(self, found: Sequence[Unread], question: ExtractInput, extraction: Extraction) -> Plan[BackfillReport]:
         stated, notes = _stated(found, question, extraction)
         works = [partial(self._say, memory, triples) for memory, triples in zip(found, stated, strict=True)]
-        write = partial(self.database.write_each, works)
-        told = (*extraction.notes, *notes)
-        return Plan(write, partial(apart, write)).then(
-            lambda ends: _counted(ends, BackfillReport(notes=told, usage=extraction.usage, mode=self.reasoner.mode))
-        )
+        told = BackfillReport(notes=(*extraction.notes, *notes), usage=extraction.usage)
+        return Plan.apart(partial(self.database.write_each, works)).then(lambda ends: told + _counted(ends))
 
     def _say(self, memory: Unread, triples: tuple[Triple, ...], connection: Connection) -> Change | None:
         """What one memory states; `None` where it is not as it was read."""
@@ -303,17 +302,16 @@ def _failed(found: Sequence[Unread], error: Exception) -> Plan[BackfillReport] |
     return Plan.known(BackfillReport(left=len(found), failed=(lost,)))
 
 
-def _counted(ends: Sequence[Change | LangmemAdapterError | None], done: BackfillReport) -> BackfillReport:
+def _counted(ends: Sequence[Change | LangmemAdapterError | None]) -> BackfillReport:
     for end in ends:
         if isinstance(end, LangmemAdapterError):
             raise end
     read = [end for end in ends if isinstance(end, Change)]
     events = [change.event for end in read for change in end.relations]
-    return done + BackfillReport(
+    return BackfillReport(
         read=len(read),
         relations=sum(bool(end.relations) for end in read),
         added=events.count("ADD"),
         ended=events.count("END"),
         skipped=len(ends) - len(read),
-        mode=done.mode,
     )

@@ -49,75 +49,56 @@ class _Picture:
 
 
 def drawing(relations: Sequence[Relation], form: Form, moment: datetime, *, cut: bool = False) -> str:
-    """Relations as a drawing; those that do not hold at a moment are dashed, with their dates.
+    """Relations, newest first, as a drawing; those that do not hold at a moment are dashed, with their dates.
 
-    Args:
-        relations: Newest first; where they are between more than `MOST_NODES` entities, the older ones are left out.
-        form: `"mermaid"`, `"dot"` or `"graphml"`.
-        moment: What "now" means.
-        cut: Some were left out before; the drawing says so.
-
-    Raises:
-        InvalidInputError: There is no such form.
+    Of relations between more than `MOST_NODES` entities the older ones are left out, and the drawing says so; also where some
+    were *cut* before.
     """
-    return "".join(_FORMS[checked(form)](_picture(relations, moment, cut=cut)))
+    return "".join(_FORMS[form](_picture(relations, moment, cut=cut)))
 
 
 def checked(form: object) -> Form:
-    """The name of a form.
-
-    Raises:
-        InvalidInputError: There is no such form.
-    """
+    """The name of a form; of none, an `InvalidInputError`."""
     return one_of(form, _FORMS, "format")
 
 
 def _picture(relations: Sequence[Relation], moment: datetime, *, cut: bool) -> _Picture:
-    kept: list[Relation] = []
+    kept: list[tuple[str, str, Relation]] = []
     keys: set[str] = set()
     for relation in relations:
-        if len(keys.union(_ends(relation))) <= MOST_NODES:
-            keys.update(_ends(relation))
-            kept.append(relation)
+        ends = _ends(relation)
+        if len(keys.union(ends)) <= MOST_NODES:
+            keys.update(ends)
+            kept.append((*ends, relation))
     nodes: dict[str, tuple[str, str]] = {}
-    for relation in reversed(kept):  # the oldest first, so that numbers stay as the graph grows
-        told = (relation.source, relation.source_type), (relation.target, relation.target_type)
-        for key, (name, kind) in zip(_ends(relation), told, strict=True):
-            nodes.setdefault(key, (_line(name), _line(kind) if kind else ""))
-    numbers = {key: number for number, key in enumerate(nodes)}
+    numbers: dict[str, int] = {}
     arrows: list[_Arrow] = []
-    for each in reversed(kept):
-        source, target = (numbers[key] for key in _ends(each))
-        arrows.append(_Arrow(source, target, each, each.holds_at(moment)))
+    for source, target, each in reversed(kept):  # the oldest first, so that numbers stay as the graph grows
+        for key, name, kind in ((source, each.source, each.source_type), (target, each.target, each.target_type)):
+            nodes.setdefault(key, (_line(name), _line(kind) if kind else ""))
+            numbers.setdefault(key, len(numbers))
+        arrows.append(_Arrow(numbers[source], numbers[target], each, each.holds_at(moment)))
     return _Picture(list(nodes.values()), arrows, cut or len(kept) < len(relations))
 
 
 def _ends(relation: Relation) -> tuple[str, str]:
     """The keys of its two ends; who is called exactly as the scope's own is drawn as one with him."""
-    source, target = (
-        end_of(whom(name, relation.scope), relation.scope).key for name in (relation.source, relation.target)
-    )
-    return source, target
+    scope = relation.scope
+    return end_of(whom(relation.source, scope), scope).key, end_of(whom(relation.target, scope), scope).key
 
 
 def _line(text: str) -> str:
     """A text on one line, without control characters, which XML refuses, and without those that turn writing around."""
-    shown = (letter if _is_shown(letter) else " " for letter in text)
+    shown = (letter if letter in _JOINERS or unicodedata.category(letter)[0] != "C" else " " for letter in text)
     return " ".join("".join(shown).split()) or "?"
-
-
-def _is_shown(letter: str) -> bool:
-    return letter in _JOINERS or not unicodedata.category(letter).startswith("C")
 
 
 def _label(arrow: _Arrow) -> str:
     told = _line(arrow.relation.relation.replace("_", " "))
     if arrow.holds:
         return told
-    days = [
-        moment.date().isoformat() if moment else "" for moment in (arrow.relation.valid_from, arrow.relation.valid_to)
-    ]
-    return f"{told}, {days[0]} – {days[1]}"
+    since, until = (at.date() if at else "" for at in (arrow.relation.valid_from, arrow.relation.valid_to))
+    return f"{told}, {since} – {until}"
 
 
 # ── Mermaid ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

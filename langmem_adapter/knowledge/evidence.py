@@ -3,13 +3,11 @@
 "Where does my sister's husband work?" shares a word with everybody's employer. The memories about the sister lead to her
 husband, and he to where he works: a personalised PageRank over the entities and memories around the question, as in HippoRAG
 (Gutiérrez et al. 2024, arXiv:2405.14831), without its calls of a model. Only what lies within three steps is read, so a search
-costs five statements, over several scopes some more, however large the graph is.
+costs six statements, over several scopes some more, however large the graph is.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from threading import Lock
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -19,7 +17,7 @@ from langmem_adapter.knowledge.walk import pagerank
 from langmem_adapter.names import keys_in, owner_key
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.storage.graph.people import People, with_keys
-from langmem_adapter.storage.graph.tables import relation_memories, relations
+from langmem_adapter.storage.graph.tables import BELIEVED, ENDS, SAYS, relation_memories, relations
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes
 
@@ -38,69 +36,40 @@ _SHARPNESS: Final = 6  # how much more one of them that stands out counts than t
 _LEAST: Final = 0.02
 _DAMPING: Final = 0.8
 _POWER: Final = 0.5  # three steps away little of a walk is left
-_SCOPES_KEPT: Final = 1_024
 
-_believed: Final = relations.c.retired_at.is_(None)
-_ends: Final = relations.c.id, relations.c.source_pk, relations.c.target_pk
+_ends: Final = (relations.c.id, *ENDS)
 _OWNERS: Final = Prepared(select(scopes.c.user_id, scopes.c.agent_id).where(any_of(scopes.c.id, "scopes")).distinct())
 _SAID: Final = Prepared(
     select(*_ends)
     .join_from(memories, relation_memories, relation_memories.c.memory_id == memories.c.id)
     .join(relations, relations.c.id == relation_memories.c.relation_id)
-    .where(any_of(memories.c.pk, "pks"), relation_memories.c.dropped_at.is_(None), _believed)
+    .where(any_of(memories.c.pk, "pks"), SAYS, BELIEVED)
 )
-_AROUND: Final = Prepared(
-    select(*_ends)
-    .where(or_(any_of(relations.c.source_pk, "pks"), any_of(relations.c.target_pk, "pks")), _believed)
-    .limit(_MOST)
-)
+_AROUND: Final = Prepared(select(*_ends).where(or_(*(any_of(end, "pks") for end in ENDS)), BELIEVED).limit(_MOST))
 _SPEAKERS: Final = Prepared(
     select(relation_memories.c.relation_id, memories.c.pk)
     .join_from(relation_memories, memories, memories.c.id == relation_memories.c.memory_id)
     .where(
         any_of(relation_memories.c.relation_id, "ids"),
-        relation_memories.c.dropped_at.is_(None),
+        SAYS,
         any_of(memories.c.scope_id, "scopes"),
     )
 )
 
 
 class GraphEvidence:
-    """Leads to memories whose relations are near to those of the question. Safe to use from many threads."""
-
-    def __init__(self) -> None:
-        self._owners: OrderedDict[tuple[int, ...], frozenset[str]] = OrderedDict()
-        self._lock = Lock()
+    """Leads to memories whose relations are near to those of the question."""
 
     def leads(
         self, connection: Connection, scope_ids: Sequence[int], text: str, best: Mapping[int, float]
     ) -> Mapping[int, float]:
-        """See `search.base.EvidenceSource.leads`."""
-        around = _Around(connection, scope_ids, self._owners_of(connection, scope_ids))
+        """What the relations of the question lead to: see `EvidenceSource.leads`."""
+        around = _Around(connection, scope_ids)
         named, begins = around.named(text), _strengths(best)
         around.take(_SAID, begins)
         for _ in range(_HOPS):
             around.widen()
         return _ranked(around, named, begins) if around.relations else {}
-
-    def _owners_of(self, connection: Connection, scope_ids: Sequence[int]) -> frozenset[str]:
-        """Keys of whoever the scopes belong to; whose a scope is never changes."""
-        key = tuple(scope_ids)
-        with self._lock:
-            known = self._owners.get(key)
-        if known is None:
-            rows = _OWNERS.tuples(connection, {"scopes": key})
-            known = frozenset(
-                owner_key(who, owner)
-                for row in rows
-                for who, owner in zip((SELF, ASSISTANT), row, strict=True)
-                if owner
-            )
-            with self._lock:
-                self._owners[key] = known
-                if len(self._owners) > _SCOPES_KEPT:
-                    self._owners.popitem(last=False)
-        return known
 
 
 class _Ends(NamedTuple):
@@ -114,28 +83,29 @@ class _Ends(NamedTuple):
 class _Around:
     """The part of the graph around a question. Entities are told apart as the reader of several scopes does."""
 
-    def __init__(self, connection: Connection, scope_ids: Sequence[int], owners: Collection[str]) -> None:
+    def __init__(self, connection: Connection, scope_ids: Sequence[int]) -> None:
         self.relations: dict[str, _Ends] = {}
         self._connection = connection
         self._scope_ids = scope_ids
         self._people = People(connection, scope_ids) if len(scope_ids) > 1 else None
         self._fresh: set[int] = set()
         self._seen: set[int] = set()
-        self._owner_keys = owners
         self._owners: set[int] = set()
 
     def named(self, text: str) -> set[int]:
         """The entities whose names stand in a text; the walk begins with them."""
-        found = with_keys(self._connection, self._scope_ids, keys_in(text) | set(self._owner_keys))
+        whose = _OWNERS.rows(self._connection, {"scopes": self._scope_ids})
+        owners = {owner_key(who, id_) for row in whose for who, id_ in zip((SELF, ASSISTANT), row, strict=True) if id_}
+        found = with_keys(self._connection, self._scope_ids, keys_in(text) | owners)
         # Nearly everything is said of the owners: nothing is near because it is near to them.
-        self._owners = {self._who(pk) for key, pk in found if key in self._owner_keys}
+        self._owners = {self._who(pk) for key, pk in found if key in owners}
         named = {self._who(pk) for key, pk in found} - self._owners
         self._fresh |= named
         return named
 
     def take(self, statement: Prepared, pks: Iterable[int]) -> None:
         """Read relations."""
-        found = [row for row in statement.tuples(self._connection, {"pks": list(pks)}) if row[0] not in self.relations]
+        found = [row for row in statement.rows(self._connection, {"pks": list(pks)}) if row[0] not in self.relations]
         if self._people is not None:
             self._people.meet(pk for _, *ends in found for pk in ends)
         for relation_id, *ends in found:
@@ -153,7 +123,7 @@ class _Around:
 
     def speakers(self) -> list[tuple[str, int]]:
         """Which memories say the relations."""
-        return _SPEAKERS.tuples(self._connection, {"ids": list(self.relations), "scopes": self._scope_ids})
+        return _SPEAKERS.rows(self._connection, {"ids": list(self.relations), "scopes": self._scope_ids})
 
     def _who(self, pk: int) -> int:
         return pk if self._people is None else self._people.who(pk)

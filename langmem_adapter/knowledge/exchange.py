@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from langmem_adapter.arguments import scope_if_given
 from langmem_adapter.errors import MissingDependencyError
-from langmem_adapter.knowledge.arguments import moment, when_of
-from langmem_adapter.knowledge.edges import parts
+from langmem_adapter.knowledge.arguments import when_of
 from langmem_adapter.knowledge.export import ENDINGS, ExportFormat, written
 from langmem_adapter.knowledge.files import format_of, reading, writing
 from langmem_adapter.knowledge.imports import take_in
 from langmem_adapter.knowledge.triples import LINE_ENDINGS, LineFormat, told_in
-from langmem_adapter.records.graph import Entity
+from langmem_adapter.knowledge.views import Edge, parts
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.graph.reads import When
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from langmem_adapter.knowledge.files import File
     from langmem_adapter.knowledge.imports import ImportReport, RefusedRow
     from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.graph.reads import When
     from langmem_adapter.storage.ledger import Ledger
 
 __all__ = ["Exchange"]
@@ -88,8 +87,13 @@ class Exchange:
             (None, None)
         """
         form = format_of(format, target, ENDINGS, get_args(ExportFormat))
-        when = _when(as_of, known_at, history=history)
-        return Plan.apart(partial(self._export, target, form, Scope(user_id, agent_id, run_id), when))
+        scope, when = Scope(user_id, agent_id, run_id), when_of(as_of, known_at, history=history, ever=True)
+
+        def run() -> ExportReport:
+            with self._database.read() as connection, writing(target) as write:
+                return written(form, parts(connection, scope, when), when.held or datetime.now(UTC), write)
+
+        return Plan.apart(run)
 
     aexport = awaited(export)
 
@@ -168,14 +172,10 @@ class Exchange:
             ScopeError: No field of the scope is given, or one is blank.
             MissingDependencyError: networkx is not installed.
         """
-        scope, when = Scope(user_id, agent_id, run_id), _when(as_of, known_at, history=history)
-        return Plan.apart(partial(self._to_networkx, scope, when))
+        when = when_of(as_of, known_at, history=history, ever=True)
+        return Plan.apart(partial(self._to_networkx, Scope(user_id, agent_id, run_id), when))
 
     ato_networkx = awaited(to_networkx)
-
-    def _export(self, target: File, form: ExportFormat, scope: Scope, when: When) -> ExportReport:
-        with self._database.read() as connection, writing(target) as write:
-            return written(form, parts(connection, scope, when), when.held or datetime.now(UTC), write)
 
     def _to_networkx(self, scope: Scope, when: When) -> nx.MultiDiGraph[str]:
         try:
@@ -185,17 +185,9 @@ class Exchange:
         graph: nx.MultiDiGraph[str] = MultiDiGraph()
         with self._database.read() as connection:
             for part in parts(connection, scope, when):
-                if isinstance(part, Entity):
-                    graph.add_node(part.id, **_attributes(part, but="id"))
+                if isinstance(part, Edge):
+                    graph.add_edge(part.source, part.target, part.row, **as_data(part.relation))
                 else:
-                    graph.add_edge(part.source, part.target, part.row, **_attributes(part.relation))
+                    told = as_data(part)
+                    graph.add_node(told.pop("id"), **told)
         return graph
-
-
-def _when(as_of: object, known_at: object, *, history: bool) -> When:
-    told = when_of(as_of, known_at, history=history)
-    return When(moment(as_of, "as_of"), told.known, told.history)
-
-
-def _attributes(record: Any, *, but: str = "") -> dict[str, Any]:
-    return {name: value for name, value in as_data(record).items() if name != but}

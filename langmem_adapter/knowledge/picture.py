@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import date, datetime
 
-    from langmem_adapter.knowledge.edges import Edge
+    from langmem_adapter.knowledge.views import Edge
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.scope import Scope
 
@@ -44,21 +44,13 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """An entity of the picture.
-
-    Attributes:
-        name: What it is called.
-        type: What kind of thing it is.
-        shape: The shape that stands for that.
-        hops: How far it lies from the first.
-        mentions: How often it was mentioned, or the relations that it has.
-    """
+    """An entity of the picture."""
 
     name: str
     type: str
-    shape: str
-    hops: int
-    mentions: int
+    shape: str  # that stands for the type
+    hops: int  # from the first
+    mentions: int  # or the relations that it has
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,12 +103,7 @@ def _milliseconds(at: datetime | None) -> int | None:
 
 
 def page(edges: Iterable[Edge], now: datetime) -> Iterator[str]:
-    """An HTML page with the newest relations, at most 2,000 between 400 entities; it says where that is a part.
-
-    Args:
-        edges: The relations, the first recorded first.
-        now: What "now" means.
-    """
+    """An HTML page with the newest of some relations, at most 2,000 between 400 entities; it says where that is a part."""
     found = 0
     last: deque[Edge] = deque(maxlen=_MOST_TIES)
     for found, edge in enumerate(edges, 1):  # noqa: B007 - how many there were
@@ -147,13 +134,15 @@ def _drawn(edges: Sequence[Edge]) -> tuple[list[Dot], list[Tie]]:
 
 
 def _page(dots: Sequence[Dot], ties: Sequence[Tie], now: datetime, told: str) -> str:
-    here, static = files("langmem_adapter.knowledge"), files("langmem_adapter") / "server" / "static"
+    server = files("langmem_adapter") / "server"
+    static = server / "static"
     stops = stops_of((tie.relation for tie in ties), now)
     d3 = static / "vendor" / "d3"
-    return Template((here / "picture.html").read_text("utf-8")).substitute(
+    return Template((files("langmem_adapter.knowledge") / "picture.html").read_text("utf-8")).substitute(
         whose=_whose(ties),
         told=escape(told),
         legend=_legend(dots),
+        shapes=(server / "templates" / "page" / "shapes.html").read_text("utf-8"),
         empty="" if dots else "hidden",
         licenses="\n".join((d3 / name).read_text("utf-8") for name in ("LICENSE", "LICENSE-ease")).replace("--", "—"),
         style="\n".join((static / "page" / name).read_text("utf-8") for name in ("page.css", "graph.css")),
@@ -186,9 +175,7 @@ def _legend(dots: Sequence[Dot]) -> str:
 
 def _row(tie: Tie) -> str:
     told = tie.relation
-    days = ("" if at is None else at.date().isoformat() for at in (told.valid_from, told.valid_to))
-    source, relation, target = (
-        f"<bdi>{escape(text)}</bdi>" for text in (told.source, told.relation.replace("_", " "), told.target)
-    )
-    since, until = days
+    since, until = ("" if at is None else at.date() for at in (told.valid_from, told.valid_to))
+    texts = told.source, told.relation.replace("_", " "), told.target
+    source, relation, target = (f"<bdi>{escape(text)}</bdi>" for text in texts)
     return f"<tr><th scope=row>{source}</th><td>{relation}</td><td>{target}</td><td>{since}</td><td>{until}</td></tr>"

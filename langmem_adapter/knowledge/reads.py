@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import bounded, filled, flag
 from langmem_adapter.knowledge import draw, views
-from langmem_adapter.knowledge.arguments import moment, relation_of, when_of
-from langmem_adapter.knowledge.find import found
+from langmem_adapter.knowledge.arguments import relation_of, when_of
 from langmem_adapter.records.checks import check_text
-from langmem_adapter.records.results import EntityPage, RelationPage
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Query
 from langmem_adapter.storage.graph import entities as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
-from langmem_adapter.storage.graph.reads import When
 from langmem_adapter.tracing import run_config, shown, stage, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -24,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from langmem_adapter.knowledge.draw import Form
-    from langmem_adapter.records.graph import Entity, Neighbour, Relation
-    from langmem_adapter.records.results import Hit
+    from langmem_adapter.records.graph import Neighbour, Relation
+    from langmem_adapter.records.results import EntityPage, Hit, RelationPage
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.database import Database
 
@@ -87,7 +83,7 @@ class GraphReads:
             "after": after,
         }
         when = when_of(as_of, known_at, history=history)
-        return self._plan(graph_reads.page, Scope(user_id, agent_id, run_id), when, **how).then(_relation_page)
+        return self._plan(graph_reads.page, Scope(user_id, agent_id, run_id), when, **how)
 
     arelations = awaited(relations)
 
@@ -129,7 +125,7 @@ class GraphReads:
         lone = flag(unrelated, "unrelated")
         how: dict[str, Any] = {"k": bounded(k), "kind": kind, "unrelated": lone, "after": after}
         when = when_of(as_of, known_at)
-        return self._plan(graph_entities.page, Scope(user_id, agent_id, run_id), when, **how).then(_entity_page)
+        return self._plan(graph_entities.page, Scope(user_id, agent_id, run_id), when, **how)
 
     aentities = awaited(entities)
 
@@ -301,34 +297,25 @@ class GraphReads:
             <BLANKLINE>
             >>> memory.close()
         """
-        form, held = draw.checked(format), moment(as_of, "as_of")
-        when = When(held, moment(known_at, "known_at"))
+        form, when = draw.checked(format), when_of(as_of, known_at, ever=True)
         centre = None if entity is None else filled(entity, "entity")
         how = {"hops": bounded(hops, "hops", most=_MOST_HOPS)}
         plan = self._plan(views.drawn, Scope(user_id, agent_id, run_id), when, centre, **how)
-        return plan.then(lambda seen: draw.drawing(seen[0], form, held or datetime.now(UTC), cut=seen[1]))
+        return plan.then(lambda seen: draw.drawing(seen[0], form, when.held or datetime.now(UTC), cut=seen[1]))
 
     adraw = awaited(draw)
 
     def _found(self, scope: Scope, query: str, hits: Sequence[Hit], k: int) -> Plan[list[Relation]]:
-        plan = self._plan(found, scope, when_of(None, None), query, [hit.id for hit in hits], k=k)
+        plan = self._plan(views.found, scope, when_of(None, None), query, [hit.id for hit in hits], k=k)
         return stage(plan, "relate", inputs=shown(hits), shown=_shown)
 
     def _plan(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Plan[Any]:
-        return Plan(partial(self._read, read, *arguments, **options))
+        def run() -> Any:
+            with self._database.read() as connection:
+                return read(connection, *arguments, **options)
 
-    def _read(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-        with self._database.read() as connection:
-            return read(connection, *arguments, **options)
+        return Plan(run)
 
 
 def _shown(relations: Sequence[Relation]) -> dict[str, Any]:
     return {"relations": [{"id": relation.id, "text": relation.text} for relation in relations]}
-
-
-def _relation_page(page: tuple[list[Relation], str | None]) -> RelationPage:
-    return RelationPage(tuple(page[0]), page[1])
-
-
-def _entity_page(page: tuple[list[Entity], str | None]) -> EntityPage:
-    return EntityPage(tuple(page[0]), page[1])

@@ -47,23 +47,14 @@ _TITLES: Final = frozenset({"mr", "mrs", "ms", "miss", "dr", "prof", "st"})
 
 
 class Written(NamedTuple):
-    """A name as it is compared.
-
-    Attributes:
-        words: Its words, without case, accents and punctuation.
-        split: The same where inner capitals begin a word: `GitHub` as `git hub`.
-        stem: Its words without a legal form.
-        form: The legal form; empty where it has none.
-        plain: Whether *form* is a word of the language as well.
-        dotted: Whether it has an initial with a dot.
-    """
+    """A name as it is compared, without case, accents and punctuation."""
 
     words: tuple[str, ...]
-    split: tuple[str, ...]
-    stem: tuple[str, ...]
-    form: str
-    plain: bool
-    dotted: bool
+    split: tuple[str, ...]  # where inner capitals begin a word: `GitHub` as `git hub`
+    stem: tuple[str, ...]  # without a legal form
+    form: str  # empty where it has none
+    plain: bool  # the form is a word of the language as well
+    dotted: bool  # it has an initial with a dot
 
     @property
     def spellings(self) -> set[tuple[str, ...]]:
@@ -100,21 +91,19 @@ def written(name: str) -> Written | None:
 
 def _words(text: str) -> tuple[str, ...]:
     bare = "".join(map(_bare, _APOSTROPHES.sub("", text).casefold()))
-    return tuple(re.findall(r"\w+", _composed(bare)))
+    return tuple(re.findall(r"\w+", _unaccented(bare)))
 
 
-def _composed(text: str) -> str:
+def _unaccented(text: str) -> str:
     """Greek goes without its accents, too. Other scripts keep their marks, which make other letters (が, й)."""
-    split = unicodedata.normalize("NFD", text)
-    kept = (
-        sign for place, sign in enumerate(split) if not (unicodedata.combining(sign) and _is_european(split, place))
-    )
-    return unicodedata.normalize("NFC", "".join(kept))
-
-
-def _is_european(text: str, place: int) -> bool:
-    base = next((sign for sign in reversed(text[:place]) if not unicodedata.combining(sign)), "")
-    return base != "" and unicodedata.name(base, "").startswith(("GREEK", "LATIN"))
+    kept, is_european = "", False
+    for sign in unicodedata.normalize("NFD", text):
+        if not unicodedata.combining(sign):
+            is_european = unicodedata.name(sign, "").startswith(("GREEK", "LATIN"))
+        elif is_european:
+            continue
+        kept += sign
+    return unicodedata.normalize("NFC", kept)
 
 
 def _bare(letter: str) -> str:
@@ -150,14 +139,7 @@ def is_person(kind: str) -> bool:
 
 
 def are_initials(one: Written, other: Written) -> bool:
-    """Whether one name is the other with initials for some of its words, or without those of its middle.
-
-    Example:
-        >>> are_initials(written("J.R.R. Tolkien"), written("John Ronald Reuel Tolkien"))
-        True
-        >>> are_initials(written("J. Smith"), written("Mary Smith"))
-        False
-    """
+    """Whether one name is the other with initials for some of its words, or without those of its middle."""
     if 1 in {len(one.words), len(other.words)} or one.words == other.words:
         return False
     (first, *inner, last), (other_first, *other_inner, other_last) = one.words, other.words

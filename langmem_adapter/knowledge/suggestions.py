@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import partial
 from itertools import combinations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder, UnitVectors
     from langmem_adapter.knowledge.spelling import Written
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.graph.candidates import KnownEdge, MergeCandidates, NamedEntity
+    from langmem_adapter.storage.graph.candidates import MergeCandidates, NamedEntity
     from langmem_adapter.storage.graph.spans import Span
 
 __all__ = ["CROWD", "Suggesting"]
@@ -84,14 +83,14 @@ class Suggesting:
             >>> memory.close()
         """
         scope, most = Scope(user_id, agent_id, run_id), bounded(k)
-        return Plan(partial(self._search, scope)).and_then(lambda found: self._completed(found, most))
+
+        def find() -> _Matches:
+            with self._database.read() as connection:
+                return _Matches(merge_candidates(connection, scope), scope)
+
+        return Plan(find).and_then(lambda found: self._completed(found, most))
 
     asuggest_merges = awaited(suggest_merges)
-
-    def _search(self, scope: Scope) -> _Matches:
-        with self._database.read() as connection:
-            found = merge_candidates(connection, scope)
-        return _Matches(found, scope)
 
     def _completed(self, found: _Matches, most: int) -> Plan[list[MergeSuggestion]]:
         spelt, embedder = found.spelt(), self._embedder
@@ -122,12 +121,15 @@ class _Matches:
 
     def __init__(self, found: MergeCandidates, scope: Scope) -> None:
         self._known = found
-        meant = [
-            named for named in found.named if speaker(named.name) is None and whom(named.name, scope) == named.name
-        ]
+        meant = (each for each in found.named if speaker(each.name) is None and whom(each.name, scope) == each.name)
         read = ((named, [known for name in named.names if (known := written(name))]) for named in meant)
         self._read = [(named, readings) for named, readings in read if written(named.name)]
-        self._told = _Told(found.edges)
+        self._single: defaultdict[int, dict[str, list[tuple[int, Span]]]] = defaultdict(lambda: defaultdict(list))
+        for edge in found.edges:
+            if is_single(edge.relation):
+                self._single[edge.source][edge.relation].append((edge.target, edge.span))
+                if is_symmetric(edge.relation):
+                    self._single[edge.target][edge.relation].append((edge.source, edge.span))
 
     def spelt(self) -> list[_Match]:
         """Those whose names tell it."""
@@ -176,26 +178,12 @@ class _Matches:
 
     def _may_be_one(self, one: NamedEntity, other: NamedEntity) -> bool:
         """Whether nothing is known that speaks against it."""
-        pks = frozenset((one.pk, other.pk))
-        return _fit(one, other) and pks not in self._known.parted and not self._told.against(one.pk, other.pk)
+        together = _fit(one, other) and frozenset((one.pk, other.pk)) not in self._known.apart
+        return together and not self._differ(one.pk, other.pk)
 
-
-class _Told:
-    """What is believed, as far as it can tell two apart."""
-
-    def __init__(self, edges: Iterable[KnownEdge]) -> None:
-        self._related: set[frozenset[int]] = set()
-        self._single: defaultdict[int, dict[str, list[tuple[int, Span]]]] = defaultdict(lambda: defaultdict(list))
-        for edge in edges:
-            self._related.add(frozenset((edge.source, edge.target)))
-            if is_single(edge.relation):
-                self._single[edge.source][edge.relation].append((edge.target, edge.span))
-                if is_symmetric(edge.relation):
-                    self._single[edge.target][edge.relation].append((edge.source, edge.span))
-
-    def against(self, one: int, other: int) -> bool:
-        """Whether the two are related, or have what one has but once, each its own and at one time."""
-        return frozenset((one, other)) in self._related or any(
+    def _differ(self, one: int, other: int) -> bool:
+        """Whether they have what one has but once, each its own and at one time."""
+        return any(
             target != known and span.overlaps(held)
             for relation in self._single[one].keys() & self._single[other].keys()
             for target, span in self._single[one][relation]

@@ -7,23 +7,22 @@ from __future__ import annotations
 
 import csv
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.knowledge.arguments import confidence_of, moment, name_of, relation_of, type_of
+from langmem_adapter.knowledge.arguments import triple_of
 from langmem_adapter.knowledge.imports import PastRelation, RefusedRow, Stated
 from langmem_adapter.records.cells import plain
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.storage.graph.tables import MOST_MENTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import IO
 
     from langmem_adapter.knowledge.imports import Told
+    from langmem_adapter.records.graph import Triple
 
 __all__ = ["COLUMNS", "LINE_ENDINGS", "LineFormat", "told_in"]
 
@@ -84,17 +83,12 @@ def _raw(stream: IO[bytes] | IO[str]) -> Iterator[tuple[int, str | None]]:
 
 
 def _decoded(line: bytes | str, *, first: bool) -> str:
-    if first and isinstance(line, bytes):
-        _check_begin(line)
+    for mark, what in _NO_LINES.items():
+        if first and isinstance(line, bytes) and line.startswith(mark):
+            raise InvalidInputError(f"{what}; what is read are lines in UTF-8")
     # What is no UTF-8 becomes lone surrogates, which no name may hold.
     text = line.decode("utf-8", "surrogateescape") if isinstance(line, bytes) else line
     return text.removeprefix("\ufeff") if first else text
-
-
-def _check_begin(line: bytes) -> None:
-    for mark, what in _NO_LINES.items():
-        if line.startswith(mark):
-            raise InvalidInputError(f"{what}; what is read are lines in UTF-8")
 
 
 def _objects(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
@@ -103,24 +97,23 @@ def _objects(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told
         if line is None:
             yield RefusedRow(where, "", _TOO_LONG)
         elif line.strip():
-            yield _object(where, line.strip(), within)
+            yield _told(where, line.strip(), partial(_object, line.strip()), within)
 
 
-def _object(where: str, line: str, within: Scope | None) -> Told:
+def _object(line: str) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except json.JSONDecodeError as error:
-        return _refused(where, line, f"broken JSON at column {error.colno}: {error.msg}")
+        raise InvalidInputError(f"broken JSON at column {error.colno}: {error.msg}") from None
     except (ValueError, RecursionError):
-        return _refused(where, line, "this JSON is nested too deeply, or holds a number of thousands of digits")
+        raise InvalidInputError("this JSON is nested too deeply, or holds a number of thousands of digits") from None
     if not isinstance(found, dict):
-        return _refused(where, line, 'a relation is an object: {"source": …, "relation": …, "target": …}')
+        raise InvalidInputError('a relation is an object: {"source": …, "relation": …, "target": …}')
     scope = found.pop("scope", None) or {}
     if not isinstance(scope, dict) or not scope.keys() <= {*SCOPE_FIELDS}:
-        return _refused(where, line, f"scope is an object with {', '.join(SCOPE_FIELDS)}, not {quoted(scope)}")
-    if unknown := found.keys() - {*COLUMNS}:
-        return _refused(where, line, _unknown(sorted(unknown)))
-    return _told(where, line, {**scope, **found}, within)
+        raise InvalidInputError(f"scope is an object with {', '.join(SCOPE_FIELDS)}, not {quoted(scope)}")
+    _refuse_unknown(found)
+    return {**scope, **found}
 
 
 def _rows(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
@@ -134,7 +127,8 @@ def _rows(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
         begin = reader.line_num + 2
         try:
             row = next(reader, None)
-            told = None if not row else _row(_place(begin, reader.line_num + 1), names, row, within)
+            where = _place(begin, reader.line_num + 1)
+            told = _told(where, ",".join(row), partial(_cells, names, row), within) if row else None
         except csv.Error as error:
             row, told = [], RefusedRow(_place(begin, reader.line_num + 1), "", f"broken CSV: {error}")
         yield from lost
@@ -162,40 +156,32 @@ def _names(header: str, delimiter: str) -> list[str]:
         names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
     except csv.Error as error:
         raise InvalidInputError(f"the first line is no CSV: {error}; lines end with a line feed") from None
-    _check_header(names)
-    return names
-
-
-def _check_header(names: list[str]) -> None:
     if missing := [name for name in _NEEDED if name not in names]:
         raise InvalidInputError(
             f"the first line names the columns: {', '.join(_NEEDED)} and others; missing: {', '.join(missing)}"
         )
-    if unknown := sorted({*names} - {*COLUMNS}):
-        raise InvalidInputError(_unknown(unknown))
+    _refuse_unknown(names)
     if len({*names}) < len(names):
         raise InvalidInputError("a column is there twice; remove one")
+    return names
 
 
-def _row(where: str, names: list[str], row: list[str], within: Scope | None) -> Told:
-    begins = ",".join(row)
+def _refuse_unknown(names: Iterable[str]) -> None:
+    if unknown := sorted({*names} - {*COLUMNS}):
+        told = ", ".join(map(quoted, unknown))
+        raise InvalidInputError(f"{told} has no place in a relation; remove it, or use one of {', '.join(COLUMNS)}")
+
+
+def _cells(names: list[str], row: list[str]) -> dict[str, Any]:
     if len(row) != len(names):
-        return _refused(where, begins, f"{len(row)} cells, where the first line names {len(names)} columns")
+        raise InvalidInputError(f"{len(row)} cells, where the first line names {len(names)} columns")
     values: dict[str, Any] = {name: plain(cell) for name, cell in zip(names, row, strict=True) if cell}
     for name, kind, what in (("mentions", int, "a whole number"), ("confidence", float, "a number")):
         try:
             values |= {name: kind(values[name])} if name in values else {}
         except ValueError:
-            return _refused(where, begins, f"{name} is {what}, not {quoted(values[name])}")
-    return _told(where, begins, values, within)
-
-
-def _unknown(names: list[str]) -> str:
-    return f"{', '.join(map(quoted, names))} has no place in a relation; remove it, or use one of {', '.join(COLUMNS)}"
-
-
-def _refused(where: str, line: str, reason: str) -> RefusedRow:
-    return RefusedRow(where, _begins(line), reason)
+            raise InvalidInputError(f"{name} is {what}, not {quoted(values[name])}") from None
+    return values
 
 
 def _begins(line: str) -> str:
@@ -206,13 +192,14 @@ def _begins(line: str) -> str:
 # ── a relation ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _told(where: str, line: str, values: Mapping[str, Any], within: Scope | None) -> Told:
-    if values.get("retired_at") is not None:
-        return PastRelation(where)
+def _told(where: str, line: str, read: Callable[[], dict[str, Any]], within: Scope | None) -> Told:
     try:
+        values = read()
+        if values.get("retired_at") is not None:
+            return PastRelation(where)
         return Stated(where, _begins(line), _scope(values, within), _triple(values))
     except (InvalidInputError, ScopeError) as error:
-        return _refused(where, line, str(error))
+        return RefusedRow(where, _begins(line), str(error))
 
 
 def _scope(values: Mapping[str, Any], within: Scope | None) -> Scope:
@@ -226,17 +213,4 @@ def _scope(values: Mapping[str, Any], within: Scope | None) -> Scope:
 def _triple(values: Mapping[str, Any]) -> Triple:
     if missing := [name for name in _NEEDED if values.get(name) in (None, "")]:
         raise InvalidInputError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
-    triple = Triple(
-        source=name_of(values.get("source"), "source"),
-        relation=relation_of(values.get("relation")),
-        target=name_of(values.get("target"), "target"),
-        source_type=type_of(values.get("source_type"), "source_type"),
-        target_type=type_of(values.get("target_type"), "target_type"),
-        valid_from=moment(values.get("valid_from"), "valid_from"),
-        valid_to=moment(values.get("valid_to"), "valid_to"),
-        confidence=confidence_of(1.0 if values.get("confidence") is None else values["confidence"]),
-        mentions=bounded(1 if values.get("mentions") is None else values["mentions"], "mentions", most=MOST_MENTIONS),
-    )
-    if triple.valid_from is not None and triple.valid_to is not None and triple.valid_from >= triple.valid_to:
-        raise InvalidInputError("valid_from must lie before valid_to")
-    return triple
+    return triple_of(values)

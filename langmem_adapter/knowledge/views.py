@@ -1,28 +1,39 @@
-"""What is read of the graph by walking through it: neighbours, paths, the part that is drawn, what lies around one entity."""
+"""What is read of the graph: neighbours, paths, the part that is drawn, what lies around one entity, what answers a question.
+
+The graph has no vectors of its own. What is near in meaning is found through the memories: those that answer a question say
+relations, and these are what it asks for.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from math import log, sqrt
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from langmem_adapter.knowledge.draw import MOST_NODES
 from langmem_adapter.knowledge.walk import Ground, reach, shortest
-from langmem_adapter.records.graph import Neighbour
+from langmem_adapter.names import keys_in
+from langmem_adapter.records.graph import Entity, Neighbour, Relation
+from langmem_adapter.search.question import LONGEST
 from langmem_adapter.storage.graph import entities as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
+from langmem_adapter.storage.graph.people import People, with_keys
+from langmem_adapter.storage.meta import language_of
+from langmem_adapter.storage.scopes import expand
+from langmem_adapter.text import content_words, subjects
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.knowledge.walk import Edge
-    from langmem_adapter.records.graph import Entity, Relation
+    from langmem_adapter.knowledge.walk import Step
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.reads import When
 
-__all__ = ["COUNTED", "Ego", "Near", "Tie", "drawn", "ego", "neighbours", "path"]
+__all__ = ["COUNTED", "Edge", "Ego", "Near", "Part", "Tie", "drawn", "ego", "found", "neighbours", "parts", "path"]
 
 _FOLLOWED: Final = 100
 """Relations of an entity that are followed in each direction, beside as many as neighbours are wanted."""
@@ -30,6 +41,8 @@ _MOST_ARROWS: Final = 2_000
 """Relations of a drawing."""
 _MOST_TIES: Final = 1_000
 """Relations around one entity."""
+_NEWEST: Final = 500
+"""So many of the scope's relations, and of each entity's that is named, are compared with the words of a question."""
 COUNTED: Final = 1_000
 """Entities around one are counted up to so many: each costs a look at its relations."""
 
@@ -49,6 +62,19 @@ class Tie:
     relation: Relation
     source: int
     target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A relation between two entities by their ids; of one relation there may be several rows, where the history is read."""
+
+    row: int
+    source: str
+    target: str
+    relation: Relation
+
+
+Part: TypeAlias = Entity | Edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +116,7 @@ def path(connection: Connection, scope: Scope, when: When, source: str, target: 
 def drawn(
     connection: Connection, scope: Scope, when: When, entity: str | None, *, hops: int
 ) -> tuple[list[Relation], bool]:
-    """The relations that are drawn, newest first, and whether some were left out.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        when: Which beliefs.
-        entity: What to draw the surroundings of; `None` for the newest relations.
-        hops: How far around it.
-    """
+    """The relations that are drawn, newest first, and whether some were left out: those around an entity, or the newest."""
     if entity is None:
         pks = graph_reads.newest(connection, scope, when, k=_MOST_ARROWS + 1)
         cut = len(pks) > _MOST_ARROWS
@@ -119,17 +137,10 @@ def _surroundings(ground: Ground, entity: str, hops: int) -> tuple[list[int], bo
 
 
 def ego(connection: Connection, scope: Scope, entity: str | None, *, hops: int, most: int) -> Ego | None:
-    """What lies around an entity, by all that is believed now about whatever time.
+    """What lies around an entity, by all that is believed now about whatever time, of at most so many entities.
 
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        entity: Its name; `None` for the scope's own user or agent, or else whoever is mentioned most often.
-        hops: How far around it.
-        most: At most so many entities.
-
-    Returns:
-        `None` where nobody is called so, or nobody is known at all.
+    Without a name it is the scope's own user or agent, or else whoever is mentioned most often. `None` where nobody is called
+    so, or nobody is known at all.
     """
     ground = Ground(connection, scope, graph_reads.NOW)
     starts = _heart(ground, connection, scope) if entity is None else ground.called(entity)
@@ -140,9 +151,8 @@ def ego(connection: Connection, scope: Scope, entity: str | None, *, hops: int, 
     far = dict.fromkeys(starts, 0) | {number: each.hops for number, each in reached.items()}
     shown = list(far)[:most]
     known = graph_entities.by_pks(connection, ground.people, shown)
-    return Ego(
-        [Near(known[number], far[number]) for number in shown], _ties(connection, follow(shown), shown), len(far)
-    )
+    nearest = [Near(known[number], far[number]) for number in shown]
+    return Ego(nearest, _ties(connection, follow(shown), shown), len(far))
 
 
 def _heart(ground: Ground, connection: Connection, scope: Scope) -> list[int]:
@@ -150,12 +160,69 @@ def _heart(ground: Ground, connection: Connection, scope: Scope) -> list[int]:
     for name in (scope.user_id, scope.agent_id):
         if name is not None and ground.around(own := ground.called(name), most=1):
             return own
-    mentioned, _ = graph_entities.page(connection, scope, graph_reads.NOW, k=1)
+    mentioned = graph_entities.page(connection, scope, graph_reads.NOW, k=1)
     return ground.called(mentioned[0].name) if mentioned else []
 
 
-def _ties(connection: Connection, edges: Sequence[Edge], shown: Sequence[int]) -> list[Tie]:
+def _ties(connection: Connection, edges: Sequence[Step], shown: Sequence[int]) -> list[Tie]:
     places = {number: place for place, number in enumerate(shown)}
     inside = [edge for edge in edges if places.keys() >= {*edge[1:]}][:_MOST_TIES]
     relations = graph_reads.by_pks(connection, [pk for pk, *_ in inside])
     return [Tie(relations[pk], places[source], places[target]) for pk, source, target in inside]
+
+
+def parts(connection: Connection, scope: Scope, when: When) -> Iterator[Part]:
+    """The whole graph, however large: every relation, the first recorded first, and each entity before its first relation."""
+    people, ids = People(connection, expand(connection, scope)), dict[int, str]()
+    for rows in graph_reads.every(connection, scope, when):
+        people.meet(pk for _, *ends in rows for pk in ends)
+        fresh = {people.who(pk) for _, *ends in rows for pk in ends} - ids.keys()
+        for number, entity in sorted(graph_entities.by_pks(connection, people, fresh).items()):
+            ids[number] = entity.id
+            yield entity
+        relations = graph_reads.by_pks(connection, [pk for pk, *_ in rows], when)
+        for pk, source, target in rows:
+            yield Edge(pk, ids[people.who(source)], ids[people.who(target)], relations[pk])
+
+
+# ── by a question ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def found(
+    connection: Connection, scope: Scope, when: When, query: str, memory_ids: Sequence[str], k: int
+) -> list[Relation]:
+    """The relations that answer a question, of which the beginning is read, best first."""
+    query = query[:LONGEST]
+    scope_ids = expand(connection, scope)
+    said = graph_reads.of_memories(connection, memory_ids, when)
+    ranks = {pk: rank for rank, one in reversed([*enumerate(memory_ids, 1)]) for pk in said.get(one, ())}
+    named = _named(connection, scope_ids, query, when)
+    newest = graph_reads.newest(connection, scope, when, k=_NEWEST)
+    relations = graph_reads.by_pks(connection, list({*ranks, *named, *newest}))
+    told = _told(relations, query, language_of(connection))
+    scores = {pk: told[pk] + named[pk] / 2 + (1 / sqrt(ranks[pk]) if pk in ranks else 0) for pk in relations}
+    best = sorted((pk for pk in relations if scores[pk] > 0), key=lambda pk: -scores[pk])
+    return [relations[pk] for pk in best[:k]]
+
+
+def _named(connection: Connection, scope_ids: Sequence[int], query: str, when: When) -> Counter[int]:
+    """How many ends of each relation the question names, and never the owner's: nearly everything is said of him."""
+    pks = {pk for _, pk in with_keys(connection, scope_ids, keys_in(query))}
+    everyone = People(connection, scope_ids).everyone(pks)
+    edges = graph_reads.around(connection, everyone, when, most=_NEWEST)
+    return Counter({pk: len({*ends}.intersection(everyone)) for pk, *ends in edges})
+
+
+def _told(relations: Mapping[int, Relation], query: str, language: str) -> dict[int, float]:
+    """How much of the question each relation's words repeat, from 0 to 1; rare words count more."""
+    asked = _terms(query, language)
+    shared = {pk: asked & _terms(relation.text, language) for pk, relation in relations.items()}
+    holding = Counter(term for terms in shared.values() for term in terms)
+    weights = {term: log(1 + len(relations) / max(holding[term], 1)) for term in asked}
+    whole = sum(weights.values()) or 1
+    return {pk: sum(weights[term] for term in terms) / whole for pk, terms in shared.items()}
+
+
+def _terms(text: str, language: str) -> set[str]:
+    """The words of a text, and the groups of related words that they belong to."""
+    return content_words(text, language) | subjects(text, language)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.reads import When
 
-__all__ = ["Around", "Edge", "Ground", "Reached", "pagerank", "reach", "shortest"]
+__all__ = ["Around", "Ground", "Reached", "Step", "pagerank", "reach", "shortest"]
 
-Edge: TypeAlias = tuple[int, int, int]
+Step: TypeAlias = tuple[int, int, int]
 """A relation: its number, and those of the entities that it is from and to."""
-Around: TypeAlias = Callable[[Sequence[int]], Sequence[Edge]]
+Around: TypeAlias = Callable[[Sequence[int]], Sequence[Step]]
 """Gives the relations of some entities, the newest first."""
 
 _TOGETHER: Final = 256
@@ -36,13 +36,7 @@ _TOGETHER: Final = 256
 
 
 class Ground:
-    """A graph to walk on: that of a scope, as it was at some time. Entities that are one have one number.
-
-    Args:
-        connection: A read transaction, for as long as the walk takes.
-        scope: Whose graph.
-        when: Which beliefs.
-    """
+    """A graph to walk on: that of a scope, as it was at some time. Entities that are one have one number."""
 
     def __init__(self, connection: Connection, scope: Scope, when: When) -> None:
         self._connection = connection
@@ -57,7 +51,7 @@ class Ground:
         self.people.meet(pks)
         return sorted(set(map(self.people.who, pks)))
 
-    def around(self, numbers: Sequence[int], *, most: int = graph_reads.ALL) -> list[Edge]:
+    def around(self, numbers: Sequence[int], *, most: int = graph_reads.ALL) -> list[Step]:
         """The relations of some entities, the newest first; of those with more than so many the newest, in each direction."""
         pks = [pk for number in numbers for pk in self.people.members(number)]
         rows = graph_reads.around(self._connection, pks, self._when, most=most)
@@ -68,35 +62,14 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How a walk came to an entity.
-
-    Attributes:
-        hops: After how many relations.
-        relations: Numbers of those that led to it from entities one hop nearer, the newest first within a step.
-    """
+    """After how many hops a walk came to an entity, and which relations led to it from one hop nearer, newest first."""
 
     hops: int
     relations: list[int]
 
 
 def reach(around: Around, starts: Sequence[int], *, hops: int, most: int) -> dict[int, Reached]:
-    """Everybody up to some hops away, breadth first.
-
-    Args:
-        around: The graph.
-        starts: Where the walk begins.
-        hops: How far it goes.
-        most: It ends when it has found so many.
-
-    Returns:
-        Those that were found, in the order in which they were.
-
-    Example:
-        >>> edges = [(7, 1, 2), (8, 3, 2), (9, 3, 4)]
-        >>> around = lambda some: [edge for edge in edges if not set(some).isdisjoint(edge[1:])]
-        >>> reach(around, [1], hops=2, most=10)
-        {2: Reached(hops=1, relations=[7]), 3: Reached(hops=2, relations=[8])}
-    """
+    """Everybody up to some hops away, breadth first, at most so many; in the order in which they are found."""
     found: dict[int, Reached] = {}
     last: Sequence[int] = starts
     for hop in range(1, hops + 1):
@@ -121,7 +94,7 @@ def _together(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
         start, size = start + size, min(2 * size, _TOGETHER)
 
 
-def _leaving(edges: Sequence[Edge], near: set[int]) -> Iterator[tuple[int, int]]:
+def _leaving(edges: Sequence[Step], near: set[int]) -> Iterator[tuple[int, int]]:
     """Relations that lead away from some entities, and where to."""
     for pk, source, target in edges:
         if source in near and target not in near:
@@ -131,16 +104,9 @@ def _leaving(edges: Sequence[Edge], near: set[int]) -> Iterator[tuple[int, int]]
 
 
 def shortest(around: Around, starts: Sequence[int], goals: Sequence[int], *, most: int) -> list[int]:
-    """The relations on a shortest way from one entity to another; found from both sides at once.
+    """The relations, at most so many, on a shortest way from one of some entities to one of others, found from both sides.
 
-    Args:
-        around: The graph.
-        starts: Where the way begins; one of these.
-        goals: Where it ends; one of these.
-        most: At most so many relations.
-
-    Returns:
-        Their numbers in order; empty where there is no such way, or nothing to walk.
+    Empty where there is no such way, or nothing to walk.
     """
     if not starts or not goals or not set(starts).isdisjoint(goals):
         return []

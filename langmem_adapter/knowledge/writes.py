@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.arguments import flag, scope_if_given
+from langmem_adapter.arguments import memory_id_of, scope_if_given
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.knowledge.arguments import confidence_of, moment, name_of, relation_id_of, relation_of, type_of
-from langmem_adapter.records.graph import Triple
+from langmem_adapter.knowledge.arguments import moment, name_of, triple_of
 from langmem_adapter.records.scope import Scope
+from langmem_adapter.storage.graph import edits
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.ledger import Ledger
 
 __all__ = ["GraphWrites"]
+
+_RELATION: Final = "a relation's id"
 
 
 class GraphWrites:
@@ -68,20 +71,10 @@ class GraphWrites:
             ScopeError: No field of the scope is given, or one is blank.
             InvalidInputError: An argument cannot be used.
         """
-        scope = Scope(user_id, agent_id, run_id)
-        triple = Triple(
-            source=name_of(source, "source"),
-            relation=relation_of(relation),
-            target=name_of(target, "target"),
-            source_type=type_of(source_type, "source_type"),
-            target_type=type_of(target_type, "target_type"),
-            valid_from=moment(valid_from, "valid_from"),
-            valid_to=moment(valid_to, "valid_to"),
-            single=None if single is None else flag(single, "single"),
-            confidence=confidence_of(confidence),
-        )
-        if triple.valid_from is not None and triple.valid_to is not None and triple.valid_from >= triple.valid_to:
-            raise InvalidInputError("valid_from must lie before valid_to")
+        told: dict[str, Any] = {"source": source, "relation": relation, "target": target}
+        told |= {"source_type": source_type, "target_type": target_type, "valid_from": valid_from, "valid_to": valid_to}
+        told |= {"single": single, "confidence": confidence}
+        scope, triple = Scope(user_id, agent_id, run_id), triple_of(told)
         return Plan.calling(self._ledger.relate, self._ledger.arelate, scope, [triple]).then(_of_triple)
 
     aadd = awaited(add)
@@ -109,11 +102,9 @@ class GraphWrites:
             RelationNotFoundError: There is none that is believed.
             InvalidInputError: It had ended by then.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
-        ledger, when = self._ledger, moment(at, "at")
-        return Plan.calling(
-            ledger.end_relation, ledger.aend_relation, relation_id_of(relation_id), at=when, within=scope
-        )
+        scope, when = scope_if_given(user_id, agent_id, run_id), moment(at, "at")
+        id_ = memory_id_of(relation_id, whose=_RELATION)
+        return self._ledger.writing(partial(edits.end, relation_id=id_, at=when, within=scope))
 
     aend = awaited(end)
 
@@ -132,11 +123,8 @@ class GraphWrites:
         Raises:
             RelationNotFoundError: There is none that is believed.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
-        ledger = self._ledger
-        return Plan.calling(
-            ledger.withdraw_relation, ledger.awithdraw_relation, relation_id_of(relation_id), within=scope
-        )
+        scope, id_ = scope_if_given(user_id, agent_id, run_id), memory_id_of(relation_id, whose=_RELATION)
+        return self._ledger.writing(partial(edits.withdraw, relation_id=id_, within=scope))
 
     adelete = awaited(delete)
 
@@ -157,8 +145,7 @@ class GraphWrites:
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
         """
-        scope, ledger = Scope(user_id, agent_id, run_id), self._ledger
-        return Plan.calling(ledger.withdraw_relations, ledger.awithdraw_relations, scope)
+        return self._ledger.writing(partial(edits.withdraw_all, scope=Scope(user_id, agent_id, run_id)))
 
     adelete_all = awaited(delete_all)
 
@@ -191,7 +178,7 @@ class GraphWrites:
         """
         scope = Scope(user_id, agent_id, run_id)
         goes, stays = name_of(name, "name"), name_of(into, "into")
-        return Plan.calling(self._ledger.merge_entities, self._ledger.amerge_entities, goes, stays, within=scope)
+        return self._ledger.writing(partial(edits.merge, name=goes, into=stays, within=scope))
 
     amerge = awaited(merge)
 
@@ -216,8 +203,7 @@ class GraphWrites:
             InvalidInputError: The name cannot be used.
         """
         scope = Scope(user_id, agent_id, run_id)
-        named = name_of(name, "name")
-        return Plan.calling(self._ledger.split_entity, self._ledger.asplit_entity, named, within=scope)
+        return self._ledger.writing(partial(edits.split, name=name_of(name, "name"), within=scope))
 
     asplit = awaited(split)
 

@@ -38,7 +38,6 @@ class Following:
         self._mirror = mirror
         self._every = every
         self._stop = threading.Event()
-        self._away = False
         self._told = ""
         # A daemon: what is missing there is mirrored when the memory is next opened, so no program has to wait for it.
         self._thread = threading.Thread(target=self._work, name="langmem-mirror", daemon=True)
@@ -61,23 +60,19 @@ class Following:
             self.close()
 
     def _work(self) -> None:
+        goes_well = True
         with self._mirror:
             while not self._stop.is_set():
-                self._attempt(self._follow)
+                goes_well = self._attempt(lambda: self._mirror.follow(self._stop, every=self._every))
                 self._stop.wait(_AGAIN)
-            if not self._away:
+            if goes_well:
                 self._attempt(self._mirror.run_once)
 
-    def _follow(self) -> None:
-        self._away = not self._mirror.follow(self._stop, every=self._every)
-
-    def _attempt(self, work: Callable[[], object]) -> None:
-        error = attempt(work).error
-        if error is not None:
-            self._tell(error)
-
-    def _tell(self, error: BaseException) -> None:
-        self._away = True
-        level = logging.DEBUG if str(error) == self._told else logging.WARNING
-        _log.log(level, "the graph is not mirrored now: %s", error)
-        self._told = str(error)
+    def _attempt(self, work: Callable[[], object]) -> bool:
+        outcome = attempt(work)
+        if outcome.error is not None:
+            told = str(outcome.error)
+            level = logging.DEBUG if told == self._told else logging.WARNING
+            _log.log(level, "the graph is not mirrored now: %s", told)
+            self._told = told
+        return outcome.error is None and bool(outcome.result)

@@ -37,12 +37,9 @@ _RUNNING: Final = "is it running, and does it speak Bolt there?"
 
 
 def opened(driver: Driver | str, username: str | None = None, password: str | None = None) -> tuple[Driver, bool]:
-    """A driver, and whether it is ours to close.
+    """A driver, and whether it is ours to close: one of the `neo4j` package's, or one for an address, not yet connected.
 
-    Args:
-        driver: One of the `neo4j` package's, not async, or an address to make one for. Nothing is connected yet.
-        username: For an address; where it is not given, the environment's is taken (`settings.neo4j_login`).
-        password: The same.
+    The login goes with an address; where it is not given, the environment's is taken (`settings.neo4j_login`).
 
     Raises:
         InvalidInputError: It is neither.
@@ -58,7 +55,10 @@ def opened(driver: Driver | str, username: str | None = None, password: str | No
         raise InvalidInputError(
             "give a neo4j.Driver, made by GraphDatabase.driver(…); the mirror has a thread of its own"
         )
-    return _driver(_checked(driver), neo4j_login(username, password)), True
+    address, login = _checked(driver), neo4j_login(username, password)
+    how: dict[str, Any] = {"connection_timeout": _CONNECT, "max_transaction_retry_time": _RETRY}
+    with translated(address):
+        return neo4j.GraphDatabase.driver(address, auth=login, **how), True
 
 
 def place_of(driver: Driver | str) -> str:
@@ -83,12 +83,6 @@ def _checked(address: object) -> str:
     return address
 
 
-def _driver(address: str, login: tuple[str, str] | None) -> Driver:
-    how: dict[str, Any] = {"connection_timeout": _CONNECT, "max_transaction_retry_time": _RETRY}
-    with translated(address):
-        return neo4j.GraphDatabase.driver(address, auth=login, **how)
-
-
 def manner(driver: Driver) -> dict[str, Any]:
     """How a session is opened so that no notice comes of a label or name that nobody has used yet.
 
@@ -100,11 +94,7 @@ def manner(driver: Driver) -> dict[str, Any]:
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Turn what the driver raises into our errors.
-
-    Args:
-        where: The server, for people.
-    """
+    """Turn what the driver raises into our errors, which name the server as *where*."""
     try:
         yield
     except exceptions.AuthError as error:
@@ -117,9 +107,8 @@ def translated(where: str) -> Iterator[None]:
     except (exceptions.Neo4jError, exceptions.DriverError) as error:
         # Neo4j calls an error so where it is the server's own, as when it meets what a client that died was doing.
         passing = error.is_retryable() or isinstance(error, exceptions.DatabaseError)
-        raise GraphServerError(
-            f"the graph server {where} refused or failed: {_told(error)}", transient=passing
-        ) from error
+        told = f"the graph server {where} refused or failed: {_told(error)}"
+        raise GraphServerError(told, transient=passing) from error
 
 
 @contextmanager

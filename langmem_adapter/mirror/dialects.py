@@ -50,21 +50,14 @@ def identifier(name: str) -> str:
     Neo4j reads `\u0060` as a backtick before it reads anything else, so a backslash is itself written as an escape.
 
     Example:
-        >>> identifier("lives_in"), identifier("a`b")
-        ('`lives_in`', '`a``b`')
-        >>> identifier("\\u0060 DELETE n")
-        '`\\u005Cu0060 DELETE n`'
+        >>> identifier("a`b"), identifier("\\u0060 DELETE n")
+        ('`a``b`', '`\\u005Cu0060 DELETE n`')
     """
     return "`{}`".format(name.replace("\\", "\\u005C").replace("`", "``"))
 
 
 class Statements:
-    """What is said to a server again and again.
-
-    Args:
-        label: Of the nodes.
-        within: Names of the properties that narrow a mirror to a scope.
-    """
+    """What is said to a server again and again, of nodes with a label; *within* narrows a mirror to a scope's properties."""
 
     def __init__(self, label: str, within: tuple[str, ...]) -> None:
         node = identifier(label)

@@ -15,7 +15,7 @@ from langmem_adapter.mirror import rows
 from langmem_adapter.mirror.bolt import opened, place_of
 from langmem_adapter.mirror.dialects import Dialect
 from langmem_adapter.mirror.rows import MirrorBatch
-from langmem_adapter.mirror.target import Mark, Overtaken, Server, Target
+from langmem_adapter.mirror.target import Mark, Overtaken, Target
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage import feed, follow
 from langmem_adapter.storage.graph.tables import ENTITIES, RELATIONS
@@ -115,7 +115,7 @@ class Mirror:
         said: Dialect | None = None if dialect is None else one_of(dialect, get_args(Dialect), "dialect")
         self._driver, self._own = opened(driver, username, password)
         within = {} if self._scope is None else self._scope.named
-        self._server = Server(self._driver, place_of(driver), name, label, within, said)
+        self._target = Target(self._driver, place_of(driver), name, said, label, within)
 
     def close(self) -> None:
         """Close the connection, unless the driver is the caller's."""
@@ -196,7 +196,7 @@ class Mirror:
         lineage = birth.hex()
         key = blake2b(f"{lineage}/{self._about}".encode(), digest_size=16).hexdigest()
         start = Mark(newest.applied, newest.nonce.hex(), "clear")
-        target = Target(self._server, key, lineage)
+        target = replace(self._target, key=key, lineage=lineage)
         return _Run(self._database, target, self._scope, self._embedder, start, progress).carry_out()
 
 
@@ -236,7 +236,7 @@ class _Run:
         return self._write(mark, self.start, MirrorBatch())
 
     def _write(self, was: Mark | None, now: Mark, batch: MirrorBatch) -> Mark:
-        batch = self._embedded(batch)
+        self._embed(batch)
         self.target.write(was, now, batch)
         self.report = replace(
             self.report,
@@ -246,14 +246,11 @@ class _Run:
         )
         return now
 
-    def _embedded(self, batch: MirrorBatch) -> MirrorBatch:
-        if self.embedder is None or not batch.nodes:
-            return batch
-        vectors = self.embedder.vectors([node["properties"]["name"] for node in batch.nodes])
-        pairs = zip(batch.nodes, vectors.tolist(), strict=True)
-        return replace(
-            batch, nodes=[{**node, "properties": {**node["properties"], "embedding": one}} for node, one in pairs]
-        )
+    def _embed(self, batch: MirrorBatch) -> None:
+        if self.embedder is not None and batch.nodes:
+            vectors = self.embedder.vectors([node["properties"]["name"] for node in batch.nodes])
+            for node, vector in zip(batch.nodes, vectors.tolist(), strict=True):
+                node["properties"]["embedding"] = vector
 
     # ── filling it ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import func, select, true
 
+from langmem_adapter.records.plain import shallow
 from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.storage.graph import reads
-from langmem_adapter.storage.graph.tables import ENTITIES, RELATIONS, entities, entity_names, relations
+from langmem_adapter.storage.graph.tables import (
+    EDGE,
+    ENTITIES,
+    ENTITIES_OF,
+    RELATIONS,
+    entities,
+    entity_names,
+    relations,
+)
 from langmem_adapter.storage.scopes import within
 from langmem_adapter.storage.tables import scopes
 
@@ -32,17 +41,11 @@ _TOLD: Final = tuple("id valid_from valid_to recorded_at retired_at mentions con
 
 @dataclass(frozen=True, slots=True)
 class MirrorBatch:
-    """What one transaction of the target writes.
+    """What one transaction of the target writes; relations go only together with their ends."""
 
-    Attributes:
-        nodes: Entities: `pk` and `properties`.
-        relations: Relations by name: `pk`, `source`, `target` and `properties`.
-        gone: Pks of entities that are no more; relations go only together with their ends.
-    """
-
-    nodes: Sequence[Properties] = ()
-    relations: dict[str, list[Properties]] = field(default_factory=dict)
-    gone: Sequence[int] = ()
+    nodes: Sequence[Properties] = ()  # entities: `pk` and `properties`
+    relations: dict[str, list[Properties]] = field(default_factory=dict)  # by name; `source` and `target` beside these
+    gone: Sequence[int] = ()  # pks of entities that are no more
 
     @property
     def any(self) -> bool:
@@ -56,23 +59,15 @@ class MirrorBatch:
 
 
 def batch_of(connection: Connection, scope: Scope | None, named: Mapping[str, Sequence[int]]) -> MirrorBatch:
-    """The rows that some changes name, as they now stand.
+    """The rows within a scope, or everybody's, whose pks some changes name, as they now stand.
 
     Every row of a relation is given anew with the one that is named: which memories say it is told of all of them.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose; `None` for everybody's.
-        named: Pks by space.
     """
     pks, tied = named.get(ENTITIES, ()), named.get(RELATIONS, ())
     there = set(connection.execute(select(entities.c.pk).where(entities.c.pk.in_(pks))).scalars())
-    ids = select(relations.c.id).where(relations.c.pk.in_(tied))
-    return MirrorBatch(
-        _nodes(connection, entities.c.pk.in_(pks), _inside(scope)),
-        _ties(connection, relations.c.id.in_(ids), _inside(scope)),
-        [pk for pk in pks if pk not in there],
-    )
+    of_ids = relations.c.id.in_(select(relations.c.id).where(relations.c.pk.in_(tied)))
+    nodes = _nodes(connection, entities.c.pk.in_(pks), within(scope))
+    return MirrorBatch(nodes, _ties(connection, of_ids, within(scope)), [pk for pk in pks if pk not in there])
 
 
 def after(
@@ -80,7 +75,7 @@ def after(
 ) -> tuple[MirrorBatch, int | None]:
     """The next rows of a space, by pk, and the last of these pks; `None` where there are no more."""
     kept = _KEPT[space]
-    query = select(kept.c.pk).join(scopes, kept.c.scope_id == scopes.c.id).where(kept.c.pk > pk, _inside(scope))
+    query = select(kept.c.pk).join(scopes, kept.c.scope_id == scopes.c.id).where(kept.c.pk > pk, within(scope))
     pks = connection.execute(query.order_by(kept.c.pk).limit(most)).scalars().all()
     of_them, last = kept.c.pk.in_(pks), pks[-1] if pks else None
     if space == ENTITIES:
@@ -98,21 +93,14 @@ def progress(connection: Connection, scope: Scope | None, space: str, pk: int) -
 def _size(connection: Connection, kept: Table, scope: Scope | None, until: int | None = None) -> int:
     query = select(func.count()).select_from(kept).join(scopes, kept.c.scope_id == scopes.c.id)
     first = true() if until is None else kept.c.pk <= until
-    return int(connection.execute(query.where(_inside(scope), first)).scalar_one())
-
-
-def _inside(scope: Scope | None) -> ColumnElement[bool]:
-    return true() if scope is None else within(scope)
+    return int(connection.execute(query.where(within(scope), first)).scalar_one())
 
 
 # ── entities ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _nodes(connection: Connection, chosen: ColumnElement[bool], inside: ColumnElement[bool]) -> list[Properties]:
-    query = select(entities, *(scopes.c[name] for name in SCOPE_FIELDS)).join(
-        scopes, entities.c.scope_id == scopes.c.id
-    )
-    rows = connection.execute(query.where(chosen, inside).order_by(entities.c.pk)).all()
+    rows = connection.execute(ENTITIES_OF.where(chosen, inside).order_by(entities.c.pk)).all()
     names = _names(connection, [row.pk for row in rows])
     return [{"pk": row.pk, "properties": _of_entity(row, names[row.pk])} for row in rows]
 
@@ -137,9 +125,8 @@ def _of_entity(row: Any, names: Sequence[str]) -> Properties:
 def _ties(
     connection: Connection, chosen: ColumnElement[bool], inside: ColumnElement[bool]
 ) -> dict[str, list[Properties]]:
-    ends = select(relations.c.pk, relations.c.source_pk, relations.c.target_pk)
-    query = ends.join(scopes, relations.c.scope_id == scopes.c.id).where(chosen, inside).order_by(relations.c.pk)
-    rows = connection.execute(query).all()
+    query = select(*EDGE).join(scopes, relations.c.scope_id == scopes.c.id).where(chosen, inside)
+    rows = connection.execute(query.order_by(relations.c.pk)).all()
     told = reads.by_pks(connection, [row.pk for row in rows], _EVER)
     found: defaultdict[str, list[Properties]] = defaultdict(list)
     for row in rows:
@@ -150,5 +137,4 @@ def _ties(
 
 def _of_relation(relation: Relation) -> Properties:
     told = {name: getattr(relation, name) for name in _TOLD}
-    whose = {name: getattr(relation.scope, name) for name in SCOPE_FIELDS}
-    return {**told, **whose, "memory_ids": list(relation.memory_ids)}
+    return {**told, **shallow(relation.scope), "memory_ids": list(relation.memory_ids)}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langmem_adapter.mirror.dialects import Dialect
     from langmem_adapter.mirror.rows import MirrorBatch
 
-__all__ = ["Mark", "Overtaken", "Phase", "Server", "Target"]
+__all__ = ["Mark", "Overtaken", "Phase", "Target"]
 
 T = TypeVar("T")
 
@@ -39,21 +39,13 @@ class Overtaken(Exception):  # noqa: N818 - no error: somebody else did it
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """How far a mirror has come.
+    """How far a mirror has come: it removes what is there, fills in entities, then relations, then follows the feed."""
 
-    Attributes:
-        applied: Number of the last change of the feed that it has followed.
-        nonce: That change's nonce, in hexadecimal digits.
-        phase: What it does: remove what is there, fill in entities, then relations, then follow the feed.
-        place: While it fills, the last pk that is in.
-        turn: Names the transaction that wrote it.
-    """
-
-    applied: int
-    nonce: str
+    applied: int  # number of the last change of the feed that it has followed
+    nonce: str  # of that change, in hexadecimal digits
     phase: Phase = "follow"
-    place: int = 0
-    turn: str = field(default_factory=lambda: secrets.token_hex(8))
+    place: int = 0  # while it fills, the last pk that is in
+    turn: str = field(default_factory=lambda: secrets.token_hex(8))  # names the transaction that wrote it
 
     @property
     def cursor(self) -> Cursor:
@@ -65,42 +57,35 @@ class Mark:
         return Mark(self.applied, self.nonce, phase, place)
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """A graph database, and what of it is one mirror's.
+@dataclass(slots=True)
+class Target:
+    """What a graph database holds of one memory's database.
 
     Attributes:
         driver: How it is reached.
         where: The server, for people.
         database: The database's name there; `None` for the server's default.
+        dialect: `None` asks the server.
         label: Of the nodes.
         within: The properties that narrow the mirror to a scope.
-        dialect: `None` asks the server.
+        key: Of the mark.
+        lineage: Which memory's database, as every node and relation bears it.
     """
 
     driver: Driver
     where: str
     database: str | None
+    dialect: Dialect | None
     label: str
     within: dict[str, str]
-    dialect: Dialect | None
+    key: str = ""
+    lineage: str = ""
+    _manner: dict[str, Any] = field(default_factory=dict)  # of its sessions; `mark` comes first, and learns it
+    _say: Statements = field(init=False)
 
-
-class Target:
-    """What a graph database holds of one memory's database.
-
-    Args:
-        server: The graph database.
-        key: Of the mark.
-        lineage: Which memory's database, as every node and relation bears it.
-    """
-
-    def __init__(self, server: Server, key: str, lineage: str) -> None:
-        self._server = server
-        self._key = key
-        self._lineage = lineage
-        self._manner: dict[str, Any] = {}  # of its sessions; `mark` comes first, and learns it
-        self._say: Final = Statements(server.label, tuple(server.within))
+    def __post_init__(self) -> None:
+        """Make what is said to the server."""
+        self._say = Statements(self.label, tuple(self.within))
 
     def prepare(self) -> None:
         """Make constraints and indexes, where they are missing.
@@ -109,25 +94,20 @@ class Target:
             GraphServerError: The server cannot be reached, or refused; also of every method below.
         """
         with self._session() as session:
-            for statement in schema(self._server.dialect or dialect_of(self._server.driver), self._server.label):
+            for statement in schema(self.dialect or dialect_of(self.driver), self.label):
                 with already_there():
                     session.run(statement).consume()
 
     def mark(self) -> Mark | None:
         """How far the mirror has come; `None` where the target knows nothing of it."""
-        with translated(self._server.where):
-            self._manner = manner(self._server.driver)  # connects: a transaction would be tried again for half a minute
+        with translated(self.where):
+            self._manner = manner(self.driver)  # connects: a transaction would be tried again for half a minute
         with self._session() as session:
-            found = session.execute_read(lambda work: work.run(self._say.read, key=self._key).single())
+            found = session.execute_read(lambda work: work.run(self._say.read, key=self.key).single())
         return None if found is None else _mark_of(found["mark"])
 
     def write(self, was: Mark | None, now: Mark, batch: MirrorBatch) -> None:
-        """Write a batch and move the mark, in one transaction.
-
-        Args:
-            was: The mark as it was read.
-            now: The mark as it shall be.
-            batch: What is written.
+        """Write a batch and move the mark from what it was read as, in one transaction.
 
         Raises:
             Overtaken: The mark is another one by now; nothing was written.
@@ -137,20 +117,13 @@ class Target:
         self._carry_out(was, now, lambda work: self._put(work, batch))
 
     def clear(self, was: Mark | None, now: Mark) -> int:
-        """Remove some of what the mirror has written, and move the mark.
-
-        Returns:
-            How many relations and nodes went; where there are none, everything is gone.
-
-        Raises:
-            Overtaken: As `write`.
-        """
-        given = {"lineage": self._lineage, "most": _FREED, **self._server.within}
+        """Remove some of what the mirror has written, and move the mark, or raise `Overtaken`; of nothing, all is gone."""
+        given = {"lineage": self.lineage, "most": _FREED, **self.within}
         return self._carry_out(was, now, lambda work: sum(_gone(work, one, given) for one in self._say.clear))
 
     def _loosen(self, pks: Sequence[int]) -> None:
         """Take the relations of nodes that go away bit by bit: one transaction could not hold those of a hub."""
-        given = {"lineage": self._lineage, "pks": list(pks), "most": _FREED}
+        given = {"lineage": self.lineage, "pks": list(pks), "most": _FREED}
         with self._session() as session:
             while session.execute_write(_gone, self._say.loosen, given):
                 pass
@@ -160,11 +133,11 @@ class Target:
         # it until the end of the transaction, and only then reads it. Proved by
         # tests/mirror/test_mirror.py::test_who_was_overtaken_writes_nothing_that_is_out_of_date.
         def carry_out(work: ManagedTransaction) -> T:
-            found = work.run(self._say.claim, key=self._key, turn=now.turn).single(strict=True)["mark"]
+            found = work.run(self._say.claim, key=self.key, turn=now.turn).single(strict=True)["mark"]
             if _mark_of(found) != was:
                 raise Overtaken
             done = do(work)
-            work.run(self._say.keep, key=self._key, mark=asdict(now)).consume()
+            work.run(self._say.keep, key=self.key, mark=asdict(now)).consume()
             return done
 
         with self._session() as session:
@@ -177,20 +150,17 @@ class Target:
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
-        with (
-            translated(self._server.where),
-            self._server.driver.session(database=self._server.database, **self._manner) as session,
-        ):
+        with translated(self.where), self.driver.session(database=self.database, **self._manner) as session:
             yield session
 
     def _put(self, work: ManagedTransaction, batch: MirrorBatch) -> None:
         for pks in _chunks(batch.gone):
-            work.run(self._say.gone, lineage=self._lineage, pks=pks).consume()
+            work.run(self._say.gone, lineage=self.lineage, pks=pks).consume()
         for rows in _chunks(batch.nodes):
-            work.run(self._say.nodes, lineage=self._lineage, rows=rows).consume()
+            work.run(self._say.nodes, lineage=self.lineage, rows=rows).consume()
         for name, ties in batch.relations.items():
             for rows in _chunks(ties):
-                work.run(self._say.relations(name), lineage=self._lineage, rows=rows).consume()
+                work.run(self._say.relations(name), lineage=self.lineage, rows=rows).consume()
 
 
 def _gone(work: ManagedTransaction, statement: str, given: dict[str, Any]) -> int:

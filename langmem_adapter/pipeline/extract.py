@@ -21,7 +21,7 @@ from langmem_adapter.pipeline.state import PipelineState, finished, scope_of
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Reasoner
 from langmem_adapter.records.cost import Usage, fitting
 from langmem_adapter.records.work import PROCEDURAL, Fact, Turn
-from langmem_adapter.storage.graph.known_names import known_names
+from langmem_adapter.storage.graph.hints import known_names
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:

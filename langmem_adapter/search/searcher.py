@@ -30,7 +30,7 @@ from langmem_adapter.search.smalltalk import asks_for, newest
 from langmem_adapter.search.versions import newest_first
 from langmem_adapter.statements.parser import attributes
 from langmem_adapter.storage import follow, memories
-from langmem_adapter.storage.graph.rivals import rivals
+from langmem_adapter.storage.graph.hints import rivals
 from langmem_adapter.text import topics
 from langmem_adapter.tracing import is_heard, shown, stage
 from langmem_adapter.twins import Plan, beside

@@ -19,7 +19,6 @@ from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.work import Change, Decision
 from langmem_adapter.storage import memories, meta, traces
-from langmem_adapter.storage.graph import edits as graph_edits
 from langmem_adapter.storage.lexical import Words
 from langmem_adapter.storage.lookups import RESULT, Books, books
 from langmem_adapter.storage.prepared_statements import Prepared
@@ -97,11 +96,12 @@ class Ledger:
     @planned
     def delete_all(self, scope: Scope, *, reason: str, filters: Filter = EVERYTHING) -> Plan[int]:
         """Delete every memory within *scope* that a filter holds for when the write begins, and count them."""
-        return self._writing(partial(_delete_all, scope=scope, reason=reason, filters=filters))
+        return self.writing(partial(_delete_all, scope=scope, reason=reason, filters=filters))
 
     adelete_all = awaited(delete_all)
 
-    def _writing(self, work: Callable[[Connection], T]) -> Plan[T]:
+    def writing(self, work: Callable[[Connection], T]) -> Plan[T]:
+        """A plan that writes in a transaction of its own, as `storage.graph.edits` do."""
         # Contract: no task holds a thread while it waits for its turn: those are few, and whoever reads needs one.
         # tests/test_concurrency.py::test_tasks_read_while_others_wait_for_the_write_lock
         return Plan.calling(self.database.write, self.database.awrite, work)
@@ -123,7 +123,7 @@ class Ledger:
             What became of relations; nothing for a relation of something to itself.
         """
         write = Write((), scope=scope, within=scope)
-        return self._writing(lambda c: WriteRows(c, write, books(c, write), Words()).relate(scope, triples, time))
+        return self.writing(lambda c: WriteRows(c, write, books(c, write), Words()).relate(scope, triples, time))
 
     arelate = awaited(relate)
 
@@ -141,76 +141,7 @@ class Ledger:
             What became of each, in order.
         """
         write = Write((), scope=scope, within=scope)
-        return self._writing(lambda c: WriteRows(c, write, books(c, write), Words()).take_in(scope, triples))
-
-    @planned
-    def end_relation(
-        self, relation_id: str, *, at: datetime | None = None, within: Scope | None = None
-    ) -> Plan[RelationChange]:
-        """End a relation at a moment, default now; that it held until then stays known.
-
-        Raises:
-            RelationNotFoundError: There is none that is believed, or it lies outside *within*.
-        """
-        return self._writing(partial(graph_edits.end, relation_id=relation_id, at=at, within=within))
-
-    aend_relation = awaited(end_relation)
-
-    @planned
-    def withdraw_relation(self, relation_id: str, *, within: Scope | None = None) -> Plan[RelationChange]:
-        """Believe a relation no longer; that it was believed stays known.
-
-        Raises:
-            RelationNotFoundError: There is none that is believed, or it lies outside *within*.
-        """
-        return self._writing(partial(graph_edits.withdraw, relation_id=relation_id, within=within))
-
-    awithdraw_relation = awaited(withdraw_relation)
-
-    @planned
-    def withdraw_relations(self, scope: Scope) -> Plan[int]:
-        """Believe no relation within *scope* any longer.
-
-        Returns:
-            How many there were.
-        """
-        return self._writing(partial(graph_edits.withdraw_all, scope=scope))
-
-    awithdraw_relations = awaited(withdraw_relations)
-
-    @planned
-    def merge_entities(self, name: str, into: str, *, within: Scope) -> Plan[int]:
-        """Make two entities one, in every exact scope that has the first.
-
-        Args:
-            name: Of the one that goes; from then on it is another name of the second.
-            into: Of the one that stays.
-            within: Where.
-
-        Returns:
-            How many relations were moved.
-
-        Raises:
-            EntityNotFoundError: There is none of the first name.
-            InvalidInputError: Both are the same already.
-        """
-        return self._writing(partial(graph_edits.merge, name=name, into=into, within=within))
-
-    amerge_entities = awaited(merge_entities)
-
-    @planned
-    def split_entity(self, name: str, *, within: Scope) -> Plan[int]:
-        """Undo the last merge of an entity of this name; what was said of it since stays with the other.
-
-        Returns:
-            How many relations came back.
-
-        Raises:
-            EntityNotFoundError: No entity of this name was merged.
-        """
-        return self._writing(partial(graph_edits.split, name=name, within=within))
-
-    asplit_entity = awaited(split_entity)
+        return self.writing(lambda c: WriteRows(c, write, books(c, write), Words()).take_in(scope, triples))
 
     def finished(self, scope: Scope, key: str) -> tuple[Change, ...] | None:
         """What the run of this key did in this exact scope; `None` if there was none."""

@@ -10,7 +10,8 @@ import pytest
 from langmem_adapter.maintenance.consolidate import Tidied, Tidier
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
-from tests.storage.graph.small_graph import Graph
+from langmem_adapter.storage.graph import edits
+from tests.storage.graph.small_graph import Graph, by_hand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +79,7 @@ def test_a_scope_that_is_purged_has_no_graph_and_the_others_keep_theirs(memory: 
     for each in (graph, other):
         each.add("Likes tea", "user likes tea", when=2019)
         each.said("Bob knows Ann", 2019)
-        memory.engine.ledger.merge_entities("Bob", "Robert", within=each.scope)
+        by_hand(memory.engine.ledger, edits.merge, "Bob", "Robert", within=each.scope)
     memory.purge(user_id="alice")
     assert graph.rows() == []
     assert other.now() == ["Robert knows Ann 2019-", "alice likes tea 2019-"]

@@ -22,11 +22,13 @@ from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.graph.tables import entities, relation_memories, relations
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import scopes
 from langmem_adapter.storage.writes import Write
+from tests.storage.graph.small_graph import by_hand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -228,21 +230,21 @@ class World:
         known = self._known(who, row)
         if max(known.days) < day:
             with pytest.raises(InvalidInputError):
-                self.ledger.end_relation(row.id, at=date(day))
+                by_hand(self.ledger, edits.end, row.id, at=date(day))
             return
-        self.ledger.end_relation(row.id, at=date(day), within=self.scopes[who])
+        by_hand(self.ledger, edits.end, row.id, at=date(day), within=self.scopes[who])
         self.days[who].end(known, day)
 
     def withdraw(self, who: int, place: int) -> None:
         row = self._some(who, place)
         if row is not None:
-            self.ledger.withdraw_relation(row.id)
+            by_hand(self.ledger, edits.withdraw, row.id)
             self.days[who].known.remove(self._known(who, row))
 
     def merge(self, who: int, name: str, into: str) -> None:
         before = believed(self.rows(who)), copy.deepcopy(self.days[who])
         try:
-            self.ledger.merge_entities(name, into, within=self.scopes[who])
+            by_hand(self.ledger, edits.merge, name, into, within=self.scopes[who])
         except (EntityNotFoundError, InvalidInputError):
             return
         names = self.names[who]
@@ -255,7 +257,7 @@ class World:
 
     def split(self, who: int, name: str) -> None:
         try:
-            self.ledger.split_entity(name, within=self.scopes[who])
+            by_hand(self.ledger, edits.split, name, within=self.scopes[who])
         except EntityNotFoundError:
             assert not any(name in theirs for _, theirs, *_ in self.merges[who])
             return

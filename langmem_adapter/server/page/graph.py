@@ -64,7 +64,7 @@ def _look(connection: Connection, scope: Scope, asked: _Asked) -> dict[str, Any]
     """What lies around the one in the middle, what memories say of it, and who else there is."""
     name = None if asked.entity is None else filled(asked.entity, "entity")
     ego = views.ego(connection, scope, name, hops=asked.hops, most=asked.most)
-    known, _ = entities.page(connection, scope, NOW, k=_NAMES)
+    known = entities.page(connection, scope, NOW, k=_NAMES)
     facts = _facts(connection, ego.ties if ego else ())
     return {"ego": ego, "facts": facts, "names": [each.name for each in known]}
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from sqlalchemy import select
 
 from langmem_adapter.storage.graph.people import People
 from langmem_adapter.storage.graph.spans import Span
-from langmem_adapter.storage.graph.tables import entities, entity_names, merges, relations
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.scopes import expand
+from langmem_adapter.storage.graph.tables import BELIEVED, ENTITIES_OF, entities, entity_names, merges, relations
+from langmem_adapter.storage.scopes import expand, ids_within, within
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -19,35 +18,13 @@ if TYPE_CHECKING:
 
 __all__ = ["KnownEdge", "MergeCandidates", "NamedEntity", "merge_candidates"]
 
-_NAMED: Final = Prepared(
-    select(entities.c.pk, entities.c.name, entities.c.type, entities.c.mentions, entity_names.c.name.label("alias"))
-    .join_from(entities, entity_names, entity_names.c.entity_pk == entities.c.pk)
-    .where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None), entities.c.owner.is_(None))
-    .order_by(entities.c.pk, entity_names.c.key)
-)
-_EDGES: Final = Prepared(
-    select(*(relations.c[name] for name in ("source_pk", "relation", "target_pk", "valid_from", "valid_to")))
-    .where(any_of(relations.c.scope_id, "scopes"), relations.c.retired_at.is_(None))
-    .order_by(relations.c.pk)
-)
-_PARTED: Final = Prepared(
-    select(merges.c.winner_pk, merges.c.loser_pk).where(
-        any_of(merges.c.scope_id, "scopes"), merges.c.undone_at.is_not(None)
-    )
-)
-
 
 class NamedEntity(NamedTuple):
-    """Somebody or something that has a name of its own.
-
-    Attributes:
-        pk: The least of those that are one.
-        names: All that it is called, `name` among them.
-    """
+    """Somebody or something that has a name of its own; its pk is the least of those that are one."""
 
     pk: int
     name: str
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # all that it is called
     type: str
     mentions: int
 
@@ -62,37 +39,43 @@ class KnownEdge(NamedTuple):
 
 
 class MergeCandidates(NamedTuple):
-    """Everybody in a scope.
+    """Everybody in a scope."""
 
-    Attributes:
-        named: Whoever has a relation that is believed, but for the scope's own user and agent.
-        edges: What is believed, of any time.
-        parted: Pairs that were one for a while, until somebody undid it.
-    """
-
-    named: list[NamedEntity]
-    edges: list[KnownEdge]
-    parted: set[frozenset[int]]
+    named: list[NamedEntity]  # whoever has a relation that is believed, but for the scope's own user and agent
+    edges: list[KnownEdge]  # what is believed, of any time
+    apart: set[frozenset[int]]  # pairs that a relation connects, or that were one until somebody undid it
 
 
 def merge_candidates(connection: Connection, scope: Scope) -> MergeCandidates:
     """Everybody within *scope*; those of one name in several exact scopes are one."""
-    scope_ids = expand(connection, scope)
-    rows = _NAMED.rows(connection, {"scopes": scope_ids})
-    edges = _EDGES.rows(connection, {"scopes": scope_ids})
-    parted = _PARTED.tuples(connection, {"scopes": scope_ids})
-    people = People(connection, scope_ids)
-    people.meet({row.pk for row in rows}.union(*((edge.source_pk, edge.target_pk) for edge in edges), *parted))
-    related = {people.who(pk) for edge in edges for pk in (edge.source_pk, edge.target_pk)}
+    whose = ids_within(scope)
+    believed = relations.c.scope_id.in_(whose), BELIEVED
+    edges = connection.execute(select(relations).where(*believed).order_by(relations.c.pk)).all()
+    undone = merges.c.scope_id.in_(whose), merges.c.undone_at.is_not(None)
+    parted = connection.execute(select(merges.c.winner_pk, merges.c.loser_pk).where(*undone)).all()
+    people = People(connection, expand(connection, scope))
+    pairs = [*((edge.source_pk, edge.target_pk) for edge in edges), *parted]
+    people.meet(pk for pair in pairs for pk in pair)
+    who = people.who
+    told = [KnownEdge(who(e.source_pk), e.relation, who(e.target_pk), Span(e.valid_from, e.valid_to)) for e in edges]
+    related = {end for edge in told for end in (edge.source, edge.target)}
+    named = [each for each in _named(connection, scope, people) if each.pk in related]
+    return MergeCandidates(named, told, {frozenset(map(who, pair)) for pair in pairs})
+
+
+def _named(connection: Connection, scope: Scope, people: People) -> list[NamedEntity]:
+    query = ENTITIES_OF.add_columns(entity_names.c.name.label("alias"))
+    query = query.join(entity_names, entity_names.c.entity_pk == entities.c.pk)
+    query = query.where(within(scope), entities.c.merged_into.is_(None), entities.c.owner.is_(None))
+    rows = connection.execute(query.order_by(entities.c.pk, entity_names.c.key)).all()
+    people.meet(row.pk for row in rows)
     groups: dict[int, NamedEntity] = {}
-    for row, pk in [(row, pk) for row in rows if (pk := people.who(row.pk)) in related]:
+    for row in rows:
+        pk = people.who(row.pk)
         known = groups.get(pk) or NamedEntity(pk, row.name, (), "", 0)
-        new = row.alias not in known.names
         groups[pk] = known._replace(
-            names=(*known.names, row.alias) if new else known.names,
+            names=tuple(dict.fromkeys((*known.names, row.alias))),
             type=known.type or row.type,
             mentions=max(known.mentions, row.mentions),
         )
-    who = people.who
-    told = [KnownEdge(who(e.source_pk), e.relation, who(e.target_pk), Span(e.valid_from, e.valid_to)) for e in edges]
-    return MergeCandidates(list(groups.values()), told, {frozenset(map(who, pair)) for pair in parted})
+    return list(groups.values())

@@ -1,6 +1,7 @@
 """Edits of the knowledge graph by hand: end or withdraw a relation, make two entities one, undo that.
 
-Each is one transaction, run by the ledger.
+Each is one transaction, run by `Ledger.writing`. A relation that is not believed, or lies outside the scope that is named, is a
+`RelationNotFoundError`; a name that nobody has, an `EntityNotFoundError`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import insert, select, update
 
 from langmem_adapter.errors import EntityNotFoundError, InvalidInputError, RelationNotFoundError
 from langmem_adapter.names import end_of, whom
@@ -18,9 +19,8 @@ from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.graph import writes as graph_writes
 from langmem_adapter.storage.graph.people import keys_of
 from langmem_adapter.storage.graph.rows import GraphRows
-from langmem_adapter.storage.graph.tables import entity_names, merges, relations
-from langmem_adapter.storage.prepared_statements import Prepared
-from langmem_adapter.storage.scopes import expand
+from langmem_adapter.storage.graph.tables import BELIEVED, entity_names, merges, relations
+from langmem_adapter.storage.scopes import expand, ids_within
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,16 +34,12 @@ if TYPE_CHECKING:
 __all__ = ["end", "merge", "split", "withdraw", "withdraw_all"]
 
 _MERGES: Final = "merges"  # their space in the change feed, which numbers them
-_INSERT_MERGE: Final = Prepared(insert(merges))
-_RENAME: Final = Prepared(
-    update(entity_names)
-    .where(entity_names.c.scope_id == bindparam("_scope"), entity_names.c.key == bindparam("_key"))
-    .values(entity_pk=bindparam("_entity"))
-)
 
 
-def end(connection: Connection, relation_id: str, at: datetime | None, within: Scope | None) -> RelationChange:
-    """End a relation at a moment, default now. See `Ledger.end_relation`."""
+def end(
+    connection: Connection, relation_id: str, *, at: datetime | None = None, within: Scope | None = None
+) -> RelationChange:
+    """End a relation at a moment, default now; that it held until then stays known."""
     rows = _rows(connection)
     done = graph_writes.end(rows, _find(rows, relation_id, within), rows.now if at is None else at)
     if not done:
@@ -52,8 +48,8 @@ def end(connection: Connection, relation_id: str, at: datetime | None, within: S
     return done[0]
 
 
-def withdraw(connection: Connection, relation_id: str, within: Scope | None) -> RelationChange:
-    """Believe a relation no longer. See `Ledger.withdraw_relation`."""
+def withdraw(connection: Connection, relation_id: str, *, within: Scope | None = None) -> RelationChange:
+    """Believe a relation no longer; that it was believed stays known."""
     rows = _rows(connection)
     done = graph_writes.withdraw(rows, [_find(rows, relation_id, within)])
     rows.post()
@@ -61,24 +57,24 @@ def withdraw(connection: Connection, relation_id: str, within: Scope | None) -> 
 
 
 def withdraw_all(connection: Connection, scope: Scope) -> int:
-    """Believe no relation of a scope any longer. See `Ledger.withdraw_relations`."""
+    """Believe no relation within a scope any longer, and say how many there were."""
     rows = _rows(connection)
-    of_scope = relations.c.scope_id.in_(expand(connection, scope)), relations.c.retired_at.is_(None)
-    rows.read_ids(connection.execute(select(relations.c.id).where(*of_scope)).scalars().all())
+    of_scope = select(relations.c.id).where(relations.c.scope_id.in_(ids_within(scope)), BELIEVED)
+    rows.read_ids(connection.execute(of_scope).scalars().all())
     done = graph_writes.withdraw(rows, rows.beliefs.believed())
     rows.post()
     return len(done)
 
 
-def merge(connection: Connection, name: str, into: str, within: Scope) -> int:
-    """Make two entities one. See `Ledger.merge_entities`."""
+def merge(connection: Connection, name: str, into: str, *, within: Scope) -> int:
+    """Make two entities one, in every exact scope that has the first, and say how many relations were moved."""
     winner_name, rows = whom(into, within), _rows(connection)
     keys, others = keys_of(connection, within, whom(name, within)), keys_of(connection, within, winner_name)
     rows.read_names(expand(connection, within), keys | others)
-    losers = [loser for key in sorted(keys) for loser in rows.called(key)]
+    losers = [loser for key in sorted(keys) for loser in rows.called[key]]
     if not losers:
         raise EntityNotFoundError(name)
-    winners = {winner.home.id: winner for other in others for winner in rows.called(other)}
+    winners = {winner.home.id: winner for other in others for winner in rows.called[other]}
     pairs = [(loser, winners.get(loser.home.id)) for loser in losers]
     if any(loser is winner for loser, winner in pairs):
         raise InvalidInputError(f"{name!r} and {into!r} are the same already")
@@ -95,20 +91,18 @@ def merge(connection: Connection, name: str, into: str, within: Scope) -> int:
     return sum(each.moved for each in merged)
 
 
-def split(connection: Connection, name: str, within: Scope) -> int:
-    """Undo the last merge of an entity. See `Ledger.split_entity`."""
+def split(connection: Connection, name: str, *, within: Scope) -> int:
+    """Undo the last merge of an entity, and say how many relations came back; what was said since stays with the other."""
     rows, keys = _rows(connection), keys_of(connection, within, whom(name, within))
-    query = select(merges).where(merges.c.scope_id.in_(expand(connection, within)), merges.c.undone_at.is_(None))
-    found = [
-        row for row in connection.execute(query.order_by(merges.c.pk.desc())) if not keys.isdisjoint(row.moved["keys"])
-    ]
-    if not found:
+    query = select(merges).where(merges.c.scope_id.in_(ids_within(within)), merges.c.undone_at.is_(None))
+    found = connection.execute(query.order_by(merges.c.pk))
+    latest = {row.scope_id: row for row in found if not keys.isdisjoint(row.moved["keys"])}
+    if not latest:
         raise EntityNotFoundError(name)
-    latest = {row.scope_id: row for row in reversed(found)}
     moved = sum(_Split(rows, row).carry_out() for row in latest.values())
     rows.post()
     for row in latest.values():
-        _name(connection, row.scope_id, row.moved["keys"], row.loser_pk)
+        _rename(connection, row.scope_id, row.moved["keys"], row.loser_pk)
         connection.execute(update(merges).where(merges.c.pk == row.pk).values(undone_at=rows.now))
     return moved
 
@@ -129,8 +123,9 @@ def _find(rows: GraphRows, relation_id: str, within: Scope | None) -> Belief:
     return found
 
 
-def _name(connection: Connection, scope_id: int, keys: Sequence[str], entity_pk: int) -> None:
-    _RENAME.many(connection, [{"_scope": scope_id, "_key": key, "_entity": entity_pk} for key in keys])
+def _rename(connection: Connection, scope_id: int, keys: Sequence[str], entity_pk: int) -> None:
+    named = entity_names.c.scope_id == scope_id, entity_names.c.key.in_(keys)
+    connection.execute(update(entity_names).where(*named).values(entity_pk=entity_pk))
 
 
 class _Joiner:
@@ -141,10 +136,14 @@ class _Joiner:
         self._written: dict[int, int | None] = {}  # for each row that was retired, the one written in its place
         self._links: list[tuple[str, str]] = []  # memories that came to say the relation of the other
 
-    def _alike(self, claim: Belief) -> list[Belief]:
-        """What is believed of the same triple with no moment between."""
+    def _put(self, claim: Belief) -> Belief | None:
+        """Believe a claim: by a row of its own, or by widening what is believed of the same triple with no moment between."""
         near = self._rows.beliefs.between([claim.source], claim.relation, [claim.target])
-        return [belief for belief in near if belief.span.meets(claim.span)]
+        alike = [belief for belief in near if belief.span.meets(claim.span)]
+        if not alike:
+            return self._rows.believe(claim, claim.span, relation_id=claim.id)
+        self._join(alike, claim)
+        return None
 
     def _join(self, alike: Sequence[Belief], claim: Belief) -> None:
         """Widen what is believed of the same triple: the oldest of its relations takes the others in."""
@@ -202,32 +201,20 @@ class _Merge(_Joiner):
         connection, home = self._rows.connection, self._winner.home.id
         query = select(entity_names.c.key).where(entity_names.c.entity_pk == self._loser.pk)
         keys = list(connection.execute(query).scalars())
-        _name(connection, home, keys, self._winner.pk)
-        _INSERT_MERGE.run(
-            connection,
-            {
-                "pk": self._pk,
-                "scope_id": home,
-                "winner_pk": self._winner.pk,
-                "loser_pk": self._loser.pk,
-                "created_at": self._rows.now,
-                "undone_at": None,
-                "moved": {"rows": list(self._written.items()), "links": self._links, "keys": keys},
-            },
+        _rename(connection, home, keys, self._winner.pk)
+        moved = {"rows": list(self._written.items()), "links": self._links, "keys": keys}
+        two = {"winner_pk": self._winner.pk, "loser_pk": self._loser.pk}
+        connection.execute(
+            insert(merges).values(pk=self._pk, scope_id=home, created_at=self._rows.now, moved=moved, **two)
         )
 
     def _move(self, old: Belief) -> None:
         source, target = (self._winner if node is self._loser else node for node in (old.source, old.target))
         self._rows.retire(old)
         self._written[old.pk] = None
-        if source is target:
-            return
-        claim = replace(old, source=source, target=target)
-        alike = self._alike(claim)
-        if alike:
-            self._join(alike, claim)
-        else:
-            self._written[old.pk] = self._rows.believe(claim, old.span, relation_id=old.id).pk
+        if source is not target:
+            moved = self._put(replace(old, source=source, target=target))
+            self._written[old.pk] = None if moved is None else moved.pk
 
 
 # ── undoing that ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -255,9 +242,8 @@ class _Split(_Joiner):
             link = self._rows.links[relation_id].get(memory_id)
             if link is not None and link.dropped_at is None:
                 self._rows.drop(link)
-        pairs = sorted(
-            self._pairs, key=lambda pair: pair[1] is None
-        )  # what may have to be joined with others comes last
+        # What may have to be joined with others comes last.
+        pairs = sorted(self._pairs, key=lambda pair: pair[1] is None)
         known = [(self._once[old], None if new is None else self._after.get(new)) for old, new in pairs]
         return sum(self._bring_back(once, after) for once, after in known)
 
@@ -289,11 +275,7 @@ class _Split(_Joiner):
         back = replace(once, source=self._now(once.source), target=self._now(once.target))
         if back.source is back.target:
             return False
-        alike = self._alike(back)
-        if alike:
-            self._join(alike, back)
-        else:
-            self._rows.believe(back, back.span, relation_id=once.id)
+        self._put(back)
         return True
 
     def _now(self, node: EntityNode) -> EntityNode:

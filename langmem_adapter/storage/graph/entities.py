@@ -2,45 +2,34 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import BigInteger, Integer, and_, bindparam, exists, or_, select, union
+from sqlalchemy import BigInteger, exists, literal, or_, select, tuple_, union
 
 from langmem_adapter.records.graph import Entity
+from langmem_adapter.records.results import EntityPage
 from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People
-from langmem_adapter.storage.graph.reads import conditions
-from langmem_adapter.storage.graph.tables import entities, entity_names, relations
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.graph.tables import ENDS, ENTITIES_OF, entities, entity_names, relations
+from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.scopes import expand, of_row
-from langmem_adapter.storage.tables import scopes
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Executable, Select
 
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.reads import When
 
 __all__ = ["by_pks", "page"]
 
-_MENTIONS: Final = bindparam("mentions", type_=BigInteger)  # of a cursor, hence of anybody
 _FIRST: Final = (2**31 - 1, HIGHEST)
-_ENTITIES: Final = Prepared(
-    select(entities, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
-    .join_from(entities, scopes, entities.c.scope_id == scopes.c.id)
-    .where(any_of(entities.c.pk, "pks"))
-    .order_by(entities.c.pk)
-)
-_NAMES: Final = Prepared(
+_ENTITIES: Final = ENTITIES_OF.where(any_of(entities.c.pk, "pks")).order_by(entities.c.pk)
+_NAMES: Final = (
     select(entity_names.c.entity_pk, entity_names.c.key, entity_names.c.name)
     .where(any_of(entity_names.c.entity_pk, "pks"))
     .order_by(entity_names.c.entity_pk, entity_names.c.key)
-)
-_LIVING: Final = Prepared(
-    select(entities.c.pk).where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None))
 )
 
 
@@ -53,8 +42,8 @@ def page(
     kind: str | None = None,
     unrelated: bool = False,
     after: str | None = None,
-) -> tuple[list[Entity], str | None]:
-    """Entities within *scope*, the most mentioned first, and the cursor of the next page.
+) -> EntityPage:
+    """Entities within *scope*, the most mentioned first; `GraphMemory.entities` says what the arguments mean.
 
     Raises:
         InvalidInputError: The cursor is none of ours.
@@ -62,25 +51,19 @@ def page(
     scope_ids = expand(connection, scope)
     people = People(connection, scope_ids)
     place = _FIRST if after is None else parse_cursor(after, int, int)
+    query: Executable
     if len(scope_ids) == 1 and not when.past:
-        values = {
-            **when.values,
-            "scope": scope_ids[0],
-            "mentions": place[0],
-            "last": place[1],
-            "k": k + 1,
-            "kind": kind,
-        }
-        pks = _ranked(typed=kind is not None, unrelated=unrelated).tuples(connection, values)
+        query = _ranked(when, place, k, kind=kind, unrelated=unrelated).where(entities.c.scope_id == scope_ids[0])
     elif unrelated:
-        pks = _LIVING.tuples(connection, {"scopes": scope_ids})
+        query = select(entities.c.pk).where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None))
     else:
-        pks = _ends(past=when.past).tuples(connection, {**when.values, "scopes": scope_ids})
-    groups = _groups(connection, people, [pk for (pk,) in pks]).values()
+        query = union(*(select(end).where(any_of(relations.c.scope_id, "scopes"), *when.conditions) for end in ENDS))
+    pks: Sequence[int] = connection.execute(query, {"scopes": scope_ids}).scalars().all()
+    groups = _groups(connection, people, pks).values()
     ranked = sorted((group for group in groups if kind in {None, _type(group)}), key=_place, reverse=True)
     ranked = [group for group in ranked if _place(group) < tuple(place)]
     following = cursor(*_place(ranked[k - 1])) if len(ranked) > k else None
-    return _entities(connection, people, ranked[:k]), following
+    return EntityPage(tuple(_entities(connection, people, ranked[:k])), following)
 
 
 def by_pks(connection: Connection, people: People, pks: Collection[int]) -> dict[int, Entity]:
@@ -92,7 +75,7 @@ def by_pks(connection: Connection, people: People, pks: Collection[int]) -> dict
 def _groups(connection: Connection, people: People, pks: Collection[int]) -> dict[int, list[Any]]:
     """The rows of those that are one, oldest first, but for rows that were merged into another."""
     groups: dict[int, list[Any]] = {}
-    for row in _ENTITIES.rows(connection, {"pks": people.everyone(pks)}) if pks else ():
+    for row in connection.execute(_ENTITIES, {"pks": people.everyone(pks)}) if pks else ():
         if row.merged_into is None:
             groups.setdefault(people.who(row.pk), []).append(row)
     return groups
@@ -110,7 +93,7 @@ def _type(group: Sequence[Any]) -> str:
 def _entities(connection: Connection, people: People, groups: Sequence[Sequence[Any]]) -> list[Entity]:
     names: dict[int, dict[str, str]] = {}
     pks = [row.pk for group in groups for row in group]
-    for pk, key, name in _NAMES.tuples(connection, {"pks": pks}) if pks else ():
+    for pk, key, name in connection.execute(_NAMES, {"pks": pks}) if pks else ():
         names.setdefault(people.who(pk), {}).setdefault(key, name)
     return [_entity(group, names.get(people.who(group[0].pk), {})) for group in groups]
 
@@ -123,35 +106,21 @@ def _entity(group: Sequence[Any], names: dict[str, str]) -> Entity:
         name=oldest.name,
         type=_type(group),
         scope=of_row(oldest),
-        aliases=_aliases(names, oldest.name) if len(names) > 1 else (),
+        aliases=tuple(name for name in names.values() if name != oldest.name),
         mentions=_place(group)[0],
         created_at=min(row.created_at for row in group),
         updated_at=max(row.updated_at for row in group),
     )
 
 
-def _aliases(names: dict[str, str], name: str) -> tuple[str, ...]:
-    return tuple(each for each in names.values() if each != name)
-
-
-@lru_cache
-def _ranked(*, typed: bool, unrelated: bool) -> Prepared:
-    place = or_(
-        entities.c.mentions < _MENTIONS,
-        and_(entities.c.mentions == _MENTIONS, entities.c.pk < bindparam("last")),
-    )
-    chosen = [entities.c.scope_id == bindparam("scope"), entities.c.merged_into.is_(None), place]
-    if typed:
-        chosen.append(entities.c.type == bindparam("kind"))
+def _ranked(when: When, place: Sequence[int], k: int, *, kind: str | None, unrelated: bool) -> Select[tuple[int]]:
+    """Of an exact scope no more are read than a page holds."""
+    order = entities.c.mentions, entities.c.pk
+    # The numbers are those of a cursor, hence of anybody.
+    after = tuple_(*order) < tuple_(*(literal(number, BigInteger) for number in place))
+    query = select(entities.c.pk).where(entities.c.merged_into.is_(None), after)
+    if kind is not None:
+        query = query.where(entities.c.type == kind)
     if not unrelated:
-        ends = (relations.c.source_pk, relations.c.target_pk)
-        chosen.append(or_(*(exists().where(end == entities.c.pk, *conditions(past=False)) for end in ends)))
-    query = select(entities.c.pk).where(*chosen).order_by(entities.c.mentions.desc(), entities.c.pk.desc())
-    return Prepared(query.limit(bindparam("k", type_=Integer)))
-
-
-@lru_cache
-def _ends(*, past: bool) -> Prepared:
-    """The entities at the ends of relations."""
-    chosen = [any_of(relations.c.scope_id, "scopes"), *conditions(past=past)]
-    return Prepared(union(*(select(end).where(*chosen) for end in (relations.c.source_pk, relations.c.target_pk))))
+        query = query.where(or_(*(exists().where(end == entities.c.pk, *when.conditions) for end in ENDS)))
+    return query.order_by(*(column.desc() for column in order)).limit(k + 1)

@@ -33,13 +33,7 @@ Taken: TypeAlias = Literal["added", "widened", "known", "same"]
 
 
 def take_in(rows: GraphRows, home: Home, triples: Sequence[Triple]) -> list[Taken]:
-    """Take relations over into one exact scope, and say of each what became of it.
-
-    Args:
-        rows: The graph's rows, empty; they are to be posted afterwards.
-        home: The scope.
-        triples: The relations.
-    """
+    """Take relations over into one exact scope, and say of each what became of it; *rows* are to be posted afterwards."""
     taking = _Taking(rows, home)
     told = [(ends(triple, home.scope), normal(triple)) for triple in triples]
     taking.look([two for two, _ in told])
@@ -64,18 +58,15 @@ class _Taking:
         source, target = (self.rows.names.get((self.home.id, end.key)) for end in two)
         if two[0].key == two[1].key or (source is not None and source is target):  # they may have been merged
             return "same"
-        held: list[Belief] = []
-        if source is not None and target is not None:
-            held = self.rows.beliefs.between([source], triple.relation, [target])
-        return (
-            self._join(two, sorted(held, key=lambda each: each.span.begins), triple) if held else self._add(two, triple)
-        )
+        if source is None or target is None:
+            return self._add(two, triple)
+        held = self.rows.beliefs.between([source], triple.relation, [target])
+        in_time = sorted(held, key=lambda each: each.span.begins)
+        return self._join(two, in_time, triple) if held else self._add(two, triple)
 
     def _add(self, two: Ends, triple: Triple) -> Taken:
-        kinds = triple.source_type, triple.target_type
-        source, target = (
-            self.rows.node(self.home, end, kind, self.rows.now) for end, kind in zip(two, kinds, strict=True)
-        )
+        source = self.rows.node(self.home, two[0], triple.source_type, self.rows.now)
+        target = self.rows.node(self.home, two[1], triple.target_type, self.rows.now)
         for node in (source, target):
             node.mentions += triple.mentions - 1
         span = Span(triple.valid_from, triple.valid_to)
@@ -93,34 +84,21 @@ class _Taking:
             return self._add(two, triple)
         for belief in alike:
             span = span.joined(belief.span)
-        first, *more = alike
+        first = alike[0]
         mentions = max(sum(belief.mentions for belief in alike), triple.mentions)
         confidence = max(triple.confidence, *(belief.confidence for belief in alike))
         if (span, mentions, confidence) == (first.span, first.mentions, first.confidence):
             return "known"
         first.mentions, first.confidence, first.changed = mentions, confidence, True
         if span != first.span:
-            self._widen(first, more, span)
+            self.rows.link(self.rows.join(alike, span), BY_HAND, self.rows.now)
         return "widened"
-
-    def _widen(self, first: Belief, more: Sequence[Belief], span: Span) -> None:
-        for belief in (first, *more):
-            self.rows.retire(belief)
-        joined = self.rows.believe(first, span, relation_id=first.id)
-        for belief in more:
-            for memory_id in self.rows.speakers(belief.id):
-                link = self.rows.links[belief.id][memory_id]
-                self.rows.link(joined, memory_id, link.created_at)
-                self.rows.drop(link)
-        self.rows.link(joined, BY_HAND, self.rows.now)
 
 
 def _resolved(held: Sequence[Belief], triple: Triple) -> Span | None:
     """When a relation holds that is told, with the dates that are known where it leaves them open; `None`: all is known.
 
-    Args:
-        held: What is believed of the same triple, in the order of time; no two of them meet.
-        triple: What is told.
+    What is *held* of the same triple is in the order of time, and no two of it meet.
     """
     start, end = triple.valid_from, triple.valid_to
     if start is None and end is None:

@@ -64,7 +64,7 @@ def called(connection: Connection, scope: Scope, scope_ids: Sequence[int], name:
 
 def with_keys(connection: Connection, scope_ids: Sequence[int], keys: Collection[str]) -> list[tuple[str, int]]:
     """Key and pk of every entity with one of some keys (`names.entity_key`, `names.owner_key`)."""
-    return _NAMED.tuples(connection, {"scopes": scope_ids, "keys": keys}) if keys else []
+    return _NAMED.rows(connection, {"scopes": scope_ids, "keys": keys}) if keys else []
 
 
 def keys_of(connection: Connection, scope: Scope, name: str) -> set[str]:
@@ -127,9 +127,9 @@ class People:
 
     def _pairs(self, pks: Sequence[int]) -> list[tuple[int, int]]:
         """Pairs that are one: every one that has one of some entities in it, and maybe more."""
-        pairs = [pair for statement in (_WINNERS, _LOSERS) for pair in statement.tuples(self._connection, {"pks": pks})]
+        pairs = [pair for statement in (_WINNERS, _LOSERS) for pair in statement.rows(self._connection, {"pks": pks})]
         if len(self._scope_ids) > 1:  # within a scope no name is given twice
-            named = _NAMES.tuples(self._connection, {"pks": pks})
+            named = _NAMES.rows(self._connection, {"pks": pks})
             named += with_keys(self._connection, self._scope_ids, {key for key, _ in named})
             pairs += [(self._by_key.setdefault(key, pk), pk) for key, pk in named]
         return pairs

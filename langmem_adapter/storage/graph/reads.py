@@ -8,43 +8,37 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import BigInteger, Integer, bindparam, column, func, or_, select, true, union_all
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import func, or_, select, union_all
 
 from langmem_adapter.records.graph import Relation
+from langmem_adapter.records.results import RelationPage
 from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People, called
-from langmem_adapter.storage.graph.tables import BY_HAND, entities, relation_memories, relations
-from langmem_adapter.storage.moments import FIRST, LAST, UTCDateTime
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.graph.tables import (
+    BY_HAND,
+    EDGE,
+    ENDS,
+    SAYS,
+    entities,
+    relation_memories,
+    relations,
+)
+from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.scopes import expand, of_row, within
 from langmem_adapter.storage.tables import scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from datetime import datetime
 
-    from sqlalchemy import ColumnElement, Connection
-    from sqlalchemy.engine import Dialect
+    from sqlalchemy import Column, ColumnElement, Connection, Select
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = [
-    "ALL",
-    "NOW",
-    "When",
-    "around",
-    "by_pks",
-    "conditions",
-    "every",
-    "newest",
-    "of_memories",
-    "page",
-]
+__all__ = ["ALL", "NOW", "When", "around", "by_pks", "every", "newest", "of_memories", "page"]
 
 ALL: Final = 2**31 - 1
 """More than there can be."""
@@ -53,25 +47,6 @@ _APART: Final = 64
 
 _TOGETHER: Final = 1_000
 """Relations that are held at a time where all are read."""
-
-
-class _Bound(UTCDateTime):
-    """A moment that rows are compared with; `FIRST` and `LAST` lie beyond whatever a row may hold."""
-
-    cache_ok = True
-
-    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
-        ends = ("", "\U0010ffff") if dialect.name == "sqlite" else ("-infinity", "infinity")
-        beyond, plain = dict(zip((FIRST, LAST), ends, strict=True)), super().bind_processor(dialect)
-        return lambda value: beyond[value] if value in beyond or plain is None else plain(value)
-
-
-# One object each, however often they stand in a statement: `Prepared` converts a parameter's value once for each.
-_UNTIL, _SINCE, _RECORDED, _RETIRED = (
-    bindparam(name, type_=_Bound()) for name in ("until", "since", "recorded", "retired")
-)
-
-Column: TypeAlias = Literal["scope_id", "source_pk", "target_pk"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,48 +69,36 @@ class When:
         return self.history or self.known is not None
 
     @property
-    def values(self) -> dict[str, datetime]:
-        """The parameters of `conditions`."""
-        return {
-            "until": self.held or LAST,
-            "since": self.held or FIRST,
-            "recorded": self.known or LAST,
-            "retired": FIRST if self.history else self.known or LAST,
-        }
+    def conditions(self) -> list[ColumnElement[bool]]:
+        """The conditions on rows of `relations`."""
+        return [*self.believed(), *self.holding]
+
+    @property
+    def holding(self) -> list[ColumnElement[bool]]:
+        """Those of them that ask whether a relation held."""
+        since, until = relations.c.valid_from, relations.c.valid_to
+        if self.held is None:
+            return []
+        return [or_(since.is_(None), since <= self.held), or_(until.is_(None), until > self.held)]
+
+    def believed(
+        self, begins: Column[Any] = relations.c.recorded_at, ends: Column[Any] = relations.c.retired_at
+    ) -> list[ColumnElement[bool]]:
+        """The conditions on what is known from one moment to another; now, an index leads past what is so no longer."""
+        if not self.past:
+            return [ends.is_(None)]
+        begun = [] if self.known is None else [begins <= self.known]
+        return begun if self.history else [*begun, or_(ends.is_(None), ends > self.known)]
 
 
 NOW: Final = When()
 """What is believed now, about whatever time."""
 
 
-def conditions(*, past: bool) -> list[ColumnElement[bool]]:
-    """The conditions on rows of `relations` that `When.values` completes.
-
-    Args:
-        past: Rows that are retired are wanted as well (`When.past`). Else an index leads past them.
-    """
-    return [*_believed(past=past), *_HELD]
-
-
-_HELD: Final = (
-    or_(relations.c.valid_from.is_(None), relations.c.valid_from <= _UNTIL),
-    or_(relations.c.valid_to.is_(None), relations.c.valid_to > _SINCE),
-)
-
-
-def _believed(*, past: bool) -> list[ColumnElement[bool]]:
-    if not past:
-        return [relations.c.retired_at.is_(None)]
-    return [
-        relations.c.recorded_at <= _RECORDED,
-        or_(relations.c.retired_at.is_(None), relations.c.retired_at > _RETIRED),
-    ]
-
-
 # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _source, _target = entities.alias("source"), entities.alias("target")
-_RELATIONS: Final = Prepared(
+_RELATIONS: Final = (
     select(
         *(column for column in relations.c if column.name not in {"scope_id", "source_pk", "target_pk"}),
         _source.c.name.label("source"),
@@ -153,25 +116,6 @@ _RELATIONS: Final = Prepared(
     .order_by(relations.c.pk.desc())
 )
 _said: Final = relation_memories.c
-_SAID: Final = {
-    past: Prepared(
-        select(_said.relation_id, _said.memory_id)
-        .where(
-            any_of(_said.relation_id, "ids"),
-            _said.memory_id != BY_HAND,
-            *([or_(_said.dropped_at.is_(None), _said.dropped_at > _RETIRED)] if past else []),
-            *([_said.created_at <= _RECORDED] if past else [_said.dropped_at.is_(None)]),
-        )
-        .order_by(_said.created_at, _said.memory_id)
-    )
-    for past in (False, True)
-}
-_OF_MEMORIES: Final = Prepared(
-    select(_said.memory_id, relations.c.pk)
-    .join_from(relation_memories, relations, _said.relation_id == relations.c.id)
-    .where(any_of(_said.memory_id, "ids"), _said.dropped_at.is_(None), *conditions(past=False))
-    .order_by(relations.c.pk)
-)
 
 
 def page(
@@ -183,17 +127,8 @@ def page(
     entity: str | None = None,
     relation: str | None = None,
     after: str | None = None,
-) -> tuple[list[Relation], str | None]:
-    """Relations within *scope*, newest recorded first, and the cursor of the next page.
-
-    Args:
-        connection: A read transaction.
-        scope: Whose graph.
-        when: Which beliefs.
-        k: At most so many.
-        entity: Only relations of the thing of this name, at either end.
-        relation: Only relations of this name, in the form of `names.relation_name`.
-        after: The cursor that the page before gave.
+) -> RelationPage:
+    """Relations within *scope*, newest recorded first; `GraphMemory.relations` says what the arguments mean.
 
     Raises:
         InvalidInputError: The cursor is none of ours.
@@ -201,7 +136,7 @@ def page(
     last = HIGHEST if after is None else parse_cursor(after, int)[0]
     pks = newest(connection, scope, when, k=k + 1, entity=entity, relation=relation, last=last)
     following = cursor(pks[k - 1]) if len(pks) > k else None
-    return list(by_pks(connection, pks[:k], when).values()), following
+    return RelationPage(tuple(by_pks(connection, pks[:k], when).values()), following)
 
 
 def newest(
@@ -216,80 +151,56 @@ def newest(
 ) -> list[int]:
     """Pks of relations, newest recorded first; see `page`."""
     scope_ids = expand(connection, scope)
-    wanted: list[tuple[Column, Sequence[int]]] = [("scope_id", scope_ids)]
+    wanted: list[tuple[Column[int], Sequence[int]]] = [(relations.c.scope_id, scope_ids)]
     if entity is not None:
         members = People(connection, scope_ids).everyone(called(connection, scope, scope_ids, entity))
-        wanted = [("source_pk", members), ("target_pk", members)]
-    values = {**when.values, "k": k, "last": last, "relation": relation}
-    found = [pks for column, ids in wanted for pks in _newest_of(connection, column, ids, when, values)]
+        wanted = [(end, members) for end in ENDS]
+    query = select(relations.c.pk).where(relations.c.pk < last, *when.conditions)
+    query = query.where(relations.c.relation == relation) if relation is not None else query
+    query = query.order_by(relations.c.pk.desc()).limit(k)
+    found: list[Sequence[int]] = []
+    for of, ids in wanted:
+        asked = [of == one for one in ids] if len(ids) <= _APART else [any_of(of, "ids")]
+        found += [connection.execute(query.where(chosen), {"ids": ids}).scalars().all() for chosen in asked]
     return list(islice(dict.fromkeys(heapq.merge(*found, reverse=True)), k))
-
-
-def _newest_of(
-    connection: Connection, column: Column, ids: Sequence[int], when: When, values: dict[str, Any]
-) -> list[list[int]]:
-    """Pks of the newest relations whose column has one of some values, in descending lists."""
-    named = values["relation"] is not None
-    if len(ids) <= _APART:
-        each = _newest_statement(column, past=when.past, named=named, several=False)
-        lists = [each.tuples(connection, {**values, "id": one}) for one in ids]
-    else:
-        lists = [
-            _newest_statement(column, past=when.past, named=named, several=True).tuples(
-                connection, {**values, "ids": ids}
-            )
-        ]
-    return [[pk for (pk,) in rows] for rows in lists]
-
-
-@lru_cache
-def _newest_statement(column: Column, *, past: bool, named: bool, several: bool) -> Prepared:
-    chosen = any_of(relations.c[column], "ids") if several else relations.c[column] == bindparam("id")
-    called = [relations.c.relation == bindparam("relation")] if named else []
-    query = select(relations.c.pk).where(chosen, *called, relations.c.pk < bindparam("last"), *conditions(past=past))
-    return Prepared(query.order_by(relations.c.pk.desc()).limit(bindparam("k", type_=Integer)))
 
 
 def every(connection: Connection, scope: Scope, when: When) -> Iterator[Sequence[tuple[int, int, int]]]:
     """All relations within *scope*, however many: pk, source and target, the first recorded first, some at a time."""
-    query = (
-        select(*_EDGE)
-        .join(scopes, relations.c.scope_id == scopes.c.id)
-        .where(within(scope), *conditions(past=when.past))
-    )
-    in_parts = query.order_by(relations.c.pk).execution_options(yield_per=_TOGETHER)
-    for rows in connection.execute(in_parts, when.values).partitions():
+    of_scope = select(*EDGE).join(scopes, relations.c.scope_id == scopes.c.id).where(within(scope))
+    query = of_scope.where(*when.conditions).order_by(relations.c.pk)
+    for rows in connection.execute(query.execution_options(yield_per=_TOGETHER)).partitions():
         yield [tuple(row) for row in rows]
 
 
 def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> dict[int, Relation]:
-    """Relations by pk, newest recorded first, each with the memories that say it.
-
-    Args:
-        connection: A read transaction.
-        pks: Which rows.
-        when: The memories that said so then.
-    """
+    """Relations by pk, newest recorded first, each with the memories that said so then."""
     if not pks:
         return {}
-    rows = _RELATIONS.rows(connection, {"pks": pks})
+    rows = connection.execute(_RELATIONS, {"pks": pks}).all()
+    query = select(_said.relation_id, _said.memory_id).where(
+        any_of(_said.relation_id, "ids"), _said.memory_id != BY_HAND
+    )
+    query = query.where(*when.believed(_said.created_at, _said.dropped_at)).order_by(_said.created_at, _said.memory_id)
     said: defaultdict[str, list[str]] = defaultdict(list)
-    values = {**when.values, "ids": list({row.id for row in rows})}
-    for relation_id, memory_id in _SAID[when.past].tuples(connection, values):
+    for relation_id, memory_id in connection.execute(query, {"ids": list({row.id for row in rows})}):
         said[relation_id].append(memory_id)
-    return {row.pk: _relation(row, tuple(said.get(row.id, ()))) for row in rows}
+    return {
+        row.pk: Relation(
+            scope=of_row(row), memory_ids=tuple(said.get(row.id, ())), **{name: getattr(row, name) for name in _AS_KEPT}
+        )
+        for row in rows
+    }
 
 
 def of_memories(connection: Connection, memory_ids: Sequence[str], when: When) -> dict[str, list[int]]:
-    """Pks of the relations that some memories say, by memory.
-
-    Args:
-        connection: A read transaction.
-        memory_ids: Which memories.
-        when: When the relations hold; only what is believed now is read.
-    """
+    """Pks of the relations that some memories say and that hold then, by memory; what is believed now is read."""
+    query = select(_said.memory_id, relations.c.pk).join_from(
+        relation_memories, relations, _said.relation_id == relations.c.id
+    )
+    query = query.where(any_of(_said.memory_id, "ids"), SAYS, *when.conditions).order_by(relations.c.pk)
     found: defaultdict[str, list[int]] = defaultdict(list)
-    for memory_id, pk in _OF_MEMORIES.tuples(connection, {**when.values, "ids": memory_ids}):
+    for memory_id, pk in connection.execute(query, {"ids": memory_ids}):
         found[memory_id].append(pk)
     return dict(found)
 
@@ -297,51 +208,21 @@ def of_memories(connection: Connection, memory_ids: Sequence[str], when: When) -
 _AS_KEPT: Final = [field.name for field in fields(Relation) if field.name not in {"scope", "memory_ids"}]
 
 
-def _relation(row: Any, memory_ids: tuple[str, ...]) -> Relation:
-    return Relation(scope=of_row(row), memory_ids=memory_ids, **{name: getattr(row, name) for name in _AS_KEPT})
-
-
 # ── the relations around some entities ──────────────────────────────────────────────────────────────────────────────────
-
-_EDGE: Final = (relations.c.pk, relations.c.source_pk, relations.c.target_pk)
-_ENDS: Final = (relations.c.source_pk, relations.c.target_pk)
 
 
 def around(connection: Connection, pks: Sequence[int], when: When, *, most: int = ALL) -> list[tuple[int, int, int]]:
     """The relations of some entities: pk, source and target, newest recorded first.
 
-    Args:
-        connection: A read transaction.
-        pks: Of which entities.
-        when: Which beliefs.
-        most: Of an entity with more relations in one direction, only the newest are looked at.
+    Of an entity with more than *most* relations in one direction, only the newest of these are looked at.
     """
-    if connection.dialect.name == "postgresql":  # one question, since each has to travel
-        rows = _AROUND_MANY[when.past].tuples(connection, {**when.values, "pks": pks, "most": most})
-    else:
-        values = {**when.values, "most": most}
-        rows = [row for pk in pks for row in _AROUND[when.past].tuples(connection, {**values, "pk": pk})]
-    return sorted(set(rows), reverse=True)
+    rows = connection.execute(union_all(*(_newest(end, when, most) for end in ENDS)), {"pks": pks})
+    return sorted({(row.pk, row.source_pk, row.target_pk) for row in rows}, reverse=True)
 
 
-def _newest(end: ColumnElement[int], entity: ColumnElement[int], *, past: bool) -> Any:
+def _newest(end: Column[int], when: When, most: int) -> Select[tuple[int, int, int]]:
     """The newest are found in an index, before anything else is read of them."""
-    query = select(relations.c.pk).where(end == entity, *_believed(past=past)).order_by(relations.c.pk.desc())
-    newest = query.limit(bindparam("most", type_=Integer)).subquery()
-    return select(*_EDGE).join_from(newest, relations, relations.c.pk == newest.c.pk).where(*_HELD)
-
-
-def _around(*, past: bool) -> Prepared:
-    return Prepared(union_all(*(_newest(end, bindparam("pk"), past=past) for end in _ENDS)))
-
-
-def _around_many(*, past: bool) -> Prepared:
-    each = (
-        func.unnest(bindparam("pks", type_=ARRAY(BigInteger))).table_valued(column("pk", BigInteger)).render_derived()
-    )
-    parts = [_newest(end, each.c.pk, past=past).lateral() for end in _ENDS]
-    return Prepared(union_all(*(select(part).select_from(each).join(part, true()) for part in parts)))
-
-
-_AROUND: Final = {past: _around(past=past) for past in (False, True)}
-_AROUND_MANY: Final = {past: _around_many(past=past) for past in (False, True)}
+    place = func.row_number().over(partition_by=end, order_by=relations.c.pk.desc())
+    ranked = select(relations.c.pk, place.label("place")).where(any_of(end, "pks"), *when.believed()).subquery()
+    among = (relations.c.pk == ranked.c.pk) & (ranked.c.place <= most)
+    return select(*EDGE).join(ranked, among).where(*when.holding)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.records.graph import Relation
+from langmem_adapter.records.plain import shallow
 from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.graph import statements as sql
 from langmem_adapter.storage.graph.beliefs import Belief, Beliefs, EntityNode, Home, Link
@@ -21,7 +22,7 @@ from langmem_adapter.storage.graph.tables import BY_HAND, ENTITIES, MOST_MENTION
 from langmem_adapter.storage.scopes import of_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -33,13 +34,7 @@ __all__ = ["GraphRows"]
 
 @dataclass(slots=True, eq=False)
 class GraphRows:
-    """What one write looks at.
-
-    Attributes:
-        connection: Its transaction.
-        now: Its time.
-        draw: Draws the next number of the change feed.
-    """
+    """What one write looks at: in its transaction, at its time; *draw* gives the next number of the change feed."""
 
     connection: Connection
     now: datetime
@@ -48,7 +43,7 @@ class GraphRows:
     names: dict[tuple[int, str], EntityNode] = field(default_factory=dict)
     beliefs: Beliefs = field(default_factory=Beliefs)
     links: defaultdict[str, dict[str, Link]] = field(default_factory=lambda: defaultdict(dict))
-    _called: defaultdict[str, list[EntityNode]] = field(default_factory=lambda: defaultdict(list))
+    called: defaultdict[str, list[EntityNode]] = field(default_factory=lambda: defaultdict(list))
     _sayings: defaultdict[str, dict[str, Link]] = field(default_factory=lambda: defaultdict(dict))
     _new_names: list[dict[str, Any]] = field(default_factory=list)
     _changes: list[dict[str, Any]] = field(default_factory=list)
@@ -109,7 +104,7 @@ class GraphRows:
 
     def texts(self, memory_id: str) -> dict[datetime, str | None]:
         """The texts that a memory had, by when each was given up."""
-        return dict(sql.SAID.tuples(self.connection, {"memory": memory_id}))
+        return dict(sql.SAID.rows(self.connection, {"memory": memory_id}))
 
     def _read_nodes(self, pks: Iterable[int]) -> None:
         wanted = {pk for pk in pks if pk not in self.nodes}
@@ -145,7 +140,7 @@ class GraphRows:
 
     def _name(self, node: EntityNode, key: str) -> None:
         self.names[node.home.id, key] = node
-        self._called[key].append(node)
+        self.called[key].append(node)
         node.keys.add(key)
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -155,17 +150,13 @@ class GraphRows:
         self._read_nodes([pk])
         return self.nodes[pk]
 
-    def called(self, key: str) -> list[EntityNode]:
-        """The entities of a name, in every scope that was asked for."""
-        return self._called[key]
-
     def current(self, node: EntityNode) -> EntityNode:
         """The entity that has an entity's name now: another one, if that was merged into it."""
         return self.names.get((node.home.id, node.key), node)
 
     def equals(self, node: EntityNode) -> list[EntityNode]:
         """An entity and those in other scopes that have a name in common with it."""
-        return list(dict.fromkeys([node, *(each for key in node.keys for each in self._called[key])]))
+        return list(dict.fromkeys([node, *(each for key in node.keys for each in self.called[key])]))
 
     def speakers(self, relation_id: str) -> tuple[str, ...]:
         """The memories that say a relation, and `BY_HAND`."""
@@ -198,9 +189,7 @@ class GraphRows:
 
     def node(self, home: Home, end: End, kind: str, time: datetime) -> EntityNode:
         """The entity at an end of a triple, a new one where there is none; this is one more mention of it."""
-        found = self.names.get((home.id, end.key))
-        if found is None:
-            found = self._new_node(home, end, kind, time)
+        found = self.names.get((home.id, end.key)) or self._new_node(home, end, kind, time)
         found.mentions, found.changed = found.mentions + 1, True
         found.updated_at = max(found.updated_at, time)
         found.type = found.type or kind
@@ -215,13 +204,7 @@ class GraphRows:
         return node
 
     def believe(self, like: Belief, span: Span, *, relation_id: str | None = None) -> Belief:
-        """Write down what is believed from now on.
-
-        Args:
-            like: Its ends, name, counts.
-            span: When it holds.
-            relation_id: Of which relation; `None` makes another one.
-        """
+        """Write down what is believed from now on, as of another; without an id it is a new relation."""
         pk, id_ = self.drawn(RELATIONS), relation_id or str(uuid.uuid4())
         belief = replace(like, pk=pk, id=id_, span=span, recorded_at=self.now, retired_at=None, new=True, changed=False)
         self.beliefs.put(belief)
@@ -236,11 +219,7 @@ class GraphRows:
         self._change(RELATIONS, belief.pk, "delete", self.draw())
 
     def link(self, belief: Belief, memory_id: str, time: datetime) -> bool:
-        """Note that a memory says a relation.
-
-        Returns:
-            Whether it did not say so before.
-        """
+        """Note that a memory says a relation, and whether it did not say so before."""
         known = self.links[belief.id].get(memory_id)
         if known is None:
             self._keep(Link(belief.id, memory_id, belief.home_id, time, None, new=True))
@@ -251,10 +230,25 @@ class GraphRows:
         self._tell_of(RELATIONS, belief)
         return True
 
-    def remember(self, belief: Belief, dropped: Link) -> None:
-        """Note that a memory said a relation until it dropped another, unless something is known of the two."""
-        if dropped.memory_id not in self.links[belief.id]:
-            self._keep(replace(dropped, relation_id=belief.id, home_id=belief.home_id, new=True, changed=False))
+    def join(self, alike: Sequence[Belief], span: Span) -> Belief:
+        """Believe the first of some that say the same for a span, as often as it now counts; it takes the others in."""
+        first, *more = alike
+        for belief in alike:
+            self.retire(belief)
+        joined = self.believe(first, span, relation_id=first.id)
+        for belief in more:
+            self.hand_on(belief.id, joined)
+            for memory_id in self.speakers(belief.id):
+                self.drop(self.links[belief.id][memory_id])
+        return joined
+
+    def hand_on(self, relation_id: str, to: Belief) -> None:
+        """Whoever says one relation says another, and whoever said it once says the other when he comes back."""
+        for link in list(self.links[relation_id].values()):
+            if link.dropped_at is None:
+                self.link(to, link.memory_id, link.created_at)
+            elif link.memory_id not in self.links[to.id]:
+                self._keep(replace(link, relation_id=to.id, home_id=to.home_id, new=True, changed=False))
 
     def drop(self, link: Link) -> None:
         """Note that a memory says a relation no longer."""
@@ -290,62 +284,43 @@ class GraphRows:
                 if row.changed:
                     self._tell_of(space, row)
         known = {belief.id for belief in beliefs}
-        links = [link for of_relation in self.links.values() for link in of_relation.values()]
+        # Without those of relations that came and went within this write.
+        links = [
+            link for of in self.links.values() for link in of.values() if link.relation_id in known or not link.new
+        ]
+        changed_beliefs = [belief for belief in beliefs if belief.changed and not belief.new]
         for statement, rows in (
             (INSERT_CHANGE, self._changes),
             (sql.INSERT_NODE, [_node_row(node) for node in nodes if node.new]),
-            (sql.UPDATE_NODE, [{"_pk": node.pk, **_node_row(node)} for node in nodes if node.changed and not node.new]),
+            (sql.UPDATE_NODE, [_node_row(node) for node in nodes if node.changed and not node.new]),
             (sql.INSERT_NAME, self._new_names),
-            (sql.RETIRE, [{"_pk": b.pk, "_at": b.retired_at} for b in beliefs if b.changed and b.retired_at]),
-            (sql.COUNT, [_counts(b) for b in beliefs if b.changed and not b.retired_at and not b.new]),
+            (sql.RETIRE, [_belief_row(belief) for belief in changed_beliefs if belief.retired_at]),
+            (sql.COUNT, [_belief_row(belief) for belief in changed_beliefs if not belief.retired_at]),
             (sql.INSERT_BELIEF, [_belief_row(belief) for belief in beliefs if belief.new]),
-            # Without those of relations that came and went within this write.
-            (sql.INSERT_LINK, [_link_row(link) for link in links if link.new and link.relation_id in known]),
-            (sql.UPDATE_LINK, [_link_change(link) for link in links if link.changed and not link.new]),
+            (sql.INSERT_LINK, [_link_row(link) for link in links if link.new]),
+            (sql.UPDATE_LINK, [_link_row(link) for link in links if link.changed and not link.new]),
         ):
             statement.many(self.connection, rows)
-
-
-def _link_row(link: Link) -> dict[str, Any]:
-    told = {name: getattr(link, name) for name in ("relation_id", "memory_id", "created_at", "dropped_at")}
-    return {**told, "scope_id": link.home_id}
-
-
-def _link_change(link: Link) -> dict[str, Any]:
-    return {"_relation": link.relation_id, "_memory": link.memory_id, "dropped_at": link.dropped_at}
 
 
 def _counted(row: EntityNode | Belief) -> int:
     return min(row.mentions, MOST_MENTIONS)
 
 
-def _counts(belief: Belief) -> dict[str, Any]:
-    return {"_pk": belief.pk, "mentions": _counted(belief), "confidence": belief.confidence}
+# What a statement is given beyond its columns, it leaves alone.
+
+
+def _link_row(link: Link) -> dict[str, Any]:
+    changed = {"_relation": link.relation_id, "_memory": link.memory_id}
+    return {**shallow(link), **changed, "scope_id": link.home_id}
 
 
 def _node_row(node: EntityNode) -> dict[str, Any]:
-    told = {name: getattr(node, name) for name in ("pk", "id", "name", "type", "created_at", "updated_at")}
-    return {
-        **told,
-        "mentions": _counted(node),
-        "scope_id": node.home.id,
-        "merged_into": node.merged_into,
-        "owner": node.owner,
-    }
+    return {**shallow(node), "_pk": node.pk, "mentions": _counted(node), "scope_id": node.home.id}
 
 
 def _belief_row(belief: Belief) -> dict[str, Any]:
-    return {
-        "pk": belief.pk,
-        "id": belief.id,
-        "scope_id": belief.home_id,
-        "source_pk": belief.source.pk,
-        "relation": belief.relation,
-        "target_pk": belief.target.pk,
-        "valid_from": belief.span.start,
-        "valid_to": belief.span.end,
-        "recorded_at": belief.recorded_at,
-        "retired_at": belief.retired_at,
-        "mentions": _counted(belief),
-        "confidence": belief.confidence,
-    }
+    ends = {"source_pk": belief.source.pk, "target_pk": belief.target.pk}
+    times = {"valid_from": belief.span.start, "valid_to": belief.span.end, "_at": belief.retired_at}
+    counted = {"_pk": belief.pk, "scope_id": belief.home_id, "mentions": _counted(belief)}
+    return {**shallow(belief), **ends, **times, **counted}

@@ -17,12 +17,7 @@ _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A span of time.
-
-    Attributes:
-        start: Its first moment; `None`: since ever.
-        end: The first moment after it; `None`: for ever.
-    """
+    """A span of time, from its first moment to the first after it; `None` is ever, and for ever."""
 
     start: datetime | None
     end: datetime | None
@@ -64,14 +59,7 @@ class Span:
         return Span(moment, self.end) if moment > self.begins else self
 
     def without(self, other: Span) -> tuple[Span, ...]:
-        """Its parts outside another: none, one or two, in order.
-
-        Example:
-            >>> year = lambda number: datetime(number, 1, 1, tzinfo=UTC)
-            >>> parts = Span(year(2019), None).without(Span(year(2021), year(2022)))
-            >>> [(part.start.year, part.end and part.end.year) for part in parts]
-            [(2019, 2021), (2022, None)]
-        """
+        """Its parts outside another: none, one or two, in order."""
         if not self.overlaps(other):
             return (self,)
         parts = Span(self.start, other.start), Span(other.end, self.end)
@@ -81,19 +69,9 @@ class Span:
     def giving_way(self, others: Iterable[Span], *, at_start: bool, at_end: bool) -> Span | None:
         """What is left of it where it gives way to others, at those of its two ends that nobody stated.
 
-        Args:
-            others: The others, which do not overlap each other.
-            at_start: It may begin later: where the last of those that end before it does ends.
-            at_end: It may end earlier: where the first of those that begin after it begins.
-
-        Returns:
-            `None` where it may give way at both ends, and others fill all of it.
-
-        Example:
-            >>> year = lambda number: datetime(number, 1, 1, tzinfo=UTC)
-            >>> late = Span(year(2019), None).giving_way([Span(year(2021), None)], at_start=False, at_end=True)
-            >>> late.start.year, late.end.year
-            (2019, 2021)
+        Where it may give way *at_start*, it begins where the last of those ends that end before it does; *at_end*, it ends
+        where the first of those begins that begin after it does. The others do not overlap each other. `None` where it may give
+        way at both ends, and they fill all of it.
         """
         near = [other for other in others if other.overlaps(self)]
         if at_start and at_end:

@@ -8,38 +8,26 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import ARRAY, BigInteger, ColumnElement, Text, bindparam, func, insert, select, update
 from sqlalchemy.ext.compiler import compiles
 
-from langmem_adapter.storage.graph.tables import entities, entity_names, relation_memories, relations
+from langmem_adapter.storage.graph.tables import (
+    BELIEVED,
+    ENDS,
+    ENTITIES_OF,
+    entities,
+    entity_names,
+    relation_memories,
+    relations,
+)
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.tables import history, scopes
+from langmem_adapter.storage.tables import history
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sqlalchemy.sql.compiler import SQLCompiler
 
-__all__ = [
-    "ALL_OF",
-    "BETWEEN",
-    "BY_ID",
-    "BY_PK",
-    "COUNT",
-    "FROM",
-    "INSERT_BELIEF",
-    "INSERT_LINK",
-    "INSERT_NAME",
-    "INSERT_NODE",
-    "LAST_RETIRED",
-    "LINKS",
-    "NAMES",
-    "NODES",
-    "RETIRE",
-    "SAID",
-    "SUPPORT",
-    "TO",
-    "UPDATE_LINK",
-    "UPDATE_NODE",
-    "pairs_of",
-]
+__all__ = ["ALL_OF", "BETWEEN", "BY_ID", "BY_PK", "COUNT", "FROM", "INSERT_BELIEF", "INSERT_LINK", "INSERT_NAME"]
+__all__ += ["INSERT_NODE", "LAST_RETIRED", "LINKS", "NAMES", "NODES", "RETIRE", "SAID", "SUPPORT", "TO"]
+__all__ += ["UPDATE_LINK", "UPDATE_NODE", "pairs_of"]
 
 
 class _Between(ColumnElement[bool]):
@@ -81,33 +69,26 @@ def pairs_of(pairs: Collection[tuple[int, int]]) -> dict[str, Any]:
     }
 
 
-_believed: Final = relations.c.retired_at.is_(None)
-
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+
+def _relations(*chosen: ColumnElement[bool]) -> Prepared:
+    return Prepared(select(relations).where(*chosen))
+
+
+_names: Final = entity_names.c
+_named: Final = any_of(relations.c.relation, "names")
 NAMES: Final = Prepared(
-    select(entity_names.c.scope_id, entity_names.c.key, entity_names.c.entity_pk).where(
-        any_of(entity_names.c.scope_id, "scopes"), any_of(entity_names.c.key, "keys")
+    select(_names.scope_id, _names.key, _names.entity_pk).where(
+        any_of(_names.scope_id, "scopes"), any_of(_names.key, "keys")
     )
 )
-NODES: Final = Prepared(
-    select(entities, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id)
-    .join_from(entities, scopes, entities.c.scope_id == scopes.c.id)
-    .where(any_of(entities.c.pk, "pks"))
-)
-BETWEEN: Final = Prepared(select(relations).where(_Between(), _believed))
-FROM: Final = Prepared(
-    select(relations).where(any_of(relations.c.source_pk, "pks"), any_of(relations.c.relation, "names"), _believed)
-)
-TO: Final = Prepared(
-    select(relations).where(any_of(relations.c.target_pk, "pks"), any_of(relations.c.relation, "names"), _believed)
-)
-ALL_OF: Final = tuple(
-    Prepared(select(relations).where(any_of(column, "pks"), _believed))
-    for column in (relations.c.source_pk, relations.c.target_pk)
-)
-BY_ID: Final = Prepared(select(relations).where(any_of(relations.c.id, "ids"), _believed))
-BY_PK: Final = Prepared(select(relations).where(any_of(relations.c.pk, "pks")))
+NODES: Final = Prepared(ENTITIES_OF.where(any_of(entities.c.pk, "pks")))
+BETWEEN: Final = _relations(_Between(), BELIEVED)
+FROM, TO = (_relations(any_of(end, "pks"), _named, BELIEVED) for end in ENDS)
+ALL_OF: Final = tuple(_relations(any_of(end, "pks"), BELIEVED) for end in ENDS)
+BY_ID: Final = _relations(any_of(relations.c.id, "ids"), BELIEVED)
+BY_PK: Final = _relations(any_of(relations.c.pk, "pks"))
 _last: Final = (
     select(relations.c.id, func.max(relations.c.retired_at).label("at"))
     .where(any_of(relations.c.id, "ids"))
@@ -115,9 +96,7 @@ _last: Final = (
     .subquery()
 )
 LAST_RETIRED: Final = Prepared(
-    select(relations).join_from(
-        _last, relations, (relations.c.id == _last.c.id) & (relations.c.retired_at == _last.c.at)
-    )
+    select(relations).join(_last, (relations.c.id == _last.c.id) & (relations.c.retired_at == _last.c.at))
 )
 LINKS: Final = Prepared(select(relation_memories).where(any_of(relation_memories.c.memory_id, "ids")))
 SUPPORT: Final = Prepared(
@@ -133,10 +112,9 @@ SAID: Final = Prepared(
 
 # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-INSERT_NODE: Final = Prepared(insert(entities))
-INSERT_NAME: Final = Prepared(insert(entity_names))
-INSERT_BELIEF: Final = Prepared(insert(relations))
-INSERT_LINK: Final = Prepared(insert(relation_memories))
+INSERT_NODE, INSERT_NAME, INSERT_BELIEF, INSERT_LINK = (
+    Prepared(insert(table)) for table in (entities, entity_names, relations, relation_memories)
+)
 UPDATE_NODE: Final = Prepared(
     update(entities)
     .where(entities.c.pk == bindparam("_pk"))

@@ -10,22 +10,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Float, ForeignKey, Index, Integer, String, Table, Text
+from sqlalchemy import Column, Float, ForeignKey, Index, Integer, String, Table, Text, select
 
 from langmem_adapter.storage.moments import UTCDateTime
-from langmem_adapter.storage.tables import Json, Number, metadata
+from langmem_adapter.storage.tables import Json, Number, metadata, scopes
 
-__all__ = [
-    "BY_HAND",
-    "ENTITIES",
-    "MOST_MENTIONS",
-    "RELATIONS",
-    "entities",
-    "entity_names",
-    "merges",
-    "relation_memories",
-    "relations",
-]
+__all__ = ["BELIEVED", "BY_HAND", "EDGE", "ENDS", "ENTITIES", "ENTITIES_OF", "MOST_MENTIONS", "RELATIONS", "SAYS"]
+__all__ += ["entities", "entity_names", "merges", "relation_memories", "relations"]
 
 ENTITIES: Final = "entities"
 RELATIONS: Final = "relations"
@@ -117,3 +108,15 @@ merges: Final = Table(
     Index("ix_merges_loser", "loser_pk"),
     Index("ix_merges_scope", "scope_id"),
 )
+
+# ── what many statements say ────────────────────────────────────────────────────────────────────────────────────────────
+
+ENDS: Final = (relations.c.source_pk, relations.c.target_pk)
+EDGE: Final = (relations.c.pk, *ENDS)
+BELIEVED: Final = relations.c.retired_at.is_(None)
+SAYS: Final = relation_memories.c.dropped_at.is_(None)
+"""The condition that a memory still says a relation."""
+ENTITIES_OF: Final = select(entities, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join(
+    scopes, entities.c.scope_id == scopes.c.id
+)
+"""Entities, each with the scope that it is of."""

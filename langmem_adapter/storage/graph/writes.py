@@ -31,12 +31,12 @@ __all__ = ["carry_out", "end", "withdraw"]
 
 
 def carry_out(rows: GraphRows, told: Sequence[Claims], within: Collection[int]) -> list[tuple[RelationChange, ...]]:
-    """Carry out what some decisions say and unsay, in order.
+    """Carry out what some decisions say and unsay, in order, compared with the relations of some scopes.
 
     Args:
         rows: The graph's rows, empty; they are to be posted afterwards.
         told: What they say.
-        within: Numbers of the scopes whose relations it is compared with.
+        within: Numbers of the scopes.
 
     Returns:
         For each of them, what became of relations in the end; those that gave way come before the one that they gave way to.
@@ -91,7 +91,7 @@ def _look(rows: GraphRows, aims: Collection[_Aim], within: Collection[int]) -> N
     if aims:
         scope_ids = {*within, *(aim.home for aim in aims)}
         rows.read_names(scope_ids, {key for aim in aims for key in (aim.source, aim.target)})
-        known = {aim: [[node.pk for node in rows.called(key)] for key in (aim.source, aim.target)] for aim in aims}
+        known = {aim: [[node.pk for node in rows.called[key]] for key in (aim.source, aim.target)] for aim in aims}
         pairs = {(one, other) for sources, targets in known.values() for one in sources for other in targets}
         rows.read_between(pairs | {(other, one) for one, other in pairs})
         _look_for_rivals(rows, {aim: pks for aim, pks in known.items() if aim.single})
@@ -200,24 +200,8 @@ class _Writer:
         for number, span in enumerate(spans):
             part = self._rows.believe(belief, span, relation_id=None if number else belief.id)
             if number:
-                self._touch_new(part)
-                self._hand_on(belief.id, part)
-
-    def _touch_new(self, belief: Belief) -> None:
-        self._before[belief.id] = None
-
-    def _hand_on(self, relation_id: str, to: Belief) -> None:
-        """Whoever says one relation says another, and whoever said it once says the other when he comes back."""
-        for link in list(self._rows.links[relation_id].values()):
-            if link.dropped_at is None:
-                self._rows.link(to, link.memory_id, link.created_at)
-            else:
-                self._rows.remember(to, link)
-
-    def _drop_all(self, relation_id: str) -> None:
-        """Nobody says a relation any more that was joined with another."""
-        for memory_id in self._rows.speakers(relation_id):
-            self._rows.drop(self._rows.links[relation_id][memory_id])
+                self._before[part.id] = None
+                self._rows.hand_on(belief.id, part)
 
     # ── a memory says it again ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -256,10 +240,11 @@ class _Writer:
     # ── a memory says it ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _state(self, triple: Triple, said: Claims) -> None:
-        two, kinds = ends(triple, said.home.scope), (triple.source_type, triple.target_type)
         if not relates_two(triple, said.home.scope):
             return
-        source, target = (self._rows.node(said.home, *end, said.time) for end in zip(two, kinds, strict=True))
+        one, other = ends(triple, said.home.scope)
+        source = self._rows.node(said.home, one, triple.source_type, said.time)
+        target = self._rows.node(said.home, other, triple.target_type, said.time)
         if source is target:  # they were merged: it is nobody's relation to himself
             return
         span, starts, finishes = dates(triple, said.time)
@@ -295,12 +280,10 @@ class _Writer:
         if here:
             self._mention(here, claim.belief, span, said)
         else:
-            added = self._rows.believe(claim.belief, span, relation_id=self._free_id(claim.belief))
-            self._touch_new(added)
+            id_ = claim.belief.id  # of what comes back; its relation may have been believed again meanwhile
+            added = self._rows.believe(claim.belief, span, relation_id=None if self._rows.beliefs.of_id(id_) else id_)
+            self._before[added.id] = None
             self._say(added, said)
-
-    def _free_id(self, claim: Belief) -> str | None:
-        return claim.id if claim.id and self._rows.beliefs.of_id(claim.id) is None else None
 
     def _mention(self, same: Sequence[Belief], claim: Belief, span: Span, said: Claims) -> None:
         """What is said is believed already, at least in part."""
@@ -312,16 +295,7 @@ class _Writer:
         again = 0 if claim.id else 1  # what comes back was counted when it was said
         first.mentions, first.changed = sum(belief.mentions for belief in same) + again, True
         first.confidence = max(claim.confidence, *(belief.confidence for belief in same))
-        if not more and first.span == span:
-            self._say(first, said)
-            return
-        for belief in same:
-            self._rows.retire(belief)
-        joined = self._rows.believe(first, span, relation_id=first.id)
-        for belief in more:
-            self._hand_on(belief.id, joined)
-            self._drop_all(belief.id)
-        self._say(joined, said)
+        self._say(first if not more and first.span == span else self._rows.join(same, span), said)
 
     def _say(self, belief: Belief, said: Claims) -> None:
         self._touch(belief.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import select
 
@@ -18,17 +18,29 @@ from langmem_adapter.storage.tables import scopes
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sqlalchemy import Connection
+
     from langmem_adapter.records.graph import RelationChange
     from langmem_adapter.records.work import Change
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["EMBEDDINGS", "Graph", "triple", "year"]
+__all__ = ["EMBEDDINGS", "Graph", "by_hand", "triple", "year"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 EMBEDDINGS = HashEmbeddings(64)
 
 
 def year(number: int) -> datetime:
     return datetime(number, 1, 1, tzinfo=UTC)
+
+
+def by_hand(ledger: Ledger, edit: Callable[Concatenate[Connection, P], T], *given: P.args, **named: P.kwargs) -> T:
+    """An edit of the graph by hand, carried out."""
+    return ledger.writing(lambda connection: edit(connection, *given, **named)).run()
 
 
 @dataclass(slots=True)

@@ -10,8 +10,9 @@ from sqlalchemy import select
 
 from langmem_adapter.errors import EntityNotFoundError, InvalidInputError, RelationNotFoundError
 from langmem_adapter.records.scope import Scope
+from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.graph.tables import entities, entity_names
-from tests.storage.graph.small_graph import Graph, triple, year
+from tests.storage.graph.small_graph import Graph, by_hand, triple, year
 
 
 def beliefs(graph: Graph) -> set[tuple[Any, ...]]:
@@ -49,25 +50,27 @@ def test_a_relation_ends_when_it_is_said_to_and_can_be_ended_earlier(graph: Grap
     graph.said("user works_at Acme", 2019)
     (relation_id,) = graph.ids().values()
     then = datetime.now(UTC)
-    assert graph.told((graph.ledger.end_relation(relation_id, at=year(2022)),)) == ["END alice works_at Acme 2019-2022"]
-    graph.ledger.end_relation(relation_id, at=year(2021), within=graph.scope)
+    assert graph.told((by_hand(graph.ledger, edits.end, relation_id, at=year(2022)),)) == [
+        "END alice works_at Acme 2019-2022"
+    ]
+    by_hand(graph.ledger, edits.end, relation_id, at=year(2021), within=graph.scope)
     assert graph.now() == ["alice works_at Acme 2019-2021"]
     assert graph.known(then) == ["alice works_at Acme 2019-"]
     assert set(graph.ids().values()) == {relation_id}
     with pytest.raises(InvalidInputError, match="ended by then"):
-        graph.ledger.end_relation(relation_id, at=year(2021))
+        by_hand(graph.ledger, edits.end, relation_id, at=year(2021))
 
 
 def test_what_ends_before_it_began_is_withdrawn(graph: Graph) -> None:
     graph.said("user works_at Acme", 2019)
     (relation_id,) = graph.ids().values()
-    assert graph.ledger.end_relation(relation_id, at=year(2019)).event == "DELETE"
+    assert by_hand(graph.ledger, edits.end, relation_id, at=year(2019)).event == "DELETE"
     assert graph.now() == []
 
 
 def test_by_default_it_ends_now(graph: Graph) -> None:
     graph.said("user works_at Acme", 2019)
-    graph.ledger.end_relation(*graph.ids().values())
+    by_hand(graph.ledger, edits.end, *graph.ids().values())
     assert graph.now() == [f"alice works_at Acme 2019-{datetime.now(UTC).year}"]
 
 
@@ -75,12 +78,12 @@ def test_a_relation_is_withdrawn_once_and_was_known(graph: Graph) -> None:
     memory = graph.add("Works at Acme", "user works_at Acme", when=2019)
     (relation_id,) = graph.ids().values()
     then = datetime.now(UTC)
-    change = graph.ledger.withdraw_relation(relation_id)
+    change = by_hand(graph.ledger, edits.withdraw, relation_id)
     assert (change.event, change.relation.memory_ids) == ("DELETE", (memory,))
     assert change.relation.retired_at is not None
     assert (graph.now(), graph.known(then)) == ([], ["alice works_at Acme 2019-"])
     with pytest.raises(RelationNotFoundError):
-        graph.ledger.withdraw_relation(relation_id)
+        by_hand(graph.ledger, edits.withdraw, relation_id)
     graph.decide("NONE", memory, "Works at Acme", "user works_at Acme", when=2021)
     assert graph.now() == ["alice works_at Acme 2021-"]
 
@@ -89,11 +92,11 @@ def test_another_users_relation_is_not_found(graph: Graph) -> None:
     graph.said("user works_at Acme", 2019)
     (relation_id,) = graph.ids().values()
     other = Scope(user_id="somebody else")
-    for edit in (graph.ledger.end_relation, graph.ledger.withdraw_relation):
+    for edit in (edits.end, edits.withdraw):
         with pytest.raises(RelationNotFoundError):
-            edit(relation_id, within=other)
+            by_hand(graph.ledger, edit, relation_id, within=other)
         with pytest.raises(RelationNotFoundError):
-            edit("unknown")
+            by_hand(graph.ledger, edit, "unknown")
     assert graph.now() == ["alice works_at Acme 2019-"]
 
 
@@ -102,9 +105,9 @@ def test_all_relations_of_a_scope_are_withdrawn_and_no_other(graph: Graph) -> No
     for each in (graph, run, other):
         each.said("user likes tea", 2019)
     graph.said("user likes jazz", 2019, valid_to=year(2020))
-    assert graph.ledger.withdraw_relations(graph.scope) == 3
+    assert by_hand(graph.ledger, edits.withdraw_all, graph.scope) == 3
     assert (graph.now(), other.now()) == ([], ["alice likes tea 2019-"])
-    assert graph.ledger.withdraw_relations(graph.scope) == 0
+    assert by_hand(graph.ledger, edits.withdraw_all, graph.scope) == 0
 
 
 # ── two entities ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,7 +118,7 @@ def test_what_is_said_of_either_name_is_said_of_the_one_that_stays(graph: Graph)
     graph.said("Ann knows Bob", 2019)
     graph.said("Robert likes tea", 2019)
     ids = set(graph.ids().values())
-    assert graph.ledger.merge_entities("bob", "Robert", within=graph.scope) == 2
+    assert by_hand(graph.ledger, edits.merge, "bob", "Robert", within=graph.scope) == 2
     assert graph.now() == ["Ann knows Robert 2019-", "Robert likes tea 2019-", "Robert works_at Acme 2019-"]
     assert set(graph.ids().values()) == ids
     assert graph.said("Bob works_at Bell", 2021) == [
@@ -133,11 +136,11 @@ def test_what_both_said_becomes_one_relation_that_every_memory_says(graph: Graph
     }
     graph.said("Bob knows Robert", 2020)
     before, named = beliefs(graph), people(graph)
-    assert graph.ledger.merge_entities("Bob", "Robert", within=graph.scope) == 2
+    assert by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope) == 2
     assert graph.now() == ["Robert likes tea 2019-"]
     assert graph.sayers(*graph.ids().values()) == memories
     assert [row.mentions for row in graph.rows() if row.retired_at is None] == [2]
-    assert graph.ledger.split_entity("Bob", within=graph.scope) == 2
+    assert by_hand(graph.ledger, edits.split, "Bob", within=graph.scope) == 2
     assert (beliefs(graph), people(graph)) == (before, named)
 
 
@@ -146,24 +149,24 @@ def test_one_that_reaches_over_two_takes_both_in(graph: Graph) -> None:
         graph.said("Robert likes tea", 2020, valid_from=year(first), valid_to=year(last))
     graph.said("Bob likes tea", 2020, valid_from=year(2011), valid_to=year(2015))
     before = beliefs(graph)
-    graph.ledger.merge_entities("Bob", "Robert", within=graph.scope)
+    by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
     assert graph.now() == ["Robert likes tea 2010-2016"]
-    graph.ledger.split_entity("Bob", within=graph.scope)
+    by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
     assert beliefs(graph) == before
 
 
 def test_a_merge_may_make_the_one_that_stays(graph: Graph) -> None:
     graph.said("Bob likes tea", 2019)
-    graph.ledger.merge_entities("Bob", "Robert", within=graph.scope)
+    by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
     assert graph.now() == ["Robert likes tea 2019-"]
-    graph.ledger.split_entity("Bob", within=graph.scope)
+    by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
     assert graph.now() == ["Bob likes tea 2019-"]
 
 
 def test_a_merge_joins_what_contradicts_itself(graph: Graph) -> None:
     graph.said("Bob lives_in Paris", 2019)
     graph.said("Robert lives_in Rome", 2020)
-    graph.ledger.merge_entities("Bob", "Robert", within=graph.scope)
+    by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
     assert graph.now() == ["Robert lives_in Paris 2019-", "Robert lives_in Rome 2020-"]
     graph.said("Robert lives_in Paris", 2021)
     assert graph.now() == ["Robert lives_in Paris 2019-", "Robert lives_in Rome 2020-2021"]
@@ -173,13 +176,13 @@ def test_merging_needs_two_that_differ(graph: Graph) -> None:
     graph.said("Bob likes tea", 2019)
     rows = graph.rows()
     with pytest.raises(EntityNotFoundError, match="Nobody"):
-        graph.ledger.merge_entities("Nobody", "Bob", within=graph.scope)
+        by_hand(graph.ledger, edits.merge, "Nobody", "Bob", within=graph.scope)
     with pytest.raises(InvalidInputError, match="the same already"):
-        graph.ledger.merge_entities("Bob", "BOB.", within=graph.scope)
+        by_hand(graph.ledger, edits.merge, "Bob", "BOB.", within=graph.scope)
     with pytest.raises(EntityNotFoundError):
-        graph.ledger.merge_entities("Bob", "tea", within=Scope(user_id="somebody else"))
+        by_hand(graph.ledger, edits.merge, "Bob", "tea", within=Scope(user_id="somebody else"))
     with pytest.raises(EntityNotFoundError):
-        graph.ledger.split_entity("Bob", within=graph.scope)
+        by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
     assert graph.rows() == rows
 
 
@@ -189,10 +192,10 @@ def test_each_scope_of_the_user_merges_its_own(graph: Graph) -> None:
         run.said("Bob likes tea", 2019)
     other = Graph(graph.ledger)
     other.said("Bob likes tea", 2019)
-    assert graph.ledger.merge_entities("Bob", "Robert", within=graph.scope) == 2
+    assert by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope) == 2
     assert graph.now() == ["Robert likes tea 2019-"] * 2
     assert other.now() == ["Bob likes tea 2019-"]
-    assert graph.ledger.split_entity("Bob", within=runs[0].scope) == 1
+    assert by_hand(graph.ledger, edits.split, "Bob", within=runs[0].scope) == 1
     assert graph.now() == ["Bob likes tea 2019-", "Robert likes tea 2019-"]
 
 
@@ -200,49 +203,49 @@ def test_what_happened_meanwhile_comes_back_with_its_relation_and_the_rest_stays
     memory = graph.add("Bob likes jazz", "Bob likes jazz", when=2019)
     graph.said("Bob works_at Acme", 2019)
     graph.said("Robert likes tea", 2019)
-    graph.ledger.merge_entities("Bob", "Robert", within=graph.scope)
+    by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
     graph.said("Bob works_at Bell", 2021)
     graph.decide("DELETE", memory, None, when=None)
-    graph.ledger.split_entity("Bob", within=graph.scope)
+    by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
     assert graph.now() == ["Bob works_at Acme 2019-2021", "Robert likes tea 2019-", "Robert works_at Bell 2021-"]
 
 
 def test_what_two_said_and_a_deleted_memory_said_last_does_not_come_back(graph: Graph) -> None:
     memory = graph.add("Bob likes tea", "Bob likes tea", when=2019)
     graph.add("Robert too", "Robert likes tea", when=2021)
-    graph.ledger.merge_entities("Bob", "Robert", within=graph.scope)
+    by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
     graph.decide("DELETE", memory, None, when=None)
-    graph.ledger.split_entity("Bob", within=graph.scope)
+    by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
     assert graph.now() == ["Robert likes tea 2021-"]
 
 
 def test_merges_are_undone_in_any_order(graph: Graph) -> None:
     graph.said("Ann knows Bob", 2019)
     before = graph.now()
-    graph.ledger.merge_entities("Ann", "Cid", within=graph.scope)
-    graph.ledger.merge_entities("Bob", "Dan", within=graph.scope)
+    by_hand(graph.ledger, edits.merge, "Ann", "Cid", within=graph.scope)
+    by_hand(graph.ledger, edits.merge, "Bob", "Dan", within=graph.scope)
     assert graph.now() == ["Cid knows Dan 2019-"]
-    graph.ledger.split_entity("Ann", within=graph.scope)
+    by_hand(graph.ledger, edits.split, "Ann", within=graph.scope)
     assert graph.now() == ["Ann knows Dan 2019-"]
-    graph.ledger.split_entity("Bob", within=graph.scope)
+    by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
     assert graph.now() == before
 
 
 def test_a_chain_of_merges_is_undone_from_its_end(graph: Graph) -> None:
     graph.said("Bob likes tea", 2019)
     for name, into in (("Bob", "Rob"), ("Rob", "Robert")):
-        graph.ledger.merge_entities(name, into, within=graph.scope)
+        by_hand(graph.ledger, edits.merge, name, into, within=graph.scope)
     assert graph.said("Bob likes tea", 2020) == ["NONE Robert likes tea 2019-"]
-    graph.ledger.split_entity("Bob", within=graph.scope)
+    by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
     assert graph.now() == ["Rob likes tea 2019-"]
-    graph.ledger.split_entity("Bob", within=graph.scope)
+    by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
     assert graph.now() == ["Bob likes tea 2019-"]
 
 
 def test_merging_two_of_many_relations_takes_no_square_of_time(graph: Graph) -> None:
     many = [triple(f"{name} visited place{number}") for name in ("Bob", "Robert") for number in range(1_000)]
     graph.ledger.relate(graph.scope, many, time=year(2019))
-    assert graph.ledger.merge_entities("Bob", "Robert", within=graph.scope) == 1_000
+    assert by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope) == 1_000
     assert len(graph.now()) == 1_000
-    assert graph.ledger.split_entity("Bob", within=graph.scope) == 1_000
+    assert by_hand(graph.ledger, edits.split, "Bob", within=graph.scope) == 1_000
     assert len(graph.now()) == 2_000

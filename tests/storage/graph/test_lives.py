@@ -11,9 +11,10 @@ from sqlalchemy import event, select
 
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.erasure import Sweeper
+from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.graph.tables import entities, entity_names, relation_memories, relations
 from langmem_adapter.storage.tables import changes
-from tests.storage.graph.small_graph import Graph, triple, year
+from tests.storage.graph.small_graph import Graph, by_hand, triple, year
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -149,8 +150,8 @@ def test_what_is_edited_away_by_hand_was_never_so_and_comes_back_with_its_text(g
 
 def test_what_was_withdrawn_or_ended_by_hand_stays_so_when_its_memory_returns(graph: Graph) -> None:
     memory = graph.add("Likes tea and jazz", "user likes tea", "user likes jazz", when=2019)
-    graph.ledger.withdraw_relation(graph.ids()["alice likes tea 2019-"])
-    graph.ledger.end_relation(graph.ids()["alice likes jazz 2019-"], at=year(2020))
+    by_hand(graph.ledger, edits.withdraw, graph.ids()["alice likes tea 2019-"])
+    by_hand(graph.ledger, edits.end, graph.ids()["alice likes jazz 2019-"], at=year(2020))
     graph.decide("DELETE", memory, None, when=2022)
     assert graph.now() == ["alice likes jazz 2019-2020"]
     graph.decide("ADD", memory, "Likes tea and jazz", when=2019)
@@ -198,7 +199,7 @@ def test_what_returns_after_a_merge_is_of_the_one_that_stayed(graph: Graph) -> N
     memory = graph.add("Bob likes tea", "Bob likes tea", when=2019)
     graph.said("Robert knows Ann", 2019)
     graph.decide("DELETE", memory, None, when=None)
-    graph.ledger.merge_entities("Bob", "Robert", within=graph.scope)
+    by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
     graph.decide("ADD", memory, "Bob likes tea", when=2019)
     assert graph.now() == ["Robert knows Ann 2019-", "Robert likes tea 2019-"]
 
@@ -229,7 +230,7 @@ def test_what_a_person_wrote_stands_although_a_memory_that_said_it_too_goes(grap
     graph.decide("DELETE", memory, None, when=2021)
     assert graph.now() == ["Ann likes tea 2019-"]
     [relation_id] = graph.ids().values()
-    assert graph.told((graph.ledger.withdraw_relation(relation_id),)) == ["DELETE Ann likes tea 2019-"]
+    assert graph.told((by_hand(graph.ledger, edits.withdraw, relation_id),)) == ["DELETE Ann likes tea 2019-"]
 
 
 def test_what_an_expired_memory_said_ends_when_it_expired(graph: Graph) -> None:

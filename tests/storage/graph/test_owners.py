@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.storage.graph.known_names import known_names
+from langmem_adapter.storage.graph.hints import known_names
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from langmem_adapter.records.graph import Entity, Relation, Triple
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.graph import entities as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph.people import People, called
@@ -28,11 +29,13 @@ from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.scopes import expand
 from langmem_adapter.storage.writes import Write
 from tests.cases import each
+from tests.storage.graph.small_graph import by_hand
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from langmem_adapter.records.graph import RelationChange
+    from langmem_adapter.records.results import Paged
 
 ALICE = Scope(user_id="alice")
 START = datetime(2020, 1, 1, tzinfo=UTC)
@@ -65,14 +68,14 @@ class Book:
 
     def read(self, when: When = NOW, *, k: int = 1_000, **how: Any) -> list[Relation]:
         with self.database.read() as connection:
-            return graph_reads.page(connection, self.scope, when, k=k, **how)[0]
+            return list(graph_reads.page(connection, self.scope, when, k=k, **how))
 
     def texts(self, when: When = NOW, **how: Any) -> list[str]:
         return [relation.text for relation in self.read(when, **how)]
 
     def entities(self, when: When = NOW, *, k: int = 1_000, **how: Any) -> list[Entity]:
         with self.database.read() as connection:
-            return graph_entities.page(connection, self.scope, when, k=k, **how)[0]
+            return list(graph_entities.page(connection, self.scope, when, k=k, **how))
 
 
 @pytest.fixture
@@ -80,12 +83,12 @@ def book(database: Database) -> Book:
     return Book(database)
 
 
-def pages(read: Callable[[str | None], tuple[list[Any], str | None]]) -> Iterator[list[Any]]:
+def pages(read: Callable[[str | None], Paged[Any]]) -> Iterator[Paged[Any]]:
     after: str | None = None
     for _ in range(200):
-        items, after = read(after)
-        yield items
-        if after is None:
+        page = read(after)
+        yield page
+        if (after := page.next) is None:
             return
     pytest.fail("the pages do not end")
 
@@ -213,17 +216,17 @@ def _step(book: Book, step: tuple[str, str, str, str, int, int]) -> None:
     if word == "state":
         book.state(source, relation, target, valid_from=day(first), valid_to=day(last) if first < last else None)
     elif word == "withdraw" and standing:
-        book.ledger.withdraw_relation(standing[first % len(standing)].id)
+        by_hand(book.ledger, edits.withdraw, standing[first % len(standing)].id)
     elif word == "end" and standing:
         chosen = standing[first % len(standing)]
         if chosen.valid_to is None or chosen.valid_to > day(last):
-            book.ledger.end_relation(chosen.id, at=day(last))
+            by_hand(book.ledger, edits.end, chosen.id, at=day(last))
     elif word == "merge":
         with suppress(LookupError, InvalidInputError):
-            book.ledger.merge_entities("Ben", "Anna", within=book.scope)
+            by_hand(book.ledger, edits.merge, "Ben", "Anna", within=book.scope)
     elif word == "split":
         with suppress(LookupError):
-            book.ledger.split_entity("Ben", within=book.scope)
+            by_hand(book.ledger, edits.split, "Ben", within=book.scope)
 
 
 def _naive(database: Database, scope_ids: tuple[int, ...], when: When) -> list[int]:
@@ -336,14 +339,14 @@ def test_a_merged_entity_is_found_by_either_name_now_and_then(book: Book) -> Non
     book.state("Bob", "likes", "tea")
     book.state("Robert", "likes", "cake")
     apart = datetime.now(UTC)
-    book.ledger.merge_entities("Bob", "Robert", within=ALICE)
+    by_hand(book.ledger, edits.merge, "Bob", "Robert", within=ALICE)
     for name in ("bob", "Robert"):
         assert sorted(book.texts(entity=name)) == ["Robert likes cake", "Robert likes tea"]
         assert sorted(book.texts(When(known=apart), entity=name)) == ["Bob likes tea", "Robert likes cake"]
     (robert,) = (entity for entity in book.entities() if entity.name == "Robert")
     assert robert.aliases == ("Bob",) and robert.mentions == 2
     assert {entity.name for entity in book.entities(When(known=apart))} == {"Robert", "tea", "cake"}
-    book.ledger.split_entity("Bob", within=ALICE)
+    by_hand(book.ledger, edits.split, "Bob", within=ALICE)
     assert book.texts(entity="Bob") == ["Bob likes tea"]
     assert {entity.name for entity in book.entities()} == {"Bob", "Robert", "tea", "cake"}
 
@@ -352,7 +355,7 @@ def test_who_has_one_name_in_two_scopes_is_one_to_the_reader(database: Database)
     first, second = (Book(database, Scope("alice", run_id=run)) for run in "12")
     first.state("Robert", "likes", "tea", source_type="person")
     first.state("Bob", "likes", "cake")
-    first.ledger.merge_entities("Bob", "Robert", within=first.scope)
+    by_hand(first.ledger, edits.merge, "Bob", "Robert", within=first.scope)
     second.state("Bob", "lives_in", "Oslo")
     whole = Book(database)
     assert whole.texts(entity="Robert") == whole.texts(entity="bob")
@@ -375,7 +378,7 @@ def test_entities_are_those_with_a_relation_that_holds(book: Book) -> None:
     book.state("Anna", "lives_in", "Lyon", valid_from=day(0), valid_to=day(9), source_type="person", target_type="city")
     believed = datetime.now(UTC)
     book.state("Anna", "likes", "tea", valid_from=day(0))
-    book.ledger.withdraw_relation(book.read(entity="Lyon")[0].id)
+    by_hand(book.ledger, edits.withdraw, book.read(entity="Lyon")[0].id)
 
     def names(when: When = NOW, **how: Any) -> set[str]:
         return {entity.name for entity in book.entities(when, **how)}

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from sqlalchemy import event
 
+from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.graph import statements as sql
 from langmem_adapter.storage.ledger import Ledger
 from tests.cases import each
-from tests.storage.graph.small_graph import Graph
+from tests.storage.graph.small_graph import Graph, by_hand
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -123,4 +124,4 @@ def test_a_restored_memory_of_a_hub_reads_its_own_relations(hub: Graph) -> None:
     hub.decide("ADD", memory, "Has seen Bonn", when=2019)
     assert "alice visited Bonn 2019-" in hub.now()
     hub.said("user visited Ulm", 2019)
-    hub.ledger.withdraw_relation(hub.ids()["alice visited Ulm 2019-"])
+    by_hand(hub.ledger, edits.withdraw, hub.ids()["alice visited Ulm 2019-"])

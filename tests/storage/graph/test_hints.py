@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from langmem_adapter.storage.graph.known_names import known_names
-from tests.storage.graph.small_graph import Graph
+from langmem_adapter.storage.graph import edits
+from langmem_adapter.storage.graph.hints import known_names
+from tests.storage.graph.small_graph import Graph, by_hand
 
 
 def test_what_is_named_comes_first_then_what_is_stated_most(graph: Graph) -> None:
@@ -28,7 +29,7 @@ def test_others_names_are_not_shown(graph: Graph) -> None:
 def test_a_merged_entity_goes_by_the_name_of_the_one_that_stayed(graph: Graph) -> None:
     graph.said("Bob likes tea")
     graph.said("Robert likes milk")
-    graph.ledger.merge_entities("Bob", "Robert", within=graph.scope)
+    by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
     with graph.ledger.database.read() as connection:
         names, _ = known_names(connection, graph.scope, ["What does Bob like?"])
     assert {name for name, _ in names} == {"Robert", "tea", "milk"}
