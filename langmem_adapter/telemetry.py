@@ -108,7 +108,7 @@ class Telemetry:
     Example:
         >>> from langmem_adapter import Memory
         >>> with Memory(":memory:") as memory:
-        ...     memory.engine.telemetry.observers.append(lambda seen: print(seen.name, seen.count, seen.error))
+        ...     memory.parts.telemetry.observers.append(lambda seen: print(seen.name, seen.count, seen.error))
         ...     added = memory.add("I like tea.", user_id="alice")
         upsert_memory 1 None
     """

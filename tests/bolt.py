@@ -107,7 +107,7 @@ def _wait(server: GraphServer, process: subprocess.Popen[bytes], folder: Path) -
 
 def lineage_of(memory: Memory) -> str:
     """What marks a memory's database in a mirror."""
-    with memory.engine.database.read() as connection:
+    with memory.parts.database.read() as connection:
         return (feed.birth(connection) or b"").hex()
 
 

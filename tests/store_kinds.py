@@ -72,7 +72,7 @@ class Memories:
         if kind not in self._opened:
             self._opened[kind] = self._stack.enter_context(Memory(self._url(kind)))
         memory = self._opened[kind]
-        memory.engine.database.write(erase)
+        memory.parts.database.write(erase)
         return lambda index=None, ttl=None: MemoryStore(memory, index=False if index is None else index, ttl=ttl)
 
     def close(self) -> None:

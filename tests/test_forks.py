@@ -93,7 +93,7 @@ def in_use(memory: Memory) -> Iterator[None]:
     begun, end = threading.Event(), threading.Event()
 
     def read() -> None:
-        with memory.engine.database.read() as connection:
+        with memory.parts.database.read() as connection:
             connection.exec_driver_sql("SELECT count(*) FROM memories").scalar()
             begun.set()
             end.wait(PATIENCE)

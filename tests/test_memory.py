@@ -325,7 +325,7 @@ def test_many_verbatim_adds_of_a_scope_are_one_transaction(memory: Memory) -> No
     got = memory.add_many([{"messages": f"turn {i}", "user_id": "a", "infer": False} for i in range(100)])
     assert len(got) == 100
     assert len({change.id for result in got if isinstance(result, AddResult) for change in result.results}) == 100
-    assert memory.engine.database.commits <= 3
+    assert memory.parts.database.commits <= 3
 
 
 def test_a_chat_model_that_fails_leaves_nothing_behind(memory: Memory, database_url: str) -> None:
@@ -637,13 +637,13 @@ async def test_the_async_twins_work_where_the_loop_has_no_executor_any_more(tmp_
 
 async def test_two_hundred_gathered_adds_share_few_commits(tmp_path: Path) -> None:
     async with Memory(tmp_path / "m.db") as memory:
-        before = memory.engine.database.commits
+        before = memory.parts.database.commits
         results = await asyncio.gather(
             *(memory.aadd(f"turn {i}", user_id=f"u{i % 10}", infer=False) for i in range(200))
         )
         assert len({result.results[0].id for result in results}) == 200
         assert memory.stats().memories == 200
-        assert memory.engine.database.commits - before <= 60
+        assert memory.parts.database.commits - before <= 60
 
 
 def test_every_public_method_has_its_async_twin_with_the_same_signature() -> None:
@@ -688,7 +688,7 @@ def test_a_closed_memory_says_so(tmp_path: Path) -> None:
 
 def test_many_edits_share_a_commit_and_each_ends_on_its_own(memory: Memory) -> None:
     ids = [memory.add(f"fact {n}", user_id="a", infer=False).results[0].id for n in range(5)]
-    before = memory.engine.database.commits
+    before = memory.parts.database.commits
     done = memory.update_many(
         [
             {"memory_id": ids[0], "text": "changed"},
@@ -700,7 +700,7 @@ def test_many_edits_share_a_commit_and_each_ends_on_its_own(memory: Memory) -> N
             {"memory_id": ids[0], "text": "changed again"},
         ]
     )
-    assert memory.engine.database.commits == before + 1
+    assert memory.parts.database.commits == before + 1
     assert [type(end).__name__ for end in done] == [
         "Change", "Change", "MemoryNotFoundError", "InvalidInputError", "UnknownArgumentError", "MemoryNotFoundError", "Change",
     ]  # fmt: skip

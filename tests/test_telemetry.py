@@ -121,7 +121,7 @@ def test_observers_are_told_what_an_operation_cost_once_for_a_run_that_items_sha
     seen: list[Observed] = []
     replies = [f'{{"facts": [{{"text": "Likes {what}", "turn": 0}}]}}' for what in ("tea", "go")]
     with Memory(":memory:", model=ScriptedChatModel(replies=replies)) as memory:
-        memory.engine.telemetry.observers.append(seen.append)
+        memory.parts.telemetry.observers.append(seen.append)
         results = memory.add_many([{"messages": text, "user_id": "ann"} for text in ("I like tea.", "I like go.")])
     assert all(not isinstance(result, Exception) for result in results)
     assert [(each.name, each.error, each.usage.model_calls) for each in seen] == [("upsert_memory", None, 2)]

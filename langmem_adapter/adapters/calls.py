@@ -14,7 +14,7 @@ from langgraph.runtime import get_runtime
 from pydantic import ValidationError
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.scoping import resolve_scope
 from langmem_adapter.twins import Plan
@@ -42,7 +42,7 @@ Update: TypeAlias = dict[str, Any]
 @contextmanager
 def making(guest: str, memory: object) -> Iterator[None]:
     """Make a guest of a memory that is one of LangChain's pydantic models: what it says of a field becomes our error."""
-    engine_of(memory, guest)
+    parts_of(memory, guest)
     try:
         yield
     except ValidationError as error:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from langchain_core.chat_history import BaseChatMessageHistory
 
 from langmem_adapter.arguments import bounded, scope_if_given
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.scoping import check_owner
 from langmem_adapter.storage import conversations
 from langmem_adapter.storage.conversations import Conversation, Which
@@ -72,7 +72,7 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
         run_id: str | None = None,
         last: int | None = None,
     ) -> None:
-        self._database = engine_of(memory, "SQLChatMessageHistory(session_id, memory)").database
+        self._database = parts_of(memory, "SQLChatMessageHistory(session_id, memory)").database
         self._conversation = Conversation(session_id, scope_if_given(user_id, agent_id, run_id))
         self._last = None if last is None else bounded(last, "last")
 

@@ -20,7 +20,7 @@ from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag, one_of
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import ScopeError
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.scoping import MemoryContext, resolve_scope
 
@@ -148,7 +148,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         name: str = "LangmemAdapterMemory",
     ) -> None:
         super().__init__()
-        self._tools_tell = engine_of(memory, "MemoryMiddleware").settings.facts_from_tools
+        self._tools_tell = parts_of(memory, "MemoryMiddleware").settings.facts_from_tools
         one_of(about, ("user", "agent"), "about")
         one_of(on_error, ("log", "raise"), "on_error")
         self._memory = memory

@@ -16,7 +16,7 @@ from langmem_adapter.adapters.threads import latest_turn, looking_up, parted, re
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
@@ -92,7 +92,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
         '- Is vegetarian'
         >>> memory.close()
     """
-    engine_of(memory, "recall_node")
+    parts_of(memory, "recall_node")
     check_text(messages_key, "messages_key")
     check_text(output_key, "output_key")
     look = looking_up(memory, k=k, threshold=threshold, max_tokens=max_tokens, count_tokens=count_tokens)
@@ -152,7 +152,7 @@ def remember_node(
         'Is vegetarian'
         >>> memory.close()
     """
-    tools = engine_of(memory, "remember_node").settings.facts_from_tools
+    tools = parts_of(memory, "remember_node").settings.facts_from_tools
     check_text(messages_key, "messages_key")
     if output_key is not None:
         check_text(output_key, "output_key")

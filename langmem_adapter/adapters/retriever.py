@@ -18,7 +18,7 @@ from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.results import Threshold  # noqa: TC001 - pydantic reads the fields' types
 from langmem_adapter.scoping import MemoryContext
@@ -167,7 +167,7 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
         {'input': 'What shall I cook?', 'memories': '- Is vegetarian'}
         >>> memory.close()
     """
-    engine_of(memory, "recall")
+    parts_of(memory, "recall")
     check_text(key, "key")
     check_text(output_key, "output_key")
     default = MemoryContext(user_id, agent_id, run_id)

@@ -42,7 +42,7 @@ class _Shared:
         with self._lock:
             if self._process != os.getpid():
                 self._memory, self._closes, self._process = None, False, os.getpid()
-            if self._memory is None or self._memory.engine.database.closed:
+            if self._memory is None or self._memory.parts.database.closed:
                 self._memory = Memory()
             return self._memory
 

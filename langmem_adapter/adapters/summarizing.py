@@ -15,7 +15,7 @@ from langgraph.graph.message import REMOVE_ALL_MESSAGES
 from langmem_adapter.adapters.calls import part_of_state
 from langmem_adapter.arguments import bounded, flag
 from langmem_adapter.conversation.summaries import about_tokens, before_latest, pieces_of, summarized, units
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.tracing import OneRun, PlanNode
 from langmem_adapter.twins import Plan
@@ -82,7 +82,7 @@ def summarizer(
         assistant: Noted.
         >>> memory.close()
     """
-    who = engine_of(memory, "summarizer").reasoner.summarizer
+    who = parts_of(memory, "summarizer").reasoner.summarizer
     most, read = bounded(max_tokens, "max_tokens", most=_MOST), bounded(window, "window", most=_MOST)
     made = partial(
         summarized,

@@ -22,7 +22,7 @@ from langmem_adapter.errors import (
     MemoryNotFoundError,
     ModelReplyError,
 )
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import named_speaker
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.results import Abstained
@@ -133,7 +133,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         '...: Is vegetarian'
         >>> memory.close()
     """
-    engine, default = engine_of(memory, "create_memory_tools"), MemoryContext(user_id, agent_id, run_id)
+    parts, default = parts_of(memory, "create_memory_tools"), MemoryContext(user_id, agent_id, run_id)
     how: dict[str, Any] = {"k": bounded(k), "threshold": relevance(threshold), "max_tokens": tokens(max_tokens)}
     save = partial(_added, infer=True) if flag(infer, "infer") else _save
     acts: Mapping[MemoryTool, tuple[type[BaseModel], Callable[..., Plan[str]]]] = {
@@ -146,7 +146,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     named = (
         {kind: f"{kind}_memory" for kind in _OF_MEMORIES} | {"relations": "search_relations"} | _checked_names(names)
     )
-    wanted = _ALL if engine.uses_graph else _OF_MEMORIES
+    wanted = _ALL if parts.uses_graph else _OF_MEMORIES
     if tools is not None:
         wanted = tuple(_checked_kind(kind) for kind in each_of(tools, "tools"))
     return [_tool(memory, named[kind], *acts[kind], default) for kind in wanted]

@@ -118,7 +118,7 @@ def add(
     given = {"metadata": json_object(metadata), "timestamp": timestamp, "expires_at": expires_at}
     with call.memory(create=True, graph=graph) as memory, Patience(call.output) as patience:
         whose = call.whose(memory.scopes)
-        check = partial(turns_of, scope=Scope(**whose), longest=memory.engine.longest, verbatim=no_infer)
+        check = partial(turns_of, scope=Scope(**whose), longest=memory.parts.longest, verbatim=no_infer)
         items = [_checked(item, check) for item in items]
         common = {**whose, **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
         outcome = _store(call, memory, items, common, patience)

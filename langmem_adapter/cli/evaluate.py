@@ -204,7 +204,7 @@ def _report(
 ) -> "Report":
     from langmem_adapter.evaluation.report import Scores, differences, summarise
 
-    report, embeddings = summarise(answers), memory.engine.fingerprint
+    report, embeddings = summarise(answers), memory.parts.fingerprint
     changed = [] if before is None else differences(report.questions, before)
     more = {**report.to_json(), "silence": [each.to_json() for each in silences], "against": changed, **extra}
     columns = [column for column in report.scores[0].to_json() if column != "apart"]

@@ -168,7 +168,7 @@ def search(
         found = memory.graph.search(" ".join(query), k=limit, **call.whose(memory.scopes))
         _relations(call, found)
         if not found:
-            memory.engine.reading(partial(_nothing, call, None))
+            memory.parts.reading(partial(_nothing, call, None))
             raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 
@@ -182,7 +182,7 @@ def _neighbours(call: Invocation, memory: "Memory", entity: str, found: "Sequenc
     columns = ("hops", "id", "name", "type")
     call.output.show(rows, columns=columns, picture=lambda _: pictures.neighbours_table(found))
     if not found:
-        memory.engine.reading(partial(_nothing, call, entity))
+        memory.parts.reading(partial(_nothing, call, entity))
 
 
 def _nothing(call: Invocation, entity: str | None, connection: "Connection") -> None:

@@ -210,7 +210,7 @@ class Invocation:
 
     def whole(self, memory: Memory, ids: Column[str], given: str) -> str:
         """The same, in a transaction of its own."""
-        with memory.engine.database.read() as connection:
+        with memory.parts.database.read() as connection:
             return self.whole_id(connection, ids, given)
 
     def confirm(self, verb: str, what: str) -> None:

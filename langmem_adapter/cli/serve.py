@@ -91,7 +91,7 @@ def _serve(
 
 
 def _refuse_unshared(memory: "Memory") -> None:
-    database = memory.engine.database
+    database = memory.parts.database
     if database.path is None and database.dialect == "sqlite":
         raise CommandError(
             "a database in memory belongs to one process, and --workers asks for several",
@@ -103,7 +103,7 @@ def _auth(memory: "Memory", host: str) -> str:
     from langmem_adapter.server.auth import is_loopback
     from langmem_adapter.storage import keys
 
-    if any(key.revoked_at is None for key in memory.engine.reading(keys.listed)):
+    if any(key.revoked_at is None for key in memory.parts.reading(keys.listed)):
         return "keys"
     if is_loopback(host):
         return "local"

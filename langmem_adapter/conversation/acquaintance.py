@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import bounded, filled
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.text import is_cjk
 from langmem_adapter.twins import Plan, awaited, planned
@@ -98,7 +98,7 @@ def reflect(
         - Klaus paints. [...]
         >>> memory.close()
     """
-    engine_of(memory, "reflect")
+    parts_of(memory, "reflect")
     scope, who, most, graph = Scope(user_id, agent_id, run_id), filled(about, "about"), bounded(k), memory.graph
     own = who in {scope.user_id, scope.agent_id}
     where = {"memory_type": None} if own else {"memory_type": None, "text": {"icontains": who}}

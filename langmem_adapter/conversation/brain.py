@@ -18,7 +18,7 @@ from langmem_adapter.conversation.brain_log import Talk
 from langmem_adapter.conversation.course import Due, State, StoredConversation
 from langmem_adapter.conversation.summaries import about_tokens, before_latest, told
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.conversations import Conversation
@@ -91,15 +91,15 @@ class BrainMemory(Talk):
         max_tokens: int = 500,
         count_tokens: CountTokens = about_tokens,
     ) -> None:
-        engine = engine_of(memory, "BrainMemory(memory, chat_id)")
+        parts = parts_of(memory, "BrainMemory(memory, chat_id)")
         self._scope: Final = Scope(user_id, agent_id, run_id)
         self._chat: Final = filled(chat_id, "chat_id")
         self._max_tokens: Final = _tokens(max_tokens, "max_tokens")
         self._tokens: Final = count_tokens
-        self._summarizer: Final = engine.reasoner.summarizer
+        self._summarizer: Final = parts.reasoner.summarizer
         window = _tokens(window, "window")
         super().__init__(
-            StoredConversation(engine, Conversation(chat_id, self._scope), window=window, count=self._count)
+            StoredConversation(parts, Conversation(chat_id, self._scope), window=window, count=self._count)
         )
 
     @planned

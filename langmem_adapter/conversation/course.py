@@ -88,12 +88,12 @@ class Due:
 class StoredConversation:
     """A conversation in the database, of which *window* tokens are summed up at once."""
 
-    def __init__(self, engine: Parts, conversation: Conversation, *, window: int, count: Callable[[str], int]) -> None:
-        self._engine = engine
+    def __init__(self, parts: Parts, conversation: Conversation, *, window: int, count: Callable[[str], int]) -> None:
+        self._engine = parts
         self._conversation = conversation
         self._window = window
         self._count = count
-        self._summarizer = engine.reasoner.summarizer
+        self._summarizer = parts.reasoner.summarizer
 
     def state(self) -> Plan[State]:
         """How it stands."""

@@ -27,7 +27,7 @@ from langmem_adapter.conversation.appraisal import (
 )
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import parse
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import EXPERIENCE, Change, Decision
@@ -111,7 +111,7 @@ class ExperienceMemory:
         context: Context = in_context,
         serializer: Serializer = TEXTS,
     ) -> None:
-        self._engine = engine_of(memory, type(self).__name__)
+        self._engine = parts_of(memory, type(self).__name__)
         self._memory = memory
         self.tag: Final = None if tag is None else filled(tag, "tag")
         self.scope: Final = Scope(user_id, agent_id, run_id)

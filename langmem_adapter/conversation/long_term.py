@@ -19,7 +19,7 @@ from langchain_core.messages import BaseMessage, HumanMessage
 from langmem_adapter.arguments import bounded, each_of, filled, likeness
 from langmem_adapter.conversation.working import WorkingMemory, causes_of, named_drafts, number_of
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.envelope import speaker
 from langmem_adapter.records.scope import Scope
@@ -172,7 +172,7 @@ class LongTermMemory(WorkingMemory):
             raise InvalidInputError(
                 f"ttl is a timedelta, how long a memory is found, up to a thousand years, or None; not {quoted(ttl)}"
             )
-        self._engine = engine_of(memory, "LongTermMemory")
+        self._engine = parts_of(memory, "LongTermMemory")
         self._memory = memory
         self._threshold = likeness(threshold)
         self._ttl = ttl

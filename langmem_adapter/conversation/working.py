@@ -19,7 +19,7 @@ from langchain_core.messages import BaseMessage, messages_from_dict
 from langmem_adapter.arguments import each_of, flag, scope_if_given
 from langmem_adapter.conversation.log import Kept, Log, Stored
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.envelope import cause_name, cause_names, speaker
 from langmem_adapter.storage.conversations import Conversation, StoredTurn, Which
@@ -94,7 +94,7 @@ class WorkingMemory:
         self.watch = causes_of(watch)
         self._conversation = Conversation(session_id, scope_if_given(user_id, agent_id, run_id))
         self._kept = Kept()
-        self._database = None if memory is None else engine_of(memory, type(self).__name__).database
+        self._database = None if memory is None else parts_of(memory, type(self).__name__).database
         if first := list(storage):
             self.add_batch(first)
         if index:

@@ -11,7 +11,7 @@ from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.limits import asked_of, known_errors
 from langmem_adapter.maintenance.checks import Check, file_of, space, surroundings
 from langmem_adapter.memory.modes import left_to_defaults
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.storage import meta, moments, tables
 from langmem_adapter.tracing import run_config
@@ -54,10 +54,10 @@ def checkup(memory: Memory, *, ask: bool = False) -> Iterator[Check]:
         >>> found["database"], found["index"]
         ('OK', 'OK')
     """
-    engine = engine_of(memory, "checkup")
+    parts = parts_of(memory, "checkup")
     yield from surroundings()
-    yield from defaults(None, None, engine.settings)
-    yield from tried("database", lambda: _data(engine))
+    yield from defaults(None, None, parts.settings)
+    yield from tried("database", lambda: _data(parts))
     if ask:
         yield from tried("embeddings", partial(embeddings, memory))
         yield from tried("model", partial(model, memory))
@@ -100,21 +100,21 @@ def index(feed: VectorFeed, path: Path | None) -> Check:
 
 def embeddings(memory: Memory) -> Iterator[Check]:
     """Whether the embedding model answers, with a vector of the right length."""
-    (vector,) = memory.engine.embedder.vectors([_STATEMENT])
-    (name,) = meta.spelled(memory.engine.fingerprint)
+    (vector,) = memory.parts.embedder.vectors([_STATEMENT])
+    (name,) = meta.spelled(memory.parts.fingerprint)
     more = f"{_STATIC}{'' if is_installed() else _INSTALL}{_REINDEX}" if name.startswith("hash:") else ""
     yield Check("embeddings", "OK", f"{name}: a vector of {len(vector)} numbers{more}")
 
 
 def model(memory: Memory) -> Iterator[Check]:
     """Whether the chat model answers in a form that can be read, and finds the facts in a plain sentence."""
-    engine = memory.engine
+    parts = memory.parts
     if memory.mode == "offline":
         told = "offline: rules, no model; richer facts with --model openai:gpt-5-mini and its key"
         yield Check("model", "OK", told)
         return
-    run = run_of({"messages": _STATEMENT, "user_id": "doctor"}, engine.longest)
-    facts = engine.dry_pipeline.invoke(run.state(), run_config("memory.checkup", run.scope, memory.mode))["facts"]
+    run = run_of({"messages": _STATEMENT, "user_id": "doctor"}, parts.longest)
+    facts = parts.dry_pipeline.invoke(run.state(), run_config("memory.checkup", run.scope, memory.mode))["facts"]
     if facts:
         yield Check("model", "OK", f"{memory.mode}: structured output works, {len(facts)} facts in a test sentence")
     else:
@@ -138,16 +138,16 @@ def tried(
         yield told(name, error)
 
 
-def _data(engine: Parts) -> Iterator[Check]:
-    path = engine.database.path
+def _data(parts: Parts) -> Iterator[Check]:
+    path = parts.database.path
     if path is not None:
         yield space(path)
         hindered = _gone(path) if not path.exists() else file_of(path)
         if hindered is not None:
             yield hindered
             return
-    yield from stored(engine.database)
-    yield index(engine.indexer, path)
+    yield from stored(parts.database)
+    yield index(parts.indexer, path)
 
 
 def _gone(path: Path) -> Check:

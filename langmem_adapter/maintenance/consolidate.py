@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import entity_key, named_speaker
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Verdict
 from langmem_adapter.records.cost import Usage
@@ -92,7 +92,7 @@ class Tidier:
     """
 
     def __init__(self, memory: Memory) -> None:
-        self._engine = engine_of(memory, "Tidier")
+        self._engine = parts_of(memory, "Tidier")
         self._memory = memory
 
     def pending(self, scope: Scope) -> list[str]:

@@ -105,9 +105,9 @@ class AddMethods(Wired):
         given = {"messages": messages, "context": context, "metadata": metadata}
         given |= {"expires_at": expires_at, "timestamp": timestamp}
         how = {"infer": infer, "memory_type": memory_type, "prompt": prompt, "idempotency_key": idempotency_key}
-        run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id}, self.engine.longest)
+        run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id}, self.parts.longest)
         operation = Operation("upsert_memory" if run.infer else "create_memory", run.scope)
-        return self.engine.telemetry.observed(self.engine.add(run), operation, ADDED)
+        return self.parts.telemetry.observed(self.parts.add(run), operation, ADDED)
 
     aadd = awaited(add)
 
@@ -134,15 +134,15 @@ class AddMethods(Wired):
             ('Likes tea', 'ScopeError')
             >>> memory.close()
         """
-        checked = [or_refused(run_of, item, self.engine.longest) for item in each_of(items, "items")]
+        checked = [or_refused(run_of, item, self.parts.longest) for item in each_of(items, "items")]
         errors = {place: error for place, error in enumerate(checked) if not isinstance(error, Run)}
         groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))
         inputs = [run.state() for _, run in groups]
-        configs = [run_config("memory.add_many", run.scope, self.engine.reasoner.mode) for _, run in groups]
-        graph = self.engine.pipeline
+        configs = [run_config("memory.add_many", run.scope, self.parts.reasoner.mode) for _, run in groups]
+        graph = self.parts.pipeline
         ran = Plan.calling(graph.batch, graph.abatch, inputs, configs, return_exceptions=True)
         plan = (ran if inputs else Plan.known([])).then(partial(_collect, len(checked), groups, errors))
-        return self.engine.telemetry.observed(plan, Operation("upsert_memory"), ADDED_EACH)
+        return self.parts.telemetry.observed(plan, Operation("upsert_memory"), ADDED_EACH)
 
     aadd_many = awaited(add_many)
 
@@ -178,9 +178,9 @@ class AddMethods(Wired):
             ['Has a sister named Jesica']
             >>> memory.close()
         """
-        with self.engine.database.read():  # it can be used: a writer of one that cannot would take messages in vain
-            writer = BackgroundWriter(self.add, self.engine.longest, after=after, at_most=at_most, on_error=on_error)
-        self.engine.writers.add(writer)
+        with self.parts.database.read():  # it can be used: a writer of one that cannot would take messages in vain
+            writer = BackgroundWriter(self.add, self.parts.longest, after=after, at_most=at_most, on_error=on_error)
+        self.parts.writers.add(writer)
         return writer
 
     # ── looking back ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -238,7 +238,7 @@ class AddMethods(Wired):
             [('I like tea. I have a dog.', 2, {'ADD': 2})]
             >>> memory.close()
         """
-        read = partial(self.engine.reading, traces.page, Scope(user_id, agent_id, run_id), k=bounded(k), after=after)
+        read = partial(self.parts.reading, traces.page, Scope(user_id, agent_id, run_id), k=bounded(k), after=after)
         return Plan(read).then(lambda found: TracePage(tuple(found[0]), found[1]))
 
     atraces = awaited(traces)
@@ -263,14 +263,14 @@ class AddMethods(Wired):
             ModelReplyError: The chat model's reply stayed unreadable.
         """
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
-        graph, read = self.engine.dry_pipeline, self._trace(trace_id, scope_if_given(user_id, agent_id, run_id))
+        graph, read = self.parts.dry_pipeline, self._trace(trace_id, scope_if_given(user_id, agent_id, run_id))
         ran = read.and_then(lambda trace: Plan.calling(graph.invoke, graph.ainvoke, said_again(trace), config))
-        return ran.then(partial(would_be, mode=self.engine.reasoner.mode))
+        return ran.then(partial(would_be, mode=self.parts.reasoner.mode))
 
     areplay = awaited(replay)
 
     def _trace(self, trace_id: str, scope: Scope | None) -> Plan[Trace]:
-        return Plan(partial(self.engine.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
+        return Plan(partial(self.parts.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
 
 
 def _collect(

@@ -63,7 +63,7 @@ class EditMethods(Wired):
         given = {"text": text, "metadata": metadata, "expires_at": expires_at}
         write = _updating(memory_id, **given, within=scope_if_given(user_id, agent_id, run_id))
         operation = Operation("update_memory", write.within, memory_id)
-        return self.engine.telemetry.observed(self.engine.edit(lambda: write), operation, CHANGED)
+        return self.parts.telemetry.observed(self.parts.edit(lambda: write), operation, CHANGED)
 
     aupdate = awaited(update)
 
@@ -88,8 +88,8 @@ class EditMethods(Wired):
             ('Likes green tea', 'MemoryNotFoundError')
             >>> memory.close()
         """
-        plan = self.engine.edit_each([or_refused(_updating_item, item) for item in each_of(items, "items")])
-        return self.engine.telemetry.observed(plan, Operation("update_memory"), CHANGED_EACH)
+        plan = self.parts.edit_each([or_refused(_updating_item, item) for item in each_of(items, "items")])
+        return self.parts.telemetry.observed(plan, Operation("update_memory"), CHANGED_EACH)
 
     aupdate_many = awaited(update_many)
 
@@ -110,7 +110,7 @@ class EditMethods(Wired):
         """
         write = _deleting(scope_if_given(user_id, agent_id, run_id), memory_id)
         operation = Operation("delete_memory", write.within, memory_id)
-        return self.engine.telemetry.observed(self.engine.edit(lambda: write), operation, CHANGED)
+        return self.parts.telemetry.observed(self.parts.edit(lambda: write), operation, CHANGED)
 
     adelete = awaited(delete)
 
@@ -136,8 +136,8 @@ class EditMethods(Wired):
         """
         scope = scope_if_given(user_id, agent_id, run_id)
         given = each_of(memory_ids, "memory_ids")
-        plan = self.engine.edit_each([or_refused(_deleting, scope, memory_id) for memory_id in given])
-        return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), CHANGED_EACH)
+        plan = self.parts.edit_each([or_refused(_deleting, scope, memory_id) for memory_id in given])
+        return self.parts.telemetry.observed(plan, Operation("delete_memory", scope), CHANGED_EACH)
 
     adelete_many = awaited(delete_many)
 
@@ -158,10 +158,10 @@ class EditMethods(Wired):
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
         """
-        scope, ledger = Scope(user_id, agent_id, run_id), self.engine.ledger
+        scope, ledger = Scope(user_id, agent_id, run_id), self.parts.ledger
         reason = "all of its scope was deleted by hand"
         plan = Plan.calling(ledger.delete_all, ledger.adelete_all, scope, reason=reason)
-        return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), COUNTED)
+        return self.parts.telemetry.observed(plan, Operation("delete_memory", scope), COUNTED)
 
     adelete_all = awaited(delete_all)
 
@@ -192,8 +192,8 @@ class EditMethods(Wired):
             ConflictError: Somebody else changed, restored or erased it at the same time.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
-        plan = self.engine.edit(partial(self.engine.reading, _restoring, memory_id_of(memory_id), revision, scope))
-        return self.engine.telemetry.observed(plan, Operation("update_memory", scope, memory_id), CHANGED)
+        plan = self.parts.edit(partial(self.parts.reading, _restoring, memory_id_of(memory_id), revision, scope))
+        return self.parts.telemetry.observed(plan, Operation("update_memory", scope, memory_id), CHANGED)
 
     arestore = awaited(restore)
 
@@ -229,8 +229,8 @@ class EditMethods(Wired):
             >>> memory.close()
         """
         scope = Scope(user_id, agent_id, run_id)
-        plan = Plan.apart(partial(self.engine.erase, scope))
-        return self.engine.telemetry.observed(plan, Operation("delete_memory", scope), _ERASED)
+        plan = Plan.apart(partial(self.parts.erase, scope))
+        return self.parts.telemetry.observed(plan, Operation("delete_memory", scope), _ERASED)
 
     apurge = awaited(purge)
 
@@ -241,8 +241,8 @@ class EditMethods(Wired):
         Returns:
             What was removed.
         """
-        return self.engine.telemetry.observed(
-            Plan.apart(partial(self.engine.erase, None)), Operation("delete_memory"), _ERASED
+        return self.parts.telemetry.observed(
+            Plan.apart(partial(self.parts.erase, None)), Operation("delete_memory"), _ERASED
         )
 
     areset = awaited(reset)
@@ -256,7 +256,7 @@ class EditMethods(Wired):
         Returns:
             How many there were.
         """
-        return Plan.apart(self.engine.sweeper.sweep)
+        return Plan.apart(self.parts.sweeper.sweep)
 
     asweep = awaited(sweep)
 

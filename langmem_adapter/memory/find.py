@@ -104,11 +104,11 @@ class SearchMethods(Wired):
             bounds=Bounds.of(after, before, reference),
             reference=reference,
         )
-        plan = Plan.calling(self.engine.searcher.search, self.engine.searcher.asearch, wanted)
-        config = run_config("memory.search", wanted.scope, self.engine.reasoner.mode)
+        plan = Plan.calling(self.parts.searcher.search, self.parts.searcher.asearch, wanted)
+        config = run_config("memory.search", wanted.scope, self.parts.reasoner.mode)
         run = traced(plan, config, inputs={"query": wanted.text, "k": wanted.k}, shown=shown)
         operation = Operation("search_memory", wanted.scope, query=wanted.text)
-        return self.engine.telemetry.observed(run, operation, FOUND)
+        return self.parts.telemetry.observed(run, operation, FOUND)
 
     asearch = awaited(search)
 
@@ -128,7 +128,7 @@ class SearchMethods(Wired):
             MemoryNotFoundError: There is none.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
-        return Plan(partial(self.engine.reading, memories.get, memory_id_of(memory_id), scope))
+        return Plan(partial(self.parts.reading, memories.get, memory_id_of(memory_id), scope))
 
     aget = awaited(get)
 
@@ -183,7 +183,7 @@ class SearchMethods(Wired):
         how: dict[str, Any] = {"filters": parse(filters), "k": bounded(k), "after": after, "include_expired": expired}
         when = then_of(as_of, known_at)
         read = partial(memories.page, **how) if when is None else partial(page_then, when=when, **how)
-        return Plan(partial(self.engine.reading, read, scope)).then(lambda found: Page(tuple(found[0]), found[1]))
+        return Plan(partial(self.parts.reading, read, scope)).then(lambda found: Page(tuple(found[0]), found[1]))
 
     aget_all = awaited(get_all)
 
@@ -203,6 +203,6 @@ class SearchMethods(Wired):
             MemoryNotFoundError: There never was such a memory.
         """
         scope = scope_if_given(user_id, agent_id, run_id)
-        return Plan(partial(self.engine.reading, memories.revisions, memory_id_of(memory_id), scope))
+        return Plan(partial(self.parts.reading, memories.revisions, memory_id_of(memory_id), scope))
 
     ahistory = awaited(history)

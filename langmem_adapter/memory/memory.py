@@ -152,12 +152,12 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             ['alice has sister Jesica', 'alice lives in Lyon']
             >>> memory.close()
         """
-        return self.engine.graph
+        return self.parts.graph
 
     @property
     def pipeline(self) -> CompiledStateGraph[Any, Any, Any, Any]:
         """The compiled graph that `add` runs: parse, extract, retrieve, decide, apply."""
-        return self.engine.pipeline
+        return self.parts.pipeline
 
     def build_pipeline(
         self, *, review: bool = False, checkpointer: Checkpointer = None
@@ -190,7 +190,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             raise InvalidInputError(
                 f"checkpointer must be one of LangGraph's, like SQLAlchemySaver, not {quoted(checkpointer)}"
             )
-        return build_pipeline(self.engine, review=flag(review, "review"), served=True, checkpointer=checkpointer)
+        return build_pipeline(self.parts, review=flag(review, "review"), served=True, checkpointer=checkpointer)
 
     # ── in the hands of others ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -333,14 +333,14 @@ class Memory(AddMethods, SearchMethods, EditMethods):
     @planned
     def scopes(self) -> Plan[list[ScopeCount]]:
         """Every scope that has memories, with how many and the time of the latest, the largest first."""
-        return Plan(partial(self.engine.reading, counts))
+        return Plan(partial(self.parts.reading, counts))
 
     ascopes = awaited(scopes)
 
     @planned
     def stats(self) -> Plan[Stats]:
         """How much there is: memories, scopes, revisions, changes, bytes."""
-        return Plan(partial(meta.stats, self.engine.database))
+        return Plan(partial(meta.stats, self.parts.database))
 
     astats = awaited(stats)
 
@@ -351,7 +351,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         Returns:
             What differs; `ok` where nothing does.
         """
-        return Plan.apart(self.engine.verify)
+        return Plan.apart(self.parts.verify)
 
     averify = awaited(verify)
 

@@ -1,4 +1,4 @@
-"""Every part that a memory is made of; adapters may reach for them through `Memory.engine`."""
+"""Every part that a memory is made of; adapters may reach for them through `Memory.parts`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.erasure import Erasure
     from langmem_adapter.storage.feed import Space
 
-__all__ = ["Closing", "Parts", "Wired", "engine_of", "or_refused"]
+__all__ = ["Closing", "Parts", "Wired", "or_refused", "parts_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -311,7 +311,7 @@ class Wired:
     _engine: Parts
 
     @property
-    def engine(self) -> Parts:
+    def parts(self) -> Parts:
         """The parts.
 
         Raises:
@@ -321,13 +321,13 @@ class Wired:
         return self._engine
 
 
-def engine_of(memory: object, whose: str) -> Parts:
+def parts_of(memory: object, whose: str) -> Parts:
     """The parts of a memory that was given to a guest; *whose* is what the guest is called in the error."""
     if not isinstance(memory, Wired):
         raise InvalidInputError(
             f"{whose} takes a Memory as its memory, not {quoted(memory)}; write Memory('memory.db')"
         )
-    return memory.engine
+    return memory.parts
 
 
 def or_refused(make: Callable[P, R], *given: P.args, **options: P.kwargs) -> R | LangmemAdapterError:

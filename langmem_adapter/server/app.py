@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langmem_adapter._version import __version__
 from langmem_adapter.arguments import flag
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import quoted
 
 try:
@@ -89,7 +89,7 @@ def create_app(
         401
         >>> memory.close()
     """
-    engine_of(memory, "create_app")
+    parts_of(memory, "create_app")
     if auth == "local" and "*" in hosts:
         raise InvalidInputError(
             "without keys name the hosts: a page of any site could call what is served under any name"

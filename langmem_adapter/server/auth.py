@@ -110,7 +110,7 @@ def by_secret(
 
     async def authenticate(connection: HTTPConnection) -> Principal:
         secret = shown(connection)
-        key = await beside(memory.engine.reading, find, secret) if secret else None
+        key = await beside(memory.parts.reading, find, secret) if secret else None
         if key is None:
             raise NobodyError(advice)
         return Principal(key.id, key.scope, key.rights | ({"read", "write"} if "admin" in key.rights else set()))

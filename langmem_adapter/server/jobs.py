@@ -71,9 +71,9 @@ class Workers:
         Raises:
             QueueFullError: Too many jobs would wait.
         """
-        engine = self._memory.engine
-        await beside(lambda: [run_of(request, engine.longest) for request in requests])
-        accepted = await engine.database.awrite(partial(jobs.submit, requests=requests, most=self._most))
+        parts = self._memory.parts
+        await beside(lambda: [run_of(request, parts.longest) for request in requests])
+        accepted = await parts.database.awrite(partial(jobs.submit, requests=requests, most=self._most))
         self._start()
         self._called.set()
         return accepted
@@ -96,16 +96,16 @@ class Workers:
 
     async def _give_back(self, owner: str) -> None:
         with suppress(StorageError):  # then the lease runs out
-            await self._memory.engine.database.awrite(partial(jobs.release, owner=owner))
+            await self._memory.parts.database.awrite(partial(jobs.release, owner=owner))
 
     async def _take_and_carry_out(self, owner: str) -> None:
-        engine = self._memory.engine
-        while not engine.database.closed:
+        parts = self._memory.parts
+        while not parts.database.closed:
             try:
                 self._called.clear()
                 job = None
-                if await beside(engine.reading, jobs.are_ready):
-                    job = await engine.database.awrite(partial(jobs.take, owner=owner, lease=self._lease))
+                if await beside(parts.reading, jobs.are_ready):
+                    job = await parts.database.awrite(partial(jobs.take, owner=owner, lease=self._lease))
                 if job is not None:
                     self._called.set()  # there may be more, for the others
                     await self._carry_out(job, owner)
@@ -139,7 +139,7 @@ class Workers:
                 continue
             told, due = stages.reached, clock() + self._lease / 3
             kept = partial(jobs.renew, job=job, owner=owner, lease=self._lease, progress=told)
-            if not await self._memory.engine.database.awrite(kept):
+            if not await self._memory.parts.database.awrite(kept):
                 return False
         return True
 
@@ -150,7 +150,7 @@ class Workers:
         if error is not None and not isinstance(error, LangmemAdapterError):
             _log.error("job %s: %s", job.id, type(error).__name__, exc_info=error)
         end: dict[str, Any] = {"result": _told(work.result())} if error is None else {"error": told_of(error, job.id)}
-        await self._memory.engine.database.awrite(partial(jobs.finish, job=job, owner=owner, **end))
+        await self._memory.parts.database.awrite(partial(jobs.finish, job=job, owner=owner, **end))
 
 
 class _Stages(AsyncCallbackHandler):
@@ -181,6 +181,6 @@ def result_of(memory: Memory, job: Job) -> AddResult | None:
     """What came of a job; `None` where it is not done."""
     if job.result is None:
         return None
-    changes = memory.engine.ledger.finished(job.scope, job.key) or ()
+    changes = memory.parts.ledger.finished(job.scope, job.key) or ()
     usage, notes = Usage.from_json(job.result["usage"]), tuple(job.result["notes"])
     return AddResult(changes, job.result["mode"], usage, notes, job.result["trace_id"])

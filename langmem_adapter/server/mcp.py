@@ -19,7 +19,7 @@ from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import LangmemAdapterError, MissingDependencyError, ScopeError
 from langmem_adapter.limits import asked_of
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 
 try:
     from mcp.server.fastmcp import FastMCP
@@ -93,7 +93,7 @@ def create_mcp(memory: Memory, who: Who, *, infer: bool = True) -> FastMCP[Any]:
         ['search_memories', 'add_memory']
         >>> memory.close()
     """
-    engine_of(memory, "create_mcp")
+    parts_of(memory, "create_mcp")
     # The door in front of it looks at Host and Origin (`guard.Guard`).
     unguarded = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     with _logging_untouched():

@@ -155,7 +155,7 @@ class _Served:
 
     @property
     def shows_graph(self) -> bool:
-        return self.engine.engine.uses_graph
+        return self.engine.parts.uses_graph
 
 
 router = APIRouter(tags=["Mem0"], responses=_ERRORS, dependencies=[Depends(once)])
@@ -171,7 +171,7 @@ async def list_(call: Reads, given: Annotated[_List, Query()]) -> dict[str, Any]
         return {"results": []}
     if not whose:
         read = partial(memories.page, k=given.top_k, include_expired=given.show_expired)
-        items, _ = await beside(call.memory.engine.reading, read, None)
+        items, _ = await beside(call.memory.parts.reading, read, None)
         return {"results": listed(items)}
     plan = Calls.get_all(_Served(call.memory), top_k=given.top_k, show_expired=given.show_expired, **whose)
     page: dict[str, Any] = await plan.arun()
@@ -265,7 +265,7 @@ async def delete(call: Writes, memory_id: str) -> _Done:
 async def entities(call: Anyone) -> list[_Entity]:
     """Users, agents and runs that have memories; those of everybody for admins."""
     call.principal.need("read" if call.principal.scope else "admin")
-    return _entities(await beside(call.memory.engine.reading, scopes.counts, call.principal.scope))
+    return _entities(await beside(call.memory.parts.reading, scopes.counts, call.principal.scope))
 
 
 @router.delete("/entities/{entity_type}/{entity_id}", summary="Delete the memories of one of them")

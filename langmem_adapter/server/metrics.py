@@ -62,7 +62,7 @@ class Metrics:
             "langmem_adapter_model_tokens", "Tokens of these calls, as the model reports them.", ["type"], registry=own
         )
         self._state = _State(memory)
-        memory.engine.telemetry.observers.append(self._operation)
+        memory.parts.telemetry.observers.append(self._operation)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request, by the template of its route, which names nobody."""
@@ -103,9 +103,9 @@ class _State:
         self._memory = memory
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        engine = self._memory.engine
+        parts = self._memory.parts
         try:
-            queue, last = engine.reading(lambda connection: (jobs.queue(connection), feed.last_seq(connection)))
+            queue, last = parts.reading(lambda connection: (jobs.queue(connection), feed.last_seq(connection)))
         except StorageError:
             yield _gauge("database_up", "Whether the database answers.", 0)
             return
@@ -115,9 +115,9 @@ class _State:
         waiting.add_metric(["running"], queue.running)
         yield waiting
         yield _gauge("oldest_job_age_seconds", "How long the oldest of those that wait has waited.", queue.oldest)
-        index = engine.indexer.index
+        index = parts.indexer.index
         yield _gauge("index_vectors", "Vectors in the index.", 0 if index is None else len(index))
-        behind = max(last - engine.indexer.applied, 0)
+        behind = max(last - parts.indexer.applied, 0)
         yield _gauge("index_lag_changes", "Changes that the next search of this process reads first.", behind)
 
 

@@ -251,10 +251,10 @@ def test_threads_keep_their_order_and_their_pairs(memory: Memory) -> None:
 
 async def test_waiting_tasks_share_a_commit() -> None:
     with Memory(":memory:") as memory:
-        before = memory.engine.database.version()
+        before = memory.parts.database.version()
         await asyncio.gather(*(history(memory).aadd_messages(pair(writer, 0)) for writer in range(50)))
         assert in_order(await history(memory).aget_messages(), 50, 2)
-        assert int(memory.engine.database.version()) - int(before) <= 10  # type: ignore[call-overload]
+        assert int(memory.parts.database.version()) - int(before) <= 10  # type: ignore[call-overload]
 
 
 WRITER = """

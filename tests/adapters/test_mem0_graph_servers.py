@@ -76,7 +76,7 @@ def test_the_configuration_of_mem0_runs_and_its_look_ups_find_what_was_added(
     engine.add("I live in Lyon. I have a sister named Jesica.", user_id=who)
     engine.add("I moved to Oslo.", user_id=who)
     engine.add("I live in Rome.", user_id="somebody else")
-    vector = engine.engine.embedder.vectors(["Jesica"])[0].tolist()
+    vector = engine.parts.embedder.vectors(["Jesica"])[0].tolist()
     memory.close()
     lives, sister = [who, "lives_in", "Oslo"], [who, "has_sister", "Jesica"]
     assert sorted(bolt_server.ask(NOW, user_id=who, limit=100)) == sorted([lives, sister])

@@ -476,5 +476,5 @@ def test_wrong_options_are_refused_at_once(memory: Memory, wrong: dict[str, Any]
 
 
 def _traces(memory: Memory) -> list[str]:
-    with memory.engine.database.read() as connection:
+    with memory.parts.database.read() as connection:
         return [row.id for row in connection.exec_driver_sql("SELECT id FROM traces ORDER BY created_at, rowid")]

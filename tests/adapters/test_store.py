@@ -160,7 +160,7 @@ def test_what_is_erased_is_in_no_search(path: Path, memory: Memory) -> None:
     store.batch([PutOp(("u", key), key, {"text": "a"}) for key in "123"])
     assert len(keys(store, query="a")) == 3
     with Memory(path) as other:
-        assert other.engine.database.write(erase) == 3
+        assert other.parts.database.write(erase) == 3
     assert keys(store, query="a") == keys(store) == [] and store.list_namespaces() == []
     store.put(("u",), "k", {"text": "a"})
     assert keys(store, query="a") == ["k"] and agree(store)

@@ -88,7 +88,7 @@ def _tells(dice: random.Random, name: str, values: list[str], verb: str, relatio
 def remember(memory: Memory, scope: Scope, told: Families) -> None:
     """Write all of it, as the pipeline would."""
     texts = [text for text, _ in told.facts]
-    vectors = dict(zip(texts, memory.engine.embedder.vectors(texts), strict=True))
+    vectors = dict(zip(texts, memory.parts.embedder.vectors(texts), strict=True))
     now = datetime.now(UTC)
     decisions = (Decision("ADD", str(uuid.uuid4()), text, time=now, relations=(said,)) for text, said in told.facts)
-    memory.engine.ledger.apply(Write(tuple(decisions), scope=scope, within=scope, vectors=vectors))
+    memory.parts.ledger.apply(Write(tuple(decisions), scope=scope, within=scope, vectors=vectors))

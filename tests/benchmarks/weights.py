@@ -96,7 +96,7 @@ class Bench:
         self._kept: dict[tuple[tuple[str, float], ...], Found] = {}
         with self._memory(Ranking()) as memory:
             self._sources = ingest(memory, [each for conversations in sets.values() for each in conversations])
-            suited = Ranking().suited(memory.engine.fingerprint)
+            suited = Ranking().suited(memory.parts.fingerprint)
         self.defaults: Values = {name: getattr(suited, name) for name in TRIED}
 
     def found(self, values: Values) -> Found:

@@ -28,7 +28,7 @@ def test_a_call_is_tried_out_with_a_key_which_is_then_forgotten(
     memory: Memory, served: Served, visit: Visiting
 ) -> None:
     memory.add("她喜欢绿茶。", user_id="alice", infer=False)
-    _, key = memory.engine.database.write(lambda c: keys.create(c, "test", Scope(user_id="alice"), ("read",)))
+    _, key = memory.parts.database.write(lambda c: keys.create(c, "test", Scope(user_id="alice"), ("read",)))
     address = served(create_app(memory, auth="keys"))
     seen = visit()
     page = seen.page

@@ -69,7 +69,7 @@ def test_a_key_opens_the_page_until_one_logs_out(
     memory: Memory, served: Callable[..., str], visit: Callable[..., Any]
 ) -> None:
     memory.add("Likes tea", user_id="ada", infer=False)
-    _, key = memory.engine.database.write(lambda c: keys.create(c, "page", Scope(user_id="ada"), ["read"]))
+    _, key = memory.parts.database.write(lambda c: keys.create(c, "page", Scope(user_id="ada"), ["read"]))
     visitor = visit()
     page = visitor.page
     page.goto(f"{served(create_app(memory, auth='keys'))}/ui/memories?q=tea")

@@ -94,7 +94,7 @@ def _refuses(address: str) -> bool:
 
 def running_job(memory: Memory, user: str = "alice") -> str:
     """A job that somebody carries out, and does not end."""
-    write = memory.engine.database.write
+    write = memory.parts.database.write
     (job,) = write(partial(jobs.submit, requests=[{"messages": "I like tea.", "user_id": user}], most=9))
     assert write(partial(jobs.take, owner="somebody", lease=600)) is not None
     return job.id

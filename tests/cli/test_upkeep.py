@@ -36,7 +36,7 @@ def test_purge_wants_to_know_whose_and_asks_first(data: Data, cli: Cli, two: Non
 
 
 def test_what_remains_ends_with_the_code_for_a_part(data: Data, database: Path, two: None) -> None:
-    with Memory(database) as memory, memory.engine.database.read() as reading:
+    with Memory(database) as memory, memory.parts.database.read() as reading:
         reading.exec_driver_sql("SELECT * FROM memories").all()
         told = data("purge", "-u", "alice", "-y", code=6)
     assert told["ok"]

@@ -96,7 +96,7 @@ def test_workers_share_a_database_one_that_dies_is_replaced_and_all_end_with_the
         assert sorted(item.text for item in memory.get_all(user_id="ann")) == said
         in_the_end(lambda: requests(http, "/v1/memories") == 3)
         assert requests(http, "/memories") == 3
-        write = memory.engine.database.write
+        write = memory.parts.database.write
         (held,) = write(partial(jobs.submit, requests=[{"messages": "I like tea.", "user_id": "ann"}], most=9))
         write(partial(jobs.take, owner="somebody", lease=600))
         with http.stream("GET", f"/v1/jobs/{held.id}/events") as events:

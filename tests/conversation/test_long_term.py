@@ -81,7 +81,7 @@ def test_c4_h2_what_is_deleted_or_cleared_is_never_recalled_again(memory: Memory
     """There `delete` and `clear` left the vector, and a restart brought the text back."""
     role.add_batch([said(SNAKE, "1"), said(OTHER, "2")])
     role.delete(said(SNAKE, "1"))
-    with Memory(memory.engine.database.path, embeddings=Placed()) as restarted:
+    with Memory(memory.parts.database.path, embeddings=Placed()) as restarted:
         again = LongTermMemory(restarted, "engineer", user_id="alice")
         assert again.search_similar(AGAIN) == []
         assert texts(restarted.get_all(agent_id="engineer")) == [OTHER]
@@ -243,7 +243,7 @@ def test_h17_a_memory_ends_with_its_time_and_the_log_stays(memory: Memory) -> No
 
 def test_h18_another_embedding_model_is_noticed(memory: Memory, role: LongTermMemory) -> None:
     role.add(said(SNAKE, "1"))
-    with Memory(memory.engine.database.path, embeddings="hash:64") as other:
+    with Memory(memory.parts.database.path, embeddings="hash:64") as other:
         stranger = LongTermMemory(other, "engineer", user_id="alice")
         assert texts(stranger.get()) == [SNAKE]
         with pytest.raises(EmbeddingMismatchError):

@@ -32,8 +32,8 @@ VECTORS: Final = HashEmbeddings(int(EMBEDDINGS.partition(":")[2]))
 
 def check_vectors(memory: Memory, count: int) -> None:
     """Every memory is there, with the vector of its own text, in the database and in the index."""
-    index = memory.engine.indexer.index
-    with memory.engine.database.read() as connection:
+    index = memory.parts.indexer.index
+    with memory.parts.database.read() as connection:
         rows = connection.execute(select(memories.c.pk, memories.c.text, memories.c.embedding)).all()
     assert len(rows) == len({row.text for row in rows}) == count
     assert memory.verify().ok and index is not None

@@ -45,7 +45,7 @@ def open_memory(database: str, **options: Any) -> Memory:
 
 def snapshot_failures(memory: Memory) -> int:
     """How many snapshots it could not read or write."""
-    indexer = memory.engine.indexer
+    indexer = memory.parts.indexer
     assert isinstance(indexer, Indexer)
     return indexer.failures
 

@@ -153,7 +153,7 @@ def test_langgraph_dev_serves_the_graphs_and_another_server_goes_on_with_their_t
         assert _asked(url, "alice@example.com").status_code == 401  # nobody is signed in here, so a key is needed
         with Memory(tmp_path / "memory.db") as memory:
             scope = Scope(user_id="alice@example.com")
-            _, key = memory.engine.database.write(lambda c: keys.create(c, "test", scope, ["read"]))
+            _, key = memory.parts.database.write(lambda c: keys.create(c, "test", scope, ["read"]))
         assert sorted(_found(url, **{"X-API-Key": key})) == ["Is vegetarian", "Lives in Lyon"]
     with served(tmp_path / "elsewhere", tmp_path / "memory.db") as url, get_sync_client(url=url) as client:
         client.threads.create(thread_id=thread, graph_id="chat_agent")

@@ -46,7 +46,7 @@ def test_who_is_signed_in_reaches_their_own_memories_and_others_need_a_key(load:
         assert http.get(f"/memory/v1/memories/{item['id']}", headers=bob).status_code == 404
         assert http.get("/memory/v1/memories?user_id=alice", headers=bob).status_code == 403
         assert http.get("/memory/v1/memories?user_id=alice").status_code == 401
-        _, shown = memory.engine.database.write(lambda c: keys.create(c, "test", Scope(user_id="alice"), ["read"]))
+        _, shown = memory.parts.database.write(lambda c: keys.create(c, "test", Scope(user_id="alice"), ["read"]))
         assert http.get("/memory/v1/memories", headers={"X-API-Key": shown}).json()["items"] == [item]
         assert http.get("/memory/v1/memories", headers={"X-API-Key": shown, **bob}).json()["items"] == []
         assert http.get("/memory/docs").status_code == 200

@@ -34,13 +34,13 @@ def found(memory: Memory, asked: Sequence[tuple[str, str]], k: int = 10, user_id
 
 def tell(memory: Memory, scope: Scope, *facts: tuple[str, Triple | None]) -> list[str]:
     texts = [text for text, _ in facts]
-    vectors = dict(zip(texts, memory.engine.embedder.vectors(texts), strict=True))
+    vectors = dict(zip(texts, memory.parts.embedder.vectors(texts), strict=True))
     now = datetime.now(UTC)
     decisions = tuple(
         Decision("ADD", str(uuid.uuid4()), text, time=now, relations=() if said is None else (said,))
         for text, said in facts
     )
-    changes = memory.engine.ledger.apply(Write(decisions, scope=scope, within=scope, vectors=vectors))
+    changes = memory.parts.ledger.apply(Write(decisions, scope=scope, within=scope, vectors=vectors))
     return [str(change.id) for change in changes]
 
 
@@ -101,7 +101,7 @@ def test_others_relations_lead_nowhere() -> None:
         tell(memory, ALICE, *alone)
         before = [(hit.text, hit.score) for hit in memory.search(asked, user_id="alice")]
         tell(memory, BOB, ("Jesica is married to Ben", Triple("Jesica", "married_to", "Ben")))
-        memory.engine.ledger.relate(BOB, [Triple("Jesica", "married_to", "Ben"), Triple("Ben", "works_at", "Beta")])
+        memory.parts.ledger.relate(BOB, [Triple("Jesica", "married_to", "Ben"), Triple("Ben", "works_at", "Beta")])
         assert [(hit.text, hit.score) for hit in memory.search(asked, user_id="alice")] == before
 
 

@@ -36,7 +36,7 @@ def memory(database_url: str) -> Iterator[Memory]:
 
 @pytest.fixture
 def graph(memory: Memory) -> GraphMemory:
-    engine = memory.engine
+    engine = memory.parts
     return GraphMemory(engine.database, engine.ledger, engine.searcher)
 
 
@@ -44,7 +44,7 @@ def graph(memory: Memory) -> GraphMemory:
 def untouched(request: pytest.FixtureRequest, shared_url: Callable[[str], str]) -> Iterator[GraphMemory]:
     """One for all tests that write nothing."""
     with Memory(shared_url(request.param)) as opened:
-        yield GraphMemory(opened.engine.database, opened.engine.ledger, opened.engine.searcher)
+        yield GraphMemory(opened.parts.database, opened.parts.ledger, opened.parts.searcher)
 
 
 def texts(relations: Iterable[Relation]) -> list[str]:
@@ -290,9 +290,9 @@ def _say(memory: Memory, text: str, triple: Triple) -> None:
     from langmem_adapter.records.work import Decision
     from langmem_adapter.storage.writes import Write
 
-    vectors = {text: memory.engine.embedder.vectors([text])[0]}
+    vectors = {text: memory.parts.embedder.vectors([text])[0]}
     decision = Decision("ADD", "00000000-0000-4000-8000-000000000000", text, relations=(triple,))
-    memory.engine.ledger.apply(Write((decision,), scope=Scope("alice"), vectors=vectors))
+    memory.parts.ledger.apply(Write((decision,), scope=Scope("alice"), vectors=vectors))
 
 
 # ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────────

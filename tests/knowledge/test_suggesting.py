@@ -35,7 +35,7 @@ def write(memory: Memory, *lines: str, **scope: str) -> None:
     """Relations from lines like "Anna|lives in|Lyon|city", at once."""
     parts = [line.split("|") for line in lines]
     triples = [Triple(s, r.replace(" ", "_"), t, target_type="".join(kind)) for s, r, t, *kind in parts]
-    memory.engine.ledger.relate(Scope(**(scope or ALICE)), triples)
+    memory.parts.ledger.relate(Scope(**(scope or ALICE)), triples)
 
 
 def suggested(memory: Memory, **scope: str) -> list[tuple[str, str]]:

@@ -68,8 +68,8 @@ def test_models_are_asked_on_demand_and_one_that_fails_is_one_bad_check(
 def test_vectors_and_dates_that_are_not_as_they_were_written_are_told(memory: Memory) -> None:
     vector = bytes(64 * 4)
     memory.search("tea", user_id="a")
-    memory.engine.database.write(lambda c: c.execute(update(memories).values(embedding=vector)))
-    memory.engine.database.write(lambda c: c.execute(text("UPDATE memories SET created_at = 'soon'")))
+    memory.parts.database.write(lambda c: c.execute(update(memories).values(embedding=vector)))
+    memory.parts.database.write(lambda c: c.execute(text("UPDATE memories SET created_at = 'soon'")))
     checks = found(memory)
     assert (checks["index"].status, checks["dates"].status) == ("FAIL", "FAIL")
     assert "1 differing" in checks["index"].detail and ".index" in checks["index"].fix

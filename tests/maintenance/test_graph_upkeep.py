@@ -27,7 +27,7 @@ def memory() -> Iterator[Memory]:
 
 @pytest.fixture
 def graph(memory: Memory) -> Graph:
-    return Graph(memory.engine.ledger, ALICE)
+    return Graph(memory.parts.ledger, ALICE)
 
 
 def test_of_memories_that_are_tidied_away_the_one_that_stays_says_the_relations(memory: Memory, graph: Graph) -> None:
@@ -75,11 +75,11 @@ def test_what_has_expired_is_over_once_it_is_swept(memory: Memory, graph: Graph)
 
 
 def test_a_scope_that_is_purged_has_no_graph_and_the_others_keep_theirs(memory: Memory, graph: Graph) -> None:
-    other = Graph(memory.engine.ledger, Scope(user_id="carol"))
+    other = Graph(memory.parts.ledger, Scope(user_id="carol"))
     for each in (graph, other):
         each.add("Likes tea", "user likes tea", when=2019)
         each.said("Bob knows Ann", 2019)
-        by_hand(memory.engine.ledger, edits.merge, "Bob", "Robert", within=each.scope)
+        by_hand(memory.parts.ledger, edits.merge, "Bob", "Robert", within=each.scope)
     memory.purge(user_id="alice")
     assert graph.rows() == []
     assert other.now() == ["Robert knows Ann 2019-", "alice likes tea 2019-"]

@@ -73,7 +73,7 @@ def count_of(url: str, table: Any) -> int:
 def fresh(texts: dict[str, bytes], embeddings: Embeddings) -> dict[str, bytes]:
     with Memory(":memory:", embeddings=embeddings) as memory:
         return dict(
-            zip(texts, (vector.tobytes() for vector in memory.engine.embedder.vectors(list(texts))), strict=True)
+            zip(texts, (vector.tobytes() for vector in memory.parts.embedder.vectors(list(texts))), strict=True)
         )
 
 

@@ -160,7 +160,7 @@ def test_nodes_may_bear_embeddings_of_their_names(memory: Memory, bolt_server: G
     memory.graph.add("Anna", "lives in", "Lyon", **ALICE)
     with mirroring(memory, bolt_server, embeddings=True) as mirror:
         mirror.run_once()
-    vector = memory.engine.embedder.vectors(["Anna"])[0].tolist()
+    vector = memory.parts.embedder.vectors(["Anna"])[0].tolist()
     query = "MATCH (n:Entity {lineage: $lineage}) RETURN n.name ORDER BY vector.similarity.cosine(n.embedding, $vector) DESC"
     assert bolt_server.ask(query, lineage=lineage_of(memory), vector=vector) == [["Anna"], ["Lyon"]]
 
@@ -182,7 +182,7 @@ def test_a_first_fill_tells_how_far_it_is_and_goes_on_where_it_was_broken_off(
     memory: Memory, bolt_server: GraphServer
 ) -> None:
     triples = [Triple(SELF, "likes", f"thing {number}") for number in range(1_100)]
-    memory.engine.ledger.relate(Scope(**ALICE), triples)
+    memory.parts.ledger.relate(Scope(**ALICE), triples)
     told: list[tuple[int, int]] = []
 
     def break_off(done: int, total: int) -> None:

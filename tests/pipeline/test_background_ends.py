@@ -106,7 +106,7 @@ class Broken:
 
 def test_what_nobody_foresaw_in_closing_hides_nothing_of_the_others(tmp_path: Path) -> None:
     memory, broken = failing(tmp_path / "m.db", 1), (Broken(), Broken())
-    memory.engine.writers.update(broken)
+    memory.parts.writers.update(broken)
     memory.background(after=math.inf).add("I like tea.", user_id="a")
     with pytest.raises(ExceptionGroup) as caught:
         memory.close()
@@ -169,7 +169,7 @@ def test_an_error_under_way_goes_on_with_a_note(
     else:
         face = guest.from_config({"history_db_path": str(tmp_path / "m.db"), "llm": llm})
     with pytest.raises(LookupError, match="mine") as caught:
-        use(face, face if guest is None else face.engine)
+        use(face, face if guest is None else face.parts)
     assert [note.split(":")[:2] for note in caught.value.__notes__] == [["while closing", " ModelReplyError"]] * 2
 
 

@@ -66,7 +66,7 @@ def test_in_a_crowd_a_fact_meets_another_value_of_its_relation(tmp_path: Any) ->
         memory.add_many([{"messages": text, "infer": False, **ANN} for text in lines("others.en.txt")])
         moved = Triple(SELF, "resides in", "Braga")
         for stated, found in (([moved], True), ([Triple(SELF, "likes", "Braga")], False), ([], False)):
-            hood = memory.engine.searcher.neighbours(["Xyzzy"], Scope(**ANN), tokens=500, stated=stated)
+            hood = memory.parts.searcher.neighbours(["Xyzzy"], Scope(**ANN), tokens=500, stated=stated)
             assert ("Lives in Porto" in {known.text for known in hood.known}) is found
 
 

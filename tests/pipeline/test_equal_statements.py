@@ -75,7 +75,7 @@ def test_hashes_of_an_older_tokenizer_are_made_anew(tmp_path: Path) -> None:
         for said in ("Blood type is A-", "Blood type is A"):
             memory.add(said, user_id="ann", infer=False)
         written = {item.text: item.hash for item in memory.get_all(user_id="ann")}
-        database: Database = memory.engine.database
+        database: Database = memory.parts.database
         database.write(spoil)
     with Memory(tmp_path / "m.db") as memory:
         assert {item.text: item.hash for item in memory.get_all(user_id="ann")} == written

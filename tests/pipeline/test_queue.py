@@ -141,7 +141,7 @@ def test_a_dry_run_holds_nobody_up(memory: Memory) -> None:
     done = memory.add("Likes tea with Bob", **ANN)
     assert done.trace_id is not None
     memory.replay(done.trace_id)
-    assert not queue_of(memory.engine.database)._running
+    assert not queue_of(memory.parts.database)._running
 
 
 # ── by themselves ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -28,7 +28,7 @@ SIZES: Final = {"small": 0, "large": 150}
 def keep(memory: Memory, text: str, memory_type: str) -> str:
     """Write a record; its id."""
     decision = Decision("ADD", None, text, memory_type=memory_type, actor_id="user", role="user")
-    return str(memory.engine.edit(lambda: Write((decision,), scope=Scope(**ANN))).run().id)
+    return str(memory.parts.edit(lambda: Write((decision,), scope=Scope(**ANN))).run().id)
 
 
 def crowd(memory: Memory, size: str) -> None:
@@ -95,7 +95,7 @@ def test_in_a_crowd_of_records_a_chat_model_is_shown_the_facts() -> None:
     with opened("large", model=model) as memory:
         fact = memory.add("Lives in Lyon", infer=False, **ANN).results[0].id
         writes = [Decision("ADD", None, f"Lives in Oslo, house {number}", memory_type=MESSAGE) for number in range(300)]
-        memory.engine.edit_each([Write((decision,), scope=Scope(**ANN)) for decision in writes]).run()
+        memory.parts.edit_each([Write((decision,), scope=Scope(**ANN)) for decision in writes]).run()
         (change,) = memory.add("I live in Oslo.", **ANN).results
         assert (change.event, change.id) == ("UPDATE", fact)
         assert "house" not in str(model.calls)
@@ -143,11 +143,11 @@ def test_a_record_that_says_a_relation_is_no_rival_of_a_fact() -> None:
     told = (Triple(SELF, "lives_in", "Porto"),)
     with opened("large", graph=True) as memory:
         decision = Decision("ADD", None, "Lives in Porto", memory_type=MESSAGE, relations=told)
-        memory.engine.edit(lambda: Write((decision,), scope=Scope(**ANN))).run()
+        memory.parts.edit(lambda: Write((decision,), scope=Scope(**ANN))).run()
         asked: Any = {"tokens": 1_000, "stated": [Triple(SELF, "resides in", "Braga")]}
-        hood = memory.engine.searcher.neighbours(["Xyzzy"], Scope(**ANN), **asked)
+        hood = memory.parts.searcher.neighbours(["Xyzzy"], Scope(**ANN), **asked)
         assert "Lives in Porto" not in {known.text for known in hood.known}
-        memory.engine.edit(lambda: Write((replace(decision, memory_type=None),), scope=Scope(**ANN))).run()
+        memory.parts.edit(lambda: Write((replace(decision, memory_type=None),), scope=Scope(**ANN))).run()
         crowd(memory, "large")
-        hood = memory.engine.searcher.neighbours(["Xyzzy"], Scope(**ANN), **asked)
+        hood = memory.parts.searcher.neighbours(["Xyzzy"], Scope(**ANN), **asked)
         assert "Lives in Porto" in {known.text for known in hood.known}

@@ -56,7 +56,7 @@ class House:
         other = self.memory.add(f"My boss lives in {PLACE}.", **ALICE, agent_id="guide")
         self.trace_id = str(added.trace_id)
         self.ids = [str(change.id) for change in (*added.results, *other.results)]
-        with self.memory.engine.database.read() as connection:
+        with self.memory.parts.database.read() as connection:
             kept = union(select(runs.c.key), select(traces.c.id))
             self.keys = ["order 1", *connection.execute(kept).scalars()]
         self.ids += [str(change.id) for change in self.memory.add("I live in Paris.", user_id="bob").results]
@@ -79,7 +79,7 @@ class House:
         ]
         queries.append(select(runs).where(runs.c.scope["user_id"].as_string() == "alice"))
         queries.append(select(traces).where(traces.c.state["task"]["scope"]["user_id"].as_string() == "alice"))
-        with self.memory.engine.database.read() as connection:
+        with self.memory.parts.database.read() as connection:
             return [sorted(map(repr, connection.execute(query))) for query in queries]
 
 
@@ -225,7 +225,7 @@ def test_nobody_answers_somebody_elses_review(house: House) -> None:
 
 
 async def test_nobody_leaves_or_takes_somebody_elses_place(house: House) -> None:
-    queue, whose = queue_of(house.memory.engine.database), Scope("alice")
+    queue, whose = queue_of(house.memory.parts.database), Scope("alice")
     graph = house.memory.build_pipeline(checkpointer=InMemorySaver())
     queue.take(whose, "hers", lease=1_000)
     config = signed_in("bob")

@@ -84,7 +84,7 @@ def test_a_change_leads_to_the_add_that_made_it(memory: Memory) -> None:
     moments = [revision.created_at for revision in memory.history(home)]
 
     def ask(memory_id: str, moments: Sequence[datetime], scope: Scope | None) -> Mapping[datetime, str]:
-        return memory.engine.reading(traces.of_changes, memory_id, moments, scope)
+        return memory.parts.reading(traces.of_changes, memory_id, moments, scope)
 
     found = ask(home, moments, Scope(user_id="a"))
     assert [found.get(moment) for moment in moments] == [first.trace_id, second.trace_id, None]

@@ -66,7 +66,7 @@ def _decisions() -> list[tuple[Scope, Decision]]:
 
 
 def _fill(memory: Memory) -> None:
-    engine = memory.engine
+    engine = memory.parts
     texts = [str(decision.text) for _, decision in _decisions()]
     vectors = dict(zip(texts, engine.embedder.vectors(texts), strict=True))
     for scope in (*SCOPES, *OTHERS):

@@ -93,7 +93,7 @@ def test_a_constant_in_all_vectors_changes_nothing(share: float, dimensions: int
 
 
 def rows(memory: Memory) -> list[dict[str, float]]:
-    with memory.engine.database.read() as connection:
+    with memory.parts.database.read() as connection:
         query = select(meta.c.value).where(meta.c.key.like("calibration/%")).order_by(meta.c.key)
         return [json.loads(value) for value in connection.execute(query).scalars()]
 
@@ -137,7 +137,7 @@ def test_all_processes_go_by_the_scale_that_was_kept_first(tmp_path: Path) -> No
             (hit,) = second.search(asked, user_id="alice", explain=True)
         (kept,) = rows(first)
         assert kept["unrelated"] > 0.75 and hit.explanation is not None
-        cosine = np.dot(embeddings.embed_query(asked), first.engine.embedder.vectors(["I live in Lyon."])[0])
+        cosine = np.dot(embeddings.embed_query(asked), first.parts.embedder.vectors(["I live in Lyon."])[0])
         assert hit.explanation.meaning == pytest.approx(
             (cosine - kept["unrelated"]) / (1 - kept["unrelated"]), abs=1e-5
         )

@@ -47,14 +47,14 @@ def found(memory: Memory, question: str, **options: Any) -> list[str]:
 
 
 def kept_words(memory: Memory) -> set[tuple[Any, ...]]:
-    with memory.engine.database.read() as connection:
+    with memory.parts.database.read() as connection:
         return {tuple(row) for row in connection.execute(select(words))}
 
 
 def right_words(memory: Memory, language: str) -> set[tuple[Any, ...]]:
     """What the word rows have to be."""
     names = [column.name for column in words.c]
-    with memory.engine.database.read() as connection:
+    with memory.parts.database.read() as connection:
         return {
             tuple(posting[name] for name in names)
             for row in connection.execute(select(memories))
@@ -183,12 +183,12 @@ FACTS = ("Die Häuser sind alt", "Sie mag Bücher", "She was running")
 
 
 def kept(memory: Memory) -> str:
-    with memory.engine.database.read() as connection:
+    with memory.parts.database.read() as connection:
         return language_of(connection)
 
 
 def counted(memory: Memory) -> list[int]:
-    with memory.engine.database.read() as connection:
+    with memory.parts.database.read() as connection:
         return [int(count) for count in connection.execute(select(scopes.c.word_count)).scalars()]
 
 
@@ -247,7 +247,7 @@ def test_a_search_from_before_is_not_answered_from_what_was_kept_of_it(lasting: 
     with Memory(lasting, settings=tuned("english")) as memory:
         told(memory, *FACTS)
         for language, hits in (("german", [FACTS[0]]), ("none", []), ("english", []), ("german", [FACTS[0]])):
-            prepare(memory.engine.database, language)
+            prepare(memory.parts.database, language)
             assert found(memory, "Haus") == hits
 
 
@@ -272,7 +272,7 @@ def test_processes_that_disagree_leave_the_words_of_one_of_them(tmp_path: Path) 
 
 def test_a_language_that_is_not_installed_is_named(lasting: str) -> None:
     with Memory(lasting, settings=tuned()) as memory:
-        memory.engine.database.write(lambda connection: put(connection, LANGUAGE, "klingon"))
+        memory.parts.database.write(lambda connection: put(connection, LANGUAGE, "klingon"))
     with pytest.raises(StorageError, match=r"klingon.*upgrade"):
         Memory(lasting, settings=tuned())
     with Memory(lasting, settings=tuned("german")) as memory:

@@ -80,8 +80,8 @@ def test_only_so_much_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         for number in range(30):
             memory.add(f"I like tea number {number}", user_id=f"u{number}", infer=False)
             assert memory.search("tea", user_id=f"u{number}")
-        kept = memory.engine.searcher._shelves
-        version = memory.engine.database.version()
+        kept = memory.parts.searcher._shelves
+        version = memory.parts.database.version()
         assert kept.fresh(Scope("u29"), version) is not None
         assert kept.fresh(Scope("u0"), version) is None
         assert memory.search("tea", user_id="u0")[0].text == "I like tea number 0"

@@ -38,7 +38,7 @@ def client(memory: Memory, *, loud: bool = True, **options: Any) -> TestClient:
 
 def key(memory: Memory, scope: Scope | None = ALICE, *rights: str) -> dict[str, str]:
     """The header with a new key."""
-    _, shown = memory.engine.database.write(lambda c: keys.create(c, "test", scope, rights or ("read", "write")))
+    _, shown = memory.parts.database.write(lambda c: keys.create(c, "test", scope, rights or ("read", "write")))
     return {"X-API-Key": shown}
 
 

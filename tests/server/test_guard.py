@@ -42,9 +42,9 @@ def test_what_is_no_key_opens_nothing(memory: Memory, given: str) -> None:
 def test_a_revoked_key_is_worth_nothing_at_once(memory: Memory) -> None:
     http, headers = client(memory), key(memory)
     assert http.get("/memories/x", headers=headers).status_code == 200
-    (one,) = memory.engine.reading(keys.listed)
-    assert memory.engine.database.write(lambda c: keys.revoke(c, one.id))
-    assert not memory.engine.database.write(lambda c: keys.revoke(c, one.id))
+    (one,) = memory.parts.reading(keys.listed)
+    assert memory.parts.database.write(lambda c: keys.revoke(c, one.id))
+    assert not memory.parts.database.write(lambda c: keys.revoke(c, one.id))
     assert http.get("/memories/x", headers=headers).status_code == 401
 
 
@@ -54,9 +54,9 @@ def test_no_secret_is_kept_and_a_purge_takes_the_keys_of_its_scope(memory: Memor
     key(memory, None, "admin")
     assert all(secret not in file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
     assert memory.purge(user_id="alice").keys == 1
-    assert [one.scope for one in memory.engine.reading(keys.listed)] == [None, Scope(user_id="bob")]
+    assert [one.scope for one in memory.parts.reading(keys.listed)] == [None, Scope(user_id="bob")]
     assert memory.reset().keys == 1
-    assert [one.scope for one in memory.engine.reading(keys.listed)] == [None]
+    assert [one.scope for one in memory.parts.reading(keys.listed)] == [None]
 
 
 def test_a_key_without_the_right_is_refused(memory: Memory) -> None:

@@ -52,16 +52,16 @@ def asked(text: str = "I like tea.", user: str = "alice", **more: Any) -> dict[s
 
 
 def submitted(memory: Memory, *requests: Mapping[str, Any], most: int = 100) -> list[Job]:
-    return memory.engine.database.write(partial(jobs.submit, requests=requests, most=most))
+    return memory.parts.database.write(partial(jobs.submit, requests=requests, most=most))
 
 
 def job(memory: Memory, job_id: str) -> Job:
-    found: Job = memory.engine.reading(jobs.read, job_id, None)
+    found: Job = memory.parts.reading(jobs.read, job_id, None)
     return found
 
 
 def taken(memory: Memory, owner: str, lease: float = 60) -> Job | None:
-    return memory.engine.database.write(partial(jobs.take, owner=owner, lease=lease))
+    return memory.parts.database.write(partial(jobs.take, owner=owner, lease=lease))
 
 
 def texts(memory: Memory, user: str = "alice") -> list[str]:
@@ -88,7 +88,7 @@ def test_jobs_are_taken_in_order_each_by_one(memory: Memory) -> None:
     first, second = submitted(memory, asked(), asked("I like jazz."))
     held = [taken(memory, owner) for owner in ("one", "two", "three")]
     assert [each and each.id for each in held] == [first.id, second.id, None]
-    assert memory.engine.database.write(partial(jobs.release, owner="one"))
+    assert memory.parts.database.write(partial(jobs.release, owner="one"))
     again = taken(memory, "three")
     assert again is not None and (again.id, again.attempts) == (first.id, 1)
 
@@ -97,7 +97,7 @@ def test_who_lost_a_job_can_neither_keep_nor_end_it(memory: Memory) -> None:
     (one,) = submitted(memory, asked())
     taken(memory, "slow", lease=-1)
     assert taken(memory, "next") is not None
-    write = memory.engine.database.write
+    write = memory.parts.database.write
     assert not write(partial(jobs.renew, job=one, owner="slow", lease=60, progress="decide"))
     assert not write(partial(jobs.finish, job=one, owner="slow", result={}))
     assert not write(partial(jobs.release, owner="slow"))
@@ -110,7 +110,7 @@ def test_the_same_key_is_the_same_job_in_one_scope_alone(memory: Memory) -> None
     hers, again, his = submitted(memory, *(asked(user=user, idempotency_key="k") for user in ("alice", "alice", "bob")))
     assert hers == again and hers.id != his.id
     taken(memory, "one")
-    memory.engine.database.write(partial(jobs.finish, job=hers, owner="one", error={"status": 409, "detail": "busy"}))
+    memory.parts.database.write(partial(jobs.finish, job=hers, owner="one", error={"status": 409, "detail": "busy"}))
     (anew,) = submitted(memory, asked(idempotency_key="k"))
     assert (anew.id, anew.state, anew.attempts, anew.error) == (hers.id, "waiting", 0, None)
 
@@ -244,7 +244,7 @@ def die_at_work(database: str, *, after_the_write: bool) -> None:
     if after_the_write:
         jobs.finish = die
     else:
-        opened.engine.ledger.aapply = die  # type: ignore[method-assign]
+        opened.parts.ledger.aapply = die  # type: ignore[method-assign]
     asyncio.run(_work(opened))
 
 
@@ -282,7 +282,7 @@ async def test_two_workers_share_one_file_and_do_each_job_once(tmp_path: Path) -
 
 
 def test_a_job_is_either_begun_or_cancelled(memory: Memory) -> None:
-    cancel = memory.engine.database.write
+    cancel = memory.parts.database.write
     one, two, three = submitted(memory, asked(), asked("I like jazz."), asked(user="bob"))
     with pytest.raises(MemoryNotFoundError):
         cancel(partial(jobs.cancel, job_id=three.id, scope=ALICE))
@@ -292,13 +292,13 @@ def test_a_job_is_either_begun_or_cancelled(memory: Memory) -> None:
     with pytest.raises(ConflictError, match="begun"):
         cancel(partial(jobs.cancel, job_id=two.id, scope=None))
     assert (
-        memory.engine.database.write(partial(jobs.release, owner="worker")) == 1
+        memory.parts.database.write(partial(jobs.release, owner="worker")) == 1
     )  # what it did meanwhile may be written
     with pytest.raises(ConflictError, match="begun"):
         cancel(partial(jobs.cancel, job_id=two.id, scope=None))
     with pytest.raises(MemoryNotFoundError):
         cancel(partial(jobs.cancel, job_id=one.id, scope=None))
-    assert memory.engine.reading(partial(jobs.page, scope=None, k=9))[0] == [job(memory, three.id), job(memory, two.id)]
+    assert memory.parts.reading(partial(jobs.page, scope=None, k=9))[0] == [job(memory, three.id), job(memory, two.id)]
 
 
 # ── over HTTP ─────────────────────────────────────────────────────────────────────────────────────────────────────────

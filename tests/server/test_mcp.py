@@ -150,7 +150,7 @@ def test_the_command_tells_clients_how_to_start_it(tmp_path: Path) -> None:
 
 
 def test_over_http_each_request_says_by_its_key_whose_memory_it_is(memory: Memory) -> None:
-    write = memory.engine.database.write
+    write = memory.parts.database.write
     shown = {
         user: write(partial(keys.create, name=user, scope=Scope(user_id=user), rights=["read", "write"]))[1]
         for user in USERS

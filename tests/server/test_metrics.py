@@ -39,7 +39,7 @@ def test_requests_operations_jobs_and_the_index_are_told_and_nobodys_name() -> N
         http.post("/memories", json={"messages": "I like zebrafish.", "user_id": "zebrafish", "infer": False})
         http.get("/zebrafish?user_id=zebrafish")
         http.request("ZEBRAFISH", "/memories")
-        memory.engine.database.write(
+        memory.parts.database.write(
             partial(jobs.submit, requests=[{"messages": "I like tea.", "user_id": "zebrafish"}], most=9)
         )
         answer, found = http.get("/metrics").text, told(http)

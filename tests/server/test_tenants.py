@@ -78,7 +78,7 @@ def _settled(memory: Memory, name: str, canary: str) -> Tenant:
 
 def _ended_job(memory: Memory, canary: str, scope: dict[str, Any]) -> str:
     """A job that no worker takes any more, and that tells something."""
-    write, told = memory.engine.database.write, {"status": 400, "detail": canary}
+    write, told = memory.parts.database.write, {"status": 400, "detail": canary}
     write(partial(jobs.submit, requests=[{"messages": canary, **scope}], most=9))
     job = write(partial(jobs.take, owner="test", lease=60))
     assert job is not None and write(partial(jobs.finish, job=job, owner="test", error=told))
@@ -126,7 +126,7 @@ def state(memory: Memory, tenant: Tenant) -> object:
     steps = [memory.history(item.id) for item in items]
     relations = [(one.id, one.text, one.valid_to) for one in memory.graph.relations(user_id=tenant.name)]
     scope = Scope(user_id=tenant.name)
-    asked_for = memory.engine.reading(jobs.page, scope, k=9)
+    asked_for = memory.parts.reading(jobs.page, scope, k=9)
     return items, steps, relations, asked_for, memory.traces(user_id=tenant.name, k=1_000)
 
 

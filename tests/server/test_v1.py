@@ -233,7 +233,7 @@ def test_conversations_are_read_backwards(memory: Memory, http: TestClient) -> N
     for number in range(5):
         chat.add_user_message(f"turn {number}")
     note = Note(kind="summary", text="five turns", covers_from=1, covers_to=5)
-    memory.engine.database.write(lambda c: notes.keep(c, Conversation(session, ALICE), note))
+    memory.parts.database.write(lambda c: notes.keep(c, Conversation(session, ALICE), note))
     (listed,) = http.get("/v1/conversations?user_id=alice").json()["items"]
     assert (listed["session_id"], listed["user_id"], listed["turns"]) == (session, "alice", 5)
     where = f"/v1/conversations/{session}"
@@ -285,7 +285,7 @@ def test_a_server_tells_without_a_key_that_it_is_alive_and_whether_it_is_ready(
 ) -> None:
     assert keyed.get("/v1/health").json()["status"] == "alive"
     assert keyed.get("/v1/ready").json()["status"] == "ready"
-    memory.engine.database.close()
+    memory.parts.database.close()
     assert keyed.get("/v1/health").status_code == 200
     assert str(memory.location) not in problem(keyed.get("/v1/ready"), 503)
 

@@ -109,7 +109,7 @@ def test_what_is_said_is_counted_and_what_cannot_be_read_again_is_told(tmp_path:
         SQLChatMessageHistory("s", memory, user_id="a").add_user_message("你好")
         assert (memory.stats().conversations, memory.stats().turns, memory.verify().turns) == (1, 1, 1)
         assert memory.verify().ok
-        say(memory.engine.database, HERS, "one")
+        say(memory.parts.database, HERS, "one")
         found = memory.verify()
         assert not found.ok
         assert [str(each) for each in found.unreadable] == [

@@ -62,7 +62,7 @@ def escaped(plain: str) -> bytes:
 
 
 def count_of(memory: Memory, table: Any) -> int:
-    with memory.engine.database.read() as connection:
+    with memory.parts.database.read() as connection:
         return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
 
 
@@ -108,7 +108,7 @@ def test_after_a_purge_no_file_holds_a_byte_of_it(folder: Path, memory: Memory) 
     needles = needles_of(FACT, f"{FACT} junior", f"I know {SECRET}", embeddings=HashEmbeddings(64))
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
-    memory.engine.indexer.snapshot()
+    memory.parts.indexer.snapshot()
     assert scan(folder, needles).keys() >= {"memory.db-wal", segment_of(folder).name}
     erased = memory.purge(user_id=f"{SECRET}@{CHINESE}")
     assert (erased.memories, erased.revisions, erased.traces, erased.scopes) == (1, 4, 2, 2)
@@ -174,7 +174,7 @@ def segment_of(folder: Path) -> Path:
 
 def test_files_of_other_models_and_of_killed_writers_are_swept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
-    memory.engine.indexer.snapshot()
+    memory.parts.indexer.snapshot()
     own, segment = Generations.beside(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
     other = Generations.beside(folder / "memory.db", "another model").manifest
     shutil.copy(own, other)
@@ -200,7 +200,7 @@ def test_a_generation_being_written_is_waited_for_and_reported(folder: Path) -> 
 def test_an_old_generation_that_comes_back_is_not_kept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
-    memory.engine.indexer.snapshot()
+    memory.parts.indexer.snapshot()
     own, segment = Generations.beside(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
     for file in (own, segment):
         shutil.copy(file, folder.parent / file.name)
@@ -244,7 +244,7 @@ with Memory(os.path.join(folder, "memory.db"), embeddings="hash:64") as memory:
     for spare in range(4):
         user = f"user {spare}"
         memory.add(text, user_id=user, infer=False)
-        memory.engine.indexer.snapshot()
+        memory.parts.indexer.snapshot()
         held = limited(spare)
         try:
             erased = memory.purge(user_id=user)
@@ -284,7 +284,7 @@ def attend(pipe: Connection, path: str, user_id: str) -> None:
         asked: str = "search"
         while asked != "close":
             if asked == "hold":
-                connection = reading.enter_context(memory.engine.database.read())
+                connection = reading.enter_context(memory.parts.database.read())
                 pipe.send(len(connection.exec_driver_sql("SELECT * FROM memories").all()))
             elif asked == "let go":
                 reading.close()
@@ -339,7 +339,7 @@ def test_a_reader_that_keeps_the_log_alive_is_reported(folder: Path, memory: Mem
     with closing(Other(folder / "memory.db", user)) as other:
         other.hear()
         assert other.ask("hold") == 1
-        erased = clean(memory.engine.database, remove(memory.engine.database, Scope(user)), patience=0.2)
+        erased = clean(memory.parts.database, remove(memory.parts.database, Scope(user)), patience=0.2)
         assert erased.memories == 1
         assert not erased.complete and "purge again" in erased.remains[0]
         assert scan(folder, needles)
@@ -380,7 +380,7 @@ def test_purging_beside_writers_loses_nothing_of_theirs(folder: Path) -> None:
 
 
 def everything(memory: Memory) -> str:
-    with memory.engine.database.read() as connection:
+    with memory.parts.database.read() as connection:
         rows = [row for table in tables.metadata.sorted_tables for row in connection.execute(select(table))]
     return "\n".join(str(row._mapping) for row in rows)
 
@@ -579,7 +579,7 @@ def test_vectors_that_a_reindex_has_prepared_go_as_well(database_url: str) -> No
             pks = connection.execute(select(tables.memories.c.pk)).scalars().all()
             connection.execute(insert(tables.reembedded), [{**row, "pk": pk} for pk in [*pks, 999]])
 
-        memory.engine.database.write(prepare)
+        memory.parts.database.write(prepare)
         memory.purge(user_id="a")
         assert count_of(memory, tables.reembedded) == 1
 

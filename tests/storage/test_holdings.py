@@ -28,7 +28,7 @@ def memory(request: pytest.FixtureRequest, shared_url: Callable[[str], str]) -> 
         memory.add("I like jazz.", user_id="bob", agent_id="guide")
         memory.add("我喜欢喝茶。", user_id="小明")
         memory.delete_all(user_id="小明")
-        memory.engine.database.write(_say_and_wait)
+        memory.parts.database.write(_say_and_wait)
         yield memory
 
 
@@ -40,7 +40,7 @@ def _say_and_wait(connection: Any) -> None:
 
 
 def found(memory: Memory, *arguments: Any, **options: Any) -> list[Holder]:
-    listed: list[Holder] = memory.engine.reading(holders, *arguments, **options)
+    listed: list[Holder] = memory.parts.reading(holders, *arguments, **options)
     return listed
 
 
@@ -53,10 +53,10 @@ def test_everybody_who_left_something_is_listed_once(memory: Memory) -> None:
     ada, bob, *_ = found(memory, "user_id")
     assert (ada.scope, ada.memories, ada.relations, bob.memories) == (ADA, 3, 3, 1)
     assert ada.first is not None and ada.last is not None and ada.first <= ada.last
-    assert memory.engine.reading(holder, ADA) == ada
+    assert memory.parts.reading(holder, ADA) == ada
     (guide,) = found(memory, "agent_id")
     assert (guide.scope, guide.memories) == (Scope(agent_id="guide"), 2)
-    deleted = memory.engine.reading(holder, Scope(user_id="小明"))
+    deleted = memory.parts.reading(holder, Scope(user_id="小明"))
     assert (deleted.memories, deleted.first) == (0, None)
 
 
@@ -69,14 +69,14 @@ def test_a_list_is_sorted_narrowed_and_cut(memory: Memory) -> None:
     assert names(memory, "user_id", begins="%") == [] == names(memory, "run_id")
     assert [each.scope for each in found(memory, "agent_id", ADA)] == [Scope(user_id="ada", agent_id="guide")]
     assert found(memory, "user_id", ADA)[0].scope == ADA
-    count = memory.engine.reading
+    count = memory.parts.reading
     assert (count(number_of, "user_id"), count(number_of, "user_id", ADA), count(number_of, "run_id")) == (4, 1, 0)
     assert count(number_of, "user_id", begins="b") == 1
 
 
 def test_what_is_counted_is_what_goes(memory: Memory) -> None:
     for user in ("ada", "bob", "mute", "小明", "nobody"):
-        counted = memory.engine.reading(held, Scope(user_id=user))
+        counted = memory.parts.reading(held, Scope(user_id=user))
         gone = memory.purge(user_id=user)
         assert {name: getattr(counted, name) for name in COUNTED} == {name: getattr(gone, name) for name in COUNTED}
         assert user not in names(memory, "user_id")

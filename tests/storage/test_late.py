@@ -28,10 +28,10 @@ def memory(database_url: str) -> Iterator[Memory]:
 
 
 def apply(memory: Memory, *decisions: Decision, **options: Any) -> tuple[Change, ...]:
-    embed = memory.engine.embedder.vectors
+    embed = memory.parts.embedder.vectors
     texts = [decision.text for decision in decisions if decision.text and decision.past_of is None]
     vectors = dict(zip(texts, embed(texts), strict=True))
-    return memory.engine.ledger.apply(Write(decisions, **{"scope": Scope("ann"), "vectors": vectors, **options}))
+    return memory.parts.ledger.apply(Write(decisions, **{"scope": Scope("ann"), "vectors": vectors, **options}))
 
 
 def home_of(memory: Memory) -> str:

@@ -245,7 +245,7 @@ def test_after_any_changes_each_moment_is_as_it_was_shown(memory: Memory, steps:
     for step in steps:
         _step(memory, user, ids, step)
         shown.append((datetime.now(UTC), tuple(memory.get_all(user_id=user))))
-    with memory.engine.database.read() as connection:
+    with memory.parts.database.read() as connection:
         for moment, items in shown:
             assert tuple(known.item for known in then(connection, Scope(user_id=user), Then(known_at=moment))) == items
             assert tuple(page_then(connection, Scope(user_id=user), Then(known_at=moment), k=100)[0]) == items
@@ -266,7 +266,7 @@ def test_writers_whose_clocks_disagree_leave_a_past_that_can_be_read(
             recorded = start + timedelta(hours=clocks[number % len(clocks)])
             connection.execute(update(history).where(history.c.seq == seq).values(recorded_at=recorded))
 
-    memory.engine.database.write(spoil)
+    memory.parts.database.write(spoil)
     for hour in range(4):
         moment, known = start + timedelta(hours=hour), dict[str, str | None]()
         for memory_id in ids:

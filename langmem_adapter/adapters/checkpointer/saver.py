@@ -166,7 +166,7 @@ class SQLAlchemySaver(Checkpoints, BaseCheckpointSaver[str]):
 def _opened(where: object) -> tuple[Database, bool]:
     """A database, ready to be used, and whether it is lent: that of a `Memory` is the memory's to close."""
     # A memory is known by its parts: importing it, with all that it needs, is not needed here.
-    lent = getattr(getattr(where, "engine", None), "database", None)
+    lent = getattr(getattr(where, "parts", None), "database", None)
     if isinstance(lent, Database):
         return lent, True
     if not isinstance(where, str | Path | URL | SQLEngine):

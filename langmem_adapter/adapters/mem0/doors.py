@@ -64,7 +64,7 @@ class _Guest:
     @property
     def shows_graph(self) -> bool:
         """Whether results have `"relations"`: there is a graph, and a dict to put it into."""
-        return self._engine.engine.uses_graph and not self.bare
+        return self._engine.parts.uses_graph and not self.bare
 
     def close(self) -> None:
         """Write what waits and the index's files, and close every connection; the object is of no use afterwards.
@@ -185,5 +185,5 @@ def _follow(engine: Engine, config: MemoryConfig) -> None:
     with ExitStack() as undo:
         undo.callback(engine.close)
         mirror = engine.graph.mirror(**config.graph.server, embeddings=True)
-        engine.engine.writers.add(Following(mirror))
+        engine.parts.writers.add(Following(mirror))
         undo.pop_all()

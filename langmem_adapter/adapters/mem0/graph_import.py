@@ -16,7 +16,7 @@ from langmem_adapter.arguments import parse_time, scope_if_given
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.knowledge.arguments import name_of, relation_of, type_of
 from langmem_adapter.knowledge.imports import ImportReport, PastRelation, RefusedRow, Stated, take_in
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.twins import Plan, awaited, planned
@@ -89,7 +89,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     from langmem_adapter.mirror.bolt import manner, opened, place_of, translated  # noqa: PLC0415 - its driver takes a while to import
 
     ours = memory.engine if isinstance(memory, doors.Memory | doors.AsyncMemory) else memory
-    engine, within = engine_of(ours, "import_graph"), scope_if_given(user_id, agent_id, run_id)
+    engine, within = parts_of(ours, "import_graph"), scope_if_given(user_id, agent_id, run_id)
     driver, made = opened(source, username, password)
 
     def run() -> ImportReport:

@@ -68,7 +68,7 @@ class FieldIndex:
         return found
 
 
-def field_index(engine: Parts, index: IndexConfig | Literal[False] | None) -> FieldIndex | None:
+def field_index(parts: Parts, index: IndexConfig | Literal[False] | None) -> FieldIndex | None:
     """What a store embeds, from its configuration; `None` where it embeds nothing.
 
     Raises:
@@ -78,7 +78,7 @@ def field_index(engine: Parts, index: IndexConfig | Literal[False] | None) -> Fi
     if index is False:
         return None
     if index is None:
-        return FieldIndex(engine.embedder, engine.fingerprint, [_WHOLE])
+        return FieldIndex(parts.embedder, parts.fingerprint, [_WHOLE])
     if not isinstance(index, Mapping):
         raise InvalidInputError(
             f"index must be None (the memory's own embeddings), False (no vectors) or a mapping, not {type(index).__name__}"
@@ -90,11 +90,11 @@ def field_index(engine: Parts, index: IndexConfig | Literal[False] | None) -> Fi
             raise InvalidInputError(
                 "index['dims'] belongs to index['embed']; give both, or neither for the memory's own"
             )
-        return FieldIndex(engine.embedder, engine.fingerprint, fields)
+        return FieldIndex(parts.embedder, parts.fingerprint, fields)
     if dims is not None and (isinstance(dims, bool) or not isinstance(dims, int) or dims < 1):
         raise InvalidInputError(f"index['dims'] must be the number of dimensions, at least 1, not {quoted(dims)}")
-    vectors, mark = _embeddings(embed, engine, dims)
-    limits = embedding_limits(embed, vectors, engine.settings)
+    vectors, mark = _embeddings(embed, parts, dims)
+    limits = embedding_limits(embed, vectors, parts.settings)
     return FieldIndex(Embedder(vectors, dimensions=dims, limits=limits), mark, fields)
 
 
@@ -103,9 +103,9 @@ def as_bytes(vector: UnitVectors) -> bytes:
     return vector.astype("<f4", copy=False).tobytes()
 
 
-def _embeddings(embed: object, engine: Parts, dims: int | None) -> tuple[Embeddings, str]:
+def _embeddings(embed: object, parts: Parts, dims: int | None) -> tuple[Embeddings, str]:
     if isinstance(embed, Embeddings | str):
-        vectors = resolve_embeddings(embed, engine.settings)
+        vectors = resolve_embeddings(embed, parts.settings)
         return vectors, fingerprint(vectors)
     if not callable(embed):
         raise InvalidInputError(

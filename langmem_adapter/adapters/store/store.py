@@ -16,7 +16,7 @@ from langmem_adapter.adapters.store.operations import Operations, Reading, asked
 from langmem_adapter.adapters.store.reads import Reader
 from langmem_adapter.adapters.store.upkeep import TTLSweeper, reindex
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory.parts import engine_of
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.storage.item_writes import Put, refresh, sweep, write
 from langmem_adapter.storage.items import ITEMS, present
 from langmem_adapter.twins import Plan, awaited, planned
@@ -87,7 +87,7 @@ class MemoryStore(BaseStore):
         index: IndexConfig | Literal[False] | None = None,
         ttl: TTLConfig | None = None,
     ) -> None:
-        self._engine = engine_of(memory, "a MemoryStore")
+        self._engine = parts_of(memory, "a MemoryStore")
         self._database = self._engine.database
         self._fields = field_index(self._engine, index)
         self.ttl_config = None if ttl is None else _checked_ttl(ttl)

@@ -53,8 +53,8 @@ async def graph(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
     fields = await view.shown(asked)
     seen: dict[str, Any] = {"ego": None, "names": []}
     if fields is not None:
-        seen = await beside(view.memory.engine.reading, _look, Scope(**fields), asked)
-    told: dict[str, Any] = {"asked": asked, "seen": seen, "grows": view.memory.engine.uses_graph}
+        seen = await beside(view.memory.parts.reading, _look, Scope(**fields), asked)
+    told: dict[str, Any] = {"asked": asked, "seen": seen, "grows": view.memory.parts.uses_graph}
     if seen["ego"] is not None:
         told |= _shown(seen["ego"], asked, at, now)
     return view.show("graph", fields, **told)

@@ -83,44 +83,44 @@ async def _index_told(view: View, asked: AddressScope, verified: Verification | 
 
 def _quick(memory: Memory) -> list[Check]:
     """The checks that take no time and hinder nobody."""
-    path = memory.engine.database.path
+    path = memory.parts.database.path
     return [*surroundings(), *defaults(None, None, memory.settings), *(() if path is None else (space(path),))]
 
 
 def _state(memory: Memory) -> dict[str, Any]:
-    engine = memory.engine
-    stats = meta.stats(engine.database)
-    return {"stats": stats, "queue": engine.reading(jobs.queue), "index": _index(memory, stats)}
+    parts = memory.parts
+    stats = meta.stats(parts.database)
+    return {"stats": stats, "queue": parts.reading(jobs.queue), "index": _index(memory, stats)}
 
 
 def _index(memory: Memory, stats: Stats) -> dict[str, Any]:
     """The index of this process beside the database; `behind`: changes that the next search reads first."""
-    engine = memory.engine
-    held = engine.indexer.index
+    parts = memory.parts
+    held = parts.indexer.index
     return {
         "kind": "not open yet" if held is None else type(held).__name__.removesuffix("Index").lower(),
         "vectors": 0 if held is None else len(held),
         "memories": stats.memories,
-        "behind": max(0, stats.changes - engine.indexer.applied),
+        "behind": max(0, stats.changes - parts.indexer.applied),
         "model": _model(memory),
     }
 
 
 def _model(memory: Memory) -> str:
-    (name,) = spelled(memory.engine.fingerprint)
+    (name,) = spelled(memory.parts.fingerprint)
     return name
 
 
 def _configuration(memory: Memory) -> list[dict[str, str]]:
     """Every setting as it is in use: what `Memory` was given itself comes before what its settings say."""
-    settings, engine = memory.settings, memory.engine
+    settings, parts = memory.settings, memory.parts
     told = {name: _told(getattr(settings, name)) for name in type(settings).model_fields}
     told["database"] = _place(str(chosen_database(None, settings)))
     given = {
         "database": _place(memory.location),
         "model": memory.mode,
         "embeddings": _model(memory),
-        "graph": _told(engine.uses_graph),
+        "graph": _told(parts.uses_graph),
     }
     itself: dict[str, Origin] = {name: "argument" for name, value in given.items() if value != told[name]}
     origins = {**settings.origins, **itself}

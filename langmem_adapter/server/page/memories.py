@@ -112,7 +112,7 @@ async def memories(view: Reading, asked: Annotated[_Asked, Query()]) -> Response
     began = time.perf_counter()
     found = await (_listed if asked.q is None else _searched)(view.memory, asked, fields)
     spent = (time.perf_counter() - began) * 1000
-    number = sum(each.memories for each in await beside(view.memory.engine.reading, counts, Scope(**fields)))
+    number = sum(each.memories for each in await beside(view.memory.parts.reading, counts, Scope(**fields)))
     if not (number or found.rows or asked.wants_some):
         return view.show("start", fields, others=await _others(view), **_first(view))
     told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent, "evidence": _EVIDENCE}
@@ -139,7 +139,7 @@ async def _others(view: View) -> list[Holder]:
     """Whom else somebody may have meant, who named a scope that has nothing."""
     if not view.who.reaches_everything:
         return []
-    found: list[Holder] = await beside(view.memory.engine.reading, holders, "user_id", most=_FEW)
+    found: list[Holder] = await beside(view.memory.parts.reading, holders, "user_id", most=_FEW)
     return [each for each in found if each.memories]
 
 

@@ -127,7 +127,7 @@ router = APIRouter(prefix=f"{PREFIX}/memories/{{memory_id}}")
 async def _shown(view: View, memory_id: str, asked: _Asked, *, edit: _Edit | None = None, wrong: str = "") -> Response:
     fields = view.whose(asked)
     scope = Scope(**fields) if fields else None
-    found = await beside(view.memory.engine.reading, _life, memory_id, scope, before=asked.before)
+    found = await beside(view.memory.parts.reading, _life, memory_id, scope, before=asked.before)
     return view.show(
         "memory",
         fields or found.item.scope.named,

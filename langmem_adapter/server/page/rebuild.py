@@ -46,7 +46,7 @@ class Rebuilding:
                 in_thread(self._rebuild).add_done_callback(self._end)
 
     def _rebuild(self) -> int:
-        indexer = self._memory.engine.indexer
+        indexer = self._memory.parts.indexer
         number = indexer.rebuild(self._tell)
         indexer.snapshot()  # the file beside the database may be what was wrong
         return number

@@ -48,7 +48,7 @@ router = APIRouter(prefix=f"{PREFIX}/scopes")
 async def scopes(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
     whose = view.whose(asked)
     find = _listed if "admin" in view.who.rights else _own
-    found = await beside(view.memory.engine.reading, find, asked, view.who)
+    found = await beside(view.memory.parts.reading, find, asked, view.who)
     return view.show("scopes", whose, asked=asked, found=found, size=_PAGE, names=SCOPE_FIELDS)
 
 
@@ -88,7 +88,7 @@ async def forget(view: Sending, sure: Annotated[_Sure, Form()]) -> Response:
 
 async def _ask(view: View, fields: dict[str, Any], wrong: str = "") -> Response:
     scope = Scope(**fields)
-    there = await beside(view.memory.engine.reading, holdings.held, scope)
+    there = await beside(view.memory.parts.reading, holdings.held, scope)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     return view.show("forget", fields, status=status, there=there, word=_word(scope), wrong=wrong)
 

@@ -34,15 +34,15 @@ def by_sessions(memory: Memory) -> Auth:
 
 async def log_in(memory: Memory, shown: str) -> str:
     """Begin a session with a key; `NobodyError` where it is none, or a revoked one."""
-    key = await beside(memory.engine.reading, keys.find, shown)
+    key = await beside(memory.parts.reading, keys.find, shown)
     if key is None:
         raise NobodyError("that is no key that is good for anything here")
-    return await memory.engine.database.awrite(lambda connection: sessions.begin(connection, key))
+    return await memory.parts.database.awrite(lambda connection: sessions.begin(connection, key))
 
 
 async def log_out(memory: Memory, request: Request) -> None:
     """End the session of a request, if it has one."""
-    await memory.engine.database.awrite(lambda connection: sessions.end(connection, _shown(request)))
+    await memory.parts.database.awrite(lambda connection: sessions.end(connection, _shown(request)))
 
 
 def _shown(connection: HTTPConnection) -> str:

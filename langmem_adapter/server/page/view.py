@@ -65,7 +65,7 @@ class View:
             raise HTTPException(
                 status.HTTP_303_SEE_OTHER, headers={"location": f"{base_of(self.request)}{PREFIX}/scopes"}
             )
-        found = await beside(self.memory.engine.reading, counts)
+        found = await beside(self.memory.parts.reading, counts)
         return found[0].scope.named if found else None
 
     def show(self, name: str, fields: Mapping[str, Any] | None = None, *, status: int = 200, **values: Any) -> Response:

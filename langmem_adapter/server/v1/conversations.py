@@ -22,7 +22,7 @@ async def listed(call: Reads, asked: Annotated[requests.PageQuery, Query()]) -> 
     """The conversations within a scope, the latest first, page by page."""
     scope = Scope(**call.whose(asked))
     found, following = await beside(
-        call.memory.engine.reading, conversations.listed, scope, k=asked.k, after=asked.after
+        call.memory.parts.reading, conversations.listed, scope, k=asked.k, after=asked.after
     )
     return {"items": found, "next": following}
 
@@ -34,7 +34,7 @@ async def turns(call: Reads, session_id: str, asked: Annotated[requests.Conversa
     """The turns of a conversation, which is named by its session and its exact scope; the latest page first."""
     conversation = Conversation(session_id, Scope(**call.whose(asked)))
     which = Which(last=asked.k + 1, before=asked.before)
-    found = await beside(call.memory.engine.reading, conversations.read, conversation, which)
+    found = await beside(call.memory.parts.reading, conversations.read, conversation, which)
     shown = found[-asked.k :]
     return {"items": shown, "next": shown[0].position if len(found) > asked.k else None}
 
@@ -47,4 +47,4 @@ async def turns(call: Reads, session_id: str, asked: Annotated[requests.Conversa
 async def noted(call: Reads, session_id: str, asked: Annotated[requests.NoteQuery, Query()]) -> Any:
     """What was made of a conversation: its summaries, or other notes."""
     conversation = Conversation(session_id, Scope(**call.whose(asked)))
-    return {"items": await beside(call.memory.engine.reading, notes.read, conversation, asked.kind)}
+    return {"items": await beside(call.memory.parts.reading, notes.read, conversation, asked.kind)}

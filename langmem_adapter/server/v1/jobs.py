@@ -46,7 +46,7 @@ async def listed(call: Anyone, asked: Annotated[requests.JobQuery, Query()]) -> 
     call.principal.need("write" if fields else "admin")
     how: dict[str, Any] = {"k": asked.k, "state": asked.state, "after": asked.after}
     read = partial(jobs.page, scope=Scope(**fields) if fields else None, **how)
-    found, following = await beside(call.memory.engine.reading, read)
+    found, following = await beside(call.memory.parts.reading, read)
     return {"items": found, "next": following}
 
 
@@ -55,7 +55,7 @@ async def listed(call: Anyone, asked: Annotated[requests.JobQuery, Query()]) -> 
 )
 async def cancel(call: Writes, job_id: str) -> None:
     """Call off a job that nobody has begun: nothing of it is written."""
-    await call.memory.engine.database.awrite(partial(jobs.cancel, job_id=job_id, scope=call.principal.scope))
+    await call.memory.parts.database.awrite(partial(jobs.cancel, job_id=job_id, scope=call.principal.scope))
 
 
 @router.get("/jobs/{job_id}", summary="Get a job", response_model=answers.JobShown)
@@ -78,7 +78,7 @@ async def _found(call: RequestCall, job_id: str) -> answers.JobShown:
     """A job, for whoever has the right that its add took, and what came of it where it is done."""
 
     def look() -> answers.JobShown:
-        job: Job = call.memory.engine.reading(jobs.read, job_id, call.principal.scope)
+        job: Job = call.memory.parts.reading(jobs.read, job_id, call.principal.scope)
         end: Any = result_of(call.memory, job)
         return answers.JobShown.model_validate(replace(job, result=end))
 

@@ -33,7 +33,7 @@ async def health() -> Any:
 async def ready(request: Request) -> Any:
     """Whether the database answers, and the index is in step with it."""
     try:
-        await beside(service_of(request).memory.engine.indexer.pull)
+        await beside(service_of(request).memory.parts.indexer.pull)
     except LangmemAdapterError as error:
         _log.warning("not ready: %s", logged(error))
         raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, "the database or the index does not answer") from None
@@ -52,7 +52,7 @@ async def checks(call: Anyone) -> Any:
 @router.get("/scopes", summary="List scopes", response_model=answers.Items[answers.ScopeShown])
 async def scopes(call: Admin) -> Any:
     """Every scope that has memories, as far as the key reaches, the largest first."""
-    return {"items": await beside(call.memory.engine.reading, counts, call.principal.scope)}
+    return {"items": await beside(call.memory.parts.reading, counts, call.principal.scope)}
 
 
 @router.post("/purge", summary="Erase a scope", response_model=answers.Erased)

@@ -73,7 +73,7 @@ def test_a_session_ends(memory: Memory, guarded: TestClient, ends: str) -> None:
     logged_in(guarded, shown)
     kept = dict(guarded.cookies)
     assert guarded.get(MEMORIES).status_code == 200
-    write = memory.engine.database.write
+    write = memory.parts.database.write
     match ends:
         case "logout":
             guarded.post("/ui/logout", data={"csrf": token(guarded, MEMORIES)})
@@ -97,7 +97,7 @@ def test_sessions_that_are_over_are_forgotten(memory: Memory) -> None:
         sessions.begin(connection, mine)
         return len(connection.execute(tables.sessions.select()).all())
 
-    assert memory.engine.database.write(twice) == 1
+    assert memory.parts.database.write(twice) == 1
 
 
 @pytest.mark.parametrize("sent", [{}, {"csrf": ""}, {"csrf": "0" * 64}, {"csrf": "钥匙"}])

@@ -81,7 +81,7 @@ def test_every_setting_says_where_it_comes_from(tmp_path: Path, monkeypatch: pyt
 
 def test_the_queue_is_counted(memory: Memory, http: TestClient) -> None:
     assert "Nobody waits" in http.get(HEALTH).text
-    memory.engine.database.write(_taken)
+    memory.parts.database.write(_taken)
     assert "<dt>under way</dt><dd>1</dd>" in http.get(HEALTH).text
 
 
@@ -104,14 +104,14 @@ def test_what_cannot_be_rebuilt_is_told(memory: Memory, http: TestClient) -> Non
     number = remembered(memory, "alice")
     remembered(memory, "bob")
     cut = update(tables.memories).where(tables.memories.c.id == number).values(embedding=b"\0\0\0\0")
-    memory.engine.database.write(lambda connection: connection.execute(cut))
+    memory.parts.database.write(lambda connection: connection.execute(cut))
     assert "It was not rebuilt" in rebuilt(http)
 
 
 def _empty(memory: Memory) -> None:
     """Damage the index as no program of ours does."""
-    memory.engine.indexer.pull()
-    index: Any = memory.engine.indexer.index
+    memory.parts.indexer.pull()
+    index: Any = memory.parts.indexer.index
     index.adopt(Batch.empty(index.dimensions))
 
 
