@@ -204,7 +204,7 @@ def put(connection: Connection, checkpoint: Mapping[str, Any], changed: Mapping[
     dialect, place = connection.dialect.name, {"thread_id": checkpoint["thread_id"], "ns": checkpoint["ns"]}
     _PUT[dialect].run(connection, checkpoint)
     rows = [place | {"slot": slot} | value._asdict() for slot, value in changed.items()]
-    _PUT_VALUES[dialect].many(connection, rows)
+    _PUT_VALUES[dialect].run(connection, *rows)
 
 
 def put_writes(connection: Connection, written: Collection[Mapping[str, Any]]) -> None:
@@ -214,7 +214,7 @@ def put_writes(connection: Connection, written: Collection[Mapping[str, Any]]) -
     """
     for replace, statements in _PUT_WRITES.items():
         rows = [row for row in written if (row["idx"] < 0) is replace]
-        statements[connection.dialect.name].many(connection, rows)
+        statements[connection.dialect.name].run(connection, *rows)
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -108,7 +108,7 @@ def write(connection: Connection, puts: Sequence[Put], *, fingerprint: str | Non
 def refresh(connection: Connection, rows: Iterable[Any], now: int) -> None:
     """Let items that were read live on from *now*, unless they were written meanwhile."""
     lives = [{"_pk": row.pk, "_seq": row.seq, "expires_at": now + row.ttl} for row in rows]
-    _REFRESH.many(connection, lives)
+    _REFRESH.run(connection, *lives)
 
 
 def sweep(connection: Connection, now: int) -> int:
@@ -212,7 +212,7 @@ class _Entry:
         """Write what was collected."""
         self._rows[_DELETE_EMPTY] = [{"id": namespace_id} for namespace_id in self._left]
         for statement, rows in self._rows.items():
-            statement.many(self._connection, rows)
+            statement.run(self._connection, *rows)
 
     def _add(self, name: str, put: Put) -> None:
         pk = self._seq + 1  # an item's number is that of its first change

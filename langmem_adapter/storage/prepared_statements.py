@@ -53,8 +53,6 @@ class Prepared:
             cursor.execute(form.sql, form.bound(values))
             return form.read(cursor.fetchall())
 
-    tuples = rows
-
     def first(self, connection: Connection, values: _Values = {}) -> Any:  # noqa: B006 - never written to
         """The first row; `None` where there is none."""
         return next(iter(self.rows(connection, values)), None)
@@ -67,10 +65,6 @@ class Prepared:
                 cursor.execute(form.sql, form.bound(rows[0]))
             elif rows:
                 cursor.executemany(form.sql, [form.bound(values) for values in rows])
-
-    def many(self, connection: Connection, rows: Sequence[_Values]) -> None:
-        """The same of a list."""
-        self.run(connection, *rows)
 
 
 # ── lists as one parameter ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -300,7 +300,7 @@ class GraphRows:
             (sql.INSERT_LINK, [_link_row(link) for link in links if link.new]),
             (sql.UPDATE_LINK, [_link_row(link) for link in links if link.changed and not link.new]),
         ):
-            statement.many(self.connection, rows)
+            statement.run(self.connection, *rows)
 
 
 def _counted(row: EntityNode | Belief) -> int:
