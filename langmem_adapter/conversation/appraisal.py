@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, runtime
 from langchain_core.messages import BaseMessage, convert_to_messages
 
 from langmem_adapter.arguments import bounded
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import check_text, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -135,11 +136,11 @@ class Texts:
 
     def request(self, value: Any, /) -> str:
         """The request's `str()`."""
-        return str(value)
+        return _text(value)
 
     def response(self, value: Any, /) -> str:
         """The response's `str()`."""
-        return str(value)
+        return _text(value)
 
     def parse(self, text: str, /) -> Any:
         """The text itself."""
@@ -201,7 +202,7 @@ class Messages(Texts):
 
     def response(self, value: Any, /) -> str:
         """The text of a message; of anything else its `str()`."""
-        return value.text if isinstance(value, BaseMessage) else str(value)
+        return value.text if isinstance(value, BaseMessage) else _text(value)
 
 
 def in_messages(request: Any, experiences: Sequence[Experience], /) -> Any:
@@ -215,3 +216,10 @@ def in_messages(request: Any, experiences: Sequence[Experience], /) -> Any:
         return request
     *before, last = convert_to_messages(request)
     return [*before, last.model_copy(update={"content": last.text.replace(MASK, numbered(experiences))})]
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        raise InvalidInputError(f"{quoted(value)} has no text; give the experiences a serializer of your own") from None
