@@ -156,8 +156,8 @@ class Memory(AddMethods, SearchMethods, EditMethods):
 
     @property
     def pipeline(self) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The compiled graph that `add` runs: parse, extract, retrieve, decide, apply."""
-        return self.parts.pipeline
+        """The compiled graph that `add` runs: parse, extract, retrieve, decide, apply; see `build_pipeline`."""
+        return self.parts.served_pipeline
 
     def build_pipeline(
         self, *, review: bool = False, checkpointer: Checkpointer = None
