@@ -474,7 +474,7 @@ def test_a_title_is_made_of_a_beginning_as_long_as_the_count_allows(count: Any) 
 
     @given(st.lists(SAID, min_size=1, max_size=9))
     def holds(said: list[str]) -> None:
-        brain = BrainMemory(memory, uuid4().hex, user_id="alice", max_tokens=100, count_tokens=count)
+        brain = BrainMemory(opened, uuid4().hex, user_id="alice", max_tokens=100, count_tokens=count)
         for text in said:
             brain.add_talk(text)
         assert brain.get_title()
@@ -483,7 +483,7 @@ def test_a_title_is_made_of_a_beginning_as_long_as_the_count_allows(count: Any) 
         assert count([HumanMessage(shown)]) <= 100
         assert count([HumanMessage(shown)]) > 90 or shown == whole
 
-    with Memory(":memory:", model=model) as memory:
+    with Memory(":memory:", model=model) as opened:
         holds()
 
 
