@@ -164,11 +164,6 @@ class Parts:
         return build_pipeline(self, checkpointer=False)
 
     @cached_property
-    def served_pipeline(self) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The same in the hands of others, who may send or forge anything."""
-        return build_pipeline(self, served=True, checkpointer=False)
-
-    @cached_property
     def dry_pipeline(self) -> CompiledStateGraph[Any, Any, Any, Any]:
         """The same without its end: it decides and writes nothing."""
         return build_pipeline(self, dry=True, checkpointer=False)

@@ -124,17 +124,11 @@ def said_again(trace: Trace) -> dict[str, Any]:
     if not trace.turns:
         raise InvalidInputError("there is nothing to remember: the trace has no turns")
     before = [Turn.from_json(turn) for turn in state.get("before", [])]
-    items = [
-        ParsedConversation(
-            {
-                **item,
-                "messages": [{"role": turn.role, "content": turn.text} for turn in trace.turns if turn.item == place],
-            },
-            [turn for turn in before if turn.item == place],
-            [replace(turn, dated=True) for turn in trace.turns if turn.item == place],  # they are not said today
-        )
-        for place, item in enumerate(task["items"])
-    ]
+    items = []
+    for place, item in enumerate(task["items"]):
+        said = [replace(turn, dated=True) for turn in trace.turns if turn.item == place]  # they are not said today
+        given = {**item, "messages": [turn.text for turn in said]}
+        items.append(ParsedConversation(given, [turn for turn in before if turn.item == place], said))
     return {"items": items, **{name: task[name] for name in ("scope", "infer", "memory_type", "prompt")}}
 
 

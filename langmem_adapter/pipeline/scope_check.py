@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.runnables.config import ensure_config
 from langgraph.runtime import get_runtime
 from pydantic import TypeAdapter
-from typing_extensions import TypedDict
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.state import Task, Work, begun, scope_of
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.pipeline.stage import Planner
     from langmem_adapter.pipeline.state import PipelineState
+    from langmem_adapter.records.scope import Scope
 
 __all__ = ["begins", "for_caller", "goes_on"]
 
@@ -60,49 +60,39 @@ def goes_on(state: PipelineState, config: RunnableConfig) -> PipelineState:
         InvalidInputError: A part of the state is no stage's work, or they are of several runs.
     """
     try:
-        _read(state)
-        scope, whole = scope_of(state), _is_whole(state)
+        scope = _scope_read(state)
     except (KeyError, TypeError, ValueError) as error:
-        raise InvalidInputError(
-            "the state is not as a stage leaves it; begin a run of its own with messages"
-        ) from error
+        told = "the state holds what no stage leaves there, or parts of different runs; begin a run of its own"
+        raise InvalidInputError(f"{told} with messages") from error
     resolve_again(scope, runtime=get_runtime(), config=config)
-    if not whole:
-        raise InvalidInputError("the state holds parts of different runs; begin a run of its own with messages")
     return state
 
 
-class _Made(TypedDict):
-    """What the stages leave in the state, as records."""
-
-    task: Task
-    turns: list[Turn]
-    before: list[Turn]
-    facts: list[Fact]
-    candidates: Neighbourhood | None
-    decisions: list[Decision]
-    work: Work
-
-
-_made: Final = cache(lambda: TypeAdapter(_Made))
+_TYPES: Final[Mapping[str, Any]] = {
+    "task": Task,
+    "turns": list[Turn],
+    "before": list[Turn],
+    "facts": list[Fact],
+    "candidates": Neighbourhood | None,
+    "decisions": list[Decision],
+    "work": Work,
+}
+_adapter: Final = cache(TypeAdapter)
 
 
-def _read(state: Mapping[str, Any]) -> None:
-    """Read the state as the stages do: what they could not read is an error here."""
-    parts: dict[str, Any] = {name: state[name] for name in _Made.__annotations__}
-    made = _made().validate_json(json.dumps({**parts, "candidates": {**state["candidates"]} or None}), strict=True)
-    for name in ("turns", "before", "facts", "decisions"):
-        for record, told in zip(made[name], state[name], strict=True):
+def _scope_read(state: PipelineState) -> Scope:
+    """Whose it is, once all of the state was read as the stages read it: what they could not is an error here."""
+    parts: dict[str, Any] = {**state, "candidates": {**state["candidates"]} or None}
+    for name, kind in _TYPES.items():
+        made = _adapter(kind).validate_json(json.dumps(parts[name]), strict=True)
+        for record, told in zip(made, parts[name], strict=True) if isinstance(made, list) else ():
             record.from_json(told)
-    work = {name: state["work"][name] for name in begun(0)}
-    _ = Usage() + Usage.from_json(work["usage"])
-
-
-def _is_whole(state: Mapping[str, Any]) -> bool:
-    """Whether each part of the state that names a place of another names one which that has."""
-    turns, facts, candidates = state["turns"], state["facts"], state["candidates"]
+    _ = Usage() + Usage.from_json({name: parts["work"][name] for name in begun(0)}["usage"])
+    turns, facts, known = state["turns"], state["facts"], state["candidates"].get("known", ())
     places: list[tuple[int | None, Sequence[Any]]] = [(turn["item"], state["task"]["items"]) for turn in turns]
     places += [(fact["turn"], turns) for fact in facts]
     places += [(decision.get("fact"), facts) for decision in state["decisions"]]
-    places += [(known, candidates["known"]) for own in candidates.get("equal", ()) for known in own]
-    return all(place is None or 0 <= place < len(whole) for place, whole in places)
+    places += [(place, known) for own in state["candidates"].get("equal", ()) for place in own]
+    if not all(place is None or 0 <= place < len(whole) for place, whole in places):
+        raise ValueError("a part names a place of another, which that has not")
+    return scope_of(state)
