@@ -211,7 +211,8 @@ def _turns(
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> Update | Ask:
     items = _items(state)
     state = {**state, "work": begun(sum(item.seconds for item in items if isinstance(item, ParsedConversation)))}
-    images = {url: part for item in items for url, part in image_parts(item.get("messages")).items()}
+    looked_at = () if describer is None else items
+    images = {url: part for item in looked_at for url, part in image_parts(item.get("messages")).items()}
     if describer is None or not images:
         return _parsed(longest, state, items, [], [])
     unread = [dict(item) for item in items]  # with words for its images, a conversation says more
