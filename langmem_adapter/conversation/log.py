@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import defaultdict
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
@@ -57,12 +58,13 @@ class Kept:
             values = {field.name: getattr(draft, field.name) for field in fields(Draft)}
             turn = StoredTurn(**values, position=self._last, created_at=datetime.now(UTC))
             self._turns.append(turn)
-            for key in _keys(turn):
-                self._by.setdefault(key, {})[turn.position] = turn
+            for name, alike in self._by.items():
+                alike[getattr(turn, name)][turn.position] = turn
 
     def read(self, which: Which = EVERY) -> list[StoredTurn]:
         """Those that fit, oldest first."""
-        found = [[self._by.get((name, value), {}).values() for value in set(values)] for name, values in which.among]
+        among = [(self._by[name], values) for name, values in which.among]
+        found = [[alike[value].values() for value in alike.keys() & values] for alike, values in among]
         fewest = min(found, key=lambda parts: sum(map(len, parts)), default=[self._turns])
         latest = merge(*map(reversed, fewest), key=_position, reverse=True)
         return [*islice(filter(which.holds, latest), which.last)][::-1]
@@ -79,24 +81,20 @@ class Kept:
         """Take some out."""
         for position in positions:
             place = bisect_left(self._turns, position, key=_position)
-            for key in _keys(self._turns[place]):
-                alike = self._by.get(key, {})
-                alike.pop(position, None)
-                if not alike:
-                    self._by.pop(key, None)
+            for name, alike in self._by.items():
+                value = getattr(self._turns[place], name)
+                alike[value].pop(position, None)
+                if not alike[value]:
+                    del alike[value]
             del self._turns[place]
 
     def clear(self) -> None:
         """Take all out."""
-        self._by: dict[tuple[str, str | None], dict[int, StoredTurn]] = {}
+        self._by = {name: defaultdict[str | None, dict[int, StoredTurn]](dict) for name in LOOKED_UP}
         self._turns: list[StoredTurn] = []
 
 
 Log: TypeAlias = Stored | Kept
-
-
-def _keys(turn: StoredTurn) -> list[tuple[str, str | None]]:
-    return [(name, getattr(turn, name)) for name in LOOKED_UP]
 
 
 _position: Final = attrgetter("position")
