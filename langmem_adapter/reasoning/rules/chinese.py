@@ -85,6 +85,7 @@ class _Run:
     kin: str = ""
     before: str = ""
     noun: str = ""
+    noted: str = ""
     owner: str = ""
 
     def told(self, piece: str) -> str:
@@ -135,10 +136,10 @@ class _Run:
             return
         noun = found["noun"] or found["was"] or found["bought"] or found["net"] or f"{found['named']}名"
         self.noun = {"号": "手机号", "网": "运营商"}.get(noun, noun)
-        self.owner, self.mine = found["whose"] or "", True
+        self.owner, self.mine, self.noted = found["whose"] or "", True, piece
 
     def _names_new_one(self, piece: str) -> re.Match[str] | None:
-        return _P["NEW_ONE"].fullmatch(f"{self.noun}|{piece}") if self.noun else None
+        return _P["NEW_ONE"].fullmatch(f"{self.noun}|{piece}") if self.noun and piece != self.noted else None
 
     def _new_one(self, value: str, piece: str) -> str:
         """The new one, in the words in which the old one was told: 电脑是苹果的, 老板姓郭, 室友换成阿涛."""
