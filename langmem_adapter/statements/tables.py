@@ -14,9 +14,9 @@ from langmem_adapter.statements.statement import Kind, TableRow
 from langmem_adapter.vocabulary import entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-__all__ = ["Patterns", "lists", "patterns", "put_plainly", "retold", "rows"]
+__all__ = ["Patterns", "lists", "patterns", "retold", "rows"]
 
 _HERE: Final = Path(__file__).parent / "tables"
 _KINDS: Final[Mapping[str, Kind]] = {"": "is", "+": "begins", "-": "ends", "~": "touches"}
@@ -77,13 +77,6 @@ def retold(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -
     """The rows of a file that say how a wording is put plainly, by the kind that stands in place of an attribute."""
     told = rows(name, given, flags=flags)
     return {row.attribute: tuple(other for other in told if other.attribute == row.attribute) for row in told}
-
-
-def put_plainly(text: str, told: Iterable[TableRow], *, count: int = 0) -> str:
-    """A text with each of some wordings, in their order, put as its row says."""
-    for row in told:
-        text = row.pattern.sub(row.put, text, count)
-    return text
 
 
 def _texts(name: str, given: Mapping[str, str]) -> dict[str, str]:

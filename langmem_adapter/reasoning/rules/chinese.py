@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
+from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands, put_plainly
 from langmem_adapter.statements.chinese import KIN, NAME, chinese_statement
 from langmem_adapter.statements.chinese_dates import WHEN
-from langmem_adapter.statements.tables import patterns, put_plainly, retold
+from langmem_adapter.statements.tables import patterns, retold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

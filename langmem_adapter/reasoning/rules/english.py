@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
+from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands, put_plainly
 from langmem_adapter.statements.dates import TIME_WORDS, timed
 from langmem_adapter.statements.english import GIVEN
 from langmem_adapter.statements.parser import read
-from langmem_adapter.statements.tables import lists, patterns, put_plainly, retold
+from langmem_adapter.statements.tables import lists, patterns, retold
 from langmem_adapter.statements.words import FORMS, KINDS, WORDS, third
 from langmem_adapter.text import content_words
 
