@@ -111,12 +111,11 @@ def seen(row: Any, scope: Scope | None, name: str, kind: str = "memory") -> Any:
 
 def expand(connection: Connection, scope: Scope) -> tuple[int, ...]:
     """Ids of every scope that a read of *scope* sees, ascending."""
-    named = scope.named
-    return tuple(row.id for row in _ids_of(tuple(named)).rows(connection, named))
+    return tuple(row.id for row in _ids_of(*scope.named).rows(connection, scope.named))
 
 
 @cache
-def _ids_of(fields: tuple[str, ...]) -> Prepared:
+def _ids_of(*fields: str) -> Prepared:
     named = (scopes.c[name] == bindparam(name) for name in fields)
     return Prepared(select(scopes.c.id).where(*named).order_by(scopes.c.id))
 

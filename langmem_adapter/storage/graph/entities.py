@@ -11,7 +11,8 @@ from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.results import EntityPage
 from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People
-from langmem_adapter.storage.graph.tables import ENDS, ENTITIES_OF, entities, entity_names, relations
+from langmem_adapter.storage.graph.statements import NAMES_OF, NODES
+from langmem_adapter.storage.graph.tables import ENDS, entities, relations
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, of_row
 
@@ -26,15 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["by_pks", "page"]
 
 _FIRST: Final = (2**31 - 1, HIGHEST)
-_ENTITIES: Final = Prepared(ENTITIES_OF.where(any_of(entities.c.pk, "pks")).order_by(entities.c.pk))
-_LIVING: Final = Prepared(
-    select(entities.c.pk).where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None))
-)
-_NAMES: Final = Prepared(
-    select(entity_names.c.entity_pk, entity_names.c.key, entity_names.c.name)
-    .where(any_of(entity_names.c.entity_pk, "pks"))
-    .order_by(entity_names.c.entity_pk, entity_names.c.key)
-)
 
 
 def page(
@@ -58,9 +50,10 @@ def page(
     values = {**when.values, "scopes": scope_ids, "mentions": place[0], "last": place[1], "k": k + 1, "kind": kind}
     if len(scope_ids) == 1 and not when.past:
         statement = _ranked(when.shape, typed=kind is not None, unrelated=unrelated)
+        values["scope"] = scope_ids[0]
     else:
-        statement = _LIVING if unrelated else _ends(when.shape)
-    pks = [pk for (pk,) in statement.rows(connection, {**values, "scope": next(iter(scope_ids), None)})]
+        statement = _every(when.shape, unrelated=unrelated)
+    pks = [pk for (pk,) in statement.rows(connection, values)]
     groups = _groups(connection, people, pks).values()
     ranked = sorted((group for group in groups if kind in {None, _type(group)}), key=_place, reverse=True)
     ranked = [group for group in ranked if _place(group) < tuple(place)]
@@ -77,7 +70,7 @@ def by_pks(connection: Connection, people: People, pks: Collection[int]) -> dict
 def _groups(connection: Connection, people: People, pks: Collection[int]) -> dict[int, list[Any]]:
     """The rows of those that are one, oldest first, but for rows that were merged into another."""
     groups: dict[int, list[Any]] = {}
-    for row in _ENTITIES.rows(connection, {"pks": people.everyone(pks)}) if pks else ():
+    for row in NODES.rows(connection, {"pks": people.everyone(pks)}) if pks else ():
         if row.merged_into is None:
             groups.setdefault(people.who(row.pk), []).append(row)
     return groups
@@ -95,7 +88,7 @@ def _type(group: Sequence[Any]) -> str:
 def _entities(connection: Connection, people: People, groups: Sequence[Sequence[Any]]) -> list[Entity]:
     names: dict[int, dict[str, str]] = {}
     pks = [row.pk for group in groups for row in group]
-    for pk, key, name in _NAMES.rows(connection, {"pks": pks}) if pks else ():
+    for pk, key, name in NAMES_OF.rows(connection, {"pks": pks}) if pks else ():
         names.setdefault(people.who(pk), {}).setdefault(key, name)
     return [_entity(group, names.get(people.who(group[0].pk), {})) for group in groups]
 
@@ -116,8 +109,11 @@ def _entity(group: Sequence[Any], names: dict[str, str]) -> Entity:
 
 
 @cache
-def _ends(shape: When) -> Prepared:
-    """The entities at the ends of relations."""
+def _every(shape: When, *, unrelated: bool) -> Prepared:
+    if unrelated:
+        return Prepared(
+            select(entities.c.pk).where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None))
+        )
     chosen = any_of(relations.c.scope_id, "scopes"), *shape.conditions
     return Prepared(union(*(select(end).where(*chosen) for end in ENDS)))
 

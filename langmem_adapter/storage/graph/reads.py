@@ -21,7 +21,7 @@ from langmem_adapter.storage.graph.people import People, called
 from langmem_adapter.storage.graph.tables import BY_HAND, EDGE, ENDS, SAYS, entities, relation_memories, relations
 from langmem_adapter.storage.moments import LAST
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.scopes import expand, of_row, within
+from langmem_adapter.storage.scopes import OWNER, expand, of_row, within
 from langmem_adapter.storage.tables import scopes
 
 if TYPE_CHECKING:
@@ -110,9 +110,7 @@ _RELATIONS: Final = Prepared(
         _source.c.type.label("source_type"),
         _target.c.name.label("target"),
         _target.c.type.label("target_type"),
-        scopes.c.user_id,
-        scopes.c.agent_id,
-        scopes.c.run_id,
+        *OWNER,
     )
     .join_from(relations, _source, relations.c.source_pk == _source.c.pk)
     .join(_target, relations.c.target_pk == _target.c.pk)
@@ -165,17 +163,16 @@ def newest(
     for of, ids in wanted.items():
         apart = len(ids) <= _APART
         statement = _newest_of(of, when.shape, named=relation is not None, apart=apart)
-        rows = (statement.rows(connection, {**values, "of": one}) for one in (ids if apart else [ids]))
-        found += ([row.pk for row in each] for each in rows)
+        asked = [{**values, "of": one} for one in (ids if apart else [ids])]
+        found += [[pk for (pk,) in statement.rows(connection, each)] for each in asked]
     return list(islice(dict.fromkeys(heapq.merge(*found, reverse=True)), k))
 
 
 @cache
 def _newest_of(of: str, shape: When, *, named: bool, apart: bool) -> Prepared:
-    """The newest relations whose column is one value, or one of some."""
     chosen = relations.c[of] == bindparam("of") if apart else any_of(relations.c[of], "of")
-    called = [relations.c.relation == bindparam("relation")] if named else []
-    query = select(relations.c.pk).where(chosen, *called, relations.c.pk < bindparam("last"), *shape.conditions)
+    of_name = [relations.c.relation == bindparam("relation")] if named else []
+    query = select(relations.c.pk).where(chosen, *of_name, relations.c.pk < bindparam("last"), *shape.conditions)
     return Prepared(query.order_by(relations.c.pk.desc()).limit(bindparam("k", type_=Integer)))
 
 
@@ -237,19 +234,17 @@ def around(connection: Connection, pks: Sequence[int], when: When, *, most: int 
     """
     values = {**when.values, "most": most}
     if connection.dialect.name == "postgresql":  # one question, since each has to travel
-        rows = _around_many(when.shape).rows(connection, {**values, "pks": pks})
+        rows = _around(when.shape, many=True).rows(connection, {**values, "pks": pks})
     else:
-        rows = [row for pk in pks for row in _around_one(when.shape).rows(connection, {**values, "pk": pk})]
+        one = _around(when.shape, many=False)
+        rows = [row for pk in pks for row in one.rows(connection, {**values, "pk": pk})]
     return sorted(set(rows), reverse=True)
 
 
 @cache
-def _around_one(shape: When) -> Prepared:
-    return Prepared(union_all(*(_newest(end, bindparam("pk"), shape) for end in ENDS)))
-
-
-@cache
-def _around_many(shape: When) -> Prepared:
+def _around(shape: When, *, many: bool) -> Prepared:
+    if not many:
+        return Prepared(union_all(*(_newest(end, bindparam("pk"), shape) for end in ENDS)))
     listed = func.unnest(bindparam("pks", type_=ARRAY(BigInteger))).table_valued(column("pk", BigInteger))
     each = listed.render_derived()
     parts = [_newest(end, each.c.pk, shape).lateral() for end in ENDS]
