@@ -8,6 +8,7 @@ What can is structure: who says it, of which thing, and what kind of value is gi
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.forks import cached_property
@@ -15,16 +16,18 @@ from langmem_adapter.languages import ENGLISH
 from langmem_adapter.statements.parser import single_valued
 from langmem_adapter.statements.statement import LONGEST
 from langmem_adapter.statements.updates import (
+    MEASURES,
     Asked,
     Clause,
     asked,
     changed,
     clauses,
+    contrasts,
     leads,
     over,
     owners,
     passage,
-    sorts,
+    phrases,
     things,
     values,
 )
@@ -34,9 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from langmem_adapter.records.results import MemoryItem
+    from langmem_adapter.statements.updates import Value
 
 __all__ = ["newest_first"]
 
+_LONG: Final = 1_000  # letters of a message; a longer one speaks of many things
 _HALF: Final = 0.5  # of the things that are asked, which both versions name
 _SHORT: Final = 120  # letters of a statement, not of a turn
 _SAME_ATTRIBUTE: Final = 3
@@ -48,12 +53,13 @@ def newest_first(items: Sequence[MemoryItem], question: str, language: str = ENG
     """The order in which hits are shown: each newer version of a statement right before the older one.
 
     Only where the question asks how something is now. Of a long message the clauses that are about what is asked count. A
-    statement is a newer version of another where the same speaker made it later, in the same way (fact, message …), and
+    statement is a newer version of another where the same speaker made it later, in the same way (fact, message …), of nobody
+    else and of no other sort of the thing ("Dutch words", not "French words"), and
 
     - it gives the same attribute, which has one value at a time, of the same subject ("moved to Oslo", "lives in Rome");
-    - or it names half of what is asked, as the older one does, and gives another amount or time of the kind that is asked
-      ("the budget is now $500"), or, where no amount is asked, says that something changed ("I switched to Lidl");
     - or it says that the older one's value is over ("I sold the Volvo");
+    - or it names something of each phrase of the question that the older one names, and gives another amount or time, or, where
+      none is asked, says that something changed ("I switched to Lidl");
     - or both are short and name all that is asked.
     """
     order = list(range(len(items)))
@@ -80,6 +86,7 @@ class _Statement:
     def __init__(self, item: MemoryItem, wanted: Asked, language: str) -> None:
         self.time: Final = item.updated_at
         self.whose: Final = (item.actor_id, item.scope.agent_id, item.memory_type)
+        self._is_long: Final = len(item.text) > _LONG
         self._item, self._wanted, self._language = item, wanted, language
 
     @cached_property
@@ -91,23 +98,32 @@ class _Statement:
         return passage(self._clauses, self._wanted.things)
 
     @cached_property
-    def _text(self) -> str:
-        return " ".join(clause.text for clause in self._passage)
+    def _whole(self) -> Clause:
+        told = self._passage
+        named = frozenset().union(*(clause.subjects for clause in told))
+        return Clause(" ".join(clause.text for clause in told), named)
+
+    @cached_property
+    def _subjects(self) -> frozenset[str]:
+        return subjects(self._item.text, self._language)
 
     @cached_property
     def held(self) -> frozenset[str]:
         """The things asked for that it names."""
-        return self._subjects & self._wanted.things
-
-    @cached_property
-    def _subjects(self) -> frozenset[str]:
-        return frozenset().union(*(clause.subjects for clause in self._passage))
+        return self._whole.subjects & self._wanted.things
 
     @cached_property
     def answers(self) -> bool:
-        """Whether it names half of what is asked; most hits name less anywhere, and need not be parted."""
-        least, things = _HALF * len(self._wanted.things), self._wanted.things
-        return len(subjects(self._item.text, self._language) & things) >= least and len(self.held) >= least
+        """Whether its passage names half of what is asked; most hits name less anywhere, and need not be parted."""
+        return self._half_in(self._subjects) and self._half_in(self.held)
+
+    def _half_in(self, named: frozenset[str]) -> bool:
+        wanted = self._wanted
+        if len(named & wanted.things) >= _HALF * len(wanted.things):
+            return True
+        told = phrases(wanted.text, self._language) if wanted.measured and named else ()
+        found = [one for one in told if not one.isdisjoint(named)]
+        return len(found) >= max(1, _HALF * len(told)) and any(_named(one & named) for one in found)
 
     @cached_property
     def _single(self) -> frozenset[tuple[str, str]]:
@@ -117,72 +133,92 @@ class _Statement:
         whole = [self._item.text] if short and not asks(self._item.text) else []
         return frozenset(filter(None, map(single_valued, read + whole)))
 
-    @cached_property
-    def _kin(self) -> frozenset[str]:
-        return kin(self._text, self._language)
-
-    @cached_property
-    def _changed(self) -> bool:
-        return changed(self._text)
-
     def outdated(self, newer: _Statement) -> int:
         """How surely a later statement of the same speaker is a newer version of this one; 0 where it is none."""
-        if self._single and not self._single.isdisjoint(newer._single):
-            return _SAME_ATTRIBUTE
         if self._of_somebody_else(newer):
             return 0
+        if not self._single.isdisjoint(newer._single):
+            return _SAME_ATTRIBUTE
         if self._ended_by(newer):
             return _GIVEN_ANEW
-        return self._renewed_by(newer) if newer.answers and self._of_the_same(newer) else 0
-
-    def _renewed_by(self, newer: _Statement) -> int:
-        if self._wanted.kinds:
-            return _GIVEN_ANEW if self._amount_is_anew(newer) else 0
-        if newer._changed:
+        if not self._of_the_same(newer):
+            return 0
+        if self._amount_is_anew(newer) or (changed(newer._whole.text) and newer.answers and not self._wanted.kinds):
             return _GIVEN_ANEW
-        short = max(len(self._item.text), len(newer._item.text)) <= _SHORT
+        short = max(len(self._item.text), len(newer._item.text)) <= _SHORT and not self._wanted.kinds
         return _SAID_AGAIN if short and self._wanted.things == self.held <= newer.held else 0
+
+    def _of_the_same(self, newer: _Statement) -> bool:
+        """Whether a statement names some of each that is asked for and that this one names, and none of another sort."""
+        if len(self._wanted.things) == 1 and self._measures & newer._measures:
+            return True
+        shared = self.held & newer._subjects
+        if not shared or not (_named(shared) or self.held <= newer.held) or not self._is_named_enough(newer):
+            return False
+        missing = (self._subjects & self._wanted.things) - newer._subjects
+        return contrasts(newer._whole.text, self._whole.text, missing, self._language) <= self._known
+
+    def _is_named_enough(self, newer: _Statement) -> bool:
+        told = phrases(self._wanted.text, self._language)
+        lost = [one for one in told if self._names(one) and not newer._names(one)]
+        if not lost or (len(lost) == 1 < len(told) and not self._wanted.kinds):
+            return True
+        held = frozenset().union(*told) & self._subjects
+        return told[0] not in lost and len(held & newer._subjects) >= max(2, _HALF * len(held))
+
+    def _names(self, phrase: frozenset[str]) -> bool:
+        """Whether it names any word of an English phrase, or most signs of a Chinese one."""
+        told, least = (set(self._item.text), _HALF) if is_cjk(self._wanted.text) else (self._subjects, 0)
+        return len(phrase & told) > least * len(phrase)
+
+    @cached_property
+    def _measures(self) -> frozenset[str]:
+        return frozenset().union(*(one.unit for one in values(self._item.text))) & MEASURES
 
     def _ended_by(self, newer: _Statement) -> bool:
         """Whether a statement says that what this one answers, an amount aside, is over."""
         if self._wanted.kinds or not self._wanted.things <= self.held:
             return False
-        value = _named(things(self._text, self._language)) - self._wanted.things
+        value = _named(things(self._whole.text, self._language)) - self._wanted.things
         told = " ".join(clause.text for clause in newer._clauses)[:LONGEST]
-        return bool(value) and over(told) and not value.isdisjoint(things(told, self._language))
-
-    def _of_the_same(self, newer: _Statement) -> bool:
-        """Whether a statement names the same things: all of them, or some where it says that something changed."""
-        if self.held <= newer.held:
-            return True
-        shared = _named(self.held) & newer.held
-        others = sorts(newer._text, shared, self._language) - self._known
-        return newer._changed and bool(shared) and not others
+        return over(told) and not value.isdisjoint(things(told, self._language))
 
     def _of_somebody_else(self, newer: _Statement) -> bool:
         """Whether a statement is about other people, or about a thing of theirs."""
-        if not newer._leads <= self._kin or not self._kin & self._wanted.things <= newer._kin:
-            return True
-        return not owners(newer._text, self._wanted.things, self._language) <= self._known
+        known = leads(self._whole.text, self._language) | kin(self._wanted.text, self._language)
+        theirs = owners(newer._whole.text, _named(self._wanted.things), self._language)
+        return not (theirs <= self._known and leads(newer._whole.text, self._language) <= known)
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        return self._subjects | self._wanted.things
+        return self._whole.subjects | self._wanted.things
 
     @cached_property
-    def _leads(self) -> frozenset[str]:
-        return leads(self._text, self._language)
+    def _amounts(self) -> frozenset[Value]:
+        return self._of_kind(self._whole.text)
 
-    @cached_property
-    def _amounts(self) -> frozenset[tuple[str, str]]:
-        return frozenset(one for one in values(self._text) if one[0] in self._wanted.kinds)
+    def _of_kind(self, text: str) -> frozenset[Value]:
+        return frozenset(one for one in values(text) if self._wanted.answered_by(one, text))
 
     def _amount_is_anew(self, newer: _Statement) -> bool:
         """Whether a statement gives another amount: of the same kind, or the first one where it says that something changed."""
-        if not newer._amounts - self._amounts:
+        if not self._wanted.measured or not (self._amounts or self._wanted.kinds):
             return False
-        kinds, others = ({kind for kind, _ in it} for it in (self._amounts, newer._amounts))
-        return not kinds.isdisjoint(others) if kinds else newer._changed
+        told = [newer._of_kind(clause.text) for clause in newer._clauses if newer._is_told_in(clause, self)]
+        if not any(told) and not newer._is_long:
+            told = [newer._of_kind(b.text) for a, b in pairwise(newer._clauses) if newer._is_told_in(a, self)]
+        if "DATE" in self._wanted.kinds and any(near and near <= self._amounts for near in told):
+            return False  # says that date again
+        known = {one.text for one in self._amounts}
+        anew = [one for near in told for one in near if one.text not in known]
+        if not self._amounts:
+            return bool(anew) and changed(newer._whole.text)
+        return any(self._wanted.counted or one.compares(other) for one in anew for other in self._amounts)
+
+    def _is_told_in(self, clause: Clause, older: _Statement) -> bool:
+        if self._is_long:
+            return older.held <= clause.subjects and changed(clause.text)
+        return not self._passage or not self._wanted.things.isdisjoint(clause.subjects)
 
 
 def _named(told: frozenset[str]) -> frozenset[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from itertools import groupby, pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.statements.chinese_dates import chinese_number
 from langmem_adapter.statements.dates import MONTH_NAMES, MONTHS, WEEKDAYS, month_of
-from langmem_adapter.statements.tables import patterns
+from langmem_adapter.statements.tables import lists, patterns
 from langmem_adapter.text import asks, is_cjk, kin, subjects
 
 if TYPE_CHECKING:
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 __all__ = [
     "Asked",
     "Clause",
+    "Value",
     "asked",
     "changed",
     "clauses",
+    "contrasts",
     "leads",
     "over",
     "owners",
     "passage",
-    "sorts",
+    "phrases",
     "things",
     "values",
 ]
@@ -38,10 +40,12 @@ _LONGEST: Final = 500  # letters of a question that are read
 _WHEN: Final = frozenset({"DATE", "CLOCK"})
 _ANSWERS: Final = {
     "WHEN": _WHEN,
-    "OFTEN": _WHEN,
+    "OFTEN": _WHEN | {"COUNT"},
+    "HOW_MANY": frozenset({"COUNT"}),
     "HOW_MUCH": frozenset({"PERCENT", "MONEY", "COUNT", "CLOCK"}),
 }
 """The kinds of value that answer a question, by how it asks."""
+_SPANS: Final = frozenset(_P.texts["DURATION"].split()) | {"per", "each", "everi"}
 _NO_THING: Final = frozenset(_P.texts["NO_THING"].split())
 
 
@@ -49,11 +53,20 @@ _NO_THING: Final = frozenset(_P.texts["NO_THING"].split())
 class Asked:
     """What a question names, as `things` reads it, and the kinds of the `values` that answer it.
 
-    It has no kinds where it asks for no amount and no time.
+    It has no kinds where it asks for no amount and no time; any may answer then, where it is *measured* (what, which).
     """
 
+    text: str
     things: frozenset[str]
     kinds: frozenset[str]
+    counted: bool
+    measured: bool
+
+    def answered_by(self, value: Value, told: str) -> bool:
+        """Whether a value in a text may answer it: where something is *counted*, no number of other things."""
+        if self.counted and value.kind == "COUNT":
+            return not value.unit.isdisjoint(self.things) or (not value.unit and changed(told))
+        return value.kind in self.kinds if self.kinds else bool(value.unit) or value.kind in ("PERCENT", "MONEY")
 
 
 def asked(question: str, language: str = ENGLISH) -> Asked | None:
@@ -71,8 +84,15 @@ def asked(question: str, language: str = ENGLISH) -> Asked | None:
     plain = _P["LEAD"].sub("", question[:_LONGEST])
     if not (is_cjk(plain) or _of_now(plain)) or any(_P[name].search(plain) for name in ("THEN", "SEVERAL", "DONE")):
         return None
+    plain = _P["NOW"].sub(" ", plain)
     kinds = frozenset().union(*(kinds for name, kinds in _ANSWERS.items() if _P[name].search(plain)))
-    return Asked(things(plain, language) - _NO_THING, kinds)
+    return Asked(
+        plain,
+        things(plain, language) - _NO_THING,
+        kinds,
+        counted=_P["HOW_MANY"].search(plain) is not None,
+        measured=bool(kinds) or _P["WHAT"].search(plain) is not None,
+    )
 
 
 def _of_now(question: str) -> bool:
@@ -99,25 +119,67 @@ def things(text: str, language: str = ENGLISH) -> frozenset[str]:
     return named or frozenset().union(*(found for _, found in told))
 
 
+@lru_cache(maxsize=512)
+def phrases(question: str, language: str) -> tuple[frozenset[str], ...]:
+    """What a question names between its function words, verbs and spans of time aside; in Chinese the signs of each."""
+    if is_cjk(question):
+        runs = (frozenset(run) for run in _P["NO_THING_CJK"].split(question) if not _P["SPAN_CJK"].fullmatch(run))
+        return tuple(run for run in runs if len(run) > 1)
+    verbs = {found.end() for found in _P["VERB"].finditer(question)}
+    told = [() if word.end() in verbs else subjects(word[0], language) - _NO_THING for word in _WORD.finditer(question)]
+    return tuple(named for holds, run in groupby(told, bool) if holds and (named := frozenset().union(*run) - _SPANS))
+
+
+_WORD: Final = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+(?:['’][^\W_]+)*")
 _VALUE: Final = re.compile(
     "|".join(f"(?P<{kind}>{_P.texts[kind]})" for kind in ("PERCENT", "MONEY", "CLOCK", "DATE", "COUNT")),
     re.IGNORECASE,
 )
+
+
+class Value(NamedTuple):
+    """An amount or a time: of which kind, how it is written, and of a number what it counts."""
+
+    kind: str
+    text: str
+    unit: frozenset[str] = frozenset()
+
+    def compares(self, other: Value) -> bool:
+        """Whether it counts or measures what the other does, as far as they say."""
+        if self.kind != other.kind:  # "58 %", and then "it is at 61"
+            return ("COUNT", frozenset()) in ((self.kind, self.unit), (other.kind, other.unit))
+        return not self.unit or not other.unit or not self.unit.isdisjoint(other.unit)
+
+
 _CHINESE_DAY: Final = re.compile("(.+)月([^日号]*)")
 _DIGITS: Final = re.compile(r"\d+")
 
 
 @lru_cache(maxsize=4_096)
-def values(text: str) -> frozenset[tuple[str, str]]:
-    """The amounts and times in a text, each with its kind; a day of the year is one value however it is written.
+def values(text: str) -> frozenset[Value]:
+    """The amounts and times in a text; a day of the year is one value however it is written.
 
     Example:
-        >>> sorted(values("The budget is now $500 for 3 days, until May 3")), values("会议改到周三")
-        ([('COUNT', '3'), ('DATE', 'may 3'), ('MONEY', '$500')], frozenset({('DATE', '周三')}))
-        >>> values("3rd of Dec") == values("Dec. 3") == values("12月3日") == {("DATE", "december 3")}
+        >>> sorted(value.text for value in values("The budget is now $500 for 3 days, until May 3"))
+        ['$500', '3', 'may 3']
+        >>> values("3rd of Dec") == values("Dec. 3") == values("12月3日") == {Value("DATE", "december 3")}
         True
     """
-    return frozenset((found.lastgroup or "", _told(found)) for found in _VALUE.finditer(text))
+    return frozenset(Value(found.lastgroup or "", _told(found), _unit(found)) for found in _VALUE.finditer(text))
+
+
+MEASURES: Final = frozenset({"BYTES", "MASS", "LENGTH", "DEGREES", "DURATION"})
+
+
+def _unit(found: re.Match[str]) -> frozenset[str]:
+    """What a number counts, in one word or two behind it or one before, and the measure that this is of."""
+    if found[0].lower() in ("once", "twice") or found.lastgroup != "COUNT":
+        return subjects("times") if found.lastgroup == "COUNT" else frozenset()
+    behind = _P["UNIT"].match(found.string, found.end())
+    if behind is None or not (first := subjects(behind[1])):
+        before = _P["UNIT_BEFORE"].search(found.string, 0, found.start())
+        return subjects(before[1]) if before else frozenset()
+    return subjects(behind[0]).union(name for name in MEASURES if not first.isdisjoint(_P.texts[name].split()))
 
 
 def _told(found: re.Match[str]) -> str:
@@ -166,7 +228,7 @@ def _stating(sentence: str) -> Iterator[str]:
     if parts and asks(sentence):
         first = next((place for place, part in enumerate(parts) if _P["ASKING"].match(part)), len(parts) - 1)
         parts = parts[:first]
-    yield from (part.strip(" ,;，") for part in parts)
+    yield from (plain for part in parts if not _P["VOCATIVE"].fullmatch(plain := part.strip(" ,;，")))
 
 
 def passage(told: tuple[Clause, ...], things: frozenset[str]) -> tuple[Clause, ...]:
@@ -191,6 +253,7 @@ def passage(told: tuple[Clause, ...], things: frozenset[str]) -> tuple[Clause, .
     return told[first : last + 1]
 
 
+@lru_cache(maxsize=4_096)
 def changed(text: str) -> bool:
     """Whether a statement says that something is no longer as it was.
 
@@ -201,6 +264,7 @@ def changed(text: str) -> bool:
     return _P["CHANGED"].search(text) is not None
 
 
+@lru_cache(maxsize=4_096)
 def over(text: str) -> bool:
     """Whether a statement says that something is over, or has been replaced.
 
@@ -211,14 +275,15 @@ def over(text: str) -> bool:
     return _P["OVER"].search(text) is not None
 
 
-_WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _OWNED: Final = re.compile(r"([\u4e00-\u9fff]{1,4})的([\u4e00-\u9fff]{1,4})")
-_MINE: Final = re.compile(r".*(?:我们?|自己|现在)")
+_PEOPLE: Final = lists("chinese-words")["FAMILY"] | frozenset(_P.texts["PEERS"].split())
+_THEIRS: Final = re.compile("|".join(("[他她小老阿]|公司", *_PEOPLE)))
 _OPENING: Final = 4  # words, or Chinese signs, in which somebody stands whom a statement is about
-_JOINTS: Final = frozenset({"for", "of", "with", "in", "at"})
+_JOINTS: Final = frozenset({"for", "of", "with", "in", "at", "on"})
 _ARTICLES: Final = frozenset({"the", "a", "an", "my", "our"})
 
 
+@lru_cache(maxsize=4_096)
 def leads(text: str, language: str = ENGLISH) -> frozenset[str]:
     """The people and animals that a statement opens with: it is about them.
 
@@ -226,7 +291,11 @@ def leads(text: str, language: str = ENGLISH) -> frozenset[str]:
         >>> leads("My sister moved to Lyon"), leads("We went to Lyon to see my sister"), leads("我妹妹搬到上海了")
         (frozenset({'sister'}), frozenset(), frozenset({'妹妹'}))
     """
-    return kin(text[:_OPENING] if is_cjk(text) else " ".join(text.split(None, _OPENING)[:_OPENING]), language)
+    if not is_cjk(text):
+        return kin(" ".join(text.split(None, _OPENING)[:_OPENING]), language)
+    return kin(text[:_OPENING], language) or frozenset(
+        one for one in _PEOPLE if one in text[:_OPENING] and "把" not in text
+    )
 
 
 def owners(text: str, things: frozenset[str], language: str = ENGLISH) -> frozenset[str]:
@@ -236,30 +305,34 @@ def owners(text: str, things: frozenset[str], language: str = ENGLISH) -> frozen
         >>> owners("Ben's rent was raised", frozenset({"rent"})), owners("我的房租涨了", frozenset({"房租"}))
         (frozenset({'ben'}), frozenset())
     """
-    chinese = (found[1] for found in _OWNED.finditer(text) if _is(found[2], things, language))
-    named = [one for one in chinese if not _MINE.fullmatch(one)]
+    chinese = (found[1] for found in _OWNED.finditer(text) if _is(found[2], things, language)) if "的" in text else ()
+    named = [one for one in chinese if kin(one, language) or _THEIRS.search(one)]
     if "'s" in (plain := text.replace("’", "'")):
         told = pairwise(_WORD.findall(plain))
         named += [one[:-2] for one, of in told if one.endswith("'s") and _is(of, things, language)]
     return frozenset().union(*(subjects(one, language) for one in named))
 
 
-def sorts(text: str, things: frozenset[str], language: str = ENGLISH) -> frozenset[str]:
-    """The words that say which of its kind any of some things is: right before it, or behind "of", "for", "with".
+def contrasts(text: str, other: str, missing: frozenset[str], language: str = ENGLISH) -> frozenset[str]:
+    """The words that stand in a text where another one has what it is *missing*: "Dutch words", not "French words"."""
+    if is_cjk(text) or not missing:  # Chinese does not part its words
+        return frozenset()
+    told = _sorts(text, language)
+    linked = (word for word, near in _sorts(other, language).items() if not near.isdisjoint(missing))
+    found = frozenset().union(*(told.get(word, frozenset()) for word in linked))
+    return found if any(map(str.isdigit, missing)) else frozenset(one for one in found if not one[0].isdigit())
 
-    Example:
-        >>> sorted(
-        ...     sorts(
-        ...         "The report page now loads slowly, until the deadline for the poster",
-        ...         frozenset({"page", "deadlin"}),
-        ...     )
-        ... )
-        ['poster', 'report']
-    """
-    told = _WORD.findall(text)
-    places = [place for place, word in enumerate(told) if _is(word, things, language)]
-    near = [word for place in places for word in _near(told, place) if not values(word) and not changed(word)]
-    return frozenset().union(*(subjects(word, language) for word in near))
+
+@lru_cache(maxsize=4_096)
+def _sorts(text: str, language: str) -> dict[str, frozenset[str]]:
+    """The words that say of which sort each thing in a text is; none, where it is once named alone."""
+    told, found = _WORD.findall(text), dict[str, frozenset[str]]()
+    for place, word in enumerate(told):
+        near = (subjects(one, language) for one in _near(told, place) if not changed(one))
+        named = frozenset().union(*near) - _NO_THING
+        for thing in subjects(word, language):
+            found[thing] = found.get(thing, named) | named if named and found.get(thing, named) else frozenset()
+    return found
 
 
 def _near(told: list[str], place: int) -> Iterator[str]:
