@@ -41,7 +41,7 @@ ELSEWHERE: Final[Mapping[str, str]] = {
 """Routes of Mem0's server that are none here, and what to do instead."""
 
 
-class Mem0Problem(BaseModel):
+class Mem0Error(BaseModel):
     detail: str
 
 
@@ -59,13 +59,11 @@ _ROW: Final = {
     "user_id": "alice",
 }
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    400: {"model": Mem0Problem, "description": "What was sent cannot be used; the text says what to do."},
-    401: {"model": Mem0Problem, "description": "No valid key."},
-    403: {"model": Mem0Problem, "description": "The key has not this right, or reaches another scope."},
+    400: {"model": Mem0Error, "description": "What was sent cannot be used; the text says what to do."},
+    401: {"model": Mem0Error, "description": "No valid key."},
+    403: {"model": Mem0Error, "description": "The key has not this right, or reaches another scope."},
 }
-_ABSENT: Final[dict[int | str, dict[str, Any]]] = {
-    404: {"model": Mem0Problem, "description": "There is no such memory."}
-}
+_ABSENT: Final[dict[int | str, dict[str, Any]]] = {404: {"model": Mem0Error, "description": "There is no such memory."}}
 
 
 def _answer(example: Any) -> dict[int | str, dict[str, Any]]:
