@@ -103,7 +103,7 @@ def one_of(value: object, known: Iterable[T], name: str) -> T:
     raise InvalidInputError(f"{name} is one of {', '.join(map(repr, among))}, not {quoted(value)}")
 
 
-def bounded(k: object, name: str = "k", *, least: int = 1, most: int = _MOST_HITS) -> int:
+def bounded(k: object, name: str = "k", *, least: int = 1, most: float = _MOST_HITS) -> int:
     """How many: a whole number from *least* to *most*, by default 10,000; *name* is what it is called in the error."""
     if isinstance(k, bool) or not isinstance(k, int) or not least <= k <= most:
         raise InvalidInputError(f"{name} must be a whole number from {least} to {most:,}, not {quoted(k)}")

@@ -65,7 +65,9 @@ class LangmemAdapterError(Exception):
 
 
 def _again(kind: type[LangmemAdapterError], arguments: tuple[object, ...]) -> LangmemAdapterError:
-    return kind.__new__(kind, *arguments)
+    error = kind.__new__(kind, *arguments)
+    super(LangmemAdapterError, error).__init__(*arguments)  # an ImportError keeps its message there as well
+    return error
 
 
 class ScopeError(LangmemAdapterError, ValueError):

@@ -76,6 +76,9 @@ def test_an_error_survives_pickling_with_all_that_it_knows(error: Exception, pro
     assert str(again) == str(error)
     assert again.args == error.args
     assert vars(again) == vars(error)
+    for name in dir(error):
+        if not name.startswith("_") and not callable(getattr(error, name, callable)):
+            assert getattr(again, name) == getattr(error, name), name
 
 
 def test_every_error_class_has_a_sample_here() -> None:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Final
+
+import langmem_adapter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,3 +78,35 @@ def test_modules_are_named_after_their_subject() -> None:
     assert RIDDLES.isdisjoint(names)
     participles = {name for name in names if re.search(r"[a-z](?:ed|ing)$", name) and not name.endswith("feed")}
     assert participles <= GERUNDS
+
+
+def test_every_name_in_backticks_that_is_ours_is_there() -> None:
+    """What begins with a room, a module or a class of ours, or with `memory`, `mirror` as one of these."""
+    classes = {
+        node.name: ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and {"mem0", "server"}.isdisjoint(path.parts)
+    }
+    rooms = {path.stem for path in PACKAGE.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        for name in re.findall(r"`(?:langmem_adapter\.)?(\w+(?:\.\w+)+)[`(]", path.read_text(encoding="utf-8")):
+            first, rest = name.split(".", 1)
+            meant = [f"{classes[first]}.{name}"] if first in classes else [name] if first in rooms else []
+            meant += [f"{classes[kind]}.{kind}.{rest}"] if (kind := first.capitalize()) in {"Memory", "Mirror"} else []
+            assert not meant or any(map(_is_there, meant)), f"{path.relative_to(PACKAGE)}: `{name}`"
+
+
+def _is_there(name: str) -> bool:
+    found: object = langmem_adapter
+    for part in name.split("."):
+        within = f"{getattr(found, '__name__', '')}.{part}"
+        if part in getattr(found, "__annotations__", {}) or not isinstance(found, type | ModuleType):
+            return True  # of an instance, or of a property
+        if isinstance(found, ModuleType) and hasattr(found, "__path__") and find_spec(within):
+            found = import_module(within)
+        elif hasattr(found, part):
+            found = getattr(found, part)
+        else:
+            return False
+    return True

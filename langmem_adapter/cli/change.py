@@ -109,7 +109,7 @@ def purge(call: Invocation, yes: YesOption = False) -> None:
     with call.memory() as memory:
         whose = call.whose(memory.scopes)
         if not yes:
-            call.confirm("erase", f"everything of {named(whose)} for good")
+            call.confirm("erase", f"everything of {named(whose)}, for good")
         erased = memory.purge(**whose)
     row = {**as_data(erased), **whose}
     call.output.show([row], columns=_ERASED, picture=lambda _: _picture(erased, named(whose)))

@@ -44,7 +44,7 @@ class CommandError(errors.LangmemAdapterError):
         return {"code": self.code, "message": self.message, "hint": self.hint}
 
 
-DOCTOR: Final = "langmem-adapter doctor says what is wrong"
+DOCTOR: Final = "langmem-adapter doctor"
 """The hint where nothing better is known."""
 _KEY: Final = (
     "set the key of that server: LANGMEM_ADAPTER_API_KEY, the only one that a LANGMEM_ADAPTER_BASE_URL gets; without one the "

@@ -89,7 +89,7 @@ class StoredConversation:
     """A conversation in the database, of which *window* tokens are summed up at once."""
 
     def __init__(self, parts: Parts, conversation: Conversation, *, window: int, count: Callable[[str], int]) -> None:
-        self._engine = parts
+        self._parts = parts
         self._conversation = conversation
         self._window = window
         self._count = count
@@ -97,16 +97,16 @@ class StoredConversation:
 
     def state(self) -> Plan[State]:
         """How it stands."""
-        cache = self._engine.cache
-        return Plan(partial(self._engine.reading, self._read) if cache is None else partial(self._looked_up, cache))
+        cache = self._parts.cache
+        return Plan(partial(self._parts.reading, self._read) if cache is None else partial(self._looked_up, cache))
 
     def notes(self, kind: str) -> Plan[list[Note]]:
         """The notes of a kind, oldest first."""
-        return Plan(partial(self._engine.reading, notes.read, self._conversation, kind))
+        return Plan(partial(self._parts.reading, notes.read, self._conversation, kind))
 
     def dumped(self) -> str:
         """All that counts, as JSON."""
-        return str(self._engine.reading(self._dumped))
+        return str(self._parts.reading(self._dumped))
 
     def _dumped(self, connection: Connection) -> str:
         state = self._read(connection)
@@ -132,7 +132,7 @@ class StoredConversation:
         tests/conversation/test_cache.py::test_what_is_erased_while_a_copy_is_made_leaves_none
         """
         conversation = self._conversation
-        version, summary = self._engine.reading(self._version)
+        version, summary = self._parts.reading(self._version)
         if (turns := _turns(cache.get(conversation, version))) is not None:
             return State(summary, turns)
 
@@ -140,9 +140,9 @@ class StoredConversation:
             return self._version(connection)[0], self._read(connection)
 
         state: State
-        version, state = self._engine.reading(read)
+        version, state = self._parts.reading(read)
         cache.put(conversation, version, json.dumps([asdict(turn) for turn in state.turns], default=str))
-        if self._engine.reading(self._version)[0] != version:
+        if self._parts.reading(self._version)[0] != version:
             cache.drop(conversation)
         return state
 
@@ -153,7 +153,7 @@ class StoredConversation:
 
     def writing(self, work: Callable[[Connection], R]) -> Plan[R]:
         """Some work in a write transaction."""
-        return Plan.calling(self._engine.database.write, self._engine.database.awrite, work)
+        return Plan.calling(self._parts.database.write, self._parts.database.awrite, work)
 
     def append(self, draft: Draft, connection: Connection) -> bool:
         """Keep a message, unless it is there already under its id."""
@@ -186,8 +186,8 @@ class StoredConversation:
 
     def forget(self) -> None:
         """Forget the copy of it, outside of any transaction: nobody who writes has to wait for a cache."""
-        if self._engine.cache is not None:
-            self._engine.cache.drop(self._conversation)
+        if self._parts.cache is not None:
+            self._parts.cache.drop(self._conversation)
 
     def begin(self, drafts: Sequence[Draft], kept: Iterable[Note], connection: Connection) -> None:
         """Fill it, where nothing is there yet."""
@@ -262,7 +262,7 @@ class StoredConversation:
     def title(self, seen: State, text: str, max_words: int, made: Plan[Wording]) -> Plan[str]:
         """The title of a text, made if the one that is kept is of another text."""
         source = _digest([(max_words, text)])
-        plan = Plan(partial(self._engine.reading, notes.latest, self._conversation, "title"))
+        plan = Plan(partial(self._parts.reading, notes.latest, self._conversation, "title"))
 
         until = seen.turns[-1].position if seen.summary is None else 0
 
@@ -306,7 +306,7 @@ class StoredConversation:
 
     def _trace(self, connection: Connection, number: int, seen: State, until: int, usage: Usage) -> None:
         """What a note was made of, in the form that traces of adds have."""
-        days, scope = self._engine.settings.trace_days, self._conversation.scope
+        days, scope = self._parts.settings.trace_days, self._conversation.scope
         if not days or scope is None:
             return
         plain = {"infer": True, "memory_type": None, "prompt": None, "items": [{"metadata": None, "expires_at": None}]}

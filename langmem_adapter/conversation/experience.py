@@ -111,7 +111,7 @@ class ExperienceMemory:
         context: Context = in_context,
         serializer: Serializer = TEXTS,
     ) -> None:
-        self._engine = parts_of(memory, type(self).__name__)
+        self._parts = parts_of(memory, type(self).__name__)
         self._memory = memory
         self.tag: Final = None if tag is None else filled(tag, "tag")
         self.scope: Final = Scope(user_id, agent_id, run_id)
@@ -183,7 +183,7 @@ class ExperienceMemory:
             tag: Only those filed under it.
         """
         how: Any = {"filters": parse(_conditions(self._filed(tag))), "memory_type": EXPERIENCE}
-        return Plan(lambda: len(self._engine.reading(memories.matching, self.scope, **how)))
+        return Plan(lambda: len(self._parts.reading(memories.matching, self.scope, **how)))
 
     acount = awaited(count)
 
@@ -203,7 +203,7 @@ class ExperienceMemory:
         if not self.writable:
             raise InvalidInputError("these experiences are for reading only; delete them with writable=True")
         filters = parse({"memory_type": EXPERIENCE, **_conditions(self._filed(tag))})
-        reason, ledger = "all experiences were deleted by hand", self._engine.ledger
+        reason, ledger = "all experiences were deleted by hand", self._parts.ledger
         return Plan.calling(ledger.delete_all, ledger.adelete_all, self.scope, reason=reason, filters=filters)
 
     adelete_all = awaited(delete_all)
@@ -284,7 +284,7 @@ class ExperienceMemory:
 
     def _told(self, request: Any) -> str:
         told = check_text(self._serializer.request(request), "request")
-        self._engine.longest.check_text(told, "request")  # before anything is done for what could not be kept
+        self._parts.longest.check_text(told, "request")  # before anything is done for what could not be kept
         return told
 
     def _filed(self, tag: str | None) -> str | None:
@@ -293,7 +293,7 @@ class ExperienceMemory:
     def _equal(self, scope: Scope, request: str, tag: str | None) -> Plan[list[Experience]]:
         if not self.readable:
             return Plan.known([])
-        read = partial(self._engine.reading, memories.with_text, scope, request, EXPERIENCE)
+        read = partial(self._parts.reading, memories.with_text, scope, request, EXPERIENCE)
         return Plan(read).then(partial(_ranked, tag=tag))
 
     def _similar(self, scope: Scope, request: str, tag: str | None, k: int) -> Plan[list[Experience]]:
@@ -327,13 +327,13 @@ class ExperienceMemory:
         known = _decision("UPDATE" if said else "NONE", scope, tag, request, response, changed)
 
         def write() -> Write:
-            exists = new.memory_id in self._engine.reading(memories.sequence_numbers, [str(new.memory_id)])
+            exists = new.memory_id in self._parts.reading(memories.sequence_numbers, [str(new.memory_id)])
             return Write((known if exists else new,), scope=scope, within=scope)
 
         # Contract: of several who keep the same experience at once one adds it, and the others find it known; who looked before
         # it was written, or deleted, looks again.
         # tests/conversation/test_experience.py::test_an_experience_that_many_keep_at_once_is_one
-        edit = self._engine.edit
+        edit = self._parts.edit
         return edit(write).or_else(lambda error: edit(write) if isinstance(error, _OVERTAKEN) else None)
 
 

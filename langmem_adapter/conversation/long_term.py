@@ -172,7 +172,7 @@ class LongTermMemory(WorkingMemory):
             raise InvalidInputError(
                 f"ttl is a timedelta, how long a memory is found, up to a thousand years, or None; not {quoted(ttl)}"
             )
-        self._engine = parts_of(memory, "LongTermMemory")
+        self._parts = parts_of(memory, "LongTermMemory")
         self._memory = memory
         self._threshold = likeness(threshold)
         self._ttl = ttl
@@ -209,7 +209,7 @@ class LongTermMemory(WorkingMemory):
     @planned
     def persist(self) -> Plan[None]:
         """Write the files of the vector index now. Messages and memories need none of it: each `add` is on disk."""
-        return Plan(self._engine.indexer.snapshot).then(lambda _: None)
+        return Plan(self._parts.indexer.snapshot).then(lambda _: None)
 
     apersist = awaited(persist)
 
@@ -302,7 +302,7 @@ class LongTermMemory(WorkingMemory):
 
     def _keeping(self, new: list[Draft]) -> Plan[list[Draft]]:
         texts = [draft.text for draft in new if draft.memory_id]
-        carry_out = self._engine.ledger.within(texts)
+        carry_out = self._parts.ledger.within(texts)
         return self._vectors(texts).and_then(
             lambda found: self._writing(partial(self._keep, new, dict(zip(texts, found, strict=True)), carry_out))
         )
@@ -348,7 +348,7 @@ class LongTermMemory(WorkingMemory):
         standing = memories.sequence_numbers(log.connection, ids)
         decisions = tuple(Decision("DELETE", each, None, "its message was deleted") for each in ids if each in standing)
         if decisions:
-            self._engine.ledger.within()(log.connection, Write(decisions))
+            self._parts.ledger.within()(log.connection, Write(decisions))
 
     @_pinned
     def _news(self, messages: list[BaseMessage], drafts: list[Draft], window: int) -> Plan[News]:
@@ -374,7 +374,7 @@ class LongTermMemory(WorkingMemory):
         scope = self._scope
 
         def look_up(vectors: Any, most: int = k) -> list[list[Similar]]:
-            found = self._engine.searcher.alike(
+            found = self._parts.searcher.alike(
                 texts, vectors, scope, memory_type=MESSAGE, k=most, threshold=self._threshold
             )
             said = self._said({memory_id for near in found for memory_id, _ in near})
@@ -386,7 +386,7 @@ class LongTermMemory(WorkingMemory):
         return self._vectors(texts).and_then(lambda found: Plan(partial(look_up, found)))
 
     def _vectors(self, texts: list[str]) -> Plan[Any]:
-        return Plan.calling(self._engine.embedder.vectors, self._engine.embedder.avectors, texts)
+        return Plan.calling(self._parts.embedder.vectors, self._parts.embedder.avectors, texts)
 
     def _said(self, memory_ids: Iterable[str], before: int | None = None) -> dict[str, BaseMessage]:
         """The messages of some memories, oldest first."""

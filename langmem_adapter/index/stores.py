@@ -50,10 +50,11 @@ class StoreEntry:
     text: str = ""
 
     @classmethod
-    def read(cls, name: str, metadata: Mapping[str, Any], vector: Any = ()) -> StoreEntry:
+    def read(cls, name: str, metadata: Mapping[str, Any], vector: Any = None) -> StoreEntry:
         """As a store gives it back; some give numbers back as floats."""
         pk, scope, seq = (int(metadata[key]) for key in ("pk", "scope_id", "seq"))
-        return cls(name, pk, scope, seq, str(metadata["database"]), np.asarray(vector, np.float32))
+        numbers = np.asarray([] if vector is None else vector, np.float32)
+        return cls(name, pk, scope, seq, str(metadata["database"]), numbers)
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -92,7 +92,7 @@ class Tidier:
     """
 
     def __init__(self, memory: Memory) -> None:
-        self._engine = parts_of(memory, "Tidier")
+        self._parts = parts_of(memory, "Tidier")
         self._memory = memory
 
     def pending(self, scope: Scope) -> list[str]:
@@ -143,15 +143,15 @@ class Tidier:
         if memory_id not in seen or not within.covers(seen[memory_id].item.scope):
             return None, []
         item = seen[memory_id].item
-        tokens = self._engine.settings.candidate_tokens
-        hood = self._engine.searcher.neighbours([item.text], item.scope, tokens=tokens)
+        tokens = self._parts.settings.candidate_tokens
+        hood = self._parts.searcher.neighbours([item.text], item.scope, tokens=tokens)
         texts = {known.id: known.text for known in hood.known if known.id not in without}
         seen = self._seen([memory_id, *texts])
         known = [replace(seen[each], shown=text) for each, text in texts.items() if each in seen]
         return seen.get(memory_id), [each for each in known if _is_older(each.item, item)]
 
     def _seen(self, ids: Sequence[str]) -> dict[str, _Seen]:
-        with self._engine.database.read() as connection:  # one look: a text and the number of its last change
+        with self._parts.database.read() as connection:  # one look: a text and the number of its last change
             numbers = memories.sequence_numbers(connection, ids)
             return {each: _Seen(memories.get(connection, each), seq) for each, seq in numbers.items()}
 
@@ -161,14 +161,14 @@ class Tidier:
                 return DecideOutput((Verdict("NONE", item.text, "the same words as an older memory", 0, number),))
         known = tuple(KnownMemory(number, each.shown) for number, each in enumerate(older))
         comparison = Comparison((Fact(item.text, 0),), known)
-        return self._engine.reasoner.decide.invoke(comparison, {"run_name": "memory.consolidate"})
+        return self._parts.reasoner.decide.invoke(comparison, {"run_name": "memory.consolidate"})
 
     def _apply(self, decisions: Sequence[Decision], scope: Scope) -> tuple[Change, ...]:
         if not decisions:
             return ()
         texts = [decision.text for decision in decisions if decision.event == "UPDATE" and decision.text is not None]
-        vectors = dict(zip(texts, self._engine.embedder.vectors(texts), strict=True))
-        changes = self._engine.ledger.apply(Write(tuple(decisions), within=scope, vectors=vectors))
+        vectors = dict(zip(texts, self._parts.embedder.vectors(texts), strict=True))
+        changes = self._parts.ledger.apply(Write(tuple(decisions), within=scope, vectors=vectors))
         return tuple(change for change in changes if change.event != "NONE")
 
 

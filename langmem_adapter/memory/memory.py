@@ -111,7 +111,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             "update_memory_prompt": update_memory_prompt,
             "graph_prompt": graph_prompt,
         }
-        self._engine = Parts(
+        self._parts = Parts(
             database,
             model=model,
             embeddings=embeddings,
@@ -127,17 +127,17 @@ class Memory(AddMethods, SearchMethods, EditMethods):
     @property
     def mode(self) -> str:
         """Who thinks: `"offline"` (rules), or the chat model's name."""
-        return self._engine.reasoner.mode
+        return self._parts.reasoner.mode
 
     @property
     def location(self) -> str:
         """Where the data lies; a password in it is masked."""
-        return self._engine.database.location
+        return self._parts.database.location
 
     @property
     def settings(self) -> Settings:
         """The settings in use."""
-        return self._engine.settings
+        return self._parts.settings
 
     @property
     def graph(self) -> GraphMemory:
@@ -365,7 +365,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         Raises:
             ExceptionGroup: What failed, background writes above all; everything is closed all the same.
         """
-        return Plan(self._engine.close)
+        return Plan(self._parts.close)
 
     aclose = awaited(close)
 
@@ -378,7 +378,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
     ) -> None:
         """Close; an error of the `with` statement goes on, with a note of what closing met."""
         with noted_on(error):
-            self._engine.close()
+            self._parts.close()
 
     async def __aenter__(self) -> Self:
         """Use it in an `async with` statement: it closes at the end."""
@@ -389,7 +389,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
     ) -> None:
         """Close; an error of the `with` statement goes on, with a note of what closing met."""
         with noted_on(error):
-            await beside(self._engine.close)
+            await beside(self._parts.close)
 
     def __repr__(self) -> str:
         """Where it lies and who thinks."""

@@ -308,7 +308,7 @@ def _close(part: Closing, errors: list[BaseException]) -> None:
 class Wired:
     """What holds the parts: the groups of methods of `Memory`."""
 
-    _engine: Parts
+    _parts: Parts
 
     @property
     def parts(self) -> Parts:
@@ -317,8 +317,8 @@ class Wired:
         Raises:
             StorageError: This process was forked from the one that opened the memory.
         """
-        self._engine.database.refuse_inherited()
-        return self._engine
+        self._parts.database.refuse_inherited()
+        return self._parts
 
 
 def parts_of(memory: object, whose: str) -> Parts:

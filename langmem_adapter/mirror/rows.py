@@ -13,7 +13,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.storage.graph import reads
 from langmem_adapter.storage.graph.statements import NAMES_OF
 from langmem_adapter.storage.graph.tables import EDGE, ENTITIES, ENTITIES_OF, RELATIONS, entities, relations
-from langmem_adapter.storage.scopes import within
+from langmem_adapter.storage.scopes import reach
 from langmem_adapter.storage.tables import scopes
 
 if TYPE_CHECKING:
@@ -59,8 +59,8 @@ def batch_of(connection: Connection, scope: Scope | None, named: Mapping[str, Se
     pks, tied = named.get(ENTITIES, ()), named.get(RELATIONS, ())
     there = set(connection.execute(select(entities.c.pk).where(entities.c.pk.in_(pks))).scalars())
     of_ids = relations.c.id.in_(select(relations.c.id).where(relations.c.pk.in_(tied)))
-    nodes = _nodes(connection, entities.c.pk.in_(pks), within(scope))
-    return MirrorBatch(nodes, _ties(connection, of_ids, within(scope)), [pk for pk in pks if pk not in there])
+    nodes = _nodes(connection, entities.c.pk.in_(pks), reach(scope))
+    return MirrorBatch(nodes, _ties(connection, of_ids, reach(scope)), [pk for pk in pks if pk not in there])
 
 
 def after(
@@ -68,7 +68,7 @@ def after(
 ) -> tuple[MirrorBatch, int | None]:
     """The next rows of a space, by pk, and the last of these pks; `None` where there are no more."""
     kept = _KEPT[space]
-    query = select(kept.c.pk).join(scopes, kept.c.scope_id == scopes.c.id).where(kept.c.pk > pk, within(scope))
+    query = select(kept.c.pk).join(scopes, kept.c.scope_id == scopes.c.id).where(kept.c.pk > pk, reach(scope))
     pks = connection.execute(query.order_by(kept.c.pk).limit(most)).scalars().all()
     of_them, last = kept.c.pk.in_(pks), pks[-1] if pks else None
     if space == ENTITIES:
@@ -86,7 +86,7 @@ def progress(connection: Connection, scope: Scope | None, space: str, pk: int) -
 def _size(connection: Connection, kept: Table, scope: Scope | None, until: int | None = None) -> int:
     query = select(func.count()).select_from(kept).join(scopes, kept.c.scope_id == scopes.c.id)
     first = true() if until is None else kept.c.pk <= until
-    return int(connection.execute(query.where(within(scope), first)).scalar_one())
+    return int(connection.execute(query.where(reach(scope), first)).scalar_one())
 
 
 # ── entities ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -51,7 +51,7 @@ class EvidenceSource(Protocol):
 
 
 class EvidenceReader:
-    """Reads what speaks for the memories of a shelf to a question; what does not count is not looked up.
+    """Reads what speaks for the memories of a scope to a question; what does not count is not looked up.
 
     Attributes:
         words: BM25 scores of all the memories.
@@ -82,7 +82,7 @@ class EvidenceReader:
 
 
 class Nearness:
-    """How near the memories of a shelf are to a question: which of them are compared, and their cosines."""
+    """How near the memories of a scope are to a question: which of them are compared, and their cosines."""
 
     def __init__(
         self, index: VectorView, vector: NDArray[np.float32], standing: CachedAt, words: NDArray[np.float64], least: int

@@ -1,4 +1,4 @@
-"""A shelf of the past: the memories of a scope as they were, or were known, at a moment."""
+"""The past of a scope: its memories as they were, or were known, at a moment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["PastScope", "read"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastScope:
-    """What was: the memories, as a shelf and by pk; their unit vectors in its order; and rows of words by term."""
+    """What was: the memories, as a search keeps them and by pk; their unit vectors in its order; and rows of words by term."""
 
     shelf: ScopeCache
     items: dict[int, MemoryItem]

@@ -91,7 +91,7 @@ class Query:
         scope: Whose memories.
         k: At most so many hits.
         filters: What the memories must be like.
-        threshold: Least relevance of a hit, 0 to 1; `"auto"`: see `engine.finding.Finding.search`.
+        threshold: Least relevance of a hit, 0 to 1; `"auto"`: see `Memory.search`.
         memory_type: Only memories of this type.
         facts: Only facts: memories without a type.
         then: Search what was true, or known, at a moment.

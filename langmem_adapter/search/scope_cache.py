@@ -1,4 +1,4 @@
-"""A shelf: what a search asks of the memories of one scope, kept in memory in arrays.
+"""What a search asks of the memories of one scope, kept in memory in arrays.
 
 Times, speakers and expiry of every memory, and for each word that was asked for so far, who holds it and what that is
 worth. Statistics (number of memories, average length, how many hold a word) are those of the searched scopes alone, so
@@ -55,7 +55,7 @@ class Posting:
 class Postings:
     """The postings of the terms that were asked for, brought up to date when they are asked for again.
 
-    Safe to use from many threads. It outlives the shelf that it was made for: the next one goes on with it.
+    Safe to use from many threads. It outlives the cache that it was made for: the next one goes on with it.
     """
 
     def __init__(self) -> None:
@@ -164,7 +164,7 @@ class Roll:
 
     @classmethod
     def of(cls, rows: Iterable[Any], names: tuple[str | None, ...] = ()) -> Roll:
-        """From rows of `storage.roll`, in any order."""
+        """From rows of `storage.scope_rows`, in any order."""
         codes: dict[str | None, int] = {name: code for code, name in enumerate(names)}
         table = [_numbers(row, codes) for row in rows]
         columns = zip(*table, strict=True) if table else ((),) * len(_COLUMNS)
@@ -173,7 +173,7 @@ class Roll:
         return cls(**{name: array[order] for name, array in arrays.items()}, names=tuple(codes))
 
     def changed(self, pks: Places, rows: Iterable[Any]) -> Roll:
-        """The roll after some memories changed; *rows* are those of them that are still there."""
+        """The same after some memories changed; *rows* are those of them that are still there."""
         new = Roll.of(rows, self.names)
         stays = ~np.isin(self.pks, pks)
         order = np.argsort(np.concatenate([self.pks[stays], new.pks]), kind="stable")

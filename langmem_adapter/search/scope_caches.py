@@ -1,4 +1,4 @@
-"""The shelves that are in use, kept in step with the database."""
+"""The caches of scopes that are in use, kept in step with the database."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["CachedAt", "ScopeCaches", "loader"]
 
 _MOST: Final = 20_000_000
-"""Numbers that all shelves together may hold (some 160 MB); the one that was longest not used goes first."""
+"""Numbers that all caches together may hold (some 160 MB); the one that was longest not used goes first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedAt:
-    """A shelf as it stood at one moment.
+    """The cache of a scope as it stood at one moment.
 
     Attributes:
         cursor: The last change that it contains.
@@ -53,7 +53,7 @@ class _Kept:
 
 
 class ScopeCaches:
-    """Keeps the shelf of each scope that is searched, up to a bound. Safe to use from many threads."""
+    """Keeps the cache of each scope that is searched, up to a bound. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[Scope, _Kept] = OrderedDict()
@@ -61,7 +61,7 @@ class ScopeCaches:
         self._lock = Lock()
 
     def fresh(self, scope: Scope, version: Hashable) -> CachedAt | None:
-        """The shelf of a scope, if it is here and nobody committed anything since."""
+        """The cache of a scope, if it is here and nobody committed anything since."""
         with self._lock:
             kept = self._kept.get(scope)
             if kept is None or kept.standing is None or kept.standing.version != version:
@@ -70,7 +70,7 @@ class ScopeCaches:
             return kept.standing
 
     def of(self, connection: Connection, scope: Scope, version: Hashable) -> CachedAt:
-        """The shelf of a scope, read or brought up to date where it has to be.
+        """The cache of a scope, read or brought up to date where it has to be.
 
         The connection is a read transaction, begun after *version* was taken from `Database.version`.
         """

@@ -71,7 +71,7 @@ class _Aim(NamedTuple):
 
 
 class _Inquiry(NamedTuple):
-    """A query that was read: its question, the shelf that it is put to, and its aim; `None` for who asks for everything."""
+    """A query that was read: its question, the memories that it is put to, and its aim; `None` for who asks for everything."""
 
     query: Query
     asked: Question

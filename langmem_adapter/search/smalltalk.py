@@ -120,7 +120,7 @@ def asks_for(text: str, language: str = ENGLISH) -> Asks:
 
 
 def newest(shelf: ScopeCache, allowed: NDArray[np.bool_] | None, asked: Question, load: Load) -> Ranked:
-    """The memories of a shelf for who asks for all that is known: what shares its words most, then the newest first."""
+    """The memories of a scope for who asks for all that is known: what shares its words most, then the newest first."""
     places = np.arange(len(shelf)) if allowed is None else np.flatnonzero(allowed)
     words = shelf.words(meaningful(asked.terms, asked.language), (), related=0, load=load)[places]
     parts: dict[str, NDArray[np.floating[Any]]] = {"words": unit(words, 2.0), "recency": shelf.recency[places]}

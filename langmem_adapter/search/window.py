@@ -34,7 +34,7 @@ _EVENT_CJK: Final = re.compile(r"(?P<event>[^，。、；？！,;?!\s]{2,20}?)(?
 
 
 def lift(query: Query, shelf: ScopeCache, load: Load) -> Floats | None:
-    """How far each memory of a shelf lies in the times that a question names, 0 to 1, by place.
+    """How far each memory of a scope lies in the times that a question names, 0 to 1, by place.
 
     That is the share of the times that it lies in, the best brought to 1; `None` where the question names none, or nothing lies
     there.

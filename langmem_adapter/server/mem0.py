@@ -41,11 +41,11 @@ ELSEWHERE: Final[Mapping[str, str]] = {
 """Routes of Mem0's server that are none here, and what to do instead."""
 
 
-class _Detail(BaseModel):
+class Mem0Error(BaseModel):
     detail: str
 
 
-class _Done(BaseModel):
+class Mem0Done(BaseModel):
     message: str
 
 
@@ -59,11 +59,11 @@ _ROW: Final = {
     "user_id": "alice",
 }
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
-    400: {"model": _Detail, "description": "What was sent cannot be used; the text says what to do."},
-    401: {"model": _Detail, "description": "No valid key."},
-    403: {"model": _Detail, "description": "The key has not this right, or reaches another scope."},
+    400: {"model": Mem0Error, "description": "What was sent cannot be used; the text says what to do."},
+    401: {"model": Mem0Error, "description": "No valid key."},
+    403: {"model": Mem0Error, "description": "The key has not this right, or reaches another scope."},
 }
-_ABSENT: Final[dict[int | str, dict[str, Any]]] = {404: {"model": _Detail, "description": "There is no such memory."}}
+_ABSENT: Final[dict[int | str, dict[str, Any]]] = {404: {"model": Mem0Error, "description": "There is no such memory."}}
 
 
 def _answer(example: Any) -> dict[int | str, dict[str, Any]]:
@@ -74,7 +74,7 @@ class _Strict(BaseModel, extra="forbid"):
     """What Mem0 would overlook is refused: it may well be a scope that somebody relied on."""
 
 
-class _Ids(_Strict):
+class Mem0Ids(_Strict):
     user_id: str | None = Field(None, description="Whose memories.", examples=["alice"])
     agent_id: str | None = Field(None, description="The agent.")
     run_id: str | None = Field(None, description="The run or session.")
@@ -85,23 +85,23 @@ class _Ids(_Strict):
         return {name: value.strip() for name in SCOPE_FIELDS if (value := getattr(self, name))}
 
 
-class _List(_Ids):
+class _List(Mem0Ids):
     top_k: int = Field(100, ge=0, le=_MOST, description="At most so many.")
     show_expired: bool = Field(default=False, description="Whether expired memories are listed, too.")
 
 
-class _Message(BaseModel, extra="allow"):
+class Mem0Message(BaseModel, extra="allow"):
     role: str
     content: str | dict[str, Any] | list[Any] | None
 
 
-class _Create(
-    _Ids,
+class Mem0Add(
+    Mem0Ids,
     json_schema_extra={
         "examples": [{"messages": [{"role": "user", "content": "I am vegetarian."}], "user_id": "alice"}]
     },
 ):
-    messages: list[_Message] | str
+    messages: list[Mem0Message] | str
     metadata: dict[str, Any] | None = None
     expiration_date: str | None = Field(None, description="The last day on which the memories are shown.")
     infer: bool | None = Field(None, description="False stores every message as it is.")
@@ -116,8 +116,8 @@ class _Create(
         return self.messages if isinstance(self.messages, str) else [m.model_dump() for m in self.messages]
 
 
-class _Search(
-    _Ids,
+class Mem0Search(
+    Mem0Ids,
     json_schema_extra={
         "examples": [{"query": "What can I cook for her?", "filters": {"user_id": "alice"}, "top_k": 5}]
     },
@@ -130,14 +130,14 @@ class _Search(
     show_expired: bool | None = None
 
 
-class _Update(_Strict, json_schema_extra={"examples": [{"text": "Is vegan"}]}):
+class Mem0Update(_Strict, json_schema_extra={"examples": [{"text": "Is vegan"}]}):
     text: str | None = None
     data: str | None = Field(None, description="The text, in the words of older clients.")
     metadata: dict[str, Any] | None = Field(None, description="Keys to set; null removes one.")
     expiration_date: str | None = Field(None, description="The last day on which it is shown; null: it stays.")
 
 
-class _Entity(BaseModel):
+class Mem0Entity(BaseModel):
     id: str
     type: Literal["user", "agent", "run"]
     total_memories: int
@@ -179,7 +179,7 @@ async def list_(call: Reads, given: Annotated[_List, Query()]) -> dict[str, Any]
 
 
 @router.post("/search", summary="Search memories", responses=_answer({"results": [{**_ROW, "score": 0.82}]}))
-async def search(call: Reads, body: _Search) -> dict[str, Any]:
+async def search(call: Reads, body: Mem0Search) -> dict[str, Any]:
     """Find memories by meaning and words, best first."""
     if body.show_expired:
         raise InvalidInputError("a search finds no expired memories; GET /memories with show_expired=true lists them")
@@ -197,7 +197,7 @@ async def search(call: Reads, body: _Search) -> dict[str, Any]:
     summary="Create memories",
     responses=_answer({"results": [{"id": _ROW["id"], "memory": "Is vegetarian", "event": "ADD"}]}),
 )
-async def create(call: Writes, body: _Create) -> dict[str, Any]:
+async def create(call: Writes, body: Mem0Add) -> dict[str, Any]:
     """Remember what messages say: facts are found, compared with what is known, and kept up to date."""
     call.check_images(body.told)
     told = {"metadata": body.metadata, "memory_type": body.memory_type, "prompt": body.prompt}
@@ -209,23 +209,23 @@ async def create(call: Writes, body: _Create) -> dict[str, Any]:
 
 
 @router.delete("/memories", summary="Delete all memories")
-async def delete_all(call: Writes, given: Annotated[_Ids, Query()]) -> _Done:
+async def delete_all(call: Writes, given: Annotated[Mem0Ids, Query()]) -> Mem0Done:
     """Delete every memory of a user, agent or run; the history stays."""
     if not given.named:
         raise HTTPException(400, "At least one identifier is required.")
     await _delete_all(call.memory, call.whose(given.named))
-    return _Done(message="All relevant memories deleted")
+    return Mem0Done(message="All relevant memories deleted")
 
 
 @router.post("/reset", summary="Reset all memories")
-async def reset(call: Admin, body: _Ids | None = None) -> _Done:
+async def reset(call: Admin, body: Mem0Ids | None = None) -> Mem0Done:
     """Erase everything for good, or what belongs to one user, agent or run; for admins."""
     given = {} if body is None else {name: getattr(body, name) for name in body.model_fields_set}
     if given:
         Scope(**given)  # an id that says nothing must not mean everybody
     whose = call.whose(given)
     await (call.memory.apurge(**whose) if whose else call.memory.areset())
-    return _Done(message="All memories reset")
+    return Mem0Done(message="All memories reset")
 
 
 @router.get("/memories/{memory_id}", summary="Get a memory", responses=_answer({**_ROW, "score": None}))
@@ -247,32 +247,32 @@ async def history(call: Reads, memory_id: str) -> list[dict[str, Any]]:
 
 
 @router.put("/memories/{memory_id}", summary="Update a memory", responses=_ABSENT)
-async def update(call: Writes, memory_id: str, body: _Update) -> _Done:
+async def update(call: Writes, memory_id: str, body: Mem0Update) -> Mem0Done:
     """Change a memory by hand; its history keeps the old text."""
     new = _changed(body)
     await call.memory.aupdate(memory_id, **new, **call.whose())
-    return _Done(message="Memory updated successfully!")
+    return Mem0Done(message="Memory updated successfully!")
 
 
 @router.delete("/memories/{memory_id}", summary="Delete a memory", responses=_ABSENT)
-async def delete(call: Writes, memory_id: str) -> _Done:
+async def delete(call: Writes, memory_id: str) -> Mem0Done:
     """Delete a memory; its history stays."""
     await call.memory.adelete(memory_id, **call.whose())
-    return _Done(message="Memory deleted successfully")
+    return Mem0Done(message="Memory deleted successfully")
 
 
 @router.get("/entities", summary="List who has memories")
-async def entities(call: Anyone) -> list[_Entity]:
+async def entities(call: Anyone) -> list[Mem0Entity]:
     """Users, agents and runs that have memories; those of everybody for admins."""
     call.principal.need("read" if call.principal.scope else "admin")
     return _entities(await beside(call.memory.parts.reading, scopes.counts, call.principal.scope))
 
 
 @router.delete("/entities/{entity_type}/{entity_id}", summary="Delete the memories of one of them")
-async def delete_entity(call: Writes, entity_type: Literal["user", "agent", "run"], entity_id: str) -> _Done:
+async def delete_entity(call: Writes, entity_type: Literal["user", "agent", "run"], entity_id: str) -> Mem0Done:
     """Delete every memory of a user, agent or run; the history stays."""
     await _delete_all(call.memory, call.whose({_KINDS[entity_type]: entity_id}))
-    return _Done(message="Entity deleted")
+    return Mem0Done(message="Entity deleted")
 
 
 async def _elsewhere(request: Request) -> None:
@@ -310,20 +310,20 @@ def _without_empty(filters: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if filters is None else {k: v for k, v in filters.items() if v != "" or k not in SCOPE_FIELDS}
 
 
-def _changed(body: _Update) -> dict[str, Any]:
+def _changed(body: Mem0Update) -> dict[str, Any]:
     if body.text is not None and body.data is not None and body.text != body.data:
         raise InvalidInputError("text and data mean the same thing and differ; give one of them")
     new: dict[str, Any] = {"text": body.data if body.text is None else body.text, "metadata": body.metadata}
     return new | ({"expires_at": expiry(body.expiration_date)} if "expiration_date" in body.model_fields_set else {})
 
 
-def _entities(counts: Iterable[scopes.ScopeCount]) -> list[_Entity]:
+def _entities(counts: Iterable[scopes.ScopeCount]) -> list[Mem0Entity]:
     found: dict[tuple[Any, str], list[scopes.ScopeCount]] = {}
     for count in counts:
         for name, value in count.scope.named.items():
             found.setdefault((name.removesuffix("_id"), value), []).append(count)
     return [
-        _Entity(
+        Mem0Entity(
             id=value,
             type=kind,
             total_memories=sum(count.memories for count in of_it),

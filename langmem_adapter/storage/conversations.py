@@ -20,7 +20,7 @@ from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import pages
 from langmem_adapter.storage.moments import UTCDateTime
-from langmem_adapter.storage.scopes import key_of, owner_of, within
+from langmem_adapter.storage.scopes import key_of, owner_of, reach
 from langmem_adapter.storage.tables import changes, metadata
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def listed(
     key = conversations.c.updated_at, conversations.c.id
     number = select(func.count()).where(turns.c.conversation_id == conversations.c.id).scalar_subquery()
     query = select(conversations, number.label("turns"))
-    query = query.where(within(scope, conversations))
+    query = query.where(reach(scope, conversations))
     rows, following = pages.listed(connection, query, *key, k=k, after=after)
     found = [
         ConversationInfo(Conversation(row.session, owner_of(row)), row.turns, row.created_at, row.updated_at)

@@ -51,7 +51,7 @@ _PATIENCE: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-# What a shelf of `search` is made of: the changes, and the language of its words (`storage.meta`).
+# What `search` keeps of a scope is made of: the changes, and the language of its words (`storage.meta`).
 _VERSION: Final = text("SELECT coalesce(max(seq), 0), (SELECT value FROM meta WHERE key = 'language') FROM changes")
 
 

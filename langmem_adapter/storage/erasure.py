@@ -31,7 +31,7 @@ from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.graph.erasure import unsay
 from langmem_adapter.storage.graph.tables import ENTITIES, RELATIONS, entities, relations
 from langmem_adapter.storage.jobs import jobs
-from langmem_adapter.storage.scopes import ids_within, within
+from langmem_adapter.storage.scopes import reach
 from langmem_adapter.storage.tables import (
     MEMORIES,
     api_keys,
@@ -167,7 +167,7 @@ def _remove(connection: Connection, scope: Scope | None) -> Erasure:
     strays = Strays() if scope is None else strays_of(connection, scope)
     for space, kept in ((MEMORIES, memories), (RELATIONS, relations), (ENTITIES, entities)):
         _tell(connection, space, connection.execute(select(kept.c.pk).where(belongs(kept, scope))).scalars().all())
-    unsay(connection, ids_within(scope), _tell)
+    unsay(connection, select(scopes.c.id).where(reach(scope)), _tell)
     related = connection.execute(related_to(scope)).scalar_one()
     guests = (item_writes.erase(connection), threads.erase(connection)) if scope is None else (0, 0)
     gone = {rows: _delete(connection, rows, belongs(rows, scope)) for rows in reversed(metadata.sorted_tables)}
@@ -185,13 +185,14 @@ def belongs(rows: Table, scope: Scope | None) -> ColumnElement[bool]:
     """Condition on the rows of a table that are of a scope, or of anybody; nothing else in the database names somebody."""
     if rows is api_keys and scope is None:  # a key that reaches everything names nobody, and whoever erases has one
         return or_(*(api_keys.c[name].is_not(None) for name in SCOPE_FIELDS))
+    ids = select(scopes.c.id).where(reach(scope))
     if rows is runs:
-        return or_(runs.c.scope_id.in_(ids_within(scope)), ran_for(scope))
+        return or_(runs.c.scope_id.in_(ids), ran_for(scope))
     if "scope_id" in rows.c:
-        return rows.c.scope_id.in_(ids_within(scope))
+        return rows.c.scope_id.in_(ids)
     if "conversation_id" in rows.c:
-        return rows.c.conversation_id.in_(select(conversations.c.id).where(within(scope, conversations)))
-    return within(scope, rows) if set(SCOPE_FIELDS) <= set(rows.c.keys()) else false()
+        return rows.c.conversation_id.in_(select(conversations.c.id).where(reach(scope, conversations)))
+    return reach(scope, rows) if set(SCOPE_FIELDS) <= set(rows.c.keys()) else false()
 
 
 def related_to(scope: Scope | None) -> Select[Any]:

@@ -11,7 +11,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.conversations import conversations
 from langmem_adapter.storage.erasure import COUNTED, Erasure, belongs, related_to
 from langmem_adapter.storage.graph.tables import relations
-from langmem_adapter.storage.scopes import OWNER, within
+from langmem_adapter.storage.scopes import OWNER, reach
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _kept() -> Select[Any]:
 
 
 def _inside(scope: Scope | None, table: Table) -> ColumnElement[bool]:
-    return and_(within(scope, table), or_(*(table.c[name].is_not(None) for name in SCOPE_FIELDS)))
+    return and_(reach(scope, table), or_(*(table.c[name].is_not(None) for name in SCOPE_FIELDS)))
 
 
 def _numbers(kept: Any, related: Any) -> tuple[Any, Any]:

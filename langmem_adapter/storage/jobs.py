@@ -38,7 +38,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.moments import UTCDateTime
 from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import any_of
-from langmem_adapter.storage.scopes import id_within, of_row, seen, within
+from langmem_adapter.storage.scopes import id_within, of_row, reach, seen
 from langmem_adapter.storage.tables import metadata
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def page(
     """
     wanted = true() if state is None else jobs.c.state == state
     rows, following = listed(
-        connection, select(jobs).where(within(scope, jobs), wanted), jobs.c.created_at, jobs.c.id, k=k, after=after
+        connection, select(jobs).where(reach(scope, jobs), wanted), jobs.c.created_at, jobs.c.id, k=k, after=after
     )
     return [_job(row) for row in rows], following
 

@@ -1,7 +1,7 @@
 """The words of memories as rows: what is written beside each memory, and read back term by term.
 
 A memory is found by its own words, by those of the turns around it (the words that it came from, or what was asked right
-before it), and by its date. The rows say how much each counts; who searches makes scores of them (`search.shelf`). A long
+before it), and by its date. The rows say how much each counts; who searches makes scores of them (`search.scope_cache`). A long
 message speaks for itself: the turns around it count the less, the longer it is.
 """
 

@@ -16,7 +16,7 @@ from langmem_adapter.storage import pushdown
 from langmem_adapter.storage.courses import courses
 from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, seen, within
+from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, reach, seen, within
 from langmem_adapter.storage.tables import history, memories, scopes
 from langmem_adapter.text import text_hash
 
@@ -146,7 +146,7 @@ def page(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    query = _ITEM.where(within(scope), true() if include_expired else _lasting(), *_typed(memory_type))
+    query = _ITEM.where(reach(scope), true() if include_expired else _lasting(), *_typed(memory_type))
     query, order = query.where(*pushdown.conditions(filters)), (memories.c.created_at, memories.c.pk)
     rows, following = listed(connection, query, *order, k=k, after=after, fits=_fitting(filters))
     return [_item(row) for row in rows], following

@@ -1,4 +1,4 @@
-"""The roll of a scope: what a search asks of every memory, without its text and vector.
+"""What a search asks of every memory of a scope, without its text and vector.
 
 Each row is pk, scope_id, created_at, updated_at, actor_id, expires_at, memory_type. One index holds all of it.
 """
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 MOST: Final = 5_000
-"""Changes up to which it pays to look at each; beyond, a roll is read anew."""
+"""Changes up to which it pays to look at each; beyond, all is read anew."""
 
 
 _COLUMNS: Final = "pk scope_id created_at updated_at actor_id expires_at memory_type".split()

@@ -33,6 +33,7 @@ __all__ = [
     "key_of",
     "of_row",
     "owner_of",
+    "reach",
     "seen",
     "within",
 ]
@@ -88,12 +89,17 @@ def between(wide: Scope, narrow: Scope) -> list[Scope]:
     return [Scope(**wide.named, **{name: narrow.named[name] for name in names}) for names in chosen]
 
 
-def within(scope: Scope | None, rows: Table = scopes) -> ColumnElement[bool]:
+def within(scope: Scope, rows: Table = scopes) -> ColumnElement[bool]:
     """Condition on `scopes`, or on another table with its three columns: the named fields are equal, the rest is free."""
-    return and_(true(), *(rows.c[name] == value for name, value in ({} if scope is None else scope.named).items()))
+    return and_(true(), *(rows.c[name] == value for name, value in scope.named.items()))
 
 
-def ids_within(scope: Scope | None) -> Select[Any]:
+def reach(scope: Scope | None, rows: Table = scopes) -> ColumnElement[bool]:
+    """The same, and any row where there is no scope: for who may see, or erase, what is everybody's."""
+    return true() if scope is None else within(scope, rows)
+
+
+def ids_within(scope: Scope) -> Select[Any]:
     """Ids of every scope that a read of *scope* sees, for a condition."""
     return select(scopes.c.id).where(within(scope))
 
@@ -123,8 +129,9 @@ def _ids_of(*fields: str) -> Prepared:
 def beginning(connection: Connection, ids: Column[str], prefix: str, scope: Scope | None, *, most: int) -> list[str]:
     """At most so many of the ids in a column that begin so, letter by letter; within *scope*, where one is given."""
     rows = ids.table
-    whose = rows.c.scope_id.in_(ids_within(scope)) if "scope_id" in rows.c else within(scope, rows)
-    query = select(ids).distinct().where(func.substr(ids, 1, len(prefix)) == prefix, whose)
+    query = select(ids).distinct().where(func.substr(ids, 1, len(prefix)) == prefix)
+    if scope is not None:
+        query = query.where(rows.c.scope_id.in_(ids_within(scope)) if "scope_id" in rows.c else within(scope, rows))
     return list(connection.execute(query.order_by(ids).limit(most)).scalars())
 
 
@@ -149,7 +156,7 @@ def counts(connection: Connection, scope: Scope | None = None) -> list[ScopeCoun
     query = (
         select(*OWNER, number.label("memories"), last.label("last"), first.label("first"))
         .join_from(scopes, memories, memories.c.scope_id == scopes.c.id)
-        .where(within(scope))
+        .where(reach(scope))
         .group_by(scopes.c.id, *OWNER)
         .order_by(number.desc(), scopes.c.id)
     )

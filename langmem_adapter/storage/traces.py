@@ -16,7 +16,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Change, Decision, Fact, Turn
 from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import Prepared
-from langmem_adapter.storage.scopes import of_row, seen, within
+from langmem_adapter.storage.scopes import of_row, reach, seen
 from langmem_adapter.storage.tables import traces
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def page(
         InvalidInputError: The cursor is none of ours.
     """
     rows, following = listed(
-        connection, select(*_LISTED).where(within(scope, traces)), traces.c.created_at, traces.c.id, k=k, after=after
+        connection, select(*_LISTED).where(reach(scope, traces)), traces.c.created_at, traces.c.id, k=k, after=after
     )
     return [TraceSummary(row.id, of_row(row), row.created_at, **row.summary) for row in rows], following
 
@@ -167,7 +167,7 @@ def of_changes(
 ) -> dict[datetime, str]:
     """The ids of the traces within *scope* of the adds that changed a memory, by the moments of its changes."""
     query = select(traces.c.id, traces.c.created_at, traces.c.state["results"].label("results"))
-    query = query.where(traces.c.created_at.in_(moments), within(scope, traces))
+    query = query.where(traces.c.created_at.in_(moments), reach(scope, traces))
     rows = connection.execute(query) if moments else ()
     return {row.created_at: row.id for row in rows if any(change["id"] == memory_id for change in row.results)}
 

@@ -56,7 +56,7 @@ def keys(store: BaseStore, **how: Any) -> list[str]:
 def agree(store: MemoryStore) -> bool:
     """Whether the index of the vectors is what the database says."""
     assert store._fields is not None
-    feed = store._engine.feed(ITEMS, store._fields.mark)
+    feed = store._parts.feed(ITEMS, store._fields.mark)
     return feed.verify().ok
 
 
@@ -331,7 +331,7 @@ def test_stores_of_one_model_share_one_index(memory: Memory) -> None:
     stores[0].put(("u",), "1", {"text": "aaa", "title": "bbb"})
     stores[1].put(("u",), "2", {"text": "aaa", "title": "bbb"})
     assert [keys(store, query="a") for store in stores] == [["1", "2"]] * 2
-    assert stores[0]._engine.feed(ITEMS, "letters") is stores[1]._engine.feed(ITEMS, "letters")
+    assert stores[0]._parts.feed(ITEMS, "letters") is stores[1]._parts.feed(ITEMS, "letters")
 
 
 # ── guests ────────────────────────────────────────────────────────────────────────────────────────────────────────────

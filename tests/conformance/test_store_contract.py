@@ -204,6 +204,7 @@ class TestNamespaces:
             store.put(namespace, "k", {})
         assert store.list_namespaces(prefix=("a", "b"), max_depth=3) == [("a", "b", "c"), ("a", "b", "d")]
         assert store.list_namespaces(max_depth=1) == [("a",), ("b",)]
+        assert store.list_namespaces(max_depth=10**30) == store.list_namespaces()
         assert store.list_namespaces(max_depth=2, limit=1, offset=1) == [("a", "c")]
 
     def test_listing_is_sorted_by_labels_and_paged(self, store: BaseStore) -> None:

@@ -19,7 +19,7 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
 from langmem_adapter.index.exact import ExactIndex
 from langmem_adapter.index.shared_index import SharedIndexer
-from langmem_adapter.index.stores import opened
+from langmem_adapter.index.stores import StoreEntry, opened
 from langmem_adapter.index.vectorstore import VectorStoreIndex
 from langmem_adapter.storage import feed
 from langmem_adapter.storage import follow as following
@@ -94,6 +94,11 @@ class Broken(InMemoryVectorStore):
         if self.down:
             raise ConnectionError("nobody there")
         return super().add_documents(documents, ids, **options)
+
+
+def test_an_entry_whose_vector_a_store_does_not_give_back_has_one_without_numbers() -> None:
+    about = {"pk": 1.0, "scope_id": 2.0, "seq": 3.0, "database": "ab"}
+    assert [len(StoreEntry.read("id", about, given).vector) for given in (None, [0.6, 0.8])] == [0, 2]
 
 
 class TestSearch:

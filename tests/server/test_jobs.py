@@ -206,6 +206,22 @@ async def test_a_server_that_ends_gives_its_job_back(memory: Memory, url: str) -
     assert (done.state, done.attempts, texts(memory)) == ("done", 1, ["Likes tea"])
 
 
+async def test_workers_end_in_whatever_moment_after_a_job_came(tmp_path: Path) -> None:
+    """`asyncio.wait_for` of Python 3.11 overlooks a cancellation in the moment in which what it waits for is there."""
+
+    async def end_soon(steps: int) -> None:
+        async with (workers := Workers(opened)).running():
+            await asyncio.sleep(0.1)  # they find nothing, and wait
+            await workers.submit([asked()])
+            for _ in range(steps):
+                await asyncio.sleep(0)
+
+    with Memory(tmp_path / "memory.db") as opened:
+        for steps in range(4):
+            ends = asyncio.create_task(end_soon(steps))
+            assert await asyncio.wait({ends}, timeout=_PATIENCE) == ({ends}, set())
+
+
 async def test_a_job_that_the_database_refuses_to_write_wears_out_no_attempt(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -404,6 +404,16 @@ def test_answers_have_the_fields_that_clients_know(http: TestClient) -> None:
         assert sorted(schemas[name]["required"]) == known.split(), name
 
 
+def test_a_generator_of_clients_finds_a_name_and_a_text_for_every_form_and_its_id_first(http: TestClient) -> None:
+    schemas = http.get("/openapi.json").json()["components"]["schemas"]
+    assert [name for name, form in schemas.items() if not (name.isalnum() and form["title"] == name)] == []
+    ours = {
+        name: form for name, form in schemas.items() if not name.startswith(("Mem0", "HTTPValidation", "Validation"))
+    }
+    assert [name for name, form in ours.items() if not form.get("description")] == []
+    assert [name for name, form in ours.items() if "id" in [*form["properties"]][1:]] == []
+
+
 def test_the_log_tells_our_routes_from_others(http: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="langmem_adapter.server")
     http.get("/v1/memories/x")

@@ -7,6 +7,7 @@ import inspect
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
 
 from langgraph.store.base import (
@@ -155,7 +156,7 @@ def _checked_put(op: PutOp) -> PutOp:
 def _checked_listing(op: ListNamespacesOp) -> ListNamespacesOp:
     _check_page(op)
     if op.max_depth is not None:
-        bounded(op.max_depth, "max_depth", most=_MOST)
+        bounded(op.max_depth, "max_depth", most=inf)
     for condition in each_of(op.match_conditions or (), "match_conditions"):
         if not isinstance(condition, MatchCondition) or condition.match_type not in ("prefix", "suffix"):
             raise InvalidInputError(f"namespaces match by 'prefix' or 'suffix', not by {quoted(condition)}")

@@ -87,9 +87,9 @@ class MemoryStore(BaseStore):
         index: IndexConfig | Literal[False] | None = None,
         ttl: TTLConfig | None = None,
     ) -> None:
-        self._engine = parts_of(memory, "a MemoryStore")
-        self._database = self._engine.database
-        self._fields = field_index(self._engine, index)
+        self._parts = parts_of(memory, "a MemoryStore")
+        self._database = self._parts.database
+        self._fields = field_index(self._parts, index)
         self.ttl_config = None if ttl is None else _checked_ttl(ttl)
         self._sweeper: TTLSweeper | None = None
 
@@ -153,7 +153,7 @@ class MemoryStore(BaseStore):
             configured = (self.ttl_config or {}).get("sweep_interval_minutes")
             minutes = check_ttl(sweep_interval_minutes or configured or _SWEEP_MINUTES, "sweep_interval_minutes")
             self._sweeper = TTLSweeper(self._sweep, minutes or _SWEEP_MINUTES)
-            self._engine.writers.add(self._sweeper)
+            self._parts.writers.add(self._sweeper)
         return self._sweeper.done
 
     def stop_ttl_sweeper(self, timeout: float | None = None) -> bool:
@@ -227,7 +227,7 @@ class MemoryStore(BaseStore):
         """Fill in what the readings find; the rows of the items that live on because of it."""
         feed = None
         if queries and self._fields is not None:
-            feed = self._engine.feed(ITEMS, self._fields.mark)
+            feed = self._parts.feed(ITEMS, self._fields.mark)
             feed.pull()
         omit = bool((self.ttl_config or {}).get("omit_expired"))
         with self._database.read() as connection:

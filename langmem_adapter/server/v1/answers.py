@@ -6,7 +6,7 @@ A field that is named differently, or shown in another form than the record's, i
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import datetime
-from typing import Annotated, Any, Final, Generic, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, Field, Json, create_model
 
@@ -27,35 +27,34 @@ from langmem_adapter.storage.traces import Trace, TraceSummary
 __all__ = [
     "PROBLEMS",
     "Added",
+    "AddedMany",
     "Changed",
     "CheckList",
-    "ConversationShown",
+    "ConversationPage",
     "Deleted",
-    "EndShown",
-    "EntityShown",
+    "EntityPage",
     "Erased",
     "FoundShown",
     "Health",
-    "ImportResponse",
-    "Items",
-    "ItemsPage",
-    "JobInShort",
+    "Imported",
     "JobList",
+    "JobPage",
     "JobShown",
+    "MemoryPage",
     "MemoryShown",
     "Moved",
-    "NeighbourShown",
-    "NoteShown",
+    "NeighbourList",
+    "NoteList",
     "RelationChanged",
-    "RelationShown",
-    "RevisionShown",
-    "ScopeShown",
-    "TraceInShort",
+    "RelationList",
+    "RelationPage",
+    "RevisionList",
+    "ScopeList",
+    "TracePage",
     "TraceShown",
     "TurnPage",
 ]
 
-T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
 AsData = Annotated[dict[str, Any], BeforeValidator(as_data)]
@@ -68,6 +67,8 @@ _NAMES: Final[dict[str, Any]] = {
     "Scope": Scope,
     "datetime": datetime,
 }
+
+_FIRST: Final = ("id", "session_id", "position", "text")
 
 
 class _Answer(BaseModel, extra="forbid", from_attributes=True):
@@ -91,9 +92,11 @@ def _shows(record: type, *without: str, at: tuple[str, ...] = ()) -> Callable[[t
             shown[name] = (kinds[name], _from(*at, name))
 
     def filled(model: type[M]) -> type[M]:
-        missing: Any = {name: field for name, field in shown.items() if name not in model.model_fields}
+        own = {name: (field.annotation, field) for name, field in model.model_fields.items()}
+        every: Any = {**shown, **own}
+        first: Any = {name: every[name] for name in _FIRST if name in every}
         return create_model(
-            model.__name__, __base__=model, __doc__=model.__doc__, __module__=model.__module__, **missing
+            model.__name__, __base__=model.__bases__, __doc__=model.__doc__, __module__=__name__, **first | every
         )
 
     return filled
@@ -103,17 +106,12 @@ def _from(*path: str) -> Any:
     return Field(validation_alias=AliasPath(*path))
 
 
-class ItemsPage(_Answer, Generic[T]):
-    """Some items, and where the next page begins."""
-
-    items: list[T]
-    next: str | None
+def _list(name: str, told: str, shown: type[BaseModel], **more: Any) -> type[BaseModel]:
+    return create_model(name, __base__=_Answer, __doc__=told, __module__=__name__, items=(list[shown], ...), **more)  # type: ignore[valid-type]
 
 
-class Items(_Answer, Generic[T]):
-    """All items, in order."""
-
-    items: list[T]
+def _page(name: str, what: str, shown: type[BaseModel]) -> type[BaseModel]:
+    return _list(name, f"Some {what}, and where the next page begins.", shown, next=(str | None, ...))
 
 
 class Problem(_Answer):
@@ -142,7 +140,7 @@ class MemoryShown(_Answer):
 
 
 @_shows(Explanation)
-class _Explanation(_Answer):
+class ExplanationShown(_Answer):
     """Why a hit was found."""
 
 
@@ -153,7 +151,7 @@ class HitShown(_Answer):
     score: float
     relevance: float
     passage: str
-    explanation: _Explanation | None
+    explanation: ExplanationShown | None
 
 
 @_shows(Abstained, "narrowed")
@@ -192,7 +190,7 @@ class Changed(_Answer):
 
 
 @_shows(Usage, "calls")
-class _Usage(_Answer):
+class UsageShown(_Answer):
     """What an add cost."""
 
 
@@ -201,10 +199,12 @@ class Added(_Answer):
     """What an add did: one change for each fact."""
 
     results: list[Changed]
-    usage: _Usage
+    usage: UsageShown
 
 
-class _Refused(_Answer):
+class Refused(_Answer):
+    """Why something was not done."""
+
     status: int
     detail: str
 
@@ -213,7 +213,7 @@ class EndShown(_Answer):
     """What became of an item: what was added, or why nothing was."""
 
     added: Added | None = None
-    error: _Refused | None = None
+    error: Refused | None = None
 
 
 class Deleted(_Answer):
@@ -232,16 +232,18 @@ class RevisionShown(_Answer):
     """A change of a memory."""
 
 
-class _RefusedLine(_Refused):
+class RefusedLine(Refused):
+    """Why a line was not taken."""
+
     line: int
 
 
-class ImportResponse(_Answer):
+class Imported(_Answer):
     """What became of the lines: `refused` tells of the first thousand that were not taken."""
 
     imported: int
     refused: int
-    errors: list[_RefusedLine]
+    errors: list[RefusedLine]
 
 
 @_shows(Job, "request", "result")
@@ -249,7 +251,7 @@ class JobInShort(_Answer):
     """An add that is carried out later, without what came of it."""
 
     state: State
-    error: _Refused | None
+    error: Refused | None
 
 
 class JobShown(JobInShort):
@@ -292,14 +294,16 @@ class ConversationShown(_Answer):
 
 
 @_shows(StoredTurn, "fingerprint")
-class _Turn(_Answer):
+class TurnShown(_Answer):
+    """What was said, or done."""
+
     message: Json[Any]
 
 
 class TurnPage(_Answer):
     """Some turns of a conversation, oldest first; `next` is the `before` of the page of earlier ones."""
 
-    items: list[_Turn]
+    items: list[TurnShown]
     next: int | None
 
 
@@ -332,7 +336,7 @@ class TraceShown(_Answer):
 
 
 @_shows(Check)
-class _CheckShown(_Answer):
+class CheckShown(_Answer):
     """One check."""
 
 
@@ -340,7 +344,7 @@ class CheckList(_Answer):
     """What a checkup found, and the worst of it."""
 
     status: Status
-    items: list[_CheckShown]
+    items: list[CheckShown]
 
 
 class Health(_Answer):
@@ -348,3 +352,19 @@ class Health(_Answer):
 
     status: str
     version: str
+
+
+AddedMany = _list("AddedMany", "What became of each item, in order.", EndShown)
+ConversationPage = _page("ConversationPage", "conversations, the latest first", ConversationShown)
+EntityPage = _page("EntityPage", "entities", EntityShown)
+JobPage = _page("JobPage", "jobs", JobInShort)
+MemoryPage = _page("MemoryPage", "memories", MemoryShown)
+NeighbourList = _list(
+    "NeighbourList", "What is near, nearest first, with the relations that lead to it.", NeighbourShown
+)
+NoteList = _list("NoteList", "All notes of a kind, oldest first.", NoteShown)
+RelationList = _list("RelationList", "Some relations, in order.", RelationShown)
+RelationPage = _page("RelationPage", "relations", RelationShown)
+RevisionList = _list("RevisionList", "Every change of a memory, in the order in which it was written.", RevisionShown)
+ScopeList = _list("ScopeList", "The scopes that have memories, the largest first.", ScopeShown)
+TracePage = _page("TracePage", "things that adds did, in short, the newest first", TraceInShort)

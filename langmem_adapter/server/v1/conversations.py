@@ -17,7 +17,7 @@ __all__ = ["router"]
 router = APIRouter(prefix=OURS, tags=["conversations"])
 
 
-@router.get("/conversations", summary="List conversations", response_model=answers.ItemsPage[answers.ConversationShown])
+@router.get("/conversations", summary="List conversations", response_model=answers.ConversationPage)
 async def listed(call: Reads, asked: Annotated[requests.PageQuery, Query()]) -> Any:
     """The conversations within a scope, the latest first, page by page."""
     scope = Scope(**call.whose(asked))
@@ -42,7 +42,7 @@ async def turns(call: Reads, session_id: str, asked: Annotated[requests.Conversa
 @router.get(
     "/conversations/{session_id:path}/notes",
     summary="Notes of a conversation",
-    response_model=answers.Items[answers.NoteShown],
+    response_model=answers.NoteList,
 )
 async def noted(call: Reads, session_id: str, asked: Annotated[requests.NoteQuery, Query()]) -> Any:
     """What was made of a conversation: its summaries, or other notes."""

@@ -67,7 +67,7 @@ async def export(call: Reads, asked: Annotated[requests.Export, Query()]) -> Str
     return StreamingResponse(exported(call.memory, first, how), media_type=LINES)
 
 
-@router.post("/import", summary="Import memories", response_model=answers.ImportResponse, openapi_extra=_IMPORT)
+@router.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
 async def take_in(call: Writes, request: Request, idempotency_key: Annotated[str | None, Header()] = None) -> Any:
     """Add a memory for each JSON line, word for word, at its own date; a line that cannot be used is told, and left out.
 

@@ -7,14 +7,13 @@ from fastapi import APIRouter, Query, status
 from langmem_adapter.server.calls import Reads, Writes
 from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests
-from langmem_adapter.server.v1.answers import EntityShown, Items, ItemsPage, NeighbourShown, RelationShown
 
 __all__ = ["router"]
 
 router = APIRouter(prefix=OURS, tags=["knowledge graph"])
 
 
-@router.get("/relations", summary="List relations", response_model=ItemsPage[RelationShown])
+@router.get("/relations", summary="List relations", response_model=answers.RelationPage)
 async def relations(call: Reads, asked: Annotated[requests.RelationQuery, Query()]) -> Any:
     """The relations of a scope, the one that was recorded last first, page by page."""
     return await call.memory.graph.arelations(**call.arguments(asked))
@@ -31,7 +30,7 @@ async def add(call: Writes, body: requests.NewRelation) -> Any:
     return await call.memory.graph.aadd(**call.arguments(body))
 
 
-@router.post("/relations/search", summary="Search relations", response_model=Items[RelationShown])
+@router.post("/relations/search", summary="Search relations", response_model=answers.RelationList)
 async def search(call: Reads, body: requests.RelationSearch) -> Any:
     """Find the relations that hold now by names, by words, and by the memories that answer a question."""
     return {"items": await call.memory.graph.asearch(**call.arguments(body))}
@@ -49,19 +48,19 @@ async def delete(call: Writes, relation_id: str, asked: Annotated[requests.Scope
     return await call.memory.graph.adelete(relation_id, **call.whose(asked))
 
 
-@router.get("/entities", summary="List entities", response_model=ItemsPage[EntityShown])
+@router.get("/entities", summary="List entities", response_model=answers.EntityPage)
 async def entities(call: Reads, asked: Annotated[requests.EntityList, Query()]) -> Any:
     """The entities of a scope, the one that is mentioned most often first, page by page."""
     return await call.memory.graph.aentities(**call.arguments(asked))
 
 
-@router.get("/entities/neighbours", summary="Neighbours of an entity", response_model=Items[NeighbourShown])
+@router.get("/entities/neighbours", summary="Neighbours of an entity", response_model=answers.NeighbourList)
 async def neighbours(call: Reads, asked: Annotated[requests.Neighbours, Query()]) -> Any:
     """Who and what is related to an entity, and to these in turn, in both directions."""
     return {"items": await call.memory.graph.aneighbours(**call.arguments(asked))}
 
 
-@router.get("/entities/path", summary="Path between two entities", response_model=Items[RelationShown])
+@router.get("/entities/path", summary="Path between two entities", response_model=answers.RelationList)
 async def path(call: Reads, asked: Annotated[requests.Path, Query()]) -> Any:
     """The relations on a shortest way from one entity to another; none where there is no such way."""
     return {"items": await call.memory.graph.apath(**call.arguments(asked))}

@@ -39,7 +39,7 @@ _EVENTS: Final[dict[int | str, dict[str, Any]]] = {
 router = APIRouter(prefix=OURS, tags=["jobs"])
 
 
-@router.get("/jobs", summary="List jobs", response_model=answers.ItemsPage[answers.JobInShort])
+@router.get("/jobs", summary="List jobs", response_model=answers.JobPage)
 async def listed(call: Anyone, asked: Annotated[requests.JobQuery, Query()]) -> Any:
     """The jobs of a scope, the newest first, page by page, without what came of them; those of everybody for admins."""
     fields = call.whose(asked)

@@ -11,7 +11,6 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.server.calls import Reads, RequestCall, Writes
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
-from langmem_adapter.server.v1.answers import Items, ItemsPage, MemoryShown, RevisionShown
 from langmem_adapter.storage.jobs import Job
 
 __all__ = ["router"]
@@ -43,7 +42,7 @@ async def add(
 @router.post(
     "/memories/batch",
     summary="Add many memories",
-    response_model=Items[answers.EndShown],
+    response_model=answers.AddedMany,
     responses={202: {"model": answers.JobList, "description": "Jobs do it, one for each item."}},
 )
 async def add_many(call: Writes, body: requests.AddMany, request: Request, wait: Wait = True) -> Any:
@@ -55,7 +54,7 @@ async def add_many(call: Writes, body: requests.AddMany, request: Request, wait:
     return {"items": [_item(end, number) for end in await call.memory.aadd_many(given)]}
 
 
-@router.get("/memories", summary="List memories", response_model=ItemsPage[MemoryShown])
+@router.get("/memories", summary="List memories", response_model=answers.MemoryPage)
 async def listed(call: Reads, asked: Annotated[requests.MemoryList, Query()]) -> Any:
     """All memories of a scope, the newest statement first, page by page."""
     return await call.memory.aget_all(**call.arguments(asked))
@@ -67,7 +66,7 @@ async def delete_all(call: Writes, asked: Annotated[requests.ScopeFields, Query(
     return {"deleted": await call.memory.adelete_all(**call.whose(asked))}
 
 
-@router.get("/memories/{memory_id}", summary="Get a memory", response_model=MemoryShown)
+@router.get("/memories/{memory_id}", summary="Get a memory", response_model=answers.MemoryShown)
 async def get(call: Reads, memory_id: str, asked: Annotated[requests.ScopeFields, Query()]) -> Any:
     """One memory."""
     return await call.memory.aget(memory_id, **call.whose(asked))
@@ -91,7 +90,7 @@ async def delete(call: Writes, memory_id: str, asked: Annotated[requests.ScopeFi
     await call.memory.adelete(memory_id, **call.whose(asked))
 
 
-@router.get("/memories/{memory_id}/history", summary="History of a memory", response_model=Items[RevisionShown])
+@router.get("/memories/{memory_id}/history", summary="History of a memory", response_model=answers.RevisionList)
 async def history(call: Reads, memory_id: str, asked: Annotated[requests.ScopeFields, Query()]) -> Any:
     """Every change of a memory, in the order in which it was written."""
     return {"items": await call.memory.ahistory(memory_id, **call.whose(asked))}

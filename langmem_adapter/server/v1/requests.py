@@ -73,7 +73,10 @@ class _Moments(BaseModel):
     known_at: Moment | None = Field(None, description="What was known at that moment.")
 
 
-class AddOne(ScopeFields, json_schema_extra=_example(messages="I live in Lyon.", user_id="alice")):
+class AddOne(
+    ScopeFields,
+    json_schema_extra=_example(messages="I live in Lyon.", user_id="alice", metadata={"from": "chat"}),
+):
     """A conversation, or a statement, to be remembered."""
 
     messages: str | dict[str, Any] | list[Any] = Field(
@@ -110,7 +113,11 @@ class Export(ScopeFields):
     include_expired: bool = Field(default=True, description="Expired ones as well.")
 
 
-class Search(ScopeFields, _Moments, json_schema_extra=_example(query="Where does she live?", user_id="alice", k=3)):
+class Search(
+    ScopeFields,
+    _Moments,
+    json_schema_extra=_example(query="Where does she live?", user_id="alice", k=3, explain=True),
+):
     """A question."""
 
     query: str = Field(description="A question or statement.")

@@ -49,7 +49,7 @@ async def checks(call: Anyone) -> Any:
     return {"status": worst, "items": found}
 
 
-@router.get("/scopes", summary="List scopes", response_model=answers.Items[answers.ScopeShown])
+@router.get("/scopes", summary="List scopes", response_model=answers.ScopeList)
 async def scopes(call: Admin) -> Any:
     """Every scope that has memories, as far as the key reaches, the largest first."""
     return {"items": await beside(call.memory.parts.reading, counts, call.principal.scope)}
@@ -61,7 +61,7 @@ async def purge(call: Admin, body: requests.ScopeFields) -> Any:
     return await call.memory.apurge(**call.whose(body))
 
 
-@router.get("/traces", summary="List what adds did", response_model=answers.ItemsPage[answers.TraceInShort])
+@router.get("/traces", summary="List what adds did", response_model=answers.TracePage)
 async def traces(call: Reads, asked: Annotated[requests.PageQuery, Query()]) -> Any:
     """What the adds of a scope did, in short, the newest first, page by page."""
     return await call.memory.atraces(**call.arguments(asked))

@@ -209,10 +209,10 @@
     const ends = (values) => [Math.min(...values), Math.max(...values)];
     const [left, right] = ends(nodes.map((node) => node.x));
     const [top, bottom] = ends(nodes.map((node) => node.y));
-    const margin = Math.min(90, width / 6);
-    const fits = Math.min((width - 2 * margin) / (right - left || 1), (height - 60) / (bottom - top || 1));
+    const margin = Math.min(90, width / 6), high = width < 480 ? height - 44 : height;  // on a phone above the buttons
+    const fits = Math.min((width - 2 * margin) / (right - left || 1), (high - 60) / (bottom - top || 1));
     const scale = Math.max(Math.min(fits, 1.8), LEAST_SCALE);
-    return d3.zoomIdentity.translate(width / 2, height / 2).scale(scale).translate(-(left + right) / 2, -(top + bottom) / 2);
+    return d3.zoomIdentity.translate(width / 2, high / 2).scale(scale).translate(-(left + right) / 2, -(top + bottom) / 2);
   }
 
   function reveal(node) {
