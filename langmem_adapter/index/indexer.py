@@ -143,14 +143,16 @@ class Indexer:
         return done
 
     def _catch_up(self) -> int:
-        # Contract: asked before reading, so that what is committed meanwhile is left for the next pull.
-        # `test_two_threads_pull_once_each_and_agree`
-        version = self._database.version()
-        intact = self._is_intact()
-        if version == self.version and intact:
+        if self._database.version() == self.version and self._is_intact():
             return 0
-        with self._pulling, self._database.read() as connection:
-            done = self._follow(connection) if intact else self._rebuild(connection)
+        with self._pulling:
+            # Contract: asked before reading, so that what is committed meanwhile is left for the next pull; and in one's turn,
+            # so that it never goes back to what was before another's pull. `test_who_is_overtaken_sets_no_version_back`
+            version, intact = self._database.version(), self._is_intact()
+            if version == self.version and intact:
+                return 0
+            with self._database.read() as connection:
+                done = self._follow(connection) if intact else self._rebuild(connection)
             self.version = version
         return done
 
