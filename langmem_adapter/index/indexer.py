@@ -11,6 +11,7 @@ import atexit
 import logging
 import threading
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.errors import LangmemAdapterError
@@ -291,8 +292,9 @@ class Indexer:
             if not self._holds_nothing_erased(files, cursor):
                 return False
             generation = files.latest(self._fingerprint)
-        if generation is not None:
-            self._put_in_place(generation)
+        if generation is None:  # somebody has just erased it
+            return False
+        self._put_in_place(generation)
         return True
 
     def _put_in_place(self, generation: Generation) -> None:
@@ -349,8 +351,10 @@ class Indexer:
             self._fail("are not used, the database is read instead", error)
 
     def _fail(self, what: str, error: Exception) -> None:
-        self.failures += 1
         files = self._database.location if self._files is None else self._files.manifest
+        if isinstance(error, FileNotFoundError) and Path(files).parent.exists():
+            return  # somebody erased what was being written
+        self.failures += 1
         _log.warning("the vector index's files %s %s: %s", files, what, error)
 
 
