@@ -95,7 +95,7 @@ def test_eight_threads_add_and_one_searches(tmp_path: Path, where: str) -> None:
 
         def add(thread: int) -> None:
             for number in range(each):
-                text = f"note {thread} {number}"
+                text = f"note {thread}{number}"
                 memory.add(text, user_id=USER, infer=False)
                 assert memory.search(text, user_id=USER, k=1)[0].text == text  # its own write, at once
 
