@@ -10,7 +10,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from sqlalchemy import false
+
 import langmem_adapter
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.storage.erasure import belongs
+from langmem_adapter.storage.tables import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +37,20 @@ GERUNDS: Final = {
     "working",
 }
 """Names of a subject ("working memory"), not of somebody at work."""
+NOBODYS: Final = {
+    "changes": "numbers only, which tell every index what to forget",
+    "cursors": "numbers only",
+    "meta": "of the database",
+    "items": "LangGraph's, which know no scopes: erased where everything is",
+    "item_vectors": "the same",
+    "namespaces": "the same",
+    "thread_checkpoints": "the same",
+    "thread_values": "the same",
+    "thread_writes": "the same",
+    "reembedded": "erased as a copy of the vectors of memories",
+    "sessions": "go with their key, by its foreign key",
+}
+"""Tables that hold nothing of a scope which an erasure would have to find there, and why."""
 RIDDLES: Final = {"around", "found", "given", "roll", "said", "shelf", "shelves", "strays", "told", "town", "whose"}
 
 
@@ -110,3 +129,8 @@ def _is_there(name: str) -> bool:
         else:
             return False
     return True
+
+
+def test_every_table_is_erased_with_its_scope_or_says_why_not() -> None:
+    unscoped = {rows.name for rows in metadata.sorted_tables if belongs(rows, Scope("ann")).compare(false())}
+    assert unscoped == NOBODYS.keys()

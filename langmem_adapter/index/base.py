@@ -141,7 +141,7 @@ class VectorIndex(VectorView, Protocol):
 
         Raises:
             EmbeddingMismatchError: The vectors have another length.
-            InvalidInputError: A vector holds NaN or infinity; nothing was changed.
+            InvalidInputError: A vector holds NaN or infinity, or a memory stands twice; nothing was changed.
         """
 
     def adopt(self, batch: Batch) -> None:

@@ -35,8 +35,10 @@ def check_batch(batch: Batch, dimensions: int) -> None:
 
     Raises:
         EmbeddingMismatchError: Its vectors have another length.
-        InvalidInputError: A vector holds NaN or infinity.
+        InvalidInputError: A vector holds NaN or infinity, or a memory stands twice.
     """
+    if (named := len(batch.pks) + len(batch.gone)) > 1 and len(np.unique(np.append(batch.pks, batch.gone))) < named:
+        raise InvalidInputError("a memory stands twice in one Batch; give net changes")
     if len(batch.vectors):
         check_length("a new vector", batch.vectors.shape[1], dimensions)
     for start in range(0, len(batch.vectors), _CHUNK):

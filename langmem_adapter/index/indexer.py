@@ -11,6 +11,7 @@ import atexit
 import logging
 import threading
 import weakref
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.errors import LangmemAdapterError
@@ -143,14 +144,16 @@ class Indexer:
         return done
 
     def _catch_up(self) -> int:
-        # Contract: asked before reading, so that what is committed meanwhile is left for the next pull.
-        # `test_two_threads_pull_once_each_and_agree`
-        version = self._database.version()
-        intact = self._is_intact()
-        if version == self.version and intact:
+        if self._database.version() == self.version and self._is_intact():
             return 0
-        with self._pulling, self._database.read() as connection:
-            done = self._follow(connection) if intact else self._rebuild(connection)
+        with self._pulling:
+            # Contract: asked before reading, so that what is committed meanwhile is left for the next pull; and in one's turn,
+            # so that it never goes back to what was before another's pull. `test_who_is_overtaken_sets_no_version_back`
+            version, intact = self._database.version(), self._is_intact()
+            if version == self.version and intact:
+                return 0
+            with self._database.read() as connection:
+                done = self._follow(connection) if intact else self._rebuild(connection)
             self.version = version
         return done
 
@@ -289,8 +292,9 @@ class Indexer:
             if not self._holds_nothing_erased(files, cursor):
                 return False
             generation = files.latest(self._fingerprint)
-        if generation is not None:
-            self._put_in_place(generation)
+        if generation is None:  # somebody has just erased it
+            return False
+        self._put_in_place(generation)
         return True
 
     def _put_in_place(self, generation: Generation) -> None:
@@ -347,8 +351,10 @@ class Indexer:
             self._fail("are not used, the database is read instead", error)
 
     def _fail(self, what: str, error: Exception) -> None:
-        self.failures += 1
         files = self._database.location if self._files is None else self._files.manifest
+        if isinstance(error, FileNotFoundError) and Path(files).parent.exists():
+            return  # somebody erased what was being written
+        self.failures += 1
         _log.warning("the vector index's files %s %s: %s", files, what, error)
 
 

@@ -124,10 +124,11 @@ class SharedIndexer:
             EmbeddingMismatchError: A new vector has another length.
             StorageError: The database or the index failed; the cursor stands where it stood, nothing is lost.
         """
-        # Contract: asked before reading, so that what is committed meanwhile is left for the next pull.
-        # `test_each_change_is_applied_once_whoever_pulls`
-        version = self._database.version()
+        if self._database.version() == self.version:
+            return 0
         with self._pulling:
+            # Contract: see `Indexer`. `test_who_is_overtaken_sets_no_version_back`
+            version = self._database.version()
             if version == self.version:
                 return 0
             done = 0 if self._at_the_end() else self._follow()

@@ -64,21 +64,20 @@ class Postings:
         self._dropped = 0  # patches that nothing kept needs any more; versions count them all
         self._lock = Lock()
 
-    def of(self, terms: Iterable[str], load: Load) -> dict[str, Posting]:
-        """The postings of some terms; what is not here yet is loaded in one go."""
-        wanted = list(terms)
+    def of(self, terms: Iterable[str], load: Load, since: int) -> dict[str, Posting]:
+        """The postings of some terms; what is not here yet is loaded in one go, in a state not older than a `version`."""
+        wanted, loaded = list(terms), dict[str, Posting]()
         while True:
             with self._lock:
-                missing = [term for term in wanted if term not in self._kept]
+                missing = [term for term in wanted if term not in self._kept and term not in loaded]
                 if not missing:
-                    return {term: self._current(term) for term in wanted}
-                version = self._version
+                    return {term: self._current(term) if term in self._kept else loaded[term] for term in wanted}
             # Without the lock: in memory, whoever patches holds the one connection that loading waits for.
-            rows = load(missing)
+            loaded |= _by_term(missing, load(missing))
             with self._lock:
-                if version >= self._dropped:  # else what has changed since is not known any more: once again
+                if since >= self._dropped:  # else what has changed since is not known any more: for this time only
                     self._make_room(wanted)
-                    self._add(missing, rows, version)
+                    self._kept |= {term: (loaded[term], since) for term in missing}
 
     def patch(self, changed: Places, rows: Iterable[Any]) -> None:
         """Take note of memories that changed, and the rows that they have now."""
@@ -88,12 +87,13 @@ class Postings:
         with self._lock:
             self._patches.append((changed, fresh))
             if len(self._patches) > _MOST_PATCHES:
-                self._dropped = self._version
+                self._dropped = self.version
                 self._kept.clear()
                 self._patches.clear()
 
     @property
-    def _version(self) -> int:
+    def version(self) -> int:
+        """How many patches it knows."""
         return self._dropped + len(self._patches)
 
     def __len__(self) -> int:
@@ -105,20 +105,20 @@ class Postings:
         if len(self._kept) + len(wanted) > _MOST_TERMS:
             self._kept = {term: self._kept[term] for term in wanted if term in self._kept}
 
-    def _add(self, terms: Sequence[str], rows: list[Any], version: int) -> None:
-        found: dict[str, list[Any]] = {term: [] for term in terms}
-        for row in rows:
-            found[row[0]].append(row)
-        for term, held in found.items():
-            self._kept[term] = (_posting(held), version)
-
     def _current(self, term: str) -> Posting:
         posting, version = self._kept[term]
-        if version < self._version:
+        if version < self.version:
             for changed, fresh in self._patches[version - self._dropped :]:
                 posting = _patched(posting, changed, fresh.get(term, []))
-            self._kept[term] = (posting, self._version)
+            self._kept[term] = (posting, self.version)
         return posting
+
+
+def _by_term(terms: Sequence[str], rows: Iterable[Any]) -> dict[str, Posting]:
+    found: dict[str, list[Any]] = {term: [] for term in terms}
+    for row in rows:
+        found[row[0]].append(row)
+    return {term: _posting(held) for term, held in found.items()}
 
 
 def _posting(rows: Sequence[Any]) -> Posting:
@@ -211,6 +211,7 @@ class ScopeCache:
         self.roll: Final = roll
         self.language: Final = language
         self.postings: Final = postings
+        self._since: Final = postings.version
         self._average: Final = max(1.0, words / max(1, len(roll.pks)))
         self._scores: dict[str, tuple[Places, Floats]] = {}
         self._marks: dict[str, NDArray[np.bool_]] = {}
@@ -296,7 +297,7 @@ class ScopeCache:
 
     def holders(self, terms: Sequence[str], load: Load) -> list[Places]:
         """For each term the pks of the memories that hold it."""
-        postings = self.postings.of(terms, load)
+        postings = self.postings.of(terms, load, self._since)
         return [postings[term].pks for term in terms]
 
     def held(self, terms: Iterable[str], places: Places, load: Load) -> Iterator[tuple[NDArray[np.bool_], int]]:
@@ -314,12 +315,12 @@ class ScopeCache:
     def marked(self, mark: str, load: Load) -> NDArray[np.bool_]:
         """Which memories bear a mark (`text.marks`)."""
         if mark not in self._marks:
-            held = self.postings.of([mark], load)[mark]
+            held = self.postings.of([mark], load, self._since)[mark]
             self._marks[mark] = np.isin(self.roll.pks, held.pks)
         return self._marks[mark]
 
     def _prepare(self, missing: Sequence[str], terms: Iterable[str], load: Load) -> None:
-        postings = self.postings.of(terms, load)
+        postings = self.postings.of(terms, load, self._since)
         for term in missing:
             held = (
                 postings[term]
@@ -333,7 +334,7 @@ class ScopeCache:
     def tokens(self, load: Load) -> Floats:
         """About how many tokens each memory has; all short ones count alike."""
         if self._tokens is None:
-            held = self.postings.of([LONG], load)[LONG]
+            held = self.postings.of([LONG], load, self._since)[LONG]
             places, here = self._placed(held)
             tokens = np.full(len(self), float(SHORT))
             tokens[places] = held.counts[here]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.scope_cache import Load
+    from langmem_adapter.storage.database import Database
 
 __all__ = ["CachedAt", "ScopeCaches", "loader"]
 
@@ -55,32 +56,30 @@ class _Kept:
 class ScopeCaches:
     """Keeps the cache of each scope that is searched, up to a bound. Safe to use from many threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._kept: OrderedDict[Scope, _Kept] = OrderedDict()
         self._size = 0
         self._lock = Lock()
 
-    def fresh(self, scope: Scope, version: Hashable) -> CachedAt | None:
-        """The cache of a scope, if it is here and nobody committed anything since."""
-        with self._lock:
-            kept = self._kept.get(scope)
-            if kept is None or kept.standing is None or kept.standing.version != version:
-                return None
-            self._kept.move_to_end(scope)
-            return kept.standing
+    def of(self, scope: Scope, version: Hashable) -> CachedAt:
+        """The cache of a scope, brought up to date where somebody committed anything since `Database.version` gave *version*.
 
-    def of(self, connection: Connection, scope: Scope, version: Hashable) -> CachedAt:
-        """The cache of a scope, read or brought up to date where it has to be.
-
-        The connection is a read transaction, begun after *version* was taken from `Database.version`.
+        Not to be called inside a `Database.read` block: it opens its own.
         """
         with self._lock:
             kept = self._kept.setdefault(scope, _Kept())
             self._kept.move_to_end(scope)
+        standing = kept.standing
+        if standing is not None and standing.version == version:
+            return standing
         with kept.lock:
-            if kept.standing is None or kept.standing.version != version:
-                kept.standing = _caught_up(connection, scope, version, kept.standing)
             standing = kept.standing
+            if standing is None or standing.version != version:
+                # Contract: read in one's turn, so that a shelf never goes back; and who looks up words for it begins later, so
+                # he sees all that it holds. `test_what_was_read_in_an_older_state_hides_nothing`
+                with self._database.read() as connection:
+                    standing = kept.standing = _caught_up(connection, scope, version, standing)
         self._shed(scope, kept, standing.shelf.size)
         return standing
 

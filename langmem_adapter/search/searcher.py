@@ -36,7 +36,7 @@ from langmem_adapter.tracing import is_heard, shown, stage
 from langmem_adapter.twins import Plan, beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -103,7 +103,7 @@ class Searcher:
         self._calibration = calibration
         self._weights = weights
         self._graph = graph
-        self._shelves = ScopeCaches()
+        self._shelves = ScopeCaches(database)
 
     def search(self, query: Query) -> SearchResults:
         """The best hits, best first; sees everything that was committed before it began."""
@@ -133,10 +133,9 @@ class Searcher:
             if everything is not None:
                 return neighbourhood(connection, scope, facts, everything, seen=follow.last(connection).applied)
         vectors = self._embedder.vectors(facts)
-        version = self._pulled()
+        standing = self._shelf(scope)
         seen = self._indexer.applied
         with self._database.read() as connection:
-            standing = self._shelves.of(connection, scope, version)
             ranked = [
                 near
                 for text, vector in zip(facts, vectors, strict=True)
@@ -168,9 +167,8 @@ class Searcher:
         Nothing is embedded. Records are left out. Half of the *most* memories of a text, where there are as many, are the
         newest; of a long one so many *letters* are read. Gives rows with id and text.
         """
-        version = self._pulled()
+        standing = self._shelf(scope)
         with self._database.read() as connection:
-            standing = self._shelves.of(connection, scope, version)
             newest = memories.latest(connection, scope, most - most // 2)
             found = [
                 [*self._holding(connection, standing, terms)[: most // 2], *newest]
@@ -187,9 +185,8 @@ class Searcher:
         At most *k* for each: their ids and likeness, a calibrated cosine, see `calibration.Scale`.
         """
         scales = [self._calibration.of(text).run() for text in texts]
-        version = self._pulled()
+        standing = self._shelf(scope)
         with self._database.read() as connection:
-            standing = self._shelves.of(connection, scope, version)
             allowed = standing.shelf.roll.pks[standing.shelf.shown(time.time(), memory_type)]
             index = self._indexer.view(lambda: connection)
             if index is None or not len(allowed):
@@ -216,16 +213,12 @@ class Searcher:
 
     # ── one search ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _pulled(self) -> Hashable:
+    def _shelf(self, scope: Scope) -> CachedAt:
         self._indexer.pull()
-        return self._indexer.version
+        return self._shelves.of(scope, self._indexer.version)
 
     def _read(self, query: Query) -> tuple[Question, CachedAt]:
-        version = self._pulled()
-        standing = self._shelves.fresh(query.scope, version)
-        if standing is None:
-            with self._database.read() as connection:
-                standing = self._shelves.of(connection, query.scope, version)
+        standing = self._shelf(query.scope)
         return question.read(query.text, standing.shelf.names, standing.shelf.language), standing
 
     def _searching(self, query: Query) -> Plan[SearchResults]:

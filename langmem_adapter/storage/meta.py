@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -232,5 +233,8 @@ def _location(connection: Connection) -> str:
 def _size(database: Database) -> int | None:
     if database.path is None:
         return None
-    files = database.path.parent.glob(f"{database.path.name}*")
-    return sum(file.stat().st_size for file in files)
+    size = 0
+    for file in database.path.parent.glob(f"{database.path.name}*"):
+        with suppress(FileNotFoundError):  # whoever merges an index takes files away
+            size += file.stat().st_size
+    return size

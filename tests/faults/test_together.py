@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pytest
 import snowballstemmer
+from langchain_core.vectorstores import InMemoryVectorStore
 from sqlalchemy import select
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.tables import memories
 from langmem_adapter.text import words
 from tests.faults.processes import start
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from multiprocessing.synchronize import Barrier
     from pathlib import Path
 
-    from langmem_adapter.memory.memory import Memory
 
 COUNT: Final = 200
 THREADS: Final = 8
@@ -94,7 +95,7 @@ def test_eight_threads_add_and_one_searches(tmp_path: Path, where: str) -> None:
 
         def add(thread: int) -> None:
             for number in range(each):
-                text = f"note {thread} {number}"
+                text = f"note {thread}{number}"
                 memory.add(text, user_id=USER, infer=False)
                 assert memory.search(text, user_id=USER, k=1)[0].text == text  # its own write, at once
 
@@ -112,6 +113,37 @@ def test_eight_threads_add_and_one_searches(tmp_path: Path, where: str) -> None:
         over.set()
         assert searching.result() > 0
         check_vectors(memory, THREADS * each)
+
+
+@pytest.mark.parametrize("index", ["faiss", InMemoryVectorStore(VECTORS)])
+def test_who_is_overtaken_sets_no_version_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: Any) -> None:
+    with (
+        Memory(tmp_path / "memory.db", embeddings=EMBEDDINGS, index=index) as memory,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        ask, pull = memory.parts.database.version, memory.parts.indexer.pull
+        asked, overtaken = threading.Event(), threading.Event()
+
+        def ask_slowly() -> object:
+            version = ask()
+            if threading.current_thread() is not threading.main_thread():
+                asked.set()
+                overtaken.wait(10)
+            return version
+
+        def pull_then_wait() -> None:
+            pull()
+            overtaken.set()
+            late.result(10)
+
+        memory.add("note A", user_id=USER, infer=False)
+        monkeypatch.setattr(memory.parts.database, "version", ask_slowly)
+        late = pool.submit(pull)
+        assert asked.wait(10)
+        assert [hit.text for hit in memory.search("note A", user_id=USER)] == ["note A"]
+        memory.add("note B", user_id=USER, infer=False)
+        monkeypatch.setattr(memory.parts.indexer, "pull", pull_then_wait)
+        assert {hit.text for hit in memory.search("note B", user_id=USER)} == {"note A", "note B"}
 
 
 async def test_two_hundred_adds_gathered_with_two_hundred_searches(tmp_path: Path) -> None:

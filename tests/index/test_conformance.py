@@ -266,6 +266,8 @@ def _nan(batch: Batch) -> Batch:
 BAD_BATCHES: dict[str, tuple[Callable[[Batch], Batch], type[Exception]]] = {
     "dimension": (lambda b: Batch(b.pks, b.scopes, b.vectors[:, :5].copy(), b.gone), EmbeddingMismatchError),
     "nan": (_nan, InvalidInputError),
+    "the same memory twice": (lambda b: Batch(b.pks // 2 * 2, b.scopes, b.vectors, b.gone), InvalidInputError),
+    "put and gone": (lambda b: Batch(b.pks, b.scopes, b.vectors, b.pks[:1]), InvalidInputError),
     "infinity": (lambda b: Batch(b.pks, b.scopes, b.vectors / np.float32(0), b.gone), InvalidInputError),
 }
 

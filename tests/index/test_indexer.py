@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+import os
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +18,7 @@ from sqlalchemy import Engine, delete, event, update
 from langmem_adapter.errors import EmbeddingMismatchError
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.faiss import FaissIndex
-from langmem_adapter.index.generations import Generations
+from langmem_adapter.index.generations import Generations, erase
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.tables import changes, memories
@@ -356,6 +358,35 @@ class TestSnapshots:
         left = sorted(file.name for file in path.parent.glob("*faiss"))
         assert left == sorted([stranger.name, manifest.with_suffix(".8.faiss").name])
         assert not draft.exists()
+
+    @pytest.mark.parametrize("written", [1, 2, 3], ids=["the segment", "a draft of the manifest", "both"])
+    def test_who_merges_beside_who_erases_keeps_silent_and_loses_nothing(
+        self,
+        book: Book,
+        follow: Callable[..., Indexer],
+        vectors: Vectors,
+        path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        written: int,
+    ) -> None:
+        book.put(vectors)
+        indexer, steps, sync = follow(), itertools.count(1), os.fsync
+
+        def erase_meanwhile(descriptor: int) -> None:
+            sync(descriptor)
+            if next(steps) == written:
+                erase(path, patience=0)
+
+        monkeypatch.setattr(os, "fsync", erase_meanwhile)
+        assert not indexer.snapshot()
+        for reader in (indexer, follow()):
+            assert reader.verify().ok
+            assert len(held(reader)) == len(vectors)
+            assert reader.failures == 0
+        assert caplog.records == []
+        assert indexer.snapshot()
+        assert Generations.beside(path, PRINT).latest(PRINT) is not None
 
 
 class TestRebuildAndVerify:

@@ -431,9 +431,10 @@ class TestVectors:
             with pytest.raises(EmbeddingMismatchError, match=r"32 dimensions, ours have 64"):
                 memory.search("lamp", user_id="u")
 
-    def test_no_vector_store_is_refused(self) -> None:
-        with pytest.raises(InvalidInputError, match="LangChain VectorStore"):
-            Memory(":memory:", index=object())  # type: ignore[arg-type]
+    @pytest.mark.parametrize(("index", "said"), [(object(), "LangChain VectorStore"), ("annoy", "'faiss', 'exact'")])
+    def test_no_vector_store_is_refused(self, index: Any, said: str) -> None:
+        with pytest.raises(InvalidInputError, match=said):
+            Memory(":memory:", index=index)
 
 
 @pytest.mark.parametrize(

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.search import scope_caches
+from langmem_adapter.search import scope_cache, scope_caches
+from langmem_adapter.search.scope_caches import CachedAt, ScopeCaches, loader
 from langmem_adapter.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    import pytest
 
 QUIET = Settings(trace_days=0)
 WORDS = "tea coffee jazz chess sister moved live bicycle 茶 猫".split()
@@ -75,16 +75,36 @@ def test_after_any_changes_a_search_gives_what_a_new_process_gives(
 
 
 def test_only_so_much_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scope_caches, "_MOST", 400)
+    monkeypatch.setattr(scope_caches, "_MOST", 100)
     with Memory(tmp_path / "m.db", settings=QUIET) as memory:
         for number in range(30):
             memory.add(f"I like tea number {number}", user_id=f"u{number}", infer=False)
-            assert memory.search("tea", user_id=f"u{number}")
-        kept = memory.parts.searcher._shelves
-        version = memory.parts.database.version()
-        assert kept.fresh(Scope("u29"), version) is not None
-        assert kept.fresh(Scope("u0"), version) is None
+        caches, version = ScopeCaches(memory.parts.database), memory.parts.database.version()
+        given = [caches.of(Scope(f"u{number}"), version) for number in range(30)]
+        assert caches.of(Scope("u29"), version) is given[29]
+        assert caches.of(Scope("u0"), version) is not given[0]
         assert memory.search("tea", user_id="u0")[0].text == "I like tea number 0"
+
+
+@pytest.mark.parametrize("newer", [1, 2 * scope_cache._MOST_PATCHES])
+def test_what_was_read_in_an_older_state_hides_nothing(tmp_path: Path, newer: int) -> None:
+    with Memory(tmp_path / "m.db", settings=QUIET) as memory:
+        database, scope = memory.parts.database, Scope("a")
+        caches = ScopeCaches(database)
+
+        def add(text: str) -> CachedAt:
+            memory.add(text, user_id="a", infer=False)
+            return caches.of(scope, database.version())
+
+        old = add("I like tea.")
+        with database.reading() as connect:  # a search that is overtaken between two of its steps
+            load = loader(connect, old.scope_ids)
+            assert [len(pks) for pks in old.shelf.holders(["tea"], load)] == [1]
+            new = [add(f"I like tea and jazz {number}") for number in range(newer)][-1]
+            assert [len(pks) for pks in old.shelf.holders(["jazz"], load)] in ([0], [newer])
+        with database.reading() as connect:
+            load = loader(connect, new.scope_ids)
+            assert [len(pks) for pks in new.shelf.holders(["tea", "jazz"], load)] == [newer + 1, newer]
 
 
 def test_a_scope_that_appears_later_joins_the_searches_that_cover_it(tmp_path: Path) -> None:

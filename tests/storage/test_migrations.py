@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import logging
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,3 +100,21 @@ def test_another_tokenizer_version_writes_the_words_anew(database: Database) -> 
 def test_words_of_the_memory_count_more_than_those_of_its_source() -> None:
     counts = {row["term"]: row["count"] for row in postings(1, 1, "Likes tea", "I like green tea", datetime.now(UTC))}
     assert counts["tea"] > counts["green"]
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_a_programs_log_hears_of_no_step_of_ours_but_of_its_own(
+    database_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(database_url)
+    prepare(database)
+    database.setup(begin)
+    caplog.clear()
+    for name in [name for name in sys.modules if name.partition(".")[0] == "alembic"]:
+        monkeypatch.delitem(sys.modules, name)  # its import tells things, too
+    with caplog.at_level("INFO"):
+        prepare(database)
+        assert caplog.records == []
+        logging.getLogger("alembic.runtime.migration").info("a step of the program's own")
+    assert len(caplog.records) == 1
+    database.close()

@@ -164,3 +164,9 @@ def test_who_is_overtaken_by_close_leaves_nothing_open(tmp_path: Path, way: str)
     assert not database.overtaken
     gc.collect()
     assert [path.name for path in tmp_path.iterdir()] == ["m.db"]  # the log goes with the last connection
+
+
+def test_a_file_that_goes_while_they_are_counted_is_no_error(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        (tmp_path / "m.db.gone").symlink_to("nowhere")
+        assert (memory.stats().size or 0) >= (tmp_path / "m.db").stat().st_size

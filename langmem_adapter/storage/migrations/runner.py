@@ -8,6 +8,7 @@ imported only when there is something to migrate.
 
 from __future__ import annotations
 
+import logging
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -90,10 +91,21 @@ def _climb(connection: Connection, version: str) -> None:
         raise StorageError(
             f"the database has schema {version} of a newer langmem_adapter; this one knows {HEAD}: upgrade the package"
         )
-    from alembic import command  # noqa: PLC0415 - half a second that only an old database costs
-    from alembic.config import Config  # noqa: PLC0415 - the same
+    loggers = [logging.getLogger(f"alembic.runtime.{name}") for name in ("migration", "plugins")]
+    for logger in loggers:  # what Alembic tells of steps of ours is not for the program's log
+        logger.addFilter(_is_warning)
+    try:
+        from alembic import command  # noqa: PLC0415 - half a second that only an old database costs
+        from alembic.config import Config  # noqa: PLC0415 - the same
 
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, HEAD)
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, HEAD)
+    finally:
+        for logger in loggers:
+            logger.removeFilter(_is_warning)
+
+
+def _is_warning(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.WARNING
