@@ -8,6 +8,7 @@ again, and a model that fails leaves everything as it was.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -39,7 +40,7 @@ R = TypeVar("R")
 _LEAST: Final = 100
 _MOST: Final = 1_000_000
 _WORDS: Final = 10_000
-_LETTERS: Final = 4  # of a token
+_LETTERS: Final = 4  # of a token, of most texts
 _LEAD: Final = "Summary of the conversation so far:\n"
 _NEW: Final = "New"
 
@@ -231,8 +232,10 @@ class BrainMemory(Talk):
         return Due(older, most)
 
     def _beginning(self, state: State) -> str:
-        """About as much of the first messages as a summary would be long."""
-        return "\n".join(told(message) for message in state.messages)[: _LETTERS * self._max_tokens].strip()
+        """About as much of the first messages as a summary would be long, and no more tokens."""
+        text = "\n".join(told(message) for message in state.messages)[: _LETTERS * self._max_tokens].strip()
+        lengths = range(1, len(text) + 1)
+        return text[: bisect_right(lengths, self._max_tokens, key=lambda length: self._count(text[:length]))].strip()
 
 
 _tokens: Final = partial(bounded, least=_LEAST, most=_MOST)

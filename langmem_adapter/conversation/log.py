@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from langmem_adapter.forks import Lock
 from langmem_adapter.storage import conversations
-from langmem_adapter.storage.conversations import EVERY, Draft, StoredTurn, Which
+from langmem_adapter.storage.conversations import EVERY, LOOKED_UP, Draft, StoredTurn, Which
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,24 +40,34 @@ class Stored:
 
 
 class Kept:
-    """Turns in this object."""
+    """Turns in this object, in order, and by what they are looked up by.
+
+    Contract: where a child is forked in the middle of a change, it may keep a turn twice, and it misses none: what `_by` knows
+    stands in `_turns`. tests/test_forks.py::test_a_log_that_another_thread_holds_is_free_in_a_child
+    """
 
     def __init__(self) -> None:
         self.lock: Final = Lock()
-        self._turns: list[StoredTurn] = []
         self._last = 0
+        self.clear()
 
     def append(self, drafts: Sequence[Draft]) -> None:
         """Keep some at the end."""
         for draft in drafts:
             self._last += 1
             values = {field.name: getattr(draft, field.name) for field in fields(Draft)}
-            self._turns.append(StoredTurn(**values, position=self._last, created_at=datetime.now(UTC)))
+            turn = StoredTurn(**values, position=self._last, created_at=datetime.now(UTC))
+            self._turns.append(turn)
+            for name, alike in self._by.items():
+                alike[getattr(turn, name)][turn.position] = turn
 
     def read(self, which: Which = EVERY) -> list[StoredTurn]:
         """Those that fit, oldest first."""
-        found = [turn for turn in self._turns if which.holds(turn)]
-        return found if which.last is None else found[-which.last :]
+        among = [(self._by[name], values) for name, values in which.among]
+        found = [[alike[value].values() for value in alike.keys() & values] for alike, values in among]
+        fewest = min(found, key=lambda parts: sum(map(len, parts)), default=[self._turns])
+        latest = merge(*map(reversed, fewest), key=_position, reverse=True)
+        return [*islice(filter(which.holds, latest), which.last)][::-1]
 
     def nth(self, place: int) -> StoredTurn | None:
         """The one at a place, counted from 0, or from the end where it is negative."""
@@ -64,11 +79,22 @@ class Kept:
 
     def remove(self, positions: Sequence[int]) -> None:
         """Take some out."""
-        self._turns = [turn for turn in self._turns if turn.position not in positions]
+        for position in positions:
+            place = bisect_left(self._turns, position, key=_position)
+            for name, alike in self._by.items():
+                value = getattr(self._turns[place], name)
+                alike[value].pop(position, None)
+                if not alike[value]:
+                    del alike[value]
+            del self._turns[place]
 
     def clear(self) -> None:
         """Take all out."""
-        self._turns = []
+        self._by = {name: defaultdict[str | None, dict[int, StoredTurn]](dict) for name in LOOKED_UP}
+        self._turns: list[StoredTurn] = []
 
 
 Log: TypeAlias = Stored | Kept
+
+
+_position: Final = attrgetter("position")

@@ -367,7 +367,7 @@ class WorkingMemory:
             with self._kept.lock:
                 return work(self._kept)
 
-        return Plan(run)
+        return Plan.known(None).then(lambda _: run())  # on the loop: in a thread, others would overtake it
 
 
 def _message(turn: StoredTurn | None) -> BaseMessage | None:

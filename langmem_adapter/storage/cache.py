@@ -28,7 +28,7 @@ TTL: Final = 1_800
 _log = logging.getLogger("langmem_adapter")
 _PREFIX: Final = "langmem_adapter"
 _PATIENCE: Final = 1.0
-_SCANNED: Final = 500
+_CHUNK: Final = 500  # keys of one command: Redis answers nobody else meanwhile
 
 
 def redis_key(*parts: str) -> str:
@@ -97,8 +97,9 @@ class Cache:
             StorageError: Redis did not answer; a copy is gone after half an hour in any case.
         """
         try:
-            if keys := [*self._client.scan_iter(match=f"{_owner(scope, '*')}:*", count=_SCANNED)]:
-                self._client.unlink(*keys)
+            keys = [*self._client.scan_iter(match=f"{_owner(scope, '*')}:*", count=_CHUNK)]
+            for start in range(0, len(keys), _CHUNK):
+                self._client.unlink(*keys[start : start + _CHUNK])
         except self._errors as error:
             raise StorageError(f"Redis at {self._where}: {error}", transient=True) from None
 

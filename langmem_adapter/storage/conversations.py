@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "EVERY",
+    "LOOKED_UP",
     "Conversation",
     "ConversationInfo",
     "Draft",
@@ -165,7 +166,8 @@ class StoredTurn(Draft):
     created_at: datetime
 
 
-_AMONG: Final = ("causes", "fingerprints", "message_ids", "memory_ids")
+LOOKED_UP: Final = ("cause", "fingerprint", "message_id", "memory_id")
+"""What turns are looked up by: each is asked for by some values of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +203,7 @@ class Which:
             and (self.before is None or turn.position < self.before)
             and self.label in {None, turn.label}
             and self.holding in turn.text
-            and all(getattr(turn, name) in values for name, values in self._among)
+            and all(getattr(turn, name) in values for name, values in self.among)
         )
 
     def conditions(self) -> list[ColumnElement[bool]]:
@@ -210,11 +212,12 @@ class Which:
         found += [] if self.before is None else [turns.c.position < self.before]
         found += [] if self.label is None else [turns.c.label == self.label]
         found += [func.replace(turns.c.text, self.holding, "") != turns.c.text] if self.holding else []
-        return [*found, *(turns.c[name].in_(values) for name, values in self._among)]
+        return [*found, *(turns.c[name].in_(values) for name, values in self.among)]
 
     @property
-    def _among(self) -> list[tuple[str, Collection[str | None]]]:
-        names = {name.removesuffix("s"): getattr(self, name) for name in _AMONG}
+    def among(self) -> list[tuple[str, Collection[str | None]]]:
+        """What has to be one of some values, with these."""
+        names = {name: getattr(self, f"{name}s") for name in LOOKED_UP}
         return [(name, values) for name, values in names.items() if values is not None]
 
 

@@ -245,19 +245,17 @@ class _Chains:
     def strip(self, steps: list[str], channels: set[str]) -> None:
         """Leave of checkpoints what these channels are rebuilt from."""
         bare = dict.fromkeys(("state_kind", "state", "metadata_kind", "metadata"))
-        for one in steps:
-            needed = _only(self.nodes[one].versions, channels)
-            self.nodes[one] = self.nodes[one]._replace(versions=needed)
-            self._change(one, versions=json.dumps(needed), **bare)
+        needed = {one: _only(self.nodes[one].versions, channels) for one in steps}
+        self.nodes |= {one: self.nodes[one]._replace(versions=versions) for one, versions in needed.items()}
+        self._change([{"one": one, "versions": json.dumps(versions), **bare} for one, versions in needed.items()])
         others = not_(any_of(task_writes.c.channel, "channels"))
         self._delete(task_writes.c.checkpoint_id, steps, others, channels=list(channels))
 
     def remove(self, gone: Collection[str]) -> None:
         """Delete checkpoints, their writes, and the values that no other names; children go to the nearest that is left."""
         left = [node for node in self.nodes.values() if node.id not in gone]
-        for node in left:
-            if node.parent_id in gone:
-                self._change(node.id, parent_id=self._nearest(node, gone))
+        orphans = [node for node in left if node.parent_id in gone]
+        self._change([{"one": node.id, "parent_id": self._nearest(node, gone)} for node in orphans])
         used = {slot for node in left for slot in slots_of(node.versions).values()}
         self._delete(checkpoints.c.id, gone)
         self._delete(task_writes.c.checkpoint_id, gone)
@@ -265,13 +263,15 @@ class _Chains:
 
     def _rows(self, *columns: Any) -> Sequence[Any]:
         table = columns[0].table
-        return self._connection.execute(select(*columns).where(in_space(table)), self._space._asdict()).all()
+        query = select(*columns).where(in_space(table)).distinct()
+        return self._connection.execute(query, self._space._asdict()).all()
 
-    def _change(self, one: str, **values: str | None) -> None:
-        thread_id, ns = self._space
-        row = checkpoints.c
-        mine = update(checkpoints).where(row.thread_id == thread_id, row.ns == ns, row.id == one)
-        self._connection.execute(mine.values(**values))
+    def _change(self, values: Sequence[Mapping[str, str | None]]) -> None:
+        """Change columns of the checkpoints that "one" names."""
+        (thread_id, ns), row = self._space, checkpoints.c
+        mine = update(checkpoints).where(row.thread_id == thread_id, row.ns == ns, row.id == bindparam("one"))
+        if values:
+            self._connection.execute(mine, values)
 
     def _delete(self, column: Any, listed: Collection[str], *conditions: ColumnElement[bool], **given: Any) -> None:
         these = delete(column.table).where(in_space(column.table), any_of(column, "listed"), *conditions)

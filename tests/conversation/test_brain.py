@@ -454,14 +454,37 @@ def test_chinese_works_as_english_does(memory: Memory, text: str) -> None:
     assert brain.is_related(text, f"{text} 0")
 
 
-def test_the_callers_own_count_of_tokens_is_kept_to(memory: Memory) -> None:
-    def letters(messages: list[BaseMessage]) -> int:
-        return sum(len(message.text) for message in messages)
+def letters(messages: list[BaseMessage]) -> int:
+    return sum(len(message.text) for message in messages)
 
+
+def test_the_callers_own_count_of_tokens_is_kept_to(memory: Memory) -> None:
     brain = BrainMemory(memory, "1", user_id="alice", window=500, max_tokens=200, count_tokens=letters)
     for number in range(60):
         brain.add_talk(f"Lily number {number} is here.")
         assert letters(brain.context(600)) <= 600
+
+
+SAID = st.lists(st.sampled_from(["苹果", "apples", "😀", "are green."]), min_size=1, max_size=90).map(" ".join)
+
+
+@pytest.mark.parametrize("count", [about_tokens, letters])
+def test_a_title_is_made_of_a_beginning_as_long_as_the_count_allows(count: Any) -> None:
+    model = scripted(calls=1_000)
+
+    @given(st.lists(SAID, min_size=1, max_size=9))
+    def holds(said: list[str]) -> None:
+        brain = BrainMemory(opened, uuid4().hex, user_id="alice", max_tokens=100, count_tokens=count)
+        for text in said:
+            brain.add_talk(text)
+        assert brain.get_title()
+        whole, shown = "\n".join(f"user: {text}" for text in said), asked_for(model.calls[-1])
+        assert whole.startswith(shown)
+        assert count([HumanMessage(shown)]) <= 100
+        assert count([HumanMessage(shown)]) > 90 or shown == whole
+
+    with Memory(":memory:", model=model) as opened:
+        holds()
 
 
 # ── summaries ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -212,6 +212,13 @@ def test_a_purge_takes_the_copies_of_its_scope_with_it(memory: Memory, client: A
     assert client.keys() == []
 
 
+def test_a_purge_of_many_copies_takes_the_server_a_few_at_a_time(memory: Memory, client: Any) -> None:
+    client.mset({f"langmem_adapter:alice//:{number}": "a copy" for number in range(1_700)})
+    assert memory.purge(user_id="alice").remains == ()
+    assert client.keys() == []
+    assert client.info("commandstats")["cmdstat_unlink"]["calls"] == 4
+
+
 def test_a_purge_says_what_it_could_not_reach(
     redis_server: Callable[..., subprocess.Popen[bytes]], free_port: int, tmp_path: Path
 ) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 from uuid import uuid4
@@ -274,20 +277,67 @@ MESSAGES = st.lists(
 
 
 @settings(max_examples=settings().max_examples // 2)
-@given(before=MESSAGES, then=MESSAGES, ignore=st.booleans())
+@given(before=MESSAGES, gone=st.lists(st.integers(0, 7)), then=MESSAGES, ignore=st.booleans())
 def test_both_kinds_of_log_do_the_same(
-    *, memory: Memory, before: list[tuple[str, ...]], then: list[tuple[str, ...]], ignore: bool
+    *, memory: Memory, before: list[tuple[str, ...]], gone: list[int], then: list[tuple[str, ...]], ignore: bool
 ) -> None:
     first, second = ([said(text, number, cause=cause) for text, number, cause in part] for part in (before, then))
     logs = [WorkingMemory(ignore_id=ignore), WorkingMemory(ignore_id=ignore, memory=memory, **anew())]
     for log in logs:
         log.add_batch(first)
         log.delete_newest()
+        for found in filter(None, map(log.get_by_position, gone)):
+            log.delete(found)
     assert len({str(log.find_news(second, k=2)) for log in logs}) == 1
     assert len({log.add_batch(second) for log in logs}) == 1
     asked = [str([log.storage, log.get_by_actions(["A"]), log.get(3), log.get_by_position(1)]) for log in logs]
     assert asked[0] == asked[1]
     assert all(log.find_news(second) == [] for log in logs)
+
+
+class NoThreads(ThreadPoolExecutor):
+    """Hands no work to a thread."""
+
+    def submit(self, fn: Any, /, *_: Any, **__: Any) -> Any:
+        raise AssertionError(f"{fn} was to be done in a thread")
+
+
+@given(st.lists(st.lists(st.integers(0, 40), max_size=3), max_size=40))
+def test_what_tasks_do_without_a_database_is_done_on_the_loop_in_their_order(batches: list[list[int]]) -> None:
+    async def use(log: WorkingMemory) -> list[int]:
+        asyncio.get_running_loop().set_default_executor(NoThreads())
+        return await asyncio.gather(*(log.aadd_batch([said("x", str(one)) for one in batch]) for batch in batches))
+
+    one, other = WorkingMemory(), WorkingMemory()
+    assert asyncio.run(use(one)) == [other.add_batch([said("x", str(each)) for each in batch]) for batch in batches]
+    assert one.storage == other.storage
+
+
+@pytest.mark.parametrize("alike", ["ids", "texts", "causes"])
+def test_what_a_message_costs_does_not_grow_with_the_log(alike: str) -> None:
+    """Calls of functions are counted, of an add, a question for news and a removal."""
+
+    def message(number: int) -> BaseMessage:
+        text, id_ = ("yes" if alike == "texts" else f"{number}"), ("1" if alike == "ids" else f"{number}")
+        return said(text, id_, cause=WritePRD if alike == "causes" else f"cause {number}")
+
+    def cost(messages: int) -> int:
+        log, calls = WorkingMemory(), Counter[str]()
+        for each in map(message, range(messages)):
+            log.add(each)
+        sys.setprofile(lambda _frame, event, _argument: calls.update([event]))
+        try:
+            log.add(message(messages))
+            log.find_news([message(0), message(-1)], k=5)
+            log.delete(message(messages // 2))
+            log.delete_newest()
+        finally:
+            sys.setprofile(None)
+        assert log.count() == messages - 1
+        return calls["call"] + calls["c_call"]
+
+    cost(5)
+    assert cost(1_000) < 2 * cost(20)
 
 
 # ── what a message carries ───────────────────────────────────────────────────────────────────────────────────────────

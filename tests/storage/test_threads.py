@@ -6,12 +6,15 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sqlalchemy import func, select
+import pytest
+from sqlalchemy import event, func, select
 
 from langmem_adapter.storage import checkpoints, threads
 from langmem_adapter.storage.checkpoints import Packed, ThreadSpace, slots_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Connection
 
     from langmem_adapter.storage.database import Database
@@ -97,6 +100,31 @@ def test_pruning_keeps_the_way_to_the_value_that_a_channel_is_rebuilt_from(datab
         seed, writes = threads.histories(connection, SPACE, "005", ["delta"])["delta"]
     assert seed == Packed("bytes", b"1")
     assert [write.body for write in writes] == [b"y"]
+
+
+@pytest.mark.parametrize(
+    ("make", "work"),
+    [
+        (delta, lambda connection: threads.keep_latest(connection, "t")),
+        (fill, lambda connection: threads.delete_runs(connection, ["run 0"])),
+    ],
+    ids=["keep_latest", "delete_runs"],
+)
+def test_what_is_said_to_the_database_does_not_grow_with_the_thread(
+    database: Database, make: Callable[..., None], work: Callable[[Connection], None]
+) -> None:
+    def statements(length: int) -> int:
+        def counted(connection: Connection) -> int:
+            make(connection, length=length)
+            said: list[str] = []
+            event.listen(connection, "before_cursor_execute", lambda *given: said.append(given[2]))
+            work(connection)
+            threads.delete_thread(connection, "t")
+            return len(said)
+
+        return database.write(counted)
+
+    assert statements(6) == statements(60) > 0
 
 
 def test_steps_to_nothing_go_with_the_last_checkpoint(database: Database) -> None:
