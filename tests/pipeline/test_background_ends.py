@@ -169,7 +169,7 @@ def test_an_error_under_way_goes_on_with_a_note(
     else:
         face = guest.from_config({"history_db_path": str(tmp_path / "m.db"), "llm": llm})
     with pytest.raises(LookupError, match="mine") as caught:
-        use(face, face if guest is None else face.parts)
+        use(face, face if guest is None else face.engine)
     assert [note.split(":")[:2] for note in caught.value.__notes__] == [["while closing", " ModelReplyError"]] * 2
 
 
