@@ -57,7 +57,7 @@ __all__ = [
     "words",
 ]
 
-TOKENIZER: Final = "6"
+TOKENIZER: Final = "5"
 """Version of the rules of `words`, `marks` and `text_hash`; raise it with every change that gives others for the same text."""
 
 # Chinese, Japanese and Korean letters, and their signs of repetition.

@@ -297,6 +297,6 @@ def refuse_unknown(
 def arguments_of(item: object, name: str, known: frozenset[str]) -> Mapping[str, Any]:
     """An item of a list of some method's arguments, if it is a mapping of what that method has."""
     if not isinstance(item, Mapping):
-        raise InvalidInputError(f"an item of the list is a mapping of {name}'s arguments, not a {type(item).__name__}")
+        raise InvalidInputError(f"give a mapping of {name}'s arguments, not a {type(item).__name__}")
     refuse_unknown(name, item, known)
     return item

@@ -4,6 +4,7 @@ import sys
 import pytest
 
 import langmem_adapter
+import langmem_adapter.memory
 from tests.cases import each
 
 HEAVY = (
@@ -31,13 +32,14 @@ def test_the_names_are_those_of_the_rooms() -> None:
     from langmem_adapter.records import scope
 
     assert set(errors.__all__) <= set(langmem_adapter.__all__)
-    assert langmem_adapter.Memory is memory.Memory
+    assert langmem_adapter.Memory is langmem_adapter.memory.Memory is memory.Memory
     assert langmem_adapter.Scope is scope.Scope
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="Memmory"):
-        _ = langmem_adapter.Memmory
+    for room in (langmem_adapter, langmem_adapter.memory):
+        with pytest.raises(AttributeError, match="Memmory"):
+            _ = room.Memmory
 
 
 def test_what_lives_elsewhere_is_an_import_error_that_says_where() -> None:
@@ -48,6 +50,7 @@ def test_what_lives_elsewhere_is_an_import_error_that_says_where() -> None:
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
-    code = f"import sys, langmem_adapter, langmem_adapter.errors; print([n for n in {HEAVY!r} if n in sys.modules])"
+    import_ = "import langmem_adapter, langmem_adapter.errors, langmem_adapter.memory"
+    code = f"import sys; {import_}; print([n for n in {HEAVY!r} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"

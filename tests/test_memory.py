@@ -319,6 +319,10 @@ def test_many_adds_give_a_result_or_an_error_each_in_order(memory: Memory) -> No
     assert events == [["ADD"], ["ADD"], ["ADD"], ["NONE"]]
     assert [item.metadata for item in memory.get_all(user_id="a", filters={"n": 2})] == [{"n": 2}]
     assert memory.add_many([]) == []
+    assert [str(got[place]).split(": ", 2)[:2] for place in (1, 3, 6, 7)] == [
+        ["add_many", f"item {place + 1}"] for place in (1, 3, 6, 7)
+    ]
+    assert str(got[6]) == "add_many: item 7: give a mapping of add's arguments, not a str"
 
 
 def test_many_verbatim_adds_of_a_scope_are_one_transaction(memory: Memory) -> None:
@@ -707,6 +711,7 @@ def test_many_edits_share_a_commit_and_each_ends_on_its_own(memory: Memory) -> N
     assert [revision.new_text for revision in memory.history(str(ids[0]))] == ["fact 0", "changed", "changed again"]
     assert memory.get(str(ids[1])).metadata == {"topic": "x"}
     assert memory.get(str(ids[2])).text == "fact 2"
+    assert str(done[4]).startswith("update_many: item 5: update() has no argument 'txt'; ")
 
 
 async def test_many_are_deleted_at_once(memory: Memory) -> None:
@@ -714,7 +719,7 @@ async def test_many_are_deleted_at_once(memory: Memory) -> None:
     done = await memory.adelete_many([*ids[:2], "nobody", ""], user_id="a")
     assert [type(end).__name__ for end in done] == ["Change", "Change", "MemoryNotFoundError", "InvalidInputError"]
     assert [item.id for item in memory.get_all(user_id="a")] == ids[2:]
-    assert memory.delete_many([]) == []
+    assert memory.delete_many([]) == [] and str(done[3]).startswith("delete_many: item 4: ")
     assert memory.verify().ok
 
 

@@ -80,7 +80,7 @@ def reindex(
     embeddings: str | Embeddings,
     *,
     batch: int = 256,
-    progress: Callable[[int, int], None] = lambda *_: None,
+    progress: Callable[[int, int], None] | None = None,
     settings: Settings | None = None,
 ) -> Reindexed:
     """Give every memory a vector of another embedding model.
@@ -119,7 +119,7 @@ def reindex(
     opened = Database(chosen_database(database, settings), busy_timeout=settings.busy_timeout)
     with closing(opened):
         meta.prepare(opened)
-        return _Change(opened, embedder, fingerprint(vectors), batch, progress).carry_out()
+        return _Change(opened, embedder, fingerprint(vectors), batch, progress or (lambda *_: None)).carry_out()
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import bounded, each_of, memory_id_of, scope_if_given
-from langmem_adapter.memory.parts import Wired, or_refused
+from langmem_adapter.memory.parts import Wired, each_or_refused
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.pipeline.run import Run, grouped, run_of, said_again, would_be
 from langmem_adapter.records.scope import Scope
@@ -134,7 +134,8 @@ class AddMethods(Wired):
             ('Likes tea', 'ScopeError')
             >>> memory.close()
         """
-        checked = [or_refused(run_of, item, self.parts.longest) for item in each_of(items, "items")]
+        read = partial(run_of, longest=self.parts.longest)
+        checked = each_or_refused("add_many", read, each_of(items, "items"))
         errors = {place: error for place, error in enumerate(checked) if not isinstance(error, Run)}
         groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))
         inputs = [run.state() for _, run in groups]

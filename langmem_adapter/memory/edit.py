@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import each_of, filled, memory_id_of, parse_time, scope_if_given
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory.parts import Wired, or_refused
+from langmem_adapter.memory.parts import Wired, each_or_refused
 from langmem_adapter.records.checks import check_metadata
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Decision
@@ -88,7 +88,7 @@ class EditMethods(Wired):
             ('Likes green tea', 'MemoryNotFoundError')
             >>> memory.close()
         """
-        plan = self.parts.edit_each([or_refused(_updating_item, item) for item in each_of(items, "items")])
+        plan = self.parts.edit_each(each_or_refused("update_many", _updating_item, each_of(items, "items")))
         return self.parts.telemetry.observed(plan, Operation("update_memory"), CHANGED_EACH)
 
     aupdate_many = awaited(update_many)
@@ -136,7 +136,7 @@ class EditMethods(Wired):
         """
         scope = scope_if_given(user_id, agent_id, run_id)
         given = each_of(memory_ids, "memory_ids")
-        plan = self.parts.edit_each([or_refused(_deleting, scope, memory_id) for memory_id in given])
+        plan = self.parts.edit_each(each_or_refused("delete_many", partial(_deleting, scope), given))
         return self.parts.telemetry.observed(plan, Operation("delete_memory", scope), CHANGED_EACH)
 
     adelete_many = awaited(delete_many)

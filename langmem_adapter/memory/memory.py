@@ -9,6 +9,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from langmem_adapter.arguments import flag
 from langmem_adapter.errors import InvalidInputError, noted_on
+from langmem_adapter.forks import cached_property
 from langmem_adapter.memory.add import AddMethods
 from langmem_adapter.memory.edit import EditMethods
 from langmem_adapter.memory.find import SearchMethods
@@ -154,10 +155,10 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         """
         return self.parts.graph
 
-    @property
+    @cached_property
     def pipeline(self) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """The compiled graph that `add` runs: parse, extract, retrieve, decide, apply."""
-        return self.parts.pipeline
+        """The compiled graph that `add` runs: parse, extract, retrieve, decide, apply; see `build_pipeline`."""
+        return build_pipeline(self.parts, served=True, checkpointer=False)
 
     def build_pipeline(
         self, *, review: bool = False, checkpointer: Checkpointer = None

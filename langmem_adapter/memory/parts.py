@@ -43,7 +43,7 @@ from langmem_adapter.tracing import run_config
 from langmem_adapter.twins import Plan, attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from langchain_core.embeddings import Embeddings
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.erasure import Erasure
     from langmem_adapter.storage.feed import Space
 
-__all__ = ["Closing", "Parts", "Wired", "or_refused", "parts_of"]
+__all__ = ["Closing", "Parts", "Wired", "each_or_refused", "parts_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -336,6 +336,15 @@ def or_refused(make: Callable[P, R], *given: P.args, **options: P.kwargs) -> R |
         return make(*given, **options)
     except LangmemAdapterError as error:
         return error
+
+
+def each_or_refused(method: str, make: Callable[[Any], R], items: Iterable[object]) -> list[R | LangmemAdapterError]:
+    """What *make* gives for each item, or the error in which it refuses: that names the *method* and the item, from 1."""
+    ends = [or_refused(make, item) for item in items]
+    for number, end in enumerate(ends, 1):
+        if isinstance(end, LangmemAdapterError):
+            end.args = (f"{method}: item {number}: {end}",)
+    return ends
 
 
 def _describer(reasoner: Reasoner) -> Describer:

@@ -162,8 +162,7 @@ class BackgroundWriter:
         said = [_copy(message) for message in as_list(messages)]
         arguments |= {name: _copy(arguments[name]) for name in ("context",) if name in arguments}
         run = run_of({**arguments, "messages": said}, self._longest)
-        given = run.conversations[0].given
-        own = {name: given[name] for name in _CHECKED if given[name] is not None}
+        own = {name: value for name, value in run.conversations[0].items() if name in _CHECKED and value is not None}
         key = (run.scope, run.infer, run.memory_type, run.prompt, json.dumps(own, sort_keys=True))
         future: Future[AddResult] = Future()
         with self._changed:

@@ -45,14 +45,15 @@ def build_pipeline(
         parts: What they work with.
         review: Stop before apply, with the decisions as the interrupt's value; needs a checkpointer, here or in the parent.
         dry: End after decide; nothing is written.
-        served: Others than `Memory.add` run it: each stage asks whose memory it is, and what was parsed elsewhere is not taken.
+        served: Others than `Memory.add` run it: each stage asks whose memory it is.
         checkpointer: Keeps the state between the stages; `None` takes the parent graph's, `False` none at all.
 
     Returns:
         A graph from `PipelineInput` to `PipelineOutput` with the nodes parse, extract, retrieve, decide, (review,) apply.
     """
-    given = PipelineInput if served else PipelineState
-    graph = StateGraph(PipelineState, input_schema=given, output_schema=PipelineState if dry else PipelineOutput)
+    graph = StateGraph(
+        PipelineState, input_schema=PipelineInput, output_schema=PipelineState if dry else PipelineOutput
+    )
     for name, stage in _stages(parts, dry=dry, review=review).items():
         node = for_caller(stage, begins if name == "parse" else goes_on) if served else stage
         graph.add_node(name, PlanNode(node), retry_policy=RETRIES, destinations=_DESTINATIONS.get(name))

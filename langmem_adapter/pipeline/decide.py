@@ -17,6 +17,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from langmem_adapter.arguments import parse_time
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import by_name, entity_key
 from langmem_adapter.pipeline.dates import SAID_LATER, Placed, in_course, older, time_of
 from langmem_adapter.pipeline.stage import Ask, Update, thinking
@@ -54,6 +55,8 @@ def _decide(reasoner: Reasoner, graph: bool, state: PipelineState) -> Update | A
         return _told(state, facts, [Placed(place, "ADD", fact.text, why) for place, fact in enumerate(facts)])
     if state["work"]["compared"] == _compared(state):  # back from a conflict that touched nothing shown
         return finished(state, "decide", decisions=len(state["decisions"]))
+    if len(state["candidates"].get("equal", ())) < len(facts):  # somebody changed the state
+        raise InvalidInputError("not all facts were compared with what is known; go on with retrieve")
     past = older(facts, state["turns"])
     settled, open_facts = _settle(facts, past, state["candidates"], ask_always=not reasoner.calls_model)
     open_facts.sort(key=lambda place: time_of(facts[place], state["turns"]))

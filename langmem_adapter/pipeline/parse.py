@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_messages, message_chunk_to_message
@@ -44,7 +45,6 @@ __all__ = [
     "key_of",
     "message_of",
     "parse_stage",
-    "parsed",
     "turns_before",
     "turns_of",
 ]
@@ -70,31 +70,32 @@ _TOKENS_OF_ONE: Final = 250  # so that one long answer does not hide what was sa
 
 
 def parse_stage(describer: Describer | None, longest: Longest) -> Planner:
-    """The first stage: `messages` (or `items`) to `turns`; a run of `Memory.add` comes with its turns.
+    """The first stage: `messages` (or `items`) to `turns`; those of `Memory.add` were read before it began.
 
     Without a *describer*, which is called once for each image, images are left to the notes.
     """
     return thinking(partial(_parse, describer, longest))
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedConversation:
-    """One conversation of a run, read.
+class ParsedConversation(dict[str, Any]):
+    """One conversation of a run as it was given (`OF_ITEM`), and beside it what was read of it.
+
+    Traces and streams show what was given; who knows nothing of the rest, or loses it on the way, reads that once more. The
+    rest says nothing of whose it is: a run asks its scope alone.
 
     Attributes:
-        given: Its messages and context as they came; `metadata`, `timestamp` and `expires_at` checked, in plain JSON types.
         before: Earlier turns, which help to understand it.
         turns: Its own.
+        seconds: That reading it took.
     """
 
-    given: Mapping[str, Any]
-    before: Sequence[Turn]
-    turns: Sequence[Turn]
+    __slots__ = ("before", "seconds", "turns")
 
-    @property
-    def images(self) -> dict[str, dict[str, Any]]:
-        """Its images, by their address, as OpenAI-style content parts."""
-        return image_parts(self.given["messages"])
+    def __init__(
+        self, given: Mapping[str, Any], before: Sequence[Turn], turns: Sequence[Turn], seconds: float = 0.0
+    ) -> None:
+        super().__init__(given)
+        self.before, self.turns, self.seconds = before, turns, seconds
 
 
 def conversation_of(
@@ -117,7 +118,7 @@ def conversation_of(
     Raises:
         InvalidInputError: Something cannot be used; the message says what.
     """
-    kept = {name: given.get(name) for name in OF_ITEM}
+    began, kept = perf_counter(), {name: given.get(name) for name in OF_ITEM}
     if kept["metadata"] is not None:
         kept["metadata"] = check_metadata(kept["metadata"])
     times = {name: parse_time(kept[name], name) for name in _TIMES if kept[name] is not None}
@@ -127,19 +128,8 @@ def conversation_of(
         kept["messages"], scope=scope, time=time, longest=longest, verbatim=verbatim, descriptions=descriptions
     )
     before = turns_before(kept["context"], scope=scope, time=time, verbatim=verbatim)
-    return ParsedConversation(
-        kept, before, [replace(turn, dated=True) for turn in turns] if "timestamp" in times else turns
-    )
-
-
-def parsed(conversations: Sequence[ParsedConversation], **how: Any) -> dict[str, Any]:
-    """Conversations as the state has them: the run's task, of which *how* is the rest, their turns, and those before them."""
-    kept = [{name: each.given[name] for name in ("metadata", "expires_at")} for each in conversations]
-    return {
-        "task": {**how, "items": kept},
-        "turns": _numbered(each.turns for each in conversations),
-        "before": _numbered(each.before for each in conversations),
-    }
+    turns = [replace(turn, dated=True) for turn in turns] if "timestamp" in times else turns
+    return ParsedConversation(kept, before, turns, perf_counter() - began)
 
 
 def _numbered(turns: Iterable[Sequence[Turn]]) -> list[dict[str, Any]]:
@@ -219,14 +209,14 @@ def _turns(
 
 
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> Update | Ask:
-    state = {**state, "work": begun()}
-    if "parsed" in state:
-        return {**state["parsed"], **finished(state, "parse", turns=len(state["parsed"]["turns"]))}
     items = _items(state)
-    images = {url: part for item in items for url, part in image_parts(item.get("messages")).items()}
+    state = {**state, "work": begun(sum(item.seconds for item in items if isinstance(item, ParsedConversation)))}
+    looked_at = () if describer is None else items
+    images = {url: part for item in looked_at for url, part in image_parts(item.get("messages")).items()}
     if describer is None or not images:
         return _parsed(longest, state, items, [], [])
-    return Ask(describer.describe, list(images.values()), partial(_parsed, longest, state, items, list(images)))
+    unread = [dict(item) for item in items]  # with words for its images, a conversation says more
+    return Ask(describer.describe, list(images.values()), partial(_parsed, longest, state, unread, list(images)))
 
 
 def _parsed(
@@ -244,11 +234,20 @@ def _parsed(
     words = {url: description.text for url, description in zip(urls, described, strict=True)}
     verbatim = is_verbatim(how["infer"], how["memory_type"])
     read = partial(conversation_of, scope=scope, longest=longest, verbatim=verbatim, descriptions=words)
-    update = parsed([read(item) for item in items], **how)
+    told = [item if isinstance(item, ParsedConversation) else read(item) for item in items]
+    turns = _numbered(each.turns for each in told)
     usage = sum((description.usage for description in described), Usage())
-    # What an earlier run of the same thread left behind.
-    left: Update = {"facts": [], "candidates": {}, "decisions": [], "result": {}}
-    return {**left, **update, **finished(state, "parse", {"usage": usage.to_json()}, turns=len(update["turns"]))}
+    return {
+        "task": {**how, "items": [{name: each[name] for name in ("metadata", "expires_at")} for each in told]},
+        "turns": turns,
+        "before": _numbered(each.before for each in told),
+        # What an earlier run of the same thread left behind.
+        "facts": [],
+        "candidates": {},
+        "decisions": [],
+        "result": {},
+        **finished(state, "parse", {"usage": usage.to_json()}, turns=len(turns)),
+    }
 
 
 def key_of(named: object, what: str = "key") -> str:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.arguments import flag
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.parse import OF_ITEM, conversation_of, is_verbatim, key_of, parsed
+from langmem_adapter.pipeline.parse import OF_ITEM, ParsedConversation, conversation_of, is_verbatim, key_of
 from langmem_adapter.pipeline.state import cost_of, known_texts
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.records.work import PROCEDURAL, Change, Decision
+from langmem_adapter.records.work import PROCEDURAL, Change, Decision, Turn
 from langmem_adapter.twins import arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from langmem_adapter.arguments import Longest
-    from langmem_adapter.pipeline.parse import ParsedConversation
     from langmem_adapter.storage.traces import Trace
 
 __all__ = ["Run", "grouped", "run_of", "said_again", "would_be"]
@@ -48,11 +47,9 @@ class Run:
     conversations: list[ParsedConversation]
 
     def state(self) -> dict[str, Any]:
-        """The graph's input: what parse would make of the messages, but for images, which a chat model may describe there."""
+        """The graph's input."""
         how = {name: getattr(self, name) for name in ("infer", "memory_type", "prompt", "key")}
-        if any(each.images for each in self.conversations):
-            return {"items": [each.given for each in self.conversations], "scope": self.scope.named, **how}
-        return {"parsed": parsed(self.conversations, scope=self.scope.named, **how)}
+        return {"items": self.conversations, "scope": self.scope.named, **how}
 
     def results(self, output: Mapping[str, Any]) -> list[AddResult]:
         """One result per item, in order, from the graph's output."""
@@ -118,11 +115,21 @@ def _memory_type(memory_type: object, scope: Scope) -> str | None:
 
 
 def said_again(trace: Trace) -> dict[str, Any]:
-    """The graph's input that gives the turns of a trace once more, under a name of its own."""
-    state = trace.state
-    turns = [{**turn, "dated": True} for turn in state["turns"]]  # they are not said today
-    task = {**state["task"], "key": key_of(None)}
-    return {"parsed": {"task": task, "turns": turns, "before": state.get("before", [])}}
+    """The graph's input that gives the turns of a trace once more, under a name of its own.
+
+    Raises:
+        InvalidInputError: It has none.
+    """
+    state, task = trace.state, trace.state["task"]
+    if not trace.turns:
+        raise InvalidInputError("there is nothing to remember: the trace has no turns")
+    before = [Turn.from_json(turn) for turn in state.get("before", [])]
+    items = []
+    for place, item in enumerate(task["items"]):
+        said = [replace(turn, dated=True) for turn in trace.turns if turn.item == place]  # they are not said today
+        given = {**item, "messages": [turn.text for turn in said]}
+        items.append(ParsedConversation(given, [turn for turn in before if turn.item == place], said))
+    return {"items": items, **{name: task[name] for name in ("scope", "infer", "memory_type", "prompt")}}
 
 
 def would_be(output: Mapping[str, Any], mode: str) -> AddResult:

@@ -6,29 +6,39 @@ What it says of the scope is compared with the call, in one place, before the st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import json
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.runnables.config import ensure_config
 from langgraph.runtime import get_runtime
+from pydantic import TypeAdapter
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.state import scope_of
+from langmem_adapter.pipeline.state import Task, Work, begun, scope_of
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.work import Decision, Fact, Turn
 from langmem_adapter.scoping import resolve_again, resolve_scope
+from langmem_adapter.search.candidates import Neighbourhood
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.pipeline.stage import Planner
     from langmem_adapter.pipeline.state import PipelineState
+    from langmem_adapter.records.scope import Scope
 
 __all__ = ["begins", "for_caller", "goes_on"]
 
 
 def for_caller(stage: Planner, whose: Callable[[PipelineState, RunnableConfig], PipelineState]) -> Planner:
     """A stage that is run for whoever calls, on the state as *whose* (`begins` or `goes_on`) lets it be seen."""
-    return lambda state, config: stage(whose(state, ensure_config(config)), config)
+    return lambda state, config: Plan(partial(whose, state, ensure_config(config))).and_then(
+        lambda seen: stage(seen, config)
+    )
 
 
 def begins(state: PipelineState, config: RunnableConfig) -> PipelineState:
@@ -39,9 +49,7 @@ def begins(state: PipelineState, config: RunnableConfig) -> PipelineState:
     """
     runtime = get_runtime()
     scope = resolve_scope(explicit=state.get("scope"), runtime=runtime, config=config)
-    begun: PipelineState = {**state, "scope": resolve_again(scope, runtime=runtime, config=config).named}
-    begun.pop("parsed", None)  # nobody else has checked it
-    return begun
+    return {**state, "scope": resolve_again(scope, runtime=runtime, config=config).named}
 
 
 def goes_on(state: PipelineState, config: RunnableConfig) -> PipelineState:
@@ -49,16 +57,42 @@ def goes_on(state: PipelineState, config: RunnableConfig) -> PipelineState:
 
     Raises:
         ScopeError: It is for another.
-        InvalidInputError: Parts of several runs stand in the state.
+        InvalidInputError: A part of the state is no stage's work, or they are of several runs.
     """
-    resolve_again(scope_of(state), runtime=get_runtime(), config=config)
-    if not (_within("facts", "turn", state, "turns") and _within("decisions", "fact", state, "facts")):
-        raise InvalidInputError("the state holds parts of different runs; begin a run of its own with messages")
+    try:
+        scope = _scope_read(state)
+    except (KeyError, TypeError, ValueError) as error:
+        told = "the state holds what no stage leaves there, or parts of different runs; begin a run of its own"
+        raise InvalidInputError(f"{told} with messages") from error
+    resolve_again(scope, runtime=get_runtime(), config=config)
     return state
 
 
-def _within(parts: str, place: str, state: Mapping[str, Any], whole: str) -> bool:
-    """Whether each of these parts of the state names a place that the whole has."""
-    most = len(state.get(whole, []))
-    places = (part.get(place) for part in state.get(parts, []))
-    return all(each is None or 0 <= each < most for each in places)
+_TYPES: Final[Mapping[str, Any]] = {
+    "task": Task,
+    "turns": list[Turn],
+    "before": list[Turn],
+    "facts": list[Fact],
+    "candidates": Neighbourhood | None,
+    "decisions": list[Decision],
+    "work": Work,
+}
+_adapter: Final = cache(TypeAdapter)
+
+
+def _scope_read(state: PipelineState) -> Scope:
+    """Whose it is, once all of the state was read as the stages read it: what they could not is an error here."""
+    parts: dict[str, Any] = {**state, "candidates": {**state["candidates"]} or None}
+    for name, kind in _TYPES.items():
+        made = _adapter(kind).validate_json(json.dumps(parts[name]), strict=True)
+        for record, told in zip(made, parts[name], strict=True) if isinstance(made, list) else ():
+            record.from_json(told)
+    _ = Usage() + Usage.from_json({name: parts["work"][name] for name in begun(0)}["usage"])
+    turns, facts, known = state["turns"], state["facts"], state["candidates"].get("known", ())
+    places: list[tuple[int | None, Sequence[Any]]] = [(turn["item"], state["task"]["items"]) for turn in turns]
+    places += [(fact["turn"], turns) for fact in facts]
+    places += [(decision.get("fact"), facts) for decision in state["decisions"]]
+    places += [(place, known) for own in state["candidates"].get("equal", ()) for place in own]
+    if not all(place is None or 0 <= place < len(whole) for place, whole in places):
+        raise ValueError("a part names a place of another, which that has not")
+    return scope_of(state)

@@ -125,13 +125,11 @@ class PipelineState(PipelineInput, PipelineOutput, total=False):
     """Everything between the two.
 
     Attributes:
-        parsed: `task`, `turns` and `before` of a run of `Memory.add`, which reads its messages before it begins.
         task: What to do.
         before: Earlier turns of the conversations, the latest of each.
         work: What it has cost and been through.
     """
 
-    parsed: Annotated[dict[str, Any], EphemeralValue]
     task: Task
     before: list[dict[str, Any]]
     work: Work
@@ -160,11 +158,11 @@ def said(state: PipelineState, place: int) -> Fact:
 # ── what it costs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def begun() -> Work:
-    """The work of a run that begins now."""
+def begun(before: float) -> Work:
+    """The work of a run that begins now, and on which so many seconds were spent before."""
     return {
         "usage": {},
-        "clock": time.time(),
+        "clock": time.time() - before,
         "milliseconds": {},
         "compared": None,
         "attempts": 0,

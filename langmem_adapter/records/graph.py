@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from datetime import datetime  # noqa: TC003 - `pipeline.scope_check` checks by its type
+from typing import Final, Literal
 
 from langmem_adapter.records.plain import LIST, TIME, Form, Portable, forms
 from langmem_adapter.records.scope import Scope
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 __all__ = [
     "ASSISTANT",

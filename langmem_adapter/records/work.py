@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - so the next: `pipeline.scope_check` checks by these types
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from datetime import datetime  # noqa: TC003
+from typing import Any, Final, Literal
 
 from langmem_adapter.records.graph import RelationChange, Triple
 from langmem_adapter.records.plain import LIST, MAPPING, TIME, Portable, forms, several
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
 
 __all__ = [
     "EVENTS",

@@ -111,6 +111,7 @@ def _form(rest: str) -> _Form:
     for short, long in _SHORT:
         told = told.replace(short, long)
     told = re.sub(r"^(is|are|am|was|were|has|have|had|does|do) no longer ", r"no longer \1 ", _bare(told))
+    told = _P["AGAIN"].sub(r"is \1\2 again", told)
     if abstained := _P["ABSTAINED"].match(told):
         told, form.ended, form.positive = abstained[1], True, False
     if told.startswith("no longer "):

@@ -16,7 +16,7 @@ from langmem_adapter.vocabulary import entries
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Patterns", "lists", "patterns", "rows"]
+__all__ = ["Patterns", "lists", "patterns", "retold", "rows"]
 
 _HERE: Final = Path(__file__).parent / "tables"
 _KINDS: Final[Mapping[str, Kind]] = {"": "is", "+": "begins", "-": "ends", "~": "touches"}
@@ -71,6 +71,12 @@ def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> 
     texts = _texts(name, given)
     lines = _file(name).read_text(encoding="utf-8").splitlines()
     return tuple(_row(line, texts, flags) for line in lines if re.match(r"[a-z]+ .*\|", line))
+
+
+def retold(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> dict[str, tuple[TableRow, ...]]:
+    """The rows of a file that say how a wording is put plainly, by the kind that stands in place of an attribute."""
+    told = rows(name, given, flags=flags)
+    return {row.attribute: tuple(other for other in told if other.attribute == row.attribute) for row in told}
 
 
 def _texts(name: str, given: Mapping[str, str]) -> dict[str, str]:

@@ -144,7 +144,7 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
         "facts": len(state["facts"]),
         "events": Counter(change["event"] for change in state["results"]),
         **{name: usage[name] for name in ("model_calls", "input_tokens", "output_tokens")},
-        "milliseconds": fsum(milliseconds.values()),
+        "milliseconds": round(fsum(milliseconds.values()), 3),
     }
 
 

@@ -161,6 +161,9 @@ async def test_an_add_is_one_run_with_its_stages(memory: Memory, langsmith: Lang
     ]
     run = langsmith.named("memory.add")
     assert "langmem_adapter" in run["tags"]
+    given = run["inputs"]
+    assert (given["scope"], given["infer"]) == ({"user_id": "alice", "run_id": "r"}, True)
+    assert [item["messages"] for item in given["items"]] == ["I live in Lyon."]
     metadata = run["extra"]["metadata"]
     assert (metadata["user_id"], metadata["run_id"], metadata["memory_mode"]) == ("alice", "r", "offline")
     assert langsmith.named("memory.add", "retrieve", "embed")["outputs"] == {"vectors": 1}

@@ -95,7 +95,7 @@ def test_every_memory_gets_the_vector_that_the_new_model_would_give_it_today(url
         item = memory.get_all(user_id="a", k=1)[0]
         assert item.revision == 1 and len(memory.history(item.id)) == 1
         memory.add("I like tea.", user_id="a")
-    assert reindex(url, "hash:128").embedded == 0
+    assert reindex(url, "hash:128", progress=None).embedded == 0
 
 
 def needing_vectors(memory: Memory, memory_id: str) -> tuple[Callable[[], object], ...]:

@@ -87,6 +87,8 @@ def test_each_stage_streams_its_own_keys_in_order(memory: Memory) -> None:
             assert update[made[name]]
             assert plain(update)
     assert steps[-1]["apply"]["result"]["results"][0]["event"] == "UPDATE"
+    order = ["task", "turns", "before", "facts", "candidates", "decisions", "result", "work"]
+    assert list(steps[0]["parse"]) == order
 
 
 async def test_the_async_stream_is_the_same(memory: Memory) -> None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+from itertools import count
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import update
 
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelReplyError, ScopeError
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.pipeline import parse
 from langmem_adapter.pipeline.build import RETRIES
+from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
-from langmem_adapter.storage import traces
+from langmem_adapter.storage import tables, traces
 from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -56,6 +60,16 @@ def test_the_cost_is_told_with_every_result(memory: Memory) -> None:
     assert second.usage.input_tokens > 0 and second.usage.output_tokens > 0
     assert list(second.usage.milliseconds) == ["parse", "extract", "retrieve", "decide", "apply"]
     assert second.usage.calls == ()
+
+
+def test_the_time_of_parse_is_that_of_reading_the_messages_wherever_they_are_read(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hour = count(step=3_600)
+    monkeypatch.setattr(parse, "perf_counter", lambda: next(hour))
+    one, other = memory.add_many([{"messages": "I live in Rome.", "user_id": "a"}, {"messages": "Hi.", "user_id": "a"}])
+    assert isinstance(one, AddResult) and isinstance(other, AddResult)
+    assert one.usage.milliseconds["parse"] // 3_600_000 == 2
 
 
 def test_a_trace_is_kept_even_where_nothing_was_found(tmp_path: Path) -> None:
@@ -101,7 +115,7 @@ def test_the_adds_of_a_scope_are_listed_without_their_states(memory: Memory) -> 
     assert newer.created_at >= older.created_at
     usage = second.usage
     assert (newer.model_calls, newer.input_tokens) == (usage.model_calls, usage.input_tokens)
-    assert newer.milliseconds == fsum(memory.trace(newer.id).result.usage.milliseconds.values())
+    assert newer.milliseconds == round(fsum(memory.trace(newer.id).result.usage.milliseconds.values()), 3)
     (verbatim,) = memory.traces(user_id="b")
     assert (verbatim.said, verbatim.model_calls) == ("记" * 200, 0)
     page = memory.traces(user_id="a", k=1)
@@ -132,6 +146,16 @@ def test_a_replay_thinks_again_and_writes_nothing(memory: Memory) -> None:
     ]
     assert again.notes == ("a dry run: nothing was written",)
     assert (memory.stats().memories, memory.stats().changes) == (before.memories, before.changes)
+
+
+async def test_a_trace_without_turns_is_not_replayed(memory: Memory) -> None:
+    trace_id = str(memory.add("I live in Rome.", user_id="a").trace_id)
+    empty = {**memory.trace(trace_id).state, "turns": []}
+    memory.parts.database.write(lambda connection: connection.execute(update(tables.traces).values(state=empty)))
+    with pytest.raises(InvalidInputError, match="nothing to remember"):
+        memory.replay(trace_id)
+    with pytest.raises(InvalidInputError, match="nothing to remember"):
+        await memory.areplay(trace_id)
 
 
 async def test_a_replay_of_many_kinds_of_turns_works_async(tmp_path: Path) -> None:

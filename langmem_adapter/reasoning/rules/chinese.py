@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
+from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands, put_plainly
 from langmem_adapter.statements.chinese import KIN, NAME, chinese_statement
 from langmem_adapter.statements.chinese_dates import WHEN
-from langmem_adapter.statements.tables import patterns
+from langmem_adapter.statements.tables import patterns, retold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 __all__ = ["chinese_facts", "is_chinese"]
 
 _read: Final = lru_cache(maxsize=256)(chinese_statement)  # a piece is read by each who asks what it says
-_P: Final = patterns("chinese-talk", {"KIN": KIN, "NAME": NAME, "WHEN": WHEN}, flags=0)
+_GIVEN: Final = {"KIN": KIN, "NAME": NAME, "WHEN": WHEN}
+_P: Final = patterns("chinese-talk", _GIVEN, flags=0)
+_RETOLD: Final = retold("chinese-talk", _GIVEN, flags=0)
+"""How dialect ("spelt"), what one hears first ("told") and what is kept ("worded") is put plainly."""
 _NAMED: Final = {"NOT_CALLED": "昵称不再是", "CALL_NOW": "昵称是", "NICK": "昵称是", "CALL_ME": "名字是"}
 _LOOSE: Final = frozenset({"", "event", "plan", "habit"})
 _SHORTEST, _LONGEST_HABIT = 4, 25
@@ -61,7 +64,7 @@ def chinese_facts(sentence: Sentence, before: str = "") -> Iterator[str]:
 
 def _pieces(text: str) -> Iterator[str]:
     when = ""
-    for part in _P["SPLIT"].split(text.replace("啦", "了")):
+    for part in _P["SPLIT"].split(put_plainly(text, _RETOLD["spelt"])):
         piece = _P["OPENING"].sub("", _P["SOFT"].sub("", part.strip()), count=1).strip()
         if _P["TIME"].fullmatch(piece):
             when = "" if _P["PASSED"].fullmatch(piece) else piece
@@ -82,6 +85,7 @@ class _Run:
     kin: str = ""
     before: str = ""
     noun: str = ""
+    noted: str = ""
     owner: str = ""
 
     def told(self, piece: str) -> str:
@@ -109,9 +113,7 @@ class _Run:
         topic = _P["TOPIC"].fullmatch(piece)
         if topic and (topic["did"] or not self.before):
             piece = f"我把{topic['thing']}{topic['did']}" if topic["did"] else f"我{topic['thing']}{topic['now']}"
-        if found := _P["PARTED"].fullmatch(piece):
-            piece = f"我和{found['who']}{found['rest']}"
-        return _P["MY_KIN"].sub("", _P["THEIRS"].sub("的", piece))
+        return put_plainly(piece, _RETOLD["told"])
 
     def _whose(self, piece: str) -> str:
         """The first piece of a sentence, with the subject that it leaves out where it plainly speaks of the speaker."""
@@ -124,16 +126,20 @@ class _Run:
         plain = _P["PLAIN_TALK"].fullmatch(piece) and _P["NEWS"].fullmatch(piece)
         if (known and (plain or kin)) or _P["SEEN"].fullmatch(piece):
             return f"我{piece}"
+        self.mine = self.mine or plain is not None
         return piece
 
     def _note_change(self, piece: str) -> None:
         """Note what the speaker has a new one of: the next piece may say which."""
-        found = _P["CHANGED"].fullmatch(piece)
+        found = None if self._names_new_one(piece) else _P["CHANGED"].fullmatch(piece)
         if found is None or _read(piece).attribute in {"vehicle", "home", "detail"}:
             return
         noun = found["noun"] or found["was"] or found["bought"] or found["net"] or f"{found['named']}名"
         self.noun = {"号": "手机号", "网": "运营商"}.get(noun, noun)
-        self.owner, self.mine = found["whose"] or "", True
+        self.owner, self.mine, self.noted = found["whose"] or "", True, piece
+
+    def _names_new_one(self, piece: str) -> re.Match[str] | None:
+        return _P["NEW_ONE"].fullmatch(f"{self.noun}|{piece}") if self.noun and piece != self.noted else None
 
     def _new_one(self, value: str, piece: str) -> str:
         """The new one, in the words in which the old one was told: 电脑是苹果的, 老板姓郭, 室友换成阿涛."""
@@ -149,6 +155,8 @@ class _Run:
         if found := _P["RENEWED"].fullmatch(said):
             self.noun = {"名": "名字", "号": "手机号"}.get(found["noun"], found["noun"]) or found["was"]
             return ""
+        if found := _P["GONE"].fullmatch(said):
+            self.noun = found["noun"]
         if name := _P["MY_NAME"].fullmatch(said):
             return f"名字是{name['name'] or name['is']}"
         if said.startswith("的") or _P["OF_KIN"].match(said):
@@ -187,7 +195,7 @@ class _Run:
 
     def _going_on(self, piece: str) -> str:
         """A piece without a subject: a statement of its own, or the rest of the one before it."""
-        if self.noun and (found := _P["NEW_ONE"].fullmatch(f"{self.noun}|{piece}")):
+        if found := self._names_new_one(piece):
             return self._new_one(found["value"], piece)
         if (found := _P["AT"].fullmatch(piece)) and _P["MOVED"].search(self.before):
             return f"在{found['where']}工作" if _P["WORK"].search(self.before) else f"住在{found['where']}"
@@ -227,10 +235,7 @@ def _unclear(said: str) -> bool:
 def _worded(said: str) -> str:
     """A statement as it is remembered: without what joins it to other sentences, and 不吃素了 as 不再吃素."""
     plain = (said if said.startswith(("今", "昨")) else _P["PASSED"].sub("", said, count=1)).removeprefix("的")
-    plain = _new(re.sub("^(?:和|跟|与)[他她](?=.{0,8}(?:分手|分了|离婚|结婚))", "", plain))
-    plain = re.sub("^([^，,]{2}|)改去(.+?)了?$", r"打算\1去\2", plain)
-    plain = re.sub("^改成?(?=[每信开喝吃学用玩做打住读练骑坐送考追看写游弹跳画爬跑])(.+?)了?$", r"\1", plain)
-    plain = re.sub("(?<=.)我的(?=.)", "", _P["LEADS"].sub(r"\g<when>", _P["LEADS"].sub(r"\g<when>", plain)))
+    plain = put_plainly(plain, _RETOLD["worded"])
     if age := _P["AGED"].fullmatch(plain):
         return f"今年{age['age']}"
     over = _P["OVER"].fullmatch(plain)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands
+from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands, put_plainly
 from langmem_adapter.statements.dates import TIME_WORDS, timed
 from langmem_adapter.statements.english import GIVEN
 from langmem_adapter.statements.parser import read
-from langmem_adapter.statements.tables import lists, patterns, rows
+from langmem_adapter.statements.tables import lists, patterns, retold
 from langmem_adapter.statements.words import FORMS, KINDS, WORDS, third
 from langmem_adapter.text import content_words
 
@@ -30,8 +30,7 @@ _LEANING: Final = {"home": WORDS["BESIDE_ONE"], "partner": WORDS["BESIDE_ONE"], 
 _CLOSE: Final = KINDS - WORDS["PLURAL"] - {"friend", "fish", "bird", "partner"}
 _P: Final = patterns("english-talk", GIVEN | {"CLOSE": "|".join(sorted(_CLOSE))})
 """How English is spoken: openings, joints of clauses, and what tells a fact from talk."""
-_TOLD: Final = rows("english-retold", GIVEN)
-_RETOLD: Final = {kind: tuple(row for row in _TOLD if row.attribute == kind) for kind in ("spelt", "told", "short")}
+_RETOLD: Final = retold("english-retold", GIVEN)
 """How what is spelt in haste ("im"), told in a roundabout way ("They put me on nights") and short ("'ve") is put plainly."""
 _NAMED: Final = WORDS["NAMED"]
 """Attributes whose rows understand enough: what they read is a fact as it stands."""
@@ -143,8 +142,7 @@ def english_facts(sentence: Sentence, *, first: bool, seen: str) -> Iterator[str
 
 def _plainly(body: str) -> str:
     """A sentence with roundabout wordings put plainly."""
-    for row in _RETOLD["spelt"]:
-        body = row.pattern.sub(row.put, body)
+    body = put_plainly(body, _RETOLD["spelt"])
     starts = _starts(body)
     for row in _RETOLD["told"]:
         if found := next(filter(None, (row.pattern.match(body, start) for start in starts)), None):
@@ -302,9 +300,7 @@ def _standing(fact: str) -> str:
 
 
 def _plain(rest: str) -> tuple[str, str]:
-    told, kept = rest.strip(), ""
-    for row in _RETOLD["short"]:
-        told = row.pattern.sub(row.put, told, count=1)
+    told, kept = put_plainly(rest.strip(), _RETOLD["short"], count=1), ""
     while True:
         if found := _P["FILLER"].match(told):
             told = told[found.end() :]

@@ -1,4 +1,4 @@
-"""Sentences of a message, without code blocks and quotations.
+"""Sentences of a message, without code blocks and quotations, and their wordings put plainly.
 
 All patterns look at a bounded stretch of text, so that a message of any length costs time in proportion to it.
 """
@@ -13,9 +13,11 @@ from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["LONGEST", "Sentence", "commands", "sentences"]
+    from langmem_adapter.statements.statement import TableRow
+
+__all__ = ["LONGEST", "Sentence", "commands", "put_plainly", "sentences"]
 
 _P: Final = patterns("sentences", {})
 
@@ -69,3 +71,10 @@ def _sentence(text: str, closing: str) -> Iterator[Sentence]:
     words = _P["BULLET"].sub("", text[:10]).lstrip() + text[10:] if text else ""
     if words.strip() and not words.lstrip().startswith((">", "＞")):
         yield Sentence(" ".join(words.split()), asks="?" in closing or "？" in closing)
+
+
+def put_plainly(text: str, told: Iterable[TableRow], *, count: int = 0) -> str:
+    """A text with each of some wordings, in their order, put as its row says."""
+    for row in told:
+        text = row.pattern.sub(row.put, text, count)
+    return text

@@ -137,6 +137,10 @@ def _ends(over: Statement, old: Statement) -> bool:
     gone, told = set(terms(over.value)), set(terms(old.value))
     if over.attribute not in {"habit", "hobby"}:
         gone = gone - _WORDS["ROLES"] or (gone if over.attribute in {"any", "plan"} else set())
+    if over.attribute == "partner":
+        told -= _WORDS["ROLES"]
+    if over.value in _WORDS["ENGAGED"] and not _WORDS["MARRIED"].isdisjoint(terms(old.value)):
+        return False
     if not over.value or not gone:
         return old.value not in _WORDS["OVER"] and (not over.value or over.attribute in _WORDS["ENDED_ALONE"])
     whole = old.single and told <= gone and old.value not in _WORDS["OVER"]

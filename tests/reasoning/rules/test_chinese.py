@@ -105,6 +105,14 @@ CHANGED = [
     ("我家四口人。", "我家现在五口人了。", "五口"),
     ("我室友叫小凯。", "室友换人了，现在的室友叫阿涛。", "阿涛"),
     ("我在考雅思。", "不考那个了，改考托福。", "托福"),
+    ("我65公斤。", "我现在70公斤了。", "体重70公斤"),
+    ("我用苹果手机。", "手机坏了，换了华为。", "手机是华为"),
+    ("我的相机是尼康。", "相机摔了，换了索尼。", "相机是索尼"),
+    ("我开大众。", "车卖了，换了特斯拉。", "换成了特斯拉"),
+    ("我和爸妈住。", "我搬出来自个儿住了。", "自己住"),
+    ("我在百度上班。", "面试通过了，下周入职腾讯。", "腾讯"),
+    ("我自己住。", "我妈和我一起住。", "和妈一起住"),
+    ("我和男朋友在一起。", "我男朋友和我分手了。", "和男朋友分手了"),
 ]
 
 ALIKE = [
@@ -174,6 +182,22 @@ ALIKE = [
     ("我用钉钉办公。", "我用飞书写文档。"),
     ("我欠小王五百。", "我欠小李三百。"),
     ("我在京东上班。", "我妹妹在美团上班。上个月辞职了。"),
+    ("我结婚了。", "我取消了订婚。"),
+]
+
+# what is said where one lives, and what it is in common words
+SPOKEN = [
+    ("我今儿去了医院。", "我今天去了医院。"),
+    ("我昨儿个搬家了。", "我昨天搬家了。"),
+    ("明个儿我要去面试。", "明天我要去面试。"),
+    ("我每个礼拜六打篮球。", "我每周六打篮球。"),
+    ("我两个礼拜前搬到了上海。", "我两周前搬到了上海。"),
+    ("我礼拜天去爬山。", "我周日去爬山。"),
+    ("我每天睡六个钟头。", "我每天睡六个小时。"),
+    ("我自个儿住。", "我自己住。"),
+    ("我打从2019年就住在上海。", "我从2019年就住在上海。"),
+    ("我搁家办公。", "我在家办公。"),
+    ("我搬到上海啦。", "我搬到上海了。"),
 ]
 
 NOBODYS = ["今天我学了一道新的菜，叫做清蒸鲈鱼。", "这家店叫老王面馆。", "他的腰围是30。", "楼高30米。"]
@@ -202,6 +226,17 @@ def test_what_changed_is_changed(memory: Memory, old: str, new: str, stands: str
 def test_what_only_looks_alike_changes_nothing(memory: Memory, old: str, new: str) -> None:
     before, after = told(memory, f"{old}{new}", old), told(memory, f"{old}{new}", new)
     assert before <= after
+
+
+@each(("spoken", "common"), SPOKEN)
+def test_what_is_said_in_dialect_is_remembered_in_common_words(memory: Memory, spoken: str, common: str) -> None:
+    assert told(memory, spoken, spoken) == told(memory, f"common {common}", common) != set()
+
+
+@pytest.mark.parametrize("text", ["我每周日去教堂做礼拜。", "我儿子叫小明，小明儿时住在上海。", "如今儿子住在上海。"])
+def test_letters_that_only_look_like_dialect_stay(memory: Memory, text: str) -> None:
+    kept = told(memory, text, text)
+    assert not any("做周" in fact or "天子" in fact or "天时" in fact for fact in kept)
 
 
 @pytest.mark.parametrize("text", ["我现在没工作，在家待着。", "我离职了，在休息。", "我离职了，在准备考研。"])
