@@ -45,7 +45,7 @@ def type_of(kind: object, what: str) -> str:
 
 
 def triple_of(told: Mapping[str, Any]) -> Triple:
-    """A relation as somebody tells it, by the names of `Triple`'s fields; what is left out, or `None`, is as it is there."""
+    """A relation as somebody tells it, by the names of `Triple`'s fields; what is left out is as it is there."""
     triple = Triple(
         source=name_of(told.get("source"), "source"),
         relation=relation_of(told.get("relation")),
@@ -55,7 +55,7 @@ def triple_of(told: Mapping[str, Any]) -> Triple:
         valid_from=moment(told.get("valid_from"), "valid_from"),
         valid_to=moment(told.get("valid_to"), "valid_to"),
         single=None if told.get("single") is None else flag(told["single"], "single"),
-        confidence=1.0 if told.get("confidence") is None else _confidence(told["confidence"]),
+        confidence=_confidence(told.get("confidence", 1.0)),
         mentions=1 if told.get("mentions") is None else bounded(told["mentions"], "mentions", most=MOST_MENTIONS),
     )
     if triple.valid_from is not None and triple.valid_to is not None and triple.valid_from >= triple.valid_to:

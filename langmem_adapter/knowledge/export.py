@@ -123,19 +123,19 @@ def _graphml(parts: Iterable[Part], moment: datetime) -> Iterator[str]:
 def _cypher(parts: Iterable[Part], _: datetime) -> Iterator[str]:
     yield _CONSTRAINT
     for part in parts:
+        told = shallow(part if isinstance(part, Entity) else part.relation)
+        told |= told.pop("scope").named
         if isinstance(part, Entity):
-            told = shallow(part)
             told |= {"created": told.pop("created_at"), "updated": told.pop("updated_at")}
             yield f"MERGE (n:Entity {{id: {_text(told.pop('id'))}}}) SET {_set('n', told)};\n"
         else:
-            told = {name: value for name, value in shallow(part.relation).items() if not name.startswith(_ENDS)}
-            name = identifier(told.pop("relation"))
+            shown = {name: value for name, value in told.items() if not name.startswith(_ENDS)}
+            name = identifier(shown.pop("relation"))
             ends = f"MATCH (a:Entity {{id: {_text(part.source)}}}), (b:Entity {{id: {_text(part.target)}}})"
-            yield f"{ends} MERGE (a)-[r:{name} {{pk: {part.row}}}]->(b) SET {_set('r', told)};\n"
+            yield f"{ends} MERGE (a)-[r:{name} {{pk: {part.row}}}]->(b) SET {_set('r', shown)};\n"
 
 
 def _set(variable: str, values: dict[str, Any]) -> str:
-    values |= values.pop("scope").named
     return ", ".join(f"{variable}.{name} = {_literal(value)}" for name, value in values.items())
 
 

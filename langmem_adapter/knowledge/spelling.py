@@ -90,17 +90,18 @@ def written(name: str) -> Written | None:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    bare = "".join(map(_bare, _APOSTROPHES.sub("", text).casefold()))
-    return tuple(re.findall(r"\w+", _unaccented(bare)))
+    folded = _APOSTROPHES.sub("", text).casefold()
+    bare = folded if folded.isascii() else _unaccented("".join(map(_bare, folded)))
+    return tuple(re.findall(r"\w+", bare))
 
 
 def _unaccented(text: str) -> str:
     """Greek goes without its accents, too. Other scripts keep their marks, which make other letters (が, й)."""
-    kept, is_european = "", False
+    kept, base = "", " "
     for sign in unicodedata.normalize("NFD", text):
         if not unicodedata.combining(sign):
-            is_european = unicodedata.name(sign, "").startswith(("GREEK", "LATIN"))
-        elif is_european:
+            base = sign
+        elif unicodedata.name(base, "").startswith(("GREEK", "LATIN")):
             continue
         kept += sign
     return unicodedata.normalize("NFC", kept)
@@ -108,7 +109,7 @@ def _unaccented(text: str) -> str:
 
 def _bare(letter: str) -> str:
     """A Latin letter without its accent or stroke."""
-    found = None if letter.isascii() else _WITH.match(unicodedata.name(letter, ""))
+    found = _WITH.match(unicodedata.name(letter, ""))
     return letter if found is None else found[1].casefold()
 
 

@@ -213,4 +213,4 @@ def _scope(values: Mapping[str, Any], within: Scope | None) -> Scope:
 def _triple(values: Mapping[str, Any]) -> Triple:
     if missing := [name for name in _NEEDED if values.get(name) in (None, "")]:
         raise InvalidInputError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
-    return triple_of(values)
+    return triple_of({name: value for name, value in values.items() if value is not None})

@@ -11,15 +11,8 @@ from sqlalchemy import func, select, true
 from langmem_adapter.records.plain import shallow
 from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.storage.graph import reads
-from langmem_adapter.storage.graph.tables import (
-    EDGE,
-    ENTITIES,
-    ENTITIES_OF,
-    RELATIONS,
-    entities,
-    entity_names,
-    relations,
-)
+from langmem_adapter.storage.graph.statements import NAMES_OF
+from langmem_adapter.storage.graph.tables import EDGE, ENTITIES, ENTITIES_OF, RELATIONS, entities, relations
 from langmem_adapter.storage.scopes import within
 from langmem_adapter.storage.tables import scopes
 
@@ -101,16 +94,10 @@ def _size(connection: Connection, kept: Table, scope: Scope | None, until: int |
 
 def _nodes(connection: Connection, chosen: ColumnElement[bool], inside: ColumnElement[bool]) -> list[Properties]:
     rows = connection.execute(ENTITIES_OF.where(chosen, inside).order_by(entities.c.pk)).all()
-    names = _names(connection, [row.pk for row in rows])
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for named in NAMES_OF.rows(connection, {"pks": [row.pk for row in rows]}):
+        names[named.entity_pk].append(named.name)
     return [{"pk": row.pk, "properties": _of_entity(row, names[row.pk])} for row in rows]
-
-
-def _names(connection: Connection, pks: Sequence[int]) -> defaultdict[int, list[str]]:
-    query = select(entity_names.c.entity_pk, entity_names.c.name).where(entity_names.c.entity_pk.in_(pks))
-    found: defaultdict[int, list[str]] = defaultdict(list)
-    for pk, name in connection.execute(query.order_by(entity_names.c.entity_pk, entity_names.c.key)):
-        found[pk].append(name)
-    return found
 
 
 def _of_entity(row: Any, names: Sequence[str]) -> Properties:

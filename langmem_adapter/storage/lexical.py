@@ -46,11 +46,12 @@ __all__ = [
 
 INSERT_WORDS: Final = Prepared(insert(words))
 
-_LENGTHS: Final = (
+_LENGTHS: Final = Prepared(
     select(words.c.memory_pk, func.max(words.c.length))
     .where(any_of(words.c.memory_pk, "pks"))
     .group_by(words.c.memory_pk)
 )
+_FORGET: Final = Prepared(delete(words).where(any_of(words.c.memory_pk, "pks")))
 _POSTING: Final = select(words.c.term, words.c.memory_pk, words.c["count"], words.c.length)
 _OF_TERMS: Final = Prepared(_POSTING.where(any_of(words.c.scope_id, "scopes"), any_of(words.c.term, "terms")))
 _OF_MEMORIES: Final = Prepared(_POSTING.where(any_of(words.c.memory_pk, "pks")))
@@ -121,8 +122,8 @@ def postings(
 
 def forget(connection: Connection, pks: Sequence[int]) -> dict[int, int]:
     """Remove the rows of some memories, and return their lengths by pk, for the scope's statistics."""
-    lengths = {row.memory_pk: int(row[1]) for row in connection.execute(_LENGTHS, {"pks": pks})}
-    connection.execute(delete(words).where(any_of(words.c.memory_pk, "pks")), {"pks": pks})
+    lengths = dict(_LENGTHS.rows(connection, {"pks": pks}))
+    _FORGET.run(connection, {"pks": pks})
     return lengths
 
 

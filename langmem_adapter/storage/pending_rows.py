@@ -23,6 +23,7 @@ __all__ = ["PendingRows"]
 _Rows: TypeAlias = "list[dict[str, Any]]"
 
 _INSERT_MEMORY: Final = Prepared(insert(memories))
+_DELETE_MEMORIES: Final = Prepared(delete(memories).where(any_of(memories.c.pk, "pks")))
 _INSERT_HISTORY: Final = Prepared(insert(history))
 _CHANGING: Final = (
     "text context metadata actor_id role hash embedding created_at updated_at expires_at seq revision related".split()
@@ -93,7 +94,7 @@ class PendingRows:
         _INSERT_MEMORY.run(connection, *self._added)
         _UPDATE_MEMORY.run(connection, *self._updated.values())
         if self._gone:
-            connection.execute(delete(memories).where(any_of(memories.c.pk, self._gone)))
+            _DELETE_MEMORIES.run(connection, {"pks": self._gone})
         _INSERT_HISTORY.run(connection, *self.history)
         if self.compared:
             _COMPARED.run(connection, {"keys": list(self.compared), "seq": self.seq})

@@ -60,11 +60,13 @@ class Prepared:
 
     def run(self, connection: Connection, *rows: _Values) -> None:
         """Execute it once for each of some rows of values; nothing happens where there are none."""
+        if not rows:  # as most of the statements that a write could need
+            return
         form = _form(self.statement, connection.dialect)
         with _cursor(connection, form) as cursor:
             if len(rows) == 1:
                 cursor.execute(form.sql, form.bound(rows[0]))
-            elif rows:
+            else:
                 cursor.executemany(form.sql, [form.bound(values) for values in rows])
 
 

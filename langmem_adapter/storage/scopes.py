@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ColumnElement, and_, func, select, true
+from sqlalchemy import ColumnElement, and_, bindparam, func, select, true
 
 from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.storage.prepared_statements import Prepared
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
@@ -110,7 +111,13 @@ def seen(row: Any, scope: Scope | None, name: str, kind: str = "memory") -> Any:
 
 def expand(connection: Connection, scope: Scope) -> tuple[int, ...]:
     """Ids of every scope that a read of *scope* sees, ascending."""
-    return tuple(connection.execute(ids_within(scope).order_by(scopes.c.id)).scalars())
+    return tuple(row.id for row in _ids_of(*scope.named).rows(connection, scope.named))
+
+
+@cache
+def _ids_of(*fields: str) -> Prepared:
+    named = (scopes.c[name] == bindparam(name) for name in fields)
+    return Prepared(select(scopes.c.id).where(*named).order_by(scopes.c.id))
 
 
 def beginning(connection: Connection, ids: Column[str], prefix: str, scope: Scope | None, *, most: int) -> list[str]:

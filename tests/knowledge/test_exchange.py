@@ -246,6 +246,9 @@ def test_no_name_breaks_out_of_a_file(relations: list[Relation]) -> None:
             r"(MERGE \(n:Entity|MATCH \(a:Entity \{id: T\}\), \(b:Entity \{id: T\}\) MERGE)[\w\s(){}\[\]:=.,+<>`-]*",
             text,
         )
+    for text, entity in zip(texts[1:], entities, strict=False):
+        known = ["name", "type", "aliases", "mentions", *entity.scope.named, "created", "updated"]
+        assert re.findall(r"\bn\.(\w+) =", text) == known
     named = [_value(re.search(rf"n\.name = (\({literal}(?: \+ {literal})*\)|{literal})", each)) for each in statements]
     assert [name for name in named if name is not None] == [entity.name for entity in entities]
 

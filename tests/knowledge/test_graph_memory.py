@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy import Engine, event
 
 from langmem_adapter.errors import (
     EntityNotFoundError,
@@ -105,6 +106,7 @@ def test_the_next_home_ends_the_last_and_the_next_taste_does_not(graph: GraphMem
         ({"relation": "x" * 101}, "at most 100"),
         ({"confidence": 0}, "confidence"),
         ({"confidence": True}, "confidence"),
+        ({"confidence": None}, "confidence"),
         ({"confidence": float("nan")}, "confidence"),
         ({"valid_from": "soon"}, "valid_from='soon' is no point in time"),
         ({"valid_from": "2024-01-02", "valid_to": "2024-01-02"}, "valid_from must lie before valid_to"),
@@ -262,6 +264,33 @@ def test_a_hub_gives_its_newest_neighbours(graph: GraphMemory) -> None:
 def test_a_walk_that_makes_no_sense_is_refused(untouched: GraphMemory, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
         untouched.neighbours(**{"entity": "Anna", **ALICE, **wrong})
+
+
+def test_a_read_is_no_statement_that_is_made_anew(memory: Memory, graph: GraphMemory) -> None:
+    write(graph, "Anna|knows|Ben", "Ben|lives in|Lyon")
+    write(graph, "Ben|likes|tea", user_id="alice", run_id="r1")
+    moment = datetime.now(UTC)
+    times: list[dict[str, Any]] = [{}, {"as_of": moment}, {"known_at": moment}, {"as_of": moment, "known_at": moment}]
+    anew: list[object] = []
+
+    def note(_: object, statement: object, *_more: object) -> None:
+        anew.append(statement)
+
+    event.listen(Engine, "before_execute", note)
+    try:
+        memory.get_all(**ALICE)
+        assert anew  # this is how it would be seen
+        anew.clear()
+        for when in times:
+            for scope in (ALICE, {**ALICE, "run_id": "r1"}):
+                assert graph.relations(entity="Ben", relation="likes", **scope, **when)
+                assert graph.entities(**scope, **when)
+                assert graph.neighbours("Ben", hops=2, **scope, **when)
+                assert graph.path("Ben", "tea", **scope, **when)
+                assert graph.draw(**scope, **when)
+    finally:
+        event.remove(Engine, "before_execute", note)
+    assert not anew
 
 
 # ── searching ─────────────────────────────────────────────────────────────────────────────────────────────────────────

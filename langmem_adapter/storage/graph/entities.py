@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import BigInteger, exists, literal, or_, select, tuple_, union
+from sqlalchemy import BigInteger, Integer, bindparam, exists, or_, select, tuple_, union
 
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.results import EntityPage
 from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People
-from langmem_adapter.storage.graph.tables import ENDS, ENTITIES_OF, entities, entity_names, relations
-from langmem_adapter.storage.prepared_statements import any_of
+from langmem_adapter.storage.graph.statements import NAMES_OF, NODES
+from langmem_adapter.storage.graph.tables import ENDS, entities, relations
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, of_row
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from sqlalchemy import Connection, Executable, Select
+    from sqlalchemy import Connection
 
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.reads import When
@@ -25,12 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["by_pks", "page"]
 
 _FIRST: Final = (2**31 - 1, HIGHEST)
-_ENTITIES: Final = ENTITIES_OF.where(any_of(entities.c.pk, "pks")).order_by(entities.c.pk)
-_NAMES: Final = (
-    select(entity_names.c.entity_pk, entity_names.c.key, entity_names.c.name)
-    .where(any_of(entity_names.c.entity_pk, "pks"))
-    .order_by(entity_names.c.entity_pk, entity_names.c.key)
-)
 
 
 def page(
@@ -51,14 +47,13 @@ def page(
     scope_ids = expand(connection, scope)
     people = People(connection, scope_ids)
     place = _FIRST if after is None else parse_cursor(after, int, int)
-    query: Executable
+    values = {**when.values, "scopes": scope_ids, "mentions": place[0], "last": place[1], "k": k + 1, "kind": kind}
     if len(scope_ids) == 1 and not when.past:
-        query = _ranked(when, place, k, kind=kind, unrelated=unrelated).where(entities.c.scope_id == scope_ids[0])
-    elif unrelated:
-        query = select(entities.c.pk).where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None))
+        statement = _ranked(when.shape, typed=kind is not None, unrelated=unrelated)
+        values["scope"] = scope_ids[0]
     else:
-        query = union(*(select(end).where(any_of(relations.c.scope_id, "scopes"), *when.conditions) for end in ENDS))
-    pks: Sequence[int] = connection.execute(query, {"scopes": scope_ids}).scalars().all()
+        statement = _every(when.shape, unrelated=unrelated)
+    pks = [pk for (pk,) in statement.rows(connection, values)]
     groups = _groups(connection, people, pks).values()
     ranked = sorted((group for group in groups if kind in {None, _type(group)}), key=_place, reverse=True)
     ranked = [group for group in ranked if _place(group) < tuple(place)]
@@ -75,7 +70,7 @@ def by_pks(connection: Connection, people: People, pks: Collection[int]) -> dict
 def _groups(connection: Connection, people: People, pks: Collection[int]) -> dict[int, list[Any]]:
     """The rows of those that are one, oldest first, but for rows that were merged into another."""
     groups: dict[int, list[Any]] = {}
-    for row in connection.execute(_ENTITIES, {"pks": people.everyone(pks)}) if pks else ():
+    for row in NODES.rows(connection, {"pks": people.everyone(pks)}) if pks else ():
         if row.merged_into is None:
             groups.setdefault(people.who(row.pk), []).append(row)
     return groups
@@ -93,7 +88,7 @@ def _type(group: Sequence[Any]) -> str:
 def _entities(connection: Connection, people: People, groups: Sequence[Sequence[Any]]) -> list[Entity]:
     names: dict[int, dict[str, str]] = {}
     pks = [row.pk for group in groups for row in group]
-    for pk, key, name in connection.execute(_NAMES, {"pks": pks}) if pks else ():
+    for pk, key, name in NAMES_OF.rows(connection, {"pks": pks}) if pks else ():
         names.setdefault(people.who(pk), {}).setdefault(key, name)
     return [_entity(group, names.get(people.who(group[0].pk), {})) for group in groups]
 
@@ -113,14 +108,26 @@ def _entity(group: Sequence[Any], names: dict[str, str]) -> Entity:
     )
 
 
-def _ranked(when: When, place: Sequence[int], k: int, *, kind: str | None, unrelated: bool) -> Select[tuple[int]]:
+@cache
+def _every(shape: When, *, unrelated: bool) -> Prepared:
+    if unrelated:
+        return Prepared(
+            select(entities.c.pk).where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None))
+        )
+    chosen = any_of(relations.c.scope_id, "scopes"), *shape.conditions
+    return Prepared(union(*(select(end).where(*chosen) for end in ENDS)))
+
+
+@cache
+def _ranked(shape: When, *, typed: bool, unrelated: bool) -> Prepared:
     """Of an exact scope no more are read than a page holds."""
     order = entities.c.mentions, entities.c.pk
     # The numbers are those of a cursor, hence of anybody.
-    after = tuple_(*order) < tuple_(*(literal(number, BigInteger) for number in place))
-    query = select(entities.c.pk).where(entities.c.merged_into.is_(None), after)
-    if kind is not None:
-        query = query.where(entities.c.type == kind)
+    after = tuple_(*order) < tuple_(*(bindparam(name, type_=BigInteger) for name in ("mentions", "last")))
+    chosen = [entities.c.scope_id == bindparam("scope"), entities.c.merged_into.is_(None), after]
+    if typed:
+        chosen.append(entities.c.type == bindparam("kind"))
     if not unrelated:
-        query = query.where(or_(*(exists().where(end == entities.c.pk, *when.conditions) for end in ENDS)))
-    return query.order_by(*(column.desc() for column in order)).limit(k + 1)
+        chosen.append(or_(*(exists().where(end == entities.c.pk, *shape.conditions) for end in ENDS)))
+    query = select(entities.c.pk).where(*chosen).order_by(*(column.desc() for column in order))
+    return Prepared(query.limit(bindparam("k", type_=Integer)))

@@ -14,7 +14,8 @@ from sqlalchemy import select
 
 from langmem_adapter.names import entity_key, owner_id, owner_key, speaker, whom
 from langmem_adapter.records.graph import ASSISTANT, SELF
-from langmem_adapter.storage.graph.tables import entities, entity_names, merges
+from langmem_adapter.storage.graph.statements import NAMES, NAMES_OF
+from langmem_adapter.storage.graph.tables import entities, merges
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import within
 from langmem_adapter.storage.tables import scopes
@@ -28,19 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["People", "called", "keys_of", "with_keys"]
 
-_NAMED: Final = Prepared(
-    select(entity_names.c.key, entity_names.c.entity_pk).where(
-        any_of(entity_names.c.scope_id, "scopes"), any_of(entity_names.c.key, "keys")
-    )
-)
-_NAMES: Final = Prepared(
-    select(entity_names.c.key, entity_names.c.entity_pk).where(any_of(entity_names.c.entity_pk, "pks"))
-)
-_WINNERS: Final = Prepared(
-    select(entities.c.pk, entities.c.merged_into).where(
-        any_of(entities.c.pk, "pks"), entities.c.merged_into.is_not(None)
-    )
-)
+_merged: Final = any_of(entities.c.pk, "pks"), entities.c.merged_into.is_not(None)
+_WINNERS: Final = Prepared(select(entities.c.pk, entities.c.merged_into).where(*_merged))
 _LOSERS: Final = Prepared(
     select(merges.c.winner_pk, merges.c.loser_pk).where(any_of(merges.c.winner_pk, "pks"), merges.c.undone_at.is_(None))
 )
@@ -64,7 +54,8 @@ def called(connection: Connection, scope: Scope, scope_ids: Sequence[int], name:
 
 def with_keys(connection: Connection, scope_ids: Sequence[int], keys: Collection[str]) -> list[tuple[str, int]]:
     """Key and pk of every entity with one of some keys (`names.entity_key`, `names.owner_key`)."""
-    return _NAMED.rows(connection, {"scopes": scope_ids, "keys": keys}) if keys else []
+    found = NAMES.rows(connection, {"scopes": scope_ids, "keys": keys}) if keys else []
+    return [(row.key, row.entity_pk) for row in found]
 
 
 def keys_of(connection: Connection, scope: Scope, name: str) -> set[str]:
@@ -129,7 +120,7 @@ class People:
         """Pairs that are one: every one that has one of some entities in it, and maybe more."""
         pairs = [pair for statement in (_WINNERS, _LOSERS) for pair in statement.rows(self._connection, {"pks": pks})]
         if len(self._scope_ids) > 1:  # within a scope no name is given twice
-            named = _NAMES.rows(self._connection, {"pks": pks})
+            named = [(row.key, row.entity_pk) for row in NAMES_OF.rows(self._connection, {"pks": pks})]
             named += with_keys(self._connection, self._scope_ids, {key for key, _ in named})
             pairs += [(self._by_key.setdefault(key, pk), pk) for key, pk in named]
         return pairs

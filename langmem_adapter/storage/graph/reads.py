@@ -8,26 +8,20 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from dataclasses import dataclass, fields
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import func, or_, select, union_all
+from sqlalchemy import ARRAY, BigInteger, Integer, bindparam, column, func, or_, select, true, union_all
 
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.records.results import RelationPage
 from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.graph.people import People, called
-from langmem_adapter.storage.graph.tables import (
-    BY_HAND,
-    EDGE,
-    ENDS,
-    SAYS,
-    entities,
-    relation_memories,
-    relations,
-)
-from langmem_adapter.storage.prepared_statements import any_of
-from langmem_adapter.storage.scopes import expand, of_row, within
+from langmem_adapter.storage.graph.tables import BY_HAND, EDGE, ENDS, SAYS, entities, relation_memories, relations
+from langmem_adapter.storage.moments import LAST
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.scopes import OWNER, expand, of_row, within
 from langmem_adapter.storage.tables import scopes
 
 if TYPE_CHECKING:
@@ -47,6 +41,7 @@ _APART: Final = 64
 
 _TOGETHER: Final = 1_000
 """Relations that are held at a time where all are read."""
+_HELD, _KNOWN = (bindparam(name, type_=relations.c.recorded_at.type) for name in ("held", "known"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +64,16 @@ class When:
         return self.history or self.known is not None
 
     @property
+    def shape(self) -> When:
+        """One that stands for all that have these conditions, whatever their moments: a statement is made once for it."""
+        return When(self.held and LAST, self.known and LAST, self.history)
+
+    @property
+    def values(self) -> dict[str, datetime | None]:
+        """The parameters of the conditions."""
+        return {"held": self.held, "known": self.known}
+
+    @property
     def conditions(self) -> list[ColumnElement[bool]]:
         """The conditions on rows of `relations`."""
         return [*self.believed(), *self.holding]
@@ -79,7 +84,7 @@ class When:
         since, until = relations.c.valid_from, relations.c.valid_to
         if self.held is None:
             return []
-        return [or_(since.is_(None), since <= self.held), or_(until.is_(None), until > self.held)]
+        return [or_(since.is_(None), since <= _HELD), or_(until.is_(None), until > _HELD)]
 
     def believed(
         self, begins: Column[Any] = relations.c.recorded_at, ends: Column[Any] = relations.c.retired_at
@@ -87,8 +92,8 @@ class When:
         """The conditions on what is known from one moment to another; now, an index leads past what is so no longer."""
         if not self.past:
             return [ends.is_(None)]
-        begun = [] if self.known is None else [begins <= self.known]
-        return begun if self.history else [*begun, or_(ends.is_(None), ends > self.known)]
+        begun = [] if self.known is None else [begins <= _KNOWN]
+        return begun if self.history else [*begun, or_(ends.is_(None), ends > _KNOWN)]
 
 
 NOW: Final = When()
@@ -98,16 +103,14 @@ NOW: Final = When()
 # ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _source, _target = entities.alias("source"), entities.alias("target")
-_RELATIONS: Final = (
+_RELATIONS: Final = Prepared(
     select(
         *(column for column in relations.c if column.name not in {"scope_id", "source_pk", "target_pk"}),
         _source.c.name.label("source"),
         _source.c.type.label("source_type"),
         _target.c.name.label("target"),
         _target.c.type.label("target_type"),
-        scopes.c.user_id,
-        scopes.c.agent_id,
-        scopes.c.run_id,
+        *OWNER,
     )
     .join_from(relations, _source, relations.c.source_pk == _source.c.pk)
     .join(_target, relations.c.target_pk == _target.c.pk)
@@ -151,25 +154,33 @@ def newest(
 ) -> list[int]:
     """Pks of relations, newest recorded first; see `page`."""
     scope_ids = expand(connection, scope)
-    wanted: list[tuple[Column[int], Sequence[int]]] = [(relations.c.scope_id, scope_ids)]
+    wanted: dict[str, Sequence[int]] = {"scope_id": scope_ids}
     if entity is not None:
         members = People(connection, scope_ids).everyone(called(connection, scope, scope_ids, entity))
-        wanted = [(end, members) for end in ENDS]
-    query = select(relations.c.pk).where(relations.c.pk < last, *when.conditions)
-    query = query.where(relations.c.relation == relation) if relation is not None else query
-    query = query.order_by(relations.c.pk.desc()).limit(k)
-    found: list[Sequence[int]] = []
-    for of, ids in wanted:
-        asked = [of == one for one in ids] if len(ids) <= _APART else [any_of(of, "ids")]
-        found += [connection.execute(query.where(chosen), {"ids": ids}).scalars().all() for chosen in asked]
+        wanted = {end.name: members for end in ENDS}
+    values = {**when.values, "relation": relation, "last": last, "k": k}
+    found: list[list[int]] = []
+    for of, ids in wanted.items():
+        apart = len(ids) <= _APART
+        statement = _newest_of(of, when.shape, named=relation is not None, apart=apart)
+        asked = [{**values, "of": one} for one in (ids if apart else [ids])]
+        found += [[pk for (pk,) in statement.rows(connection, each)] for each in asked]
     return list(islice(dict.fromkeys(heapq.merge(*found, reverse=True)), k))
+
+
+@cache
+def _newest_of(of: str, shape: When, *, named: bool, apart: bool) -> Prepared:
+    chosen = relations.c[of] == bindparam("of") if apart else any_of(relations.c[of], "of")
+    of_name = [relations.c.relation == bindparam("relation")] if named else []
+    query = select(relations.c.pk).where(chosen, *of_name, relations.c.pk < bindparam("last"), *shape.conditions)
+    return Prepared(query.order_by(relations.c.pk.desc()).limit(bindparam("k", type_=Integer)))
 
 
 def every(connection: Connection, scope: Scope, when: When) -> Iterator[Sequence[tuple[int, int, int]]]:
     """All relations within *scope*, however many: pk, source and target, the first recorded first, some at a time."""
     of_scope = select(*EDGE).join(scopes, relations.c.scope_id == scopes.c.id).where(within(scope))
     query = of_scope.where(*when.conditions).order_by(relations.c.pk)
-    for rows in connection.execute(query.execution_options(yield_per=_TOGETHER)).partitions():
+    for rows in connection.execute(query.execution_options(yield_per=_TOGETHER), when.values).partitions():
         yield [tuple(row) for row in rows]
 
 
@@ -177,14 +188,10 @@ def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> di
     """Relations by pk, newest recorded first, each with the memories that said so then."""
     if not pks:
         return {}
-    rows = connection.execute(_RELATIONS, {"pks": pks}).all()
-    query = select(_said.relation_id, _said.memory_id).where(
-        any_of(_said.relation_id, "ids"), _said.memory_id != BY_HAND
-    )
-    query = query.where(*when.believed(_said.created_at, _said.dropped_at)).order_by(_said.created_at, _said.memory_id)
+    rows = _RELATIONS.rows(connection, {"pks": pks})
     said: defaultdict[str, list[str]] = defaultdict(list)
-    for relation_id, memory_id in connection.execute(query, {"ids": list({row.id for row in rows})}):
-        said[relation_id].append(memory_id)
+    for link in _said_by(when.shape).rows(connection, {**when.values, "ids": {row.id for row in rows}}):
+        said[link.relation_id].append(link.memory_id)
     return {
         row.pk: Relation(
             scope=of_row(row), memory_ids=tuple(said.get(row.id, ())), **{name: getattr(row, name) for name in _AS_KEPT}
@@ -193,16 +200,25 @@ def by_pks(connection: Connection, pks: Collection[int], when: When = NOW) -> di
     }
 
 
+@cache
+def _said_by(shape: When) -> Prepared:
+    query = select(_said.relation_id, _said.memory_id).order_by(_said.created_at, _said.memory_id)
+    by_whom = any_of(_said.relation_id, "ids"), _said.memory_id != BY_HAND
+    return Prepared(query.where(*by_whom, *shape.believed(_said.created_at, _said.dropped_at)))
+
+
 def of_memories(connection: Connection, memory_ids: Sequence[str], when: When) -> dict[str, list[int]]:
     """Pks of the relations that some memories say and that hold then, by memory; what is believed now is read."""
-    query = select(_said.memory_id, relations.c.pk).join_from(
-        relation_memories, relations, _said.relation_id == relations.c.id
-    )
-    query = query.where(any_of(_said.memory_id, "ids"), SAYS, *when.conditions).order_by(relations.c.pk)
     found: defaultdict[str, list[int]] = defaultdict(list)
-    for memory_id, pk in connection.execute(query, {"ids": memory_ids}):
-        found[memory_id].append(pk)
+    for row in _said_of(when.shape).rows(connection, {**when.values, "ids": memory_ids}):
+        found[row.memory_id].append(row.pk)
     return dict(found)
+
+
+@cache
+def _said_of(shape: When) -> Prepared:
+    query = select(_said.memory_id, relations.c.pk).join(relations, _said.relation_id == relations.c.id)
+    return Prepared(query.where(any_of(_said.memory_id, "ids"), SAYS, *shape.conditions).order_by(relations.c.pk))
 
 
 _AS_KEPT: Final = [field.name for field in fields(Relation) if field.name not in {"scope", "memory_ids"}]
@@ -216,13 +232,27 @@ def around(connection: Connection, pks: Sequence[int], when: When, *, most: int 
 
     Of an entity with more than *most* relations in one direction, only the newest of these are looked at.
     """
-    rows = connection.execute(union_all(*(_newest(end, when, most) for end in ENDS)), {"pks": pks})
-    return sorted({(row.pk, row.source_pk, row.target_pk) for row in rows}, reverse=True)
+    values = {**when.values, "most": most}
+    if connection.dialect.name == "postgresql":  # one question, since each has to travel
+        rows = _around(when.shape, many=True).rows(connection, {**values, "pks": pks})
+    else:
+        one = _around(when.shape, many=False)
+        rows = [row for pk in pks for row in one.rows(connection, {**values, "pk": pk})]
+    return sorted(set(rows), reverse=True)
 
 
-def _newest(end: Column[int], when: When, most: int) -> Select[tuple[int, int, int]]:
+@cache
+def _around(shape: When, *, many: bool) -> Prepared:
+    if not many:
+        return Prepared(union_all(*(_newest(end, bindparam("pk"), shape) for end in ENDS)))
+    listed = func.unnest(bindparam("pks", type_=ARRAY(BigInteger))).table_valued(column("pk", BigInteger))
+    each = listed.render_derived()
+    parts = [_newest(end, each.c.pk, shape).lateral() for end in ENDS]
+    return Prepared(union_all(*(select(part).select_from(each).join(part, true()) for part in parts)))
+
+
+def _newest(end: Column[int], entity: ColumnElement[int], shape: When) -> Select[tuple[int, int, int]]:
     """The newest are found in an index, before anything else is read of them."""
-    place = func.row_number().over(partition_by=end, order_by=relations.c.pk.desc())
-    ranked = select(relations.c.pk, place.label("place")).where(any_of(end, "pks"), *when.believed()).subquery()
-    among = (relations.c.pk == ranked.c.pk) & (ranked.c.place <= most)
-    return select(*EDGE).join(ranked, among).where(*when.holding)
+    query = select(relations.c.pk).where(end == entity, *shape.believed()).order_by(relations.c.pk.desc())
+    newest = query.limit(bindparam("most", type_=Integer)).subquery()
+    return select(*EDGE).join(newest, relations.c.pk == newest.c.pk).where(*shape.holding)

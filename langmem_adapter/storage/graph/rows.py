@@ -118,22 +118,12 @@ class GraphRows:
 
     def _beliefs(self, found: Collection[Any]) -> list[Belief]:
         self._read_nodes(pk for row in found for pk in (row.source_pk, row.target_pk))
-        return [
-            Belief(
-                pk=row.pk,
-                id=row.id,
-                home_id=row.scope_id,
-                source=self.nodes[row.source_pk],
-                relation=row.relation,
-                target=self.nodes[row.target_pk],
-                span=Span(row.valid_from, row.valid_to),
-                recorded_at=row.recorded_at,
-                mentions=row.mentions,
-                confidence=row.confidence,
-                retired_at=row.retired_at,
-            )
-            for row in found
-        ]
+        return [self._belief(row) for row in found]
+
+    def _belief(self, row: Any) -> Belief:
+        stated = self.nodes[row.source_pk], row.relation, self.nodes[row.target_pk], Span(row.valid_from, row.valid_to)
+        counted = row.mentions, row.confidence
+        return Belief(row.pk, row.id, row.scope_id, *stated, row.recorded_at, *counted, row.retired_at)
 
     def _keep(self, link: Link) -> None:
         self.links[link.relation_id][link.memory_id] = self._sayings[link.memory_id][link.relation_id] = link

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy.sql.compiler import SQLCompiler
 
 __all__ = ["ALL_OF", "BETWEEN", "BY_ID", "BY_PK", "COUNT", "FROM", "INSERT_BELIEF", "INSERT_LINK", "INSERT_NAME"]
-__all__ += ["INSERT_NODE", "LAST_RETIRED", "LINKS", "NAMES", "NODES", "RETIRE", "SAID", "SUPPORT", "TO"]
+__all__ += ["INSERT_NODE", "LAST_RETIRED", "LINKS", "NAMES", "NAMES_OF", "NODES", "RETIRE", "SAID", "SUPPORT", "TO"]
 __all__ += ["UPDATE_LINK", "UPDATE_NODE", "pairs_of"]
 
 
@@ -83,7 +83,12 @@ NAMES: Final = Prepared(
         any_of(_names.scope_id, "scopes"), any_of(_names.key, "keys")
     )
 )
-NODES: Final = Prepared(ENTITIES_OF.where(any_of(entities.c.pk, "pks")))
+NAMES_OF: Final = Prepared(
+    select(_names.entity_pk, _names.key, _names.name)
+    .where(any_of(_names.entity_pk, "pks"))
+    .order_by(_names.entity_pk, _names.key)
+)
+NODES: Final = Prepared(ENTITIES_OF.where(any_of(entities.c.pk, "pks")).order_by(entities.c.pk))
 BETWEEN: Final = _relations(_Between(), BELIEVED)
 FROM, TO = (_relations(any_of(end, "pks"), _named, BELIEVED) for end in ENDS)
 ALL_OF: Final = tuple(_relations(any_of(end, "pks"), BELIEVED) for end in ENDS)
