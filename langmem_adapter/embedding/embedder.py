@@ -6,6 +6,7 @@ dimension, a NaN or a vector of zeros would otherwise surface much later as a se
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Sized
 from functools import partial
@@ -15,6 +16,7 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
+from langmem_adapter.embedding.hashing import LocalEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.forks import Lock
 from langmem_adapter.records.checks import quoted
@@ -33,6 +35,7 @@ UnitVectors: TypeAlias = NDArray[np.float32]
 _CACHED: Final = 4_096
 _AT_ONCE: Final = 256
 """Texts of one call, so that the time it may take does not depend on how many there are."""
+_METHODS: Final = ("embed_documents", "embed_query", "aembed_documents", "aembed_query")
 _Key: TypeAlias = tuple[str, str]
 
 
@@ -69,6 +72,7 @@ class Embedder:
         self.embeddings: Final = embeddings
         self.asks_nobody: Final = limits is None
         self.dimensions = dimensions
+        self._vector = embeddings.vector if isinstance(embeddings, LocalEmbeddings) and _as_made(embeddings) else None
         self._most = cached
         self._limits = limits
         self._cache: OrderedDict[_Key, UnitVectors] = OrderedDict()
@@ -129,6 +133,8 @@ class Embedder:
         return made.then(lambda vector: self._kept(text, vector))
 
     def _call(self, method: str, given: str | list[str]) -> Plan[Any]:
+        if (vector := self._vector) is not None:  # arrays as they are, not through lists of numbers and back
+            return Plan(lambda: vector(given) if isinstance(given, str) else list(map(vector, given)))
         run, arun = (partial(getattr(self.embeddings, name), given) for name in (method, f"a{method}"))
         own = getattr(type(self.embeddings), f"a{method}") is not getattr(Embeddings, f"a{method}")
         plan = Plan if self._limits is None else self._limits.plan
@@ -165,20 +171,11 @@ class Embedder:
 
     # ── what a model returned ────────────────────────────────────────────────────────────────────────────────────────
 
-    def _checked(self, texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> dict[str, UnitVectors]:
+    def _checked(self, texts: Sequence[str], vectors: Sequence[Any]) -> dict[str, UnitVectors]:
         """Unit vectors by text, each an array of its own that nobody can write to."""
-        matrix = _matrix(texts, vectors)
-        self._check_dimensions(matrix.shape[1])
-        lengths = np.linalg.norm(matrix, axis=1)
-        wrong = np.flatnonzero(~np.isfinite(lengths) | (lengths == 0))
-        if wrong.size:
-            text = texts[int(wrong[0])]
-            raise InvalidInputError(
-                f"the embedding model returned no usable vector (NaN, infinite or all zeros) for {_beginning(text)}; "
-                "leave this text out or use another model"
-            )
-        units = (matrix / lengths[:, np.newaxis]).astype(np.float32)
-        return {text: _owned(row) for text, row in zip(texts, units, strict=True)}
+        rows = vectors if self._vector is not None else _matrix(texts, vectors)
+        self._check_dimensions(len(rows[0]))
+        return {text: _unit(text, row) for text, row in zip(texts, rows, strict=True)}
 
     def _check_dimensions(self, dimensions: int) -> None:
         with self._lock:
@@ -191,8 +188,20 @@ class Embedder:
             )
 
 
-def _owned(row: UnitVectors) -> UnitVectors:
-    unit = row.copy()  # a view would keep the whole matrix
+def _as_made(embeddings: LocalEmbeddings) -> bool:
+    """Whether nobody has given it other methods than it has as `LocalEmbeddings`."""
+    return all(getattr(type(embeddings), name) is getattr(LocalEmbeddings, name) for name in _METHODS)
+
+
+def _unit(text: str, row: NDArray[Any]) -> UnitVectors:
+    wide = row.astype(np.float64)
+    length = math.sqrt(wide.dot(wide))
+    if not 0 < length < math.inf:
+        raise InvalidInputError(
+            f"the embedding model returned no usable vector (NaN, infinite or all zeros) for {_beginning(text)}; "
+            "leave this text out or use another model"
+        )
+    unit: UnitVectors = (wide / length).astype(np.float32)
     unit.setflags(write=False)
     return unit
 

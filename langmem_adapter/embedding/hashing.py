@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from functools import lru_cache
@@ -77,9 +78,10 @@ class HashEmbeddings(LocalEmbeddings):
     def vector(self, text: str) -> NDArray[np.float32]:
         """The unit vector of one text; a text without words gets the vector of its letters."""
         vector = np.zeros(self.dimensions, np.float32)
-        marks = _marks(text, self.dimensions)
-        np.add.at(vector, [place for place, _ in marks], np.array([weight for _, weight in marks], np.float32))
-        length = float(np.linalg.norm(vector))
+        if marks := _marks(text, self.dimensions):
+            places, weights = zip(*marks, strict=True)
+            np.add.at(vector, np.array(places), np.array(weights, np.float32))
+        length = math.sqrt(vector.dot(vector))
         if length == 0.0:  # no words at all, or features that cancelled each other out exactly
             vector[_mark(_SPELLING + text, 1.0, self.dimensions)[0]] = length = 1.0
         return vector / np.float32(length)

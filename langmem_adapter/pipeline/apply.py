@@ -77,11 +77,11 @@ def _write(
     trace: TraceDraft | None,
     graph: bool,
 ) -> Write:
-    candidates, task = state.get("candidates"), state["task"]
+    candidates, task, scope = state.get("candidates"), state["task"], scope_of(state)
     return Write(
         decisions=tuple(decisions),
-        scope=scope_of(state),
-        within=scope_of(state),
+        scope=scope,
+        within=scope,
         vectors=vectors,
         seen=candidates["seen"] if candidates else None,
         key=task["key"],

@@ -261,7 +261,8 @@ def _decision(state: PipelineState, fact: Fact, verdict: Placed) -> Decision:
     turn = Turn.from_json(state["turns"][fact.turn])
     target = None if verdict.known is None else state["candidates"]["known"][verdict.known]
     past = target["id"] if target and verdict.past else None
-    plain = Decision(
+    source = _source(fact, turn, state) if verdict.event in {"ADD", "UPDATE"} else {}
+    return Decision(
         event=verdict.event,
         memory_id=target["id"] if target and not (past and verdict.event == "ADD") else None,
         text=verdict.text,
@@ -273,8 +274,8 @@ def _decision(state: PipelineState, fact: Fact, verdict: Placed) -> Decision:
         past_of=past,
         after=verdict.after,
         dated=turn.dated,
+        **source,
     )
-    return _with_source(plain, fact, turn, state) if verdict.event in {"ADD", "UPDATE"} else plain
 
 
 def _stated(verdict: Placed, fact: Fact) -> tuple[Triple, ...]:
@@ -283,19 +284,18 @@ def _stated(verdict: Placed, fact: Fact) -> tuple[Triple, ...]:
     return tuple(triple for triple in stated if triple.ended) if verdict.event == "DELETE" else stated
 
 
-def _with_source(decision: Decision, fact: Fact, turn: Turn, state: PipelineState) -> Decision:
+def _source(fact: Fact, turn: Turn, state: PipelineState) -> dict[str, Any]:
     item = state["task"]["items"][turn.item]
     expires_at = item.get("expires_at")
-    return replace(
-        decision,
-        context=_around(fact, state["turns"]),
-        metadata=item.get("metadata"),
-        memory_type=state["task"]["memory_type"],
-        actor_id=turn.role if fact.unattributed else turn.actor,
-        role=turn.role,
-        expires_at=None if expires_at is None else parse_time(expires_at, "expires_at"),
-        keep_expiry=expires_at is None,
-    )
+    return {
+        "context": _around(fact, state["turns"]),
+        "metadata": item.get("metadata"),
+        "memory_type": state["task"]["memory_type"],
+        "actor_id": turn.role if fact.unattributed else turn.actor,
+        "role": turn.role,
+        "expires_at": None if expires_at is None else parse_time(expires_at, "expires_at"),
+        "keep_expiry": expires_at is None,
+    }
 
 
 def _around(fact: Fact, turns: Sequence[Mapping[str, Any]]) -> str:
@@ -313,4 +313,4 @@ def _around(fact: Fact, turns: Sequence[Mapping[str, Any]]) -> str:
 
 def _compared(state: PipelineState) -> str:
     known = {name: part for name, part in state.get("candidates", {}).items() if name != "seen"}
-    return blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=16).hexdigest() if known else ""

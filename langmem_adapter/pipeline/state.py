@@ -151,7 +151,8 @@ def said(state: PipelineState, place: int) -> Fact:
     if fact.unattributed:
         return fact
     turn = state["turns"][fact.turn]
-    return replace(fact, speaker=named_speaker(turn["actor"], turn["role"], scope_of(state)))
+    speaker = named_speaker(turn["actor"], turn["role"], scope_of(state))
+    return fact if speaker == fact.speaker else replace(fact, speaker=speaker)
 
 
 # ── what it costs ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -50,14 +50,14 @@ def relevance(
     if scale is None:
         return np.ones(len(ranked))
     places = np.searchsorted(shelf.roll.pks, ranked.pks)
-    near = np.clip(ranked.meaning / scale.answering, 0.0, 1.0)
+    near = np.minimum(np.maximum(ranked.meaning / scale.answering, 0.0), 1.0)  # `clip` takes twice as long
     told = _WORDS * _answered(ranked, places, asked, shelf, load) + (1 - _WORDS) * near
     if scale.understands:
         told = np.maximum(told, _ALONE * near)
     if ranked.window is not None:
         told = np.maximum(told, _THEN * ranked.window)
     worth: NDArray[np.float64] = np.where(_concerned(places, items, asked, shelf), told, _BY_ANOTHER * told)
-    return worth.clip(max=1.0)
+    return np.minimum(worth, 1.0)
 
 
 def _answered(

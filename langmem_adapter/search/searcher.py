@@ -225,7 +225,7 @@ class Searcher:
         return Plan(partial(self._read, query)).and_then(lambda read: self._answering(query, *read))
 
     def _answering(self, query: Query, asked: Question, standing: CachedAt) -> Plan[SearchResults]:
-        wanted = asks_for(query.text, asked.language)
+        wanted = asks_for(query.text, asked.language, asked.terms)
         if wanted == "nothing":
             return Plan.known(SearchResults(abstained=Abstained("small talk")))
         aim = self._aim(asked) if wanted == "something" else Plan[_Aim | None].known(None)

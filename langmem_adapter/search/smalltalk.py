@@ -99,8 +99,8 @@ _LONGEST: Final = 300  # letters of what may ask for nothing
 _DRAWN_OUT: Final = re.compile(r"([^\W\d])\1{2,}|\b([^\W\d]{1,2}?)\2{2,}\b")
 
 
-def asks_for(text: str, language: str = ENGLISH) -> Asks:
-    """What a query asks for.
+def asks_for(text: str, language: str = ENGLISH, terms: frozenset[str] = frozenset()) -> Asks:
+    """What a query asks for; *terms* are those of its words that are looked for (`question.read`), for who has them already.
 
     Example:
         >>> asks_for("ok 👍 thanks!"), asks_for("What do you know about me?"), asks_for("Where do I live?")
@@ -110,10 +110,12 @@ def asks_for(text: str, language: str = ENGLISH) -> Asks:
     """
     if len(text) > _LONGEST:
         return "something"
-    plain = _DRAWN_OUT.sub(r"\1\2", folded(text).replace("’", "'"))
-    plain = _SET_PHRASE.sub("ok", plain)
+    told = folded(text)
+    plain = _SET_PHRASE.sub("ok", _DRAWN_OUT.sub(r"\1\2", told.replace("’", "'")))
     if _oneself(text, plain):
         return "oneself"
+    if plain == told and told.isascii() and reads_english(language) and meaningful(terms - _talk(), language):
+        return "something"  # of most questions this is all that has to be known
     if (is_cjk(plain) and _asks_in_chinese(plain)) or _asks(text, plain, language):
         return "something"
     return "nothing"
@@ -168,6 +170,11 @@ def _phrase(plain: str, *, talking: bool) -> frozenset[str]:
 @cache
 def _stems() -> frozenset[str]:
     return frozenset(term for word in PHRASE for term in words(word))
+
+
+@cache
+def _talk() -> frozenset[str]:
+    return _stems().union(*map(words, TALK))
 
 
 def _asks_in_chinese(plain: str) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from langmem_adapter import Memory
+from langmem_adapter.search.question import read
 from langmem_adapter.search.smalltalk import asks_for
+from langmem_adapter.vocabulary import PHRASE, STOPWORDS, TALK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +64,15 @@ def test_small_talk_is_silent_and_questions_about_oneself_are_answered(
     told = (DATA / f"{kind}.{language}.txt").read_text(encoding="utf-8").splitlines()
     wrong = [(line, asks_for(line)) for line in told if asks_for(line) != wanted]
     assert len(wrong) <= (1 - least) * len(told) + 1e-9, wrong
+
+
+def test_who_knows_the_terms_of_a_question_is_told_the_same() -> None:
+    luck = random.Random(1)
+    words = [*sorted(TALK | PHRASE | STOPWORDS), "?", "Anna", "tea", "NASA", "soooo", "go on", "don’t", "你好", "茶"]
+    made = [" ".join(luck.choices(words, k=luck.randint(1, 6))) for _ in range(2_000)]
+    told = [*made, *(line for text in (NOTHING, ONESELF, SOMETHING) for line in lines(text))]
+    known = [(line, asks_for(line, terms=read(line, names).terms)) for line in told for names in ([], ["anna"])]
+    assert [(line, asked) for line, asked in known if asked != asks_for(line)] == []
 
 
 @pytest.mark.parametrize("name", ["locomo-dev", "memorybank-en", "memorybank-zh", "beam-dev"])
