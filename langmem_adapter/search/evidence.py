@@ -58,25 +58,25 @@ class EvidenceReader:
         lifted: How far each lies in the time that the question names (`window.lift`).
     """
 
-    def __init__(self, shelf: ScopeCache, query: Query, asked: Question, load: Load, weights: Ranking) -> None:
-        self._shelf, self._asked, self._load, self._weights = shelf, asked, load, weights
-        self.words = shelf.words(asked.terms, asked.groups, related=weights.related, load=load)
-        self.lifted = lift(query, shelf, load) if weights.window else None
+    def __init__(self, cache: ScopeCache, query: Query, asked: Question, load: Load, weights: Ranking) -> None:
+        self._cache, self._asked, self._load, self._weights = cache, asked, load, weights
+        self.words = cache.words(asked.terms, asked.groups, related=weights.related, load=load)
+        self.lifted = lift(query, cache, load) if weights.window else None
 
     def evidence(self, places: Places | None, meaning: NDArray[np.floating[Any]]) -> Evidence:
         """What speaks for the memories at some places, ascending, `None` for all, beside their calibrated cosines."""
-        shelf, asked, load, weights = self._shelf, self._asked, self._load, self._weights
+        cache, asked, load, weights = self._cache, self._asked, self._load, self._weights
         here = slice(None) if places is None else places
-        named = shelf.said_by(asked.names)
+        named = cache.said_by(asked.names)
         return Evidence(
-            pks=shelf.roll.pks[here],
+            pks=cache.columns.pks[here],
             meaning=meaning,
             words=self.words[here],
             named=None if named is None else named[here],
-            asking=shelf.asking(load)[here] if weights.question else None,
-            timed=shelf.marked(TELLS_TIME, load)[here] if asked.when and weights.time else None,
-            told=shelf.told(load)[here] if weights.conversation else None,
-            recency=shelf.recency[here] if weights.recency else None,
+            asking=cache.asking(load)[here] if weights.question else None,
+            timed=cache.marked(TELLS_TIME, load)[here] if asked.when and weights.time else None,
+            told=cache.told(load)[here] if weights.conversation else None,
+            recency=cache.recency[here] if weights.recency else None,
             window=None if self.lifted is None else self.lifted[here],
         )
 
@@ -88,7 +88,7 @@ class Nearness:
         self, index: VectorView, vector: NDArray[np.float32], standing: CachedAt, words: NDArray[np.float64], least: int
     ) -> None:
         self._index, self._vector, self._standing, self._words = index, vector, standing, words
-        self._pks: Final = standing.shelf.roll.pks
+        self._pks: Final = standing.cache.columns.pks
         self._most: Final = max(least, _CANDIDATES)
 
     def of(self, allowed: NDArray[np.bool_] | None) -> tuple[Places | None, NDArray[np.float32], str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langmem_adapter.records.plain import shallow
-from langmem_adapter.search.scope_cache import Postings, Roll, ScopeCache
+from langmem_adapter.search.scope_cache import Postings, ScopeCache, ScopeColumns
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.past import PastMemory, Then, standing_vectors, then
 
@@ -31,7 +31,7 @@ __all__ = ["PastScope", "read"]
 class PastScope:
     """What was: the memories, as a search keeps them and by pk; their unit vectors in its order; and rows of words by term."""
 
-    shelf: ScopeCache
+    cache: ScopeCache
     items: dict[int, MemoryItem]
     vectors: NDArray[np.float32]
     words: dict[str, list[Any]]
@@ -50,12 +50,12 @@ def read(connection: Connection, query: Query, when: Then, embedder: Embedder, l
     found.sort(key=lambda known: known.pk)
     words, total = _words(found, language)
     numbers = {scope: number for number, scope in enumerate(dict.fromkeys(known.item.scope for known in found))}
-    rows = Roll.of(
+    rows = ScopeColumns.of(
         SimpleNamespace(pk=known.pk, scope_id=numbers[known.item.scope], **shallow(known.item)) for known in found
     )
-    shelf = ScopeCache(rows, words=total, postings=Postings(), language=language)
+    cache = ScopeCache(rows, words=total, postings=Postings(), language=language)
     vectors = _vectors(connection, found, embedder)
-    return PastScope(shelf, {known.pk: known.item for known in found}, vectors, words)
+    return PastScope(cache, {known.pk: known.item for known in found}, vectors, words)
 
 
 def _words(found: Sequence[PastMemory], language: str) -> tuple[dict[str, list[Any]], int]:

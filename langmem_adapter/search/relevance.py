@@ -41,7 +41,7 @@ _BY_ANOTHER: Final = 0.8  # of what is said neither by nor of somebody whom the 
 
 
 def relevance(
-    ranked: Ranked, items: Sequence[MemoryItem], asked: Question, shelf: ScopeCache, load: Load, scale: Scale | None
+    ranked: Ranked, items: Sequence[MemoryItem], asked: Question, cache: ScopeCache, load: Load, scale: Scale | None
 ) -> NDArray[np.float64]:
     """How well each of some memories, ranked and fetched, answers a question: shape (n,), 0 to 1.
 
@@ -49,23 +49,23 @@ def relevance(
     """
     if scale is None:
         return np.ones(len(ranked))
-    places = np.searchsorted(shelf.roll.pks, ranked.pks)
+    places = np.searchsorted(cache.columns.pks, ranked.pks)
     near = np.minimum(np.maximum(ranked.meaning / scale.answering, 0.0), 1.0)  # `clip` takes twice as long
-    told = _WORDS * _answered(ranked, places, asked, shelf, load) + (1 - _WORDS) * near
+    told = _WORDS * _answered(ranked, places, asked, cache, load) + (1 - _WORDS) * near
     if scale.understands:
         told = np.maximum(told, _ALONE * near)
     if ranked.window is not None:
         told = np.maximum(told, _THEN * ranked.window)
-    worth: NDArray[np.float64] = np.where(_concerned(places, items, asked, shelf), told, _BY_ANOTHER * told)
+    worth: NDArray[np.float64] = np.where(_concerned(places, items, asked, cache), told, _BY_ANOTHER * told)
     return np.minimum(worth, 1.0)
 
 
 def _answered(
-    ranked: Ranked, places: NDArray[np.int64], asked: Question, shelf: ScopeCache, load: Load
+    ranked: Ranked, places: NDArray[np.int64], asked: Question, cache: ScopeCache, load: Load
 ) -> NDArray[np.float64]:
     """The share of what is asked that each memory answers: the question's words, by weight, and the time that it names."""
     most, answered = 0.0, np.zeros(len(places))
-    for holding, holders in shelf.held(asked.terms, places, load):
+    for holding, holders in cache.held(asked.terms, places, load):
         weight = 1 / (1 + _COMMON * math.log1p(holders))
         most, answered = most + weight, answered + weight * holding
     if ranked.window is not None:
@@ -74,9 +74,9 @@ def _answered(
     return share if ranked.graph is None else np.maximum(share, ranked.graph)
 
 
-def _concerned(places: NDArray[np.int64], items: Sequence[MemoryItem], asked: Question, shelf: ScopeCache) -> Any:
+def _concerned(places: NDArray[np.int64], items: Sequence[MemoryItem], asked: Question, cache: ScopeCache) -> Any:
     """Whether each is said by or of somebody whom the question names; all of them, where it names nobody or everybody."""
-    named = shelf.said_by(asked.names)
+    named = cache.said_by(asked.names)
     if named is None:
         return True
     concerned = named[places]

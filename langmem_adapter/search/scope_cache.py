@@ -26,7 +26,7 @@ from langmem_adapter.text import ASKS, members
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["Floats", "Load", "Places", "Postings", "Roll", "ScopeCache"]
+__all__ = ["Floats", "Load", "Places", "Postings", "ScopeCache", "ScopeColumns"]
 
 Places: TypeAlias = NDArray[np.int64]
 Floats: TypeAlias = NDArray[np.float64]
@@ -141,7 +141,7 @@ def _patched(posting: Posting, changed: Places, rows: Sequence[Any]) -> Posting:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Roll:
+class ScopeColumns:
     """What is known of every memory of a scope, ascending by pk; each array of shape (n,).
 
     Attributes:
@@ -163,7 +163,7 @@ class Roll:
     names: tuple[str | None, ...]
 
     @classmethod
-    def of(cls, rows: Iterable[Any], names: tuple[str | None, ...] = ()) -> Roll:
+    def of(cls, rows: Iterable[Any], names: tuple[str | None, ...] = ()) -> ScopeColumns:
         """From rows of `storage.scope_rows`, in any order."""
         codes: dict[str | None, int] = {name: code for code, name in enumerate(names)}
         table = [_numbers(row, codes) for row in rows]
@@ -172,15 +172,15 @@ class Roll:
         order = np.argsort(arrays["pks"])
         return cls(**{name: array[order] for name, array in arrays.items()}, names=tuple(codes))
 
-    def changed(self, pks: Places, rows: Iterable[Any]) -> Roll:
+    def changed(self, pks: Places, rows: Iterable[Any]) -> ScopeColumns:
         """The same after some memories changed; *rows* are those of them that are still there."""
-        new = Roll.of(rows, self.names)
+        new = ScopeColumns.of(rows, self.names)
         stays = ~np.isin(self.pks, pks)
         order = np.argsort(np.concatenate([self.pks[stays], new.pks]), kind="stable")
         columns: dict[str, Any] = {
             name: np.concatenate([getattr(self, name)[stays], getattr(new, name)])[order] for name in _COLUMNS
         }
-        return Roll(**columns, names=new.names)
+        return ScopeColumns(**columns, names=new.names)
 
 
 _COLUMNS: Final[dict[str, Any]] = {
@@ -201,18 +201,18 @@ class ScopeCache:
     """The memories of one scope, each with a place; it never changes, a changed scope gets another one.
 
     Args:
-        roll: What is known of each.
+        columns: What is known of each.
         words: How many words they have together.
         postings: What is known of their words already.
         language: By whose rules they are stemmed (`meta.language_of`).
     """
 
-    def __init__(self, roll: Roll, *, words: int, postings: Postings, language: str = ENGLISH) -> None:
-        self.roll: Final = roll
+    def __init__(self, columns: ScopeColumns, *, words: int, postings: Postings, language: str = ENGLISH) -> None:
+        self.columns: Final = columns
         self.language: Final = language
         self.postings: Final = postings
         self._since: Final = postings.version
-        self._average: Final = max(1.0, words / max(1, len(roll.pks)))
+        self._average: Final = max(1.0, words / max(1, len(columns.pks)))
         self._scores: dict[str, tuple[Places, Floats]] = {}
         self._marks: dict[str, NDArray[np.bool_]] = {}
         self._tokens: Floats | None = None
@@ -221,7 +221,7 @@ class ScopeCache:
 
     def __len__(self) -> int:
         """How many memories."""
-        return len(self.roll.pks)
+        return len(self.columns.pks)
 
     @property
     def size(self) -> int:
@@ -233,22 +233,22 @@ class ScopeCache:
     @cached_property
     def recency(self) -> Floats:
         """How recent each memory's latest statement is among all of them, 0 (oldest) to 1; equal times are equal."""
-        times = self.roll.updated
+        times = self.columns.updated
         return np.searchsorted(np.sort(times), times) / max(1, len(times) - 1)
 
     @cached_property
     def years(self) -> list[int]:
         """The years in which memories were said, and those around them, in which what they tell of may lie."""
-        said = np.unique(self.roll.created.astype("datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970)
+        said = np.unique(self.columns.created.astype("datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970)
         around = np.unique(np.concatenate([said - 1, said, said + 1]))
         return [year for year in around.tolist() if date.min.year < year < date.max.year]
 
     @cached_property
     def names(self) -> dict[str, NDArray[np.bool_]]:
         """Which memories are statements of each speaker who has a name, by the name in small letters."""
-        codes = np.unique(self.roll.speakers).tolist()
-        named = [(name.casefold(), code) for code in codes if (name := self.roll.names[code])]
-        return {name: self.roll.speakers == code for name, code in named if name not in _NOBODY}
+        codes = np.unique(self.columns.speakers).tolist()
+        named = [(name.casefold(), code) for code in codes if (name := self.columns.names[code])]
+        return {name: self.columns.speakers == code for name, code in named if name not in _NOBODY}
 
     def said_by(self, names: Iterable[str]) -> NDArray[np.bool_] | None:
         """Which memories are statements of any of some speakers; `None` where they are none of those who speak, or all."""
@@ -257,22 +257,22 @@ class ScopeCache:
 
     @cached_property
     def _first_end(self) -> float:
-        return float(self.roll.expiry.min(initial=_NEVER))
+        return float(self.columns.expiry.min(initial=_NEVER))
 
     @cached_property
     def _all_facts(self) -> bool:
         return bool(self._of_type(None).all())
 
     def _of_type(self, memory_type: str | None) -> NDArray[np.bool_]:
-        codes = [code for code, name in enumerate(self.roll.names) if name == memory_type]
-        return np.isin(self.roll.kinds, codes)
+        codes = [code for code, name in enumerate(self.columns.names) if name == memory_type]
+        return np.isin(self.columns.kinds, codes)
 
     def shown(self, now: float, memory_type: str | None = None, *, facts: bool = False) -> NDArray[np.bool_] | None:
         """Which memories of a type, or facts (without one) only, have not expired at a time (Unix seconds); `None` for all."""
         every_type = memory_type is None and (self._all_facts or not facts)
         if self._first_end > now and every_type:
             return None
-        shown: NDArray[np.bool_] = self.roll.expiry > now
+        shown: NDArray[np.bool_] = self.columns.expiry > now
         return shown if every_type else shown & self._of_type(memory_type)
 
     # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -316,7 +316,7 @@ class ScopeCache:
         """Which memories bear a mark (`text.marks`)."""
         if mark not in self._marks:
             held = self.postings.of([mark], load, self._since)[mark]
-            self._marks[mark] = np.isin(self.roll.pks, held.pks)
+            self._marks[mark] = np.isin(self.columns.pks, held.pks)
         return self._marks[mark]
 
     def _prepare(self, missing: Sequence[str], terms: Iterable[str], load: Load) -> None:
@@ -350,9 +350,9 @@ class ScopeCache:
     def told(self, load: Load) -> Floats:
         """Where each memory stands in what was told (see `Evidence.told`); a conversation is one scope, no long silence."""
         if self._told is None:
-            order = np.lexsort((self.roll.created, self.roll.scopes))
+            order = np.lexsort((self.columns.created, self.columns.scopes))
             tokens = self.tokens(load)[order]
-            breaks = (np.diff(self.roll.scopes[order]) != 0) | (np.diff(self.roll.created[order]) > _PAUSE)
+            breaks = (np.diff(self.columns.scopes[order]) != 0) | (np.diff(self.columns.created[order]) > _PAUSE)
             told = np.empty(len(order))
             told[order] = (np.cumsum(tokens) - tokens / 2) / _HALVED
             told[order[1:]] += APART * np.cumsum(breaks)
@@ -361,9 +361,9 @@ class ScopeCache:
 
     def _placed(self, held: Posting) -> tuple[Places, NDArray[np.bool_]]:
         """The places of those who hold a term, and which of them are here: another thread may know newer ones already."""
-        places = np.searchsorted(self.roll.pks, held.pks)
+        places = np.searchsorted(self.columns.pks, held.pks)
         here = places < len(self)
-        here[here] = self.roll.pks[places[here]] == held.pks[here]
+        here[here] = self.columns.pks[places[here]] == held.pks[here]
         return places[here], here
 
     def _scored(self, held: Posting) -> tuple[Places, Floats]:

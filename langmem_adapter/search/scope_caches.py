@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from langmem_adapter.search.scope_cache import Postings, Roll, ScopeCache
+from langmem_adapter.search.scope_cache import Postings, ScopeCache, ScopeColumns
 from langmem_adapter.storage import follow, lexical, meta, scope_rows
 from langmem_adapter.storage.scopes import expand
 from langmem_adapter.storage.tables import MEMORIES
@@ -38,7 +38,7 @@ class CachedAt:
         version: What `Database.version` said before it was read or looked at last.
     """
 
-    shelf: ScopeCache
+    cache: ScopeCache
     scope_ids: tuple[int, ...]
     cursor: follow.Cursor
     version: Hashable
@@ -76,11 +76,11 @@ class ScopeCaches:
         with kept.lock:
             standing = kept.standing
             if standing is None or standing.version != version:
-                # Contract: read in one's turn, so that a shelf never goes back; and who looks up words for it begins later, so
+                # Contract: read in one's turn, so that a cache never goes back; and who looks up words for it begins later, so
                 # he sees all that it holds. `test_what_was_read_in_an_older_state_hides_nothing`
                 with self._database.read() as connection:
                     standing = kept.standing = _caught_up(connection, scope, version, standing)
-        self._shed(scope, kept, standing.shelf.size)
+        self._shed(scope, kept, standing.cache.size)
         return standing
 
     def forget(self) -> None:
@@ -106,25 +106,27 @@ def loader(connect: Callable[[], Connection], scope_ids: tuple[int, ...]) -> Loa
 def _caught_up(connection: Connection, scope: Scope, version: Hashable, old: CachedAt | None) -> CachedAt:
     language = meta.language_of(connection)
     changed = None if old is None else follow.changed(connection, old.cursor, MEMORIES, scope_rows.MOST)
-    if old is None or changed is None or old.shelf.language != language:
+    if old is None or changed is None or old.cache.language != language:
         return _read(connection, scope, version, language)
     cursor, pks = follow.last(connection), np.array(changed, np.int64)
     rows = scope_rows.of_memories(connection, changed) if changed else []
     scope_ids = _joined(connection, scope, old.scope_ids, {row.scope_id for row in rows})
     rows = [row for row in rows if row.scope_id in scope_ids]
-    if not rows and not np.isin(old.shelf.roll.pks, pks).any():
-        return CachedAt(old.shelf, scope_ids, cursor, version)
-    old.shelf.postings.patch(pks, lexical.of_memories(connection, [row.pk for row in rows]))
+    if not rows and not np.isin(old.cache.columns.pks, pks).any():
+        return CachedAt(old.cache, scope_ids, cursor, version)
+    old.cache.postings.patch(pks, lexical.of_memories(connection, [row.pk for row in rows]))
     words = scope_rows.word_count(connection, scope_ids)
-    shelf = ScopeCache(old.shelf.roll.changed(pks, rows), words=words, postings=old.shelf.postings, language=language)
-    return CachedAt(shelf, scope_ids, cursor, version)
+    cache = ScopeCache(
+        old.cache.columns.changed(pks, rows), words=words, postings=old.cache.postings, language=language
+    )
+    return CachedAt(cache, scope_ids, cursor, version)
 
 
 def _read(connection: Connection, scope: Scope, version: Hashable, language: str) -> CachedAt:
     scope_ids = expand(connection, scope)
-    rows = Roll.of(scope_rows.of_scopes(connection, scope_ids))
-    shelf = ScopeCache(rows, words=scope_rows.word_count(connection, scope_ids), postings=Postings(), language=language)
-    return CachedAt(shelf, scope_ids, follow.last(connection), version)
+    rows = ScopeColumns.of(scope_rows.of_scopes(connection, scope_ids))
+    cache = ScopeCache(rows, words=scope_rows.word_count(connection, scope_ids), postings=Postings(), language=language)
+    return CachedAt(cache, scope_ids, follow.last(connection), version)
 
 
 def _joined(connection: Connection, scope: Scope, known: tuple[int, ...], changed: set[int]) -> tuple[int, ...]:

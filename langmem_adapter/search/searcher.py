@@ -149,7 +149,7 @@ class Searcher:
         self, connection: Connection, standing: CachedAt, query: Query, vector: NDArray[np.float32]
     ) -> tuple[list[int], list[int], list[int]]:
         """Pks by meaning, by words, and by topic, nearest first."""
-        language = standing.shelf.language
+        language = standing.cache.language
         asked = question.read(query.text, (), language)
         weights = Ranking.plain(self._weights.share)
         inquiry = _Inquiry(query, asked, standing, _Aim(vector, RAW))
@@ -172,7 +172,7 @@ class Searcher:
             newest = memories.latest(connection, scope, most - most // 2)
             found = [
                 [*self._holding(connection, standing, terms)[: most // 2], *newest]
-                for terms in (question.read(text, (), standing.shelf.language).terms for text in texts)
+                for terms in (question.read(text, (), standing.cache.language).terms for text in texts)
             ]
             rows = {row.pk: row for row in memories.texts(connection, {pk for pks in found for pk in pks}, letters)}
         return [[rows[pk] for pk in dict.fromkeys(pks) if pk in rows] for pks in found]
@@ -187,7 +187,7 @@ class Searcher:
         scales = [self._calibration.of(text).run() for text in texts]
         standing = self._shelf(scope)
         with self._database.read() as connection:
-            allowed = standing.shelf.roll.pks[standing.shelf.shown(time.time(), memory_type)]
+            allowed = standing.cache.columns.pks[standing.cache.shown(time.time(), memory_type)]
             index = self._indexer.view(lambda: connection)
             if index is None or not len(allowed):
                 return [[] for _ in vectors]
@@ -199,12 +199,12 @@ class Searcher:
 
     def _holding(self, connection: Connection, standing: CachedAt, terms: Iterable[str]) -> list[int]:
         """Pks of the facts that hold any of some terms, the best first, and of equal ones the newest."""
-        shelf = standing.shelf
-        worth = shelf.words(terms, (), related=0, load=loader(lambda: connection, standing.scope_ids))
-        if (shown := shelf.shown(time.time(), facts=True)) is not None:
+        cache = standing.cache
+        worth = cache.words(terms, (), related=0, load=loader(lambda: connection, standing.scope_ids))
+        if (shown := cache.shown(time.time(), facts=True)) is not None:
             worth = np.where(shown, worth, 0)
         best = len(worth) - 1 - np.argsort(-worth[::-1], kind="stable")
-        found: list[int] = shelf.roll.pks[best[worth[best] > 0]].tolist()
+        found: list[int] = cache.columns.pks[best[worth[best] > 0]].tolist()
         return found
 
     def forget(self) -> None:
@@ -219,7 +219,7 @@ class Searcher:
 
     def _read(self, query: Query) -> tuple[Question, CachedAt]:
         standing = self._shelf(query.scope)
-        return question.read(query.text, standing.shelf.names, standing.shelf.language), standing
+        return question.read(query.text, standing.cache.names, standing.cache.language), standing
 
     def _searching(self, query: Query) -> Plan[SearchResults]:
         return Plan(partial(self._read, query)).and_then(lambda read: self._answering(query, *read))
@@ -242,10 +242,10 @@ class Searcher:
         return stage(Plan(partial(self._find, inquiry)), "find", inputs={"query": inquiry.query.text}, shown=shown)
 
     def _find(self, inquiry: _Inquiry) -> SearchResults:
-        query, shelf = inquiry.query, inquiry.standing.shelf
+        query, cache = inquiry.query, inquiry.standing.cache
         with self._database.reading() as connect:
             if query.then is not None:
-                return _given(query, shelf, self._find_then(connect(), inquiry, query.then))
+                return _given(query, cache, self._find_then(connect(), inquiry, query.then))
             wanted = _wanted(query, self._weights)
             few = None if query.explain else _SPARE * wanted
             for most in (few, None):
@@ -253,7 +253,7 @@ class Searcher:
                 hits = self._hits(connect, inquiry, ranked, wanted)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
-            return _given(query, shelf, hits)
+            return _given(query, cache, hits)
 
     def _rank(
         self,
@@ -265,11 +265,11 @@ class Searcher:
     ) -> Ranked:
         query, asked, standing, aim = inquiry
         index, weights = self._indexer.view(connect), weights or self._weights
-        shelf, load = standing.shelf, loader(connect, standing.scope_ids)
-        allowed = self._allowed(connect, query, shelf)
+        cache, load = standing.cache, loader(connect, standing.scope_ids)
+        allowed = self._allowed(connect, query, cache)
         if index is None or aim is None:  # no memory existed yet, or all that is known is asked for
-            return newest(shelf, allowed, asked, load)
-        reader = EvidenceReader(shelf, query, asked, load, weights)
+            return newest(cache, allowed, asked, load)
+        reader = EvidenceReader(cache, query, asked, load, weights)
         nearness = Nearness(index, aim.vector, standing, reader.words, 4 * query.k)
         places, cosines, strategy = nearness.of(allowed)
         if reader.lifted is not None and places is not None:
@@ -292,15 +292,15 @@ class Searcher:
         scores = dict(zip(best.pks.tolist(), best.scores.tolist(), strict=True))
         return self._graph.leads(connect(), inquiry.standing.scope_ids, inquiry.query.text, scores)
 
-    def _allowed(self, connect: Callable[[], Connection], query: Query, shelf: ScopeCache) -> NDArray[np.bool_] | None:
-        allowed = shelf.shown(time.time(), query.memory_type, facts=query.facts)
+    def _allowed(self, connect: Callable[[], Connection], query: Query, cache: ScopeCache) -> NDArray[np.bool_] | None:
+        allowed = cache.shown(time.time(), query.memory_type, facts=query.facts)
         if query.bounds is not None:
-            within = query.bounds.hold(shelf.roll.created)
+            within = query.bounds.hold(cache.columns.created)
             allowed = within if allowed is None else within & allowed
         if not query.filters:
             return allowed
         found = memories.matching(connect(), query.scope, filters=query.filters, memory_type=query.memory_type)
-        kept: NDArray[np.bool_] = np.isin(shelf.roll.pks, found)
+        kept: NDArray[np.bool_] = np.isin(cache.columns.pks, found)
         return kept if allowed is None else kept & allowed
 
     def _hits(self, connect: Callable[[], Connection], inquiry: _Inquiry, ranked: Ranked, wanted: int) -> list[Hit]:
@@ -315,7 +315,7 @@ class Searcher:
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
             shown = [items[pk] for pk in part.pks.tolist()]
-            worth = relevance(part, shown, asked, standing.shelf, load, inquiry.scale)
+            worth = relevance(part, shown, asked, standing.cache, load, inquiry.scale)
             hits += explained(part, shown, worth, ranked if query.explain else None)
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
@@ -337,27 +337,27 @@ class Searcher:
     def _find_then(self, connection: Connection, inquiry: _Inquiry, when: Then) -> list[Hit]:
         query, asked, _, aim = inquiry
         then = history.read(connection, query, when, self._embedder, asked.language)
-        ranked = newest(then.shelf, None, asked, then.load) if aim is None else self._rank_then(then, query, asked, aim)
+        ranked = newest(then.cache, None, asked, then.load) if aim is None else self._rank_then(then, query, asked, aim)
         if query.bounds is not None:
-            places = np.searchsorted(then.shelf.roll.pks, ranked.pks)
-            ranked = ranked.at(query.bounds.hold(then.shelf.roll.created)[places])
+            places = np.searchsorted(then.cache.columns.pks, ranked.pks)
+            ranked = ranked.at(query.bounds.hold(then.cache.columns.created)[places])
         best = ranked.at(slice(0, _wanted(query, self._weights)))
-        places = np.searchsorted(then.shelf.roll.pks, best.pks)
+        places = np.searchsorted(then.cache.columns.pks, best.pks)
         items = [then.items[pk] for pk in best.pks.tolist()]
-        worth = relevance(best, items, asked, then.shelf, then.load, inquiry.scale)
+        worth = relevance(best, items, asked, then.cache, then.load, inquiry.scale)
         hits = explained(best, items, worth, ranked if query.explain else None)
         return self._ordered(inquiry, hits, then.vectors[places])
 
     def _rank_then(self, then: PastScope, query: Query, asked: Question, aim: _Aim) -> Ranked:
-        reader = EvidenceReader(then.shelf, query, asked, then.load, self._weights)
+        reader = EvidenceReader(then.cache, query, asked, then.load, self._weights)
         told = reader.evidence(None, aim.scale.meaning(then.vectors @ aim.vector))
         return fuse(told, self._weights, explain=query.explain, strategy="history")
 
 
-def _given(query: Query, shelf: ScopeCache, hits: list[Hit]) -> SearchResults:
+def _given(query: Query, cache: ScopeCache, hits: list[Hit]) -> SearchResults:
     """The hits that are as relevant as was asked for, or why there are none."""
     if not hits:
-        matches_nothing = query.narrowed and len(shelf.roll.pks)
+        matches_nothing = query.narrowed and len(cache.columns.pks)
         none = Abstained("nothing matches", narrowed=query.narrowed) if matches_nothing else Abstained("empty")
         return SearchResults(abstained=none)
     best = hits[: query.k] if query.rerank is None else hits
@@ -367,7 +367,7 @@ def _given(query: Query, shelf: ScopeCache, hits: list[Hit]) -> SearchResults:
     if (
         least == "auto"
     ):  # no filter, bound or budget makes a scope small, else whoever narrows a search would get anything
-        least, any_way = RELEVANT, query.k - len(shelf.roll.pks)
+        least, any_way = RELEVANT, query.k - len(cache.columns.pks)
     kept = [hit for place, hit in enumerate(best) if place < any_way or hit.relevance >= least]
     nearest = max(best, key=lambda hit: round(hit.relevance, 2))
     return SearchResults(kept, abstained=None if kept else Abstained("below threshold", nearest, least))

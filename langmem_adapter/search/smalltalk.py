@@ -121,13 +121,13 @@ def asks_for(text: str, language: str = ENGLISH, terms: frozenset[str] = frozens
     return "nothing"
 
 
-def newest(shelf: ScopeCache, allowed: NDArray[np.bool_] | None, asked: Question, load: Load) -> Ranked:
+def newest(cache: ScopeCache, allowed: NDArray[np.bool_] | None, asked: Question, load: Load) -> Ranked:
     """The memories of a scope for who asks for all that is known: what shares its words most, then the newest first."""
-    places = np.arange(len(shelf)) if allowed is None else np.flatnonzero(allowed)
-    words = shelf.words(meaningful(asked.terms, asked.language), (), related=0, load=load)[places]
-    parts: dict[str, NDArray[np.floating[Any]]] = {"words": unit(words, 2.0), "recency": shelf.recency[places]}
-    scores = unit(words, 2.0) + shelf.recency[places]
-    found = Ranked(shelf.roll.pks[places], scores, np.zeros(len(places)), words, parts, "newest")
+    places = np.arange(len(cache)) if allowed is None else np.flatnonzero(allowed)
+    words = cache.words(meaningful(asked.terms, asked.language), (), related=0, load=load)[places]
+    parts: dict[str, NDArray[np.floating[Any]]] = {"words": unit(words, 2.0), "recency": cache.recency[places]}
+    scores = unit(words, 2.0) + cache.recency[places]
+    found = Ranked(cache.columns.pks[places], scores, np.zeros(len(places)), words, parts, "newest")
     return found.at(np.argsort(-scores, kind="stable"))
 
 

@@ -33,7 +33,7 @@ _EVENT: Final = re.compile(r"\b(?:(?P<before>before)|after|since) (?P<event>[^,;
 _EVENT_CJK: Final = re.compile(r"(?P<event>[^，。、；？！,;?!\s]{2,20}?)(?:的时候)?(?:(?P<before>[之以]前)|[之以]后)")
 
 
-def lift(query: Query, shelf: ScopeCache, load: Load) -> Floats | None:
+def lift(query: Query, cache: ScopeCache, load: Load) -> Floats | None:
     """How far each memory of a scope lies in the times that a question names, 0 to 1, by place.
 
     That is the share of the times that it lies in, the best brought to 1; `None` where the question names none, or nothing lies
@@ -44,9 +44,9 @@ def lift(query: Query, shelf: ScopeCache, load: Load) -> Floats | None:
     found = None if named else _event_of(query.text)
     if not named and found is None:
         return None
-    lain = np.zeros(len(shelf)) if found is None else _around(found, shelf, load).astype(np.float64)
+    lain = np.zeros(len(cache)) if found is None else _around(found, cache, load).astype(np.float64)
     for period in named:
-        lain += _lying(list(_meant(period, asked.date(), shelf.years)), asked.tzinfo, shelf, load)
+        lain += _lying(list(_meant(period, asked.date(), cache.years)), asked.tzinfo, cache, load)
     best = lain.max(initial=0.0)
     return lain / best if best > 0 else None
 
@@ -67,26 +67,26 @@ def _event_of(text: str) -> re.Match[str] | None:
     return _EVENT.search(text) or (None if text.isascii() else _EVENT_CJK.search(text))
 
 
-def _around(found: re.Match[str], shelf: ScopeCache, load: Load) -> NDArray[np.bool_]:
+def _around(found: re.Match[str], cache: ScopeCache, load: Load) -> NDArray[np.bool_]:
     """What was said before, or after, something happened: from or up to the day of the memory that speaks of it best."""
-    told = words(found["event"], shelf.language)
-    terms = sorted(meaningful(told, shelf.language))
-    scores = shelf.words(terms, (), related=0, load=load)
+    told = words(found["event"], cache.language)
+    terms = sorted(meaningful(told, cache.language))
+    scores = cache.words(terms, (), related=0, load=load)
     best = int(np.argmax(scores)) if scores.any() else 0
-    held = [shelf.roll.pks[best] in holders for holders in shelf.holders(terms, load)] if scores.any() else []
+    held = [cache.columns.pks[best] in holders for holders in cache.holders(terms, load)] if scores.any() else []
     if 2 * sum(held) < max(1, len(terms)):  # hardly the same
-        return np.zeros(len(shelf), np.bool_)
-    then = shelf.roll.created[best]
-    lying: NDArray[np.bool_] = shelf.roll.created <= then if found["before"] else shelf.roll.created >= then
+        return np.zeros(len(cache), np.bool_)
+    then = cache.columns.created[best]
+    lying: NDArray[np.bool_] = cache.columns.created <= then if found["before"] else cache.columns.created >= then
     return lying
 
 
-def _lying(spans: Sequence[tuple[date, date]], zone: tzinfo | None, shelf: ScopeCache, load: Load) -> NDArray[np.bool_]:
-    held = shelf.holders([term for span in spans for term in days_over(*span, shelf.years)], load)
-    lying = np.isin(shelf.roll.pks, np.concatenate([np.empty(0, np.int64), *held]))
+def _lying(spans: Sequence[tuple[date, date]], zone: tzinfo | None, cache: ScopeCache, load: Load) -> NDArray[np.bool_]:
+    held = cache.holders([term for span in spans for term in days_over(*span, cache.years)], load)
+    lying = np.isin(cache.columns.pks, np.concatenate([np.empty(0, np.int64), *held]))
     for begins, ends in spans:
         within = Bounds(_midnight(begins, zone), _midnight(ends, zone))
-        lying |= within.hold(shelf.roll.created) | within.hold(shelf.roll.updated)
+        lying |= within.hold(cache.columns.created) | within.hold(cache.columns.updated)
     return lying
 
 

@@ -65,7 +65,7 @@ def take(memory: Memory, step: tuple[str, dict[str, Any], str, int]) -> None:
 def test_after_any_changes_a_search_gives_what_a_new_process_gives(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, dict[str, Any], str, int]]
 ) -> None:
-    path = tmp_path_factory.mktemp("shelves") / "m.db"
+    path = tmp_path_factory.mktemp("caches") / "m.db"
     with Memory(path, settings=QUIET) as old, Memory(path, settings=QUIET) as writer:
         for number, step in enumerate(steps):
             take((old, writer)[number % 2], step)
@@ -99,12 +99,12 @@ def test_what_was_read_in_an_older_state_hides_nothing(tmp_path: Path, newer: in
         old = add("I like tea.")
         with database.reading() as connect:  # a search that is overtaken between two of its steps
             load = loader(connect, old.scope_ids)
-            assert [len(pks) for pks in old.shelf.holders(["tea"], load)] == [1]
+            assert [len(pks) for pks in old.cache.holders(["tea"], load)] == [1]
             new = [add(f"I like tea and jazz {number}") for number in range(newer)][-1]
-            assert [len(pks) for pks in old.shelf.holders(["jazz"], load)] in ([0], [newer])
+            assert [len(pks) for pks in old.cache.holders(["jazz"], load)] in ([0], [newer])
         with database.reading() as connect:
             load = loader(connect, new.scope_ids)
-            assert [len(pks) for pks in new.shelf.holders(["tea", "jazz"], load)] == [newer + 1, newer]
+            assert [len(pks) for pks in new.cache.holders(["tea", "jazz"], load)] == [newer + 1, newer]
 
 
 def test_a_scope_that_appears_later_joins_the_searches_that_cover_it(tmp_path: Path) -> None:
