@@ -103,7 +103,7 @@ class Searcher:
         self._calibration = calibration
         self._weights = weights
         self._graph = graph
-        self._shelves = ScopeCaches(database)
+        self._caches = ScopeCaches(database)
 
     def search(self, query: Query) -> SearchResults:
         """The best hits, best first; sees everything that was committed before it began."""
@@ -133,7 +133,7 @@ class Searcher:
             if everything is not None:
                 return neighbourhood(connection, scope, facts, everything, seen=follow.last(connection).applied)
         vectors = self._embedder.vectors(facts)
-        standing = self._shelf(scope)
+        standing = self._cached(scope)
         seen = self._indexer.applied
         with self._database.read() as connection:
             ranked = [
@@ -167,7 +167,7 @@ class Searcher:
         Nothing is embedded. Records are left out. Half of the *most* memories of a text, where there are as many, are the
         newest; of a long one so many *letters* are read. Gives rows with id and text.
         """
-        standing = self._shelf(scope)
+        standing = self._cached(scope)
         with self._database.read() as connection:
             newest = memories.latest(connection, scope, most - most // 2)
             found = [
@@ -185,7 +185,7 @@ class Searcher:
         At most *k* for each: their ids and likeness, a calibrated cosine, see `calibration.Scale`.
         """
         scales = [self._calibration.of(text).run() for text in texts]
-        standing = self._shelf(scope)
+        standing = self._cached(scope)
         with self._database.read() as connection:
             allowed = standing.cache.columns.pks[standing.cache.shown(time.time(), memory_type)]
             index = self._indexer.view(lambda: connection)
@@ -209,16 +209,16 @@ class Searcher:
 
     def forget(self) -> None:
         """Keep nothing of what was searched, because it was erased."""
-        self._shelves.forget()
+        self._caches.forget()
 
     # ── one search ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _shelf(self, scope: Scope) -> CachedAt:
+    def _cached(self, scope: Scope) -> CachedAt:
         self._indexer.pull()
-        return self._shelves.of(scope, self._indexer.version)
+        return self._caches.of(scope, self._indexer.version)
 
     def _read(self, query: Query) -> tuple[Question, CachedAt]:
-        standing = self._shelf(query.scope)
+        standing = self._cached(query.scope)
         return question.read(query.text, standing.cache.names, standing.cache.language), standing
 
     def _searching(self, query: Query) -> Plan[SearchResults]:

@@ -92,7 +92,7 @@ class Link:
     changed: bool = False
 
 
-_Shelf: TypeAlias = "defaultdict[tuple[int | str, ...], dict[int, Belief]]"
+_Beliefs: TypeAlias = "defaultdict[tuple[int | str, ...], dict[int, Belief]]"
 
 
 class Beliefs:
@@ -100,7 +100,7 @@ class Beliefs:
 
     def __init__(self) -> None:
         self._all: dict[int, Belief] = {}
-        self._shelf: _Shelf = defaultdict(dict)
+        self._held: _Beliefs = defaultdict(dict)
 
     def __contains__(self, pk: int) -> bool:
         """Whether a row is among them, believed or not."""
@@ -114,13 +114,13 @@ class Beliefs:
         """Take one in."""
         self._all[belief.pk] = belief
         for place in _places(belief):
-            self._shelf[place][belief.pk] = belief
+            self._held[place][belief.pk] = belief
 
     def remove(self, belief: Belief) -> None:
         """Forget one."""
         del self._all[belief.pk]
         for place in _places(belief):
-            del self._shelf[place][belief.pk]
+            del self._held[place][belief.pk]
 
     def of_id(self, relation_id: str) -> Belief | None:
         """What is believed of a relation."""
@@ -145,7 +145,7 @@ class Beliefs:
     def _found(self, *places: tuple[int | str, ...]) -> list[Belief]:
         found: dict[int, Belief] = {}
         for place in places:
-            found |= self._shelf.get(place, {})
+            found |= self._held.get(place, {})
         return _standing(found)
 
 
