@@ -16,7 +16,7 @@ import numpy as np
 from langmem_adapter.languages import ENGLISH, folded, reads_english
 from langmem_adapter.search.ranking import Ranked, unit
 from langmem_adapter.text import is_cjk, meaningful, words
-from langmem_adapter.vocabulary import PHRASE, STOPWORDS_CJK, TALK, TALK_CJK
+from langmem_adapter.vocabulary import ASKING_CJK, PHRASE, STOPWORDS_CJK, TALK, TALK_CJK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.scope_cache import Load, ScopeCache
 
-__all__ = ["asks_for", "newest"]
+__all__ = ["asks_for", "is_talk", "newest", "telling"]
 
 Asks: TypeAlias = Literal["nothing", "oneself", "something"]
 """What a query asks for."""
@@ -94,6 +94,7 @@ _YOU_ABOUT_ME_CJK: Final = re.compile(
 _OF_ME_CJK: Final = re.compile("(?<![帮给陪让教等])我")
 _OF_WHAT_CJK: Final = re.compile("谁|(?<!没)什么|啥|哪|多少|几|怎|如何")
 _QUESTION_CJK: Final = re.compile("[吗呢么?？]")
+_WORDLESS: Final = STOPWORDS_CJK | ASKING_CJK
 _VERBS: Final = frozenset({"like"})  # a function word everywhere else
 _LONGEST: Final = 300  # letters of what may ask for nothing
 _DRAWN_OUT: Final = re.compile(r"([^\W\d])\1{2,}|\b([^\W\d]{1,2}?)\2{2,}\b")
@@ -165,6 +166,27 @@ def _phrase(plain: str, *, talking: bool) -> frozenset[str]:
     asking = _QUESTION.search(plain) and not _TO_YOU.search(plain)
     spoken = talking or _SPOKEN.search(plain)
     return _stems() if spoken and not asking and " my " not in f" {plain} " else frozenset()
+
+
+def is_talk(term: str, language: str = ENGLISH) -> bool:
+    """Whether a term is a word of talk: that no memory holds it says nothing of what is known.
+
+    Example:
+        >>> is_talk("now"), is_talk("zanzibar")
+        (True, False)
+    """
+    return term in _talk() and reads_english(language)
+
+
+def telling(terms: frozenset[str]) -> frozenset[str]:
+    """The terms of a question that a memory may hold: pairs of Chinese signs with a function word or question word are none.
+
+    Example:
+        >>> telling(frozenset({"我住", "住", "在哪", "银行"})) == {"住", "银行"}
+        True
+    """
+    wordless = {term for term in terms if not term.isascii() and is_cjk(term) and not _WORDLESS.isdisjoint(term)}
+    return terms - wordless or terms
 
 
 @cache
