@@ -1,5 +1,6 @@
 """The command `doctor`: is everything in place? Each check says OK, WARN or FAIL, and the command that mends it."""
 
+import shlex
 import sys
 import time
 import warnings
@@ -13,9 +14,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from langmem_adapter.addresses import shown
+from langmem_adapter.addresses import cleaned, shown
 from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of
-from langmem_adapter.cli.options import Invocation
+from langmem_adapter.cli.options import Invocation, flags
 from langmem_adapter.cli.output import visible
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.maintenance.checks import Check, file_of, space, surroundings
@@ -134,7 +135,8 @@ def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
     parts = {"model": "offline", "embeddings": "hash"}
     for name, look in {"embeddings": checkup.embeddings, "model": checkup.model}.items():
         begun[name] = begin(name, partial(_within, look, **{**parts, name: chosen[name]}, settings=settings))
-    yield from _ends(call, begun)
+    where = "".join(f"{shlex.quote(cleaned(word))} " for word in flags({"database": call.options["database"]}))
+    yield from checkup.advised(_ends(call, begun), where)
 
 
 def _ends(call: Invocation, begun: dict[str, Future[list[Check]]]) -> Iterator[Check]:
