@@ -1,6 +1,5 @@
 """The command `doctor`: is everything in place? Each check says OK, WARN or FAIL, and the command that mends it."""
 
-import shlex
 import sys
 import time
 import warnings
@@ -16,7 +15,7 @@ from rich.text import Text
 
 from langmem_adapter.addresses import cleaned, shown
 from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of
-from langmem_adapter.cli.options import Invocation, flags
+from langmem_adapter.cli.options import Invocation
 from langmem_adapter.cli.output import visible
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.maintenance.checks import Check, file_of, space, surroundings
@@ -135,8 +134,7 @@ def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
     parts = {"model": "offline", "embeddings": "hash"}
     for name, look in {"embeddings": checkup.embeddings, "model": checkup.model}.items():
         begun[name] = begin(name, partial(_within, look, **{**parts, name: chosen[name]}, settings=settings))
-    where = "".join(f"{shlex.quote(cleaned(word))} " for word in flags({"database": call.options["database"]}))
-    yield from checkup.advised(_ends(call, begun), where)
+    yield from checkup.advised(_ends(call, begun), cleaned(call.options["database"] or ""))
 
 
 def _ends(call: Invocation, begun: dict[str, Future[list[Check]]]) -> Iterator[Check]:

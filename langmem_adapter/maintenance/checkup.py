@@ -59,7 +59,7 @@ def checkup(memory: Memory, *, ask: bool = False) -> Iterator[Check]:
     parts = parts_of(memory, "checkup")
     yield from surroundings()
     yield from defaults(None, None, parts.settings)
-    yield from advised(_asked(memory, ask=ask), f"-d {shlex.quote(parts.database.location)} ")
+    yield from advised(_asked(memory, ask=ask), parts.database.location)
 
 
 def _asked(memory: Memory, *, ask: bool) -> Iterator[Check]:
@@ -69,13 +69,9 @@ def _asked(memory: Memory, *, ask: bool) -> Iterator[Check]:
         yield from tried("model", partial(model, memory))
 
 
-def advised(checks: Iterator[Check], where: str) -> Iterator[Check]:
-    """Checks, and beside hash embeddings what static ones would gain: not where a check before has failed, as on other vectors.
-
-    Args:
-        checks: The database's before that of the embeddings.
-        where: The option that names the database, and a blank; empty where none has to.
-    """
+def advised(checks: Iterator[Check], database: str) -> Iterator[Check]:
+    """Checks; beside hash embeddings what static ones would gain in *database*, not behind a failure, as on other vectors."""
+    where = f"-d {shlex.quote(database)} " if database else ""
     failed = False
     for check in checks:
         failed = failed or check.status == "FAIL"

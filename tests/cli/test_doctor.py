@@ -88,7 +88,7 @@ def test_the_doctor_says_what_static_embeddings_would_gain(data: Data, database:
         (detail,) = (check["detail"] for check in checks if check["name"] == "embeddings")
         return str(detail)
 
-    assert told().endswith(f"langmem-adapter reindex --database {database} --embeddings static")
+    assert told().endswith(f"langmem-adapter reindex -d {database} --embeddings static")
     assert (f"pip install '{DISTRIBUTION}[static]'" in told()) == (find_spec("wordllama") is None)
     assert told("--embeddings", "static") == "static: a vector of 256 numbers"
     data("add", "I like tea", "-u", "a", "--embeddings", "static")
