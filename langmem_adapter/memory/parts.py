@@ -236,14 +236,14 @@ class Parts:
         if not empty:
             with erasure.noting(remains, "the vector index of this process was not brought up to date; purge again"):
                 self.indexer.pull()
-        with erasure.noting(remains, "snapshots of the vector index were not removed; purge again"):
+        with erasure.noting(remains, "files of the vector index were not removed; purge again"):
             files, left = erase(self.database.path) if self.database.path else (0, 0)
-            remains += [
-                f"{left} snapshots of the vector index are being written, or cannot be removed; purge again"
-            ] * (left > 0)
+            remains += [f"{left} files of the vector index are being written, or cannot be removed; purge again"] * (
+                left > 0
+            )
         if not empty:
             self.indexer.snapshot()
-        return erasure.clean(self.database, replace(removed, snapshots=files, remains=tuple(remains)))
+        return erasure.clean(self.database, replace(removed, files=files, remains=tuple(remains)))
 
     def feed(self, space: Space, mark: str) -> VectorFeed:
         """The index of a guest's own space, for the vectors of one embedding model, in this process: closed with the rest."""

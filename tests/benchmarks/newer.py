@@ -12,7 +12,7 @@ import random
 import statistics
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.ranking import Ranking
@@ -24,7 +24,7 @@ __all__ = ["bench_newer"]
 DATA: Final = Path(__file__).with_name("data")
 UNSEEN: Final = 3
 BEGINS: Final = datetime(2025, 1, 6, 9, tzinfo=UTC)
-GOALS: Final = {"newer": (">=", 0.75), "older": None}
+GOALS: Final[dict[str, tuple[Literal["<=", ">="], float] | None]] = {"newer": (">=", 0.75), "older": None}
 NAMES: Final = {"newer": "is newer and tells the present", "older": "is older, the other about something else"}
 
 
