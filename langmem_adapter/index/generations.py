@@ -146,13 +146,8 @@ class Generations:
     @contextmanager
     def merging(self) -> Iterator[bool]:
         """Be the only one, of all processes, who writes a generation; gives whether that is so."""
-        # Contract: an OS lock, which dies with its holder, on a file that is never renamed or removed.
-        # `test_only_one_process_writes_at_a_time`
-        descriptor = os.open(self.manifest.with_name(f"{self.manifest.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            yield _locked(descriptor)
-        finally:
-            os.close(descriptor)
+        with _locked(self.manifest.with_name(f"{self.manifest.name}.lock")) as alone:
+            yield alone
 
     def publish(self, contents: Contents, cursor: Cursor) -> None:
         """Write the next generation, as whoever is `merging`; searches and changes go on meanwhile.
@@ -254,11 +249,8 @@ def _gone(path: Path) -> bool:
 
 def _is_locked(path: Path) -> bool:
     """Whether somebody is writing a generation, of which a part may lie there without a name that we know."""
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        return not _locked(descriptor)
-    finally:
-        os.close(descriptor)
+    with _locked(path) as alone:
+        return not alone
 
 
 # ── the manifest ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -399,15 +391,24 @@ def _open_regular(path: Path) -> int:
     return descriptor
 
 
-def _locked(descriptor: int) -> bool:
-    """Whether the file is ours alone until it is closed; on file systems without locks nothing is."""
-    if fcntl is None:
-        return True
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Whether a file is ours alone, of all processes, for a while; on file systems without locks nothing is."""
+    descriptor, alone = os.open(path, os.O_RDWR | os.O_CREAT, 0o600), True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        # Contract: an OS lock, which dies with its holder, on a file that is never renamed or removed. It is let go of by name:
+        # a child that was forked meanwhile has the file open as long as it lives. `test_only_one_process_writes_at_a_time`,
+        # `test_a_child_forked_during_a_merge_keeps_nobody_from_the_next`
+        if fcntl is not None:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                alone = False
+        yield alone
+    finally:
+        if alone and fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
 def _in_memory(segment: Segment) -> Segment:
