@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -199,18 +200,21 @@ class Settings(BaseSettings):
         own = _TomlFile(settings_cls, home)
         if _trusts(env_settings() | init_settings(), own()):
             return init_settings, env_settings, _TomlFile(settings_cls, here), own
-        _warn_of(here, home)
+        with suppress(PermissionError):  # who may not look has nothing to be warned of
+            _warn_of(here, home)
         return init_settings, env_settings, own
 
 
 class _TomlFile(TomlConfigSettingsSource):
     """A file of settings. Names the file that cannot be read, which tomllib does not."""
 
-    def _read_file(self, file_path: Any) -> dict[str, Any]:
+    def __init__(self, settings_cls: type[BaseSettings], file: Path) -> None:
         try:
-            return super()._read_file(file_path)
-        except (ValueError, OSError) as error:  # no TOML, no UTF-8; no file, no permission
-            raise InvalidInputError(f"{file_path} cannot be read as TOML: {error}") from None
+            with suppress(FileNotFoundError, NotADirectoryError):  # not in a folder that may not be entered
+                file.stat()
+            super().__init__(settings_cls, file)
+        except (ValueError, OSError) as error:  # no TOML, no UTF-8; no permission
+            raise InvalidInputError(f"{file} cannot be read as TOML: {error}; mend it or set XDG_CONFIG_HOME") from None
 
 
 def _trusts(said: dict[str, Any], own: dict[str, Any]) -> bool:
