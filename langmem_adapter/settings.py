@@ -87,7 +87,7 @@ class Settings(BaseSettings):
         sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
             stays), and how often an open memory looks for such ones; 0, and `inf`, never delete them unasked.
         merge_after: Changes after which the vector index writes its files anew; it also does when it is closed, and when the
-            interpreter ends.
+            interpreter ends, where more than a hundredth of it has changed, or so much was written and never searched.
         map_index: Whether the index's file is mapped, so that processes share its memory. `False` reads it into memory: for
             network disks, and for systems that cannot replace a file which is mapped.
         redis_url: A Redis server that keeps copies of conversations for half an hour, as `"redis://localhost:6379/0"` (extra

@@ -40,6 +40,7 @@ from langmem_adapter.storage.follow import Cursor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from langmem_adapter.index.base import Vectors
     from langmem_adapter.index.contents import Contents
@@ -143,11 +144,9 @@ class Generations:
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @contextmanager
-    def merging(self) -> Iterator[bool]:
+    def merging(self) -> AbstractContextManager[bool]:
         """Be the only one, of all processes, who writes a generation; gives whether that is so."""
-        with _locked(self.manifest.with_name(f"{self.manifest.name}.lock")) as alone:
-            yield alone
+        return _locked(self.manifest.with_name(f"{self.manifest.name}.lock"))
 
     def publish(self, contents: Contents, cursor: Cursor) -> None:
         """Write the next generation, as whoever is `merging`; searches and changes go on meanwhile.
@@ -234,9 +233,8 @@ def _files_of(database: Path) -> tuple[list[Path], list[Path]]:
     ours = re.compile(rf"\.?{name}\.[0-9a-f]{{16}}\.(?:index(?:\..*\{_SUFFIX})?|\d+\.faiss)")
     lock = re.compile(rf"{name}\.[0-9a-f]{{16}}\.index\.lock")
     beside = list(database.parent.iterdir())
-    return [path for path in beside if ours.fullmatch(path.name)], [
-        path for path in beside if lock.fullmatch(path.name)
-    ]
+    files, locks = ([path for path in beside if each.fullmatch(path.name)] for each in (ours, lock))
+    return files, locks
 
 
 def _gone(path: Path) -> bool:

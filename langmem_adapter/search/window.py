@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["lift"]
 
 
+_ENDLESS: Final = {date.min: -np.inf, date.max: np.inf}
 _NOBODY: Final = np.empty(0, np.int64)
 _EVENT: Final = re.compile(r"\b(?:(?P<before>before)|after|since) (?P<event>[^,;?!.]+)", re.IGNORECASE)
 _MOST: Final = 20  # times of one question; who names more lists dates
@@ -94,13 +95,11 @@ def _around(found: re.Match[str], cache: ScopeCache, load: Load) -> NDArray[np.b
 def _said(spans: list[tuple[date, date]], zone: tzinfo | None, cache: ScopeCache) -> NDArray[np.bool_]:
     """What was said, first or last, on any of some days: more of them have begun by then than have ended."""
     begins, ends = (np.sort([_second(day, zone) for day in days]) for days in zip(*spans, strict=True))
-    lying = np.zeros(len(cache), np.bool_)
-    for said in (cache.columns.created, cache.columns.updated):
-        lying |= begins.searchsorted(said, "right") > ends.searchsorted(said, "right")
+    said = np.array([cache.columns.created, cache.columns.updated])
+    first, last = begins.searchsorted(said, "right") > ends.searchsorted(said, "right")
+    lying: NDArray[np.bool_] = first | last
     return lying
 
 
 def _second(day: date, zone: tzinfo | None) -> float:
-    if day in {date.min, date.max}:
-        return -np.inf if day == date.min else np.inf
-    return datetime.combine(day, time(), zone or UTC).timestamp()
+    return _ENDLESS.get(day) or datetime.combine(day, time(), zone or UTC).timestamp()
