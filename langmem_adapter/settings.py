@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -86,7 +87,7 @@ class Settings(BaseSettings):
         sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
             stays), and how often an open memory looks for such ones; 0, and `inf`, never delete them unasked.
         merge_after: Changes after which the vector index writes its files anew; it also does when it is closed, and when the
-            interpreter ends.
+            interpreter ends, where more than a hundredth of it has changed, or so much was written and never searched.
         map_index: Whether the index's file is mapped, so that processes share its memory. `False` reads it into memory: for
             network disks, and for systems that cannot replace a file which is mapped.
         redis_url: A Redis server that keeps copies of conversations for half an hour, as `"redis://localhost:6379/0"` (extra
@@ -199,18 +200,21 @@ class Settings(BaseSettings):
         own = _TomlFile(settings_cls, home)
         if _trusts(env_settings() | init_settings(), own()):
             return init_settings, env_settings, _TomlFile(settings_cls, here), own
-        _warn_of(here, home)
+        with suppress(PermissionError):  # who may not look has nothing to be warned of
+            _warn_of(here, home)
         return init_settings, env_settings, own
 
 
 class _TomlFile(TomlConfigSettingsSource):
     """A file of settings. Names the file that cannot be read, which tomllib does not."""
 
-    def _read_file(self, file_path: Any) -> dict[str, Any]:
+    def __init__(self, settings_cls: type[BaseSettings], file: Path) -> None:
         try:
-            return super()._read_file(file_path)
-        except (ValueError, OSError) as error:  # no TOML, no UTF-8; no file, no permission
-            raise InvalidInputError(f"{file_path} cannot be read as TOML: {error}") from None
+            with suppress(FileNotFoundError, NotADirectoryError):  # not in a folder that may not be entered
+                file.stat()
+            super().__init__(settings_cls, file)
+        except (ValueError, OSError) as error:  # no TOML, no UTF-8; no permission
+            raise InvalidInputError(f"{file} cannot be read as TOML: {error}; mend it or set XDG_CONFIG_HOME") from None
 
 
 def _trusts(said: dict[str, Any], own: dict[str, Any]) -> bool:

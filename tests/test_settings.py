@@ -272,6 +272,14 @@ def test_several_mistakes_are_named_at_once(here: Path) -> None:
         Settings(candidate_tokens=0, attempts=0)
 
 
+def test_a_folder_of_settings_that_cannot_be_looked_into_is_named_with_the_way_out(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", f"/{'x' * 300}")  # too long a name, since tests may run as root
+    with pytest.raises(InvalidInputError, match=r"/langmem_adapter\.toml cannot be read .*set XDG_CONFIG_HOME"):
+        Settings()
+
+
 @pytest.mark.parametrize("content", [b"model = offline\n", b"model", b'model = "\xff"\n', b"\xff\xfem\x00"])
 @pytest.mark.parametrize("which", ["here", "own"])
 def test_a_file_that_is_no_toml_is_refused_by_its_name(

@@ -38,7 +38,7 @@ objects) and vector stores know part of the operators only; no key and no value 
 from __future__ import annotations
 
 from langmem_adapter.filters.operators import moment
-from langmem_adapter.filters.parser import parse
+from langmem_adapter.filters.parser import LOGIC, parse
 from langmem_adapter.filters.tree import EVERYTHING, FIELDS, TIMES, Condition, Filter, values_of
 
-__all__ = ["EVERYTHING", "FIELDS", "TIMES", "Condition", "Filter", "moment", "parse", "values_of"]
+__all__ = ["EVERYTHING", "FIELDS", "LOGIC", "TIMES", "Condition", "Filter", "moment", "parse", "values_of"]

@@ -25,9 +25,9 @@ from langmem_adapter.filters.tree import (
 )
 from langmem_adapter.records.checks import DEEPEST, check_text
 
-__all__ = ["parse"]
+__all__ = ["LOGIC", "parse"]
 
-_LOGIC: Final = {name: word for word in ("AND", "OR", "NOT") for name in (word, f"${word.lower()}")}
+LOGIC: Final = {name: word for word in ("AND", "OR", "NOT") for name in (word, f"${word.lower()}")}
 _MOST_PARTS: Final = 1_000
 _MOST_VALUES: Final = 10_000
 _LONGEST: Final = 60  # of a name in an error
@@ -97,7 +97,7 @@ class _Reader:
         return _all(self._entry(_key(key), value, depth, fields) for key, value in filters.items())
 
     def _entry(self, key: str, value: object, depth: int, fields: frozenset[str]) -> Node:
-        if key in _LOGIC:
+        if key in LOGIC:
             return self._logic(key, value, depth, fields)
         if key.startswith("$"):
             raise FilterError(_misplaced(key))
@@ -109,7 +109,7 @@ class _Reader:
         )
 
     def _logic(self, key: str, value: Any, depth: int, fields: frozenset[str]) -> Node:
-        word = _LOGIC[key]
+        word = LOGIC[key]
         parts = [value] if word == "NOT" and isinstance(value, Mapping) else value
         if not _filters(parts):
             raise FilterError(f"{key} takes a list of filters, none empty, like {{{key!r}: [{{'topic': 'food'}}]}}")
@@ -199,7 +199,7 @@ def _has_operators(key: str, value: Mapping[Any, object], *, plain: bool) -> boo
     """Whether a mapping under a key holds operators; otherwise it is a filter on the object there, if one can be there."""
     names = [_key(name) for name in value]
     unknown = [name for name in names if name.removeprefix("$") not in OPERATORS]
-    meant = [name for name in unknown if name not in _LOGIC and (name.startswith("$") or _nearest(name, _CLOSE))]
+    meant = [name for name in unknown if name not in LOGIC and (name.startswith("$") or _nearest(name, _CLOSE))]
     if meant or (unknown and (plain or len(unknown) < len(names))):
         raise FilterError(f"filter on {_short(key)}: {_unknown(key, (meant or unknown)[0])}")
     return bool(names) and not unknown
@@ -222,7 +222,7 @@ def _nearest(name: str, least: float) -> str | None:
 def _misplaced(key: str) -> str:
     if key[1:] in OPERATORS:
         return f"the operator {key!r} stands under the key that it compares: {{'age': {{{key!r}: …}}}}"
-    near = difflib.get_close_matches(key.lower()[:_LONGEST], _LOGIC, 1)
+    near = difflib.get_close_matches(key.lower()[:_LONGEST], LOGIC, 1)
     fix = f", did you mean {near[0]!r}?" if near else "; there are $and, $or, $not."
     return f"{_short(key)} is no word of filters{fix} A key of the metadata that begins with $ is 'metadata.$…'"
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from langmem_adapter.index.base import Pks, VectorIndex
-from langmem_adapter.index.segment import Catalogue, LoadedRows, Segment
+from langmem_adapter.index.segment import Catalogue, ClosedRows, LoadedRows, Segment
 from langmem_adapter.index.tail import Deaths, Tail, standing
 
 if TYPE_CHECKING:
@@ -130,6 +130,10 @@ class Contents:
         for number, block in enumerate(blocks):
             vectors[number * _TOGETHER : (number + 1) * _TOGETHER] = block
         return Segment(LoadedRows(vectors), catalogue)
+
+    def closed(self) -> Contents:
+        """The same without the segment's vectors, hence without the file that they may lie in."""
+        return replace(self, segment=Segment(ClosedRows(self.segment.rows.vectors[:0].copy()), self.segment.catalogue))
 
     def _taken(self, sources: Pks) -> Vectors:
         taken = np.empty((len(sources), self.tail.vectors.shape[1]), np.float32)

@@ -40,6 +40,7 @@ from langmem_adapter.storage.follow import Cursor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from langmem_adapter.index.base import Vectors
     from langmem_adapter.index.contents import Contents
@@ -143,16 +144,9 @@ class Generations:
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    @contextmanager
-    def merging(self) -> Iterator[bool]:
+    def merging(self) -> AbstractContextManager[bool]:
         """Be the only one, of all processes, who writes a generation; gives whether that is so."""
-        # Contract: an OS lock, which dies with its holder, on a file that is never renamed or removed.
-        # `test_only_one_process_writes_at_a_time`
-        descriptor = os.open(self.manifest.with_name(f"{self.manifest.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            yield _locked(descriptor)
-        finally:
-            os.close(descriptor)
+        return _locked(self.manifest.with_name(f"{self.manifest.name}.lock"))
 
     def publish(self, contents: Contents, cursor: Cursor) -> None:
         """Write the next generation, as whoever is `merging`; searches and changes go on meanwhile.
@@ -239,9 +233,8 @@ def _files_of(database: Path) -> tuple[list[Path], list[Path]]:
     ours = re.compile(rf"\.?{name}\.[0-9a-f]{{16}}\.(?:index(?:\..*\{_SUFFIX})?|\d+\.faiss)")
     lock = re.compile(rf"{name}\.[0-9a-f]{{16}}\.index\.lock")
     beside = list(database.parent.iterdir())
-    return [path for path in beside if ours.fullmatch(path.name)], [
-        path for path in beside if lock.fullmatch(path.name)
-    ]
+    files, locks = ([path for path in beside if each.fullmatch(path.name)] for each in (ours, lock))
+    return files, locks
 
 
 def _gone(path: Path) -> bool:
@@ -254,11 +247,8 @@ def _gone(path: Path) -> bool:
 
 def _is_locked(path: Path) -> bool:
     """Whether somebody is writing a generation, of which a part may lie there without a name that we know."""
-    descriptor = os.open(path, os.O_RDWR)
-    try:
-        return not _locked(descriptor)
-    finally:
-        os.close(descriptor)
+    with _locked(path) as alone:
+        return not alone
 
 
 # ── the manifest ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -399,15 +389,24 @@ def _open_regular(path: Path) -> int:
     return descriptor
 
 
-def _locked(descriptor: int) -> bool:
-    """Whether the file is ours alone until it is closed; on file systems without locks nothing is."""
-    if fcntl is None:
-        return True
+@contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Whether a file is ours alone, of all processes, for a while; on file systems without locks nothing is."""
+    descriptor, alone = os.open(path, os.O_RDWR | os.O_CREAT, 0o600), True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        # Contract: an OS lock, which dies with its holder, on a file that is never renamed or removed. It is let go of by name:
+        # a child that was forked meanwhile has the file open as long as it lives. `test_only_one_process_writes_at_a_time`,
+        # `test_a_child_forked_during_a_merge_keeps_nobody_from_the_next`
+        if fcntl is not None:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                alone = False
+        yield alone
+    finally:
+        if alone and fcntl is not None:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
 def _in_memory(segment: Segment) -> Segment:

@@ -100,9 +100,7 @@ class Indexer:
         self._cursor = NOTHING
         self.version: Hashable = None
         self._whole = True  # False while it is neither the old state nor the new
-        self._behind = self._pending = (
-            0  # changes since the segment was made, and since somebody tried to make the next
-        )
+        self._behind = self._pending = 0  # changes since the segment was made; since somebody tried to make the next
         self.failures = 0
         if comparable(database, fingerprint, space):  # else the first pull says so: what needs no vectors goes on
             with self._pulling, database.read() as connection:
@@ -118,11 +116,6 @@ class Indexer:
     def applied(self) -> int:
         """Number of the last change that the index contains; 0 when it began empty."""
         return self._cursor.applied
-
-    @property
-    def inherited(self) -> bool:
-        """Whether it belongs to the process that this one was forked from."""
-        return self._database.inherited
 
     # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -234,13 +227,14 @@ class Indexer:
 
     # ── its files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def snapshot(self) -> bool:
+    def snapshot(self, *, ending: bool = False) -> bool:
         """Bring the index up to date and merge it into a new segment; tell whether a file was written.
 
-        Not where there is nothing to write, no place for it, or somebody else is writing one. A failure is logged and counted,
-        never raised: the files only spare time.
+        Not where there is nothing to write (at the end: little), or somebody writes one. A failure is logged and counted alone.
         """
         try:
+            if ending and self._behind < max(1, self._size() // _WORTH) and self._unread() < self._every:
+                return False
             self._catch_up()  # what others deleted, or erased, must not come back to the disk
             return self._merge()
         except (OSError, LangmemAdapterError) as error:
@@ -252,15 +246,24 @@ class Indexer:
         self._background.wait()
 
     def close(self) -> None:
-        """Wait for the background thread, and write what has changed, where that is more than a hundredth."""
+        """Wait for the background thread, write as `finish` does, and let go of the vectors and their file."""
         _open.discard(self)
         self._background.close()
         self.finish()
+        # Contract: readers keep what they read, who comes later is told. `test_a_closed_index_lets_go_of_its_file`
+        if isinstance(self.index, Mergeable):
+            self.index.hold(self.index.contents.closed())
 
     def finish(self) -> None:
-        """Write what has changed, where that is more than a hundredth."""
-        if self._files is not None and self._behind and self._behind >= self._size() // _WORTH:
-            self.snapshot()
+        """Write what has changed: more than a hundredth, or *merge_after* changes that nobody has searched since."""
+        if self._files is not None and not self._database.inherited:
+            self.snapshot(ending=True)
+
+    def _unread(self) -> int:
+        if self.version in {None, self._database.version()}:
+            return 0
+        with self._database.read() as connection:
+            return follow.last(connection).applied - self._cursor.applied
 
     def _is_due(self) -> bool:
         return self._pending >= max(self._every, self._size() // _SHARE)
@@ -369,5 +372,4 @@ def _beside(database: Database, fingerprint: str, space: Space, *, mapped: bool)
 def _finish_all() -> None:
     """Let a program that never closes its memory open it warm the next time."""
     for indexer in list(_open):
-        if not indexer.inherited:
-            indexer.finish()
+        indexer.finish()

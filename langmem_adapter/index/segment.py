@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HEADER",
     "Catalogue",
+    "ClosedRows",
     "FileRows",
     "LoadedRows",
     "Segment",
@@ -140,6 +141,14 @@ class LoadedRows:
     def whole(self) -> bool:
         """Whether all of them can be read without harm."""
         return True
+
+
+class ClosedRows(LoadedRows):
+    """What a closed index holds instead of vectors: whoever reads on is told so."""
+
+    def check(self, rows: slice | Pks) -> None:  # noqa: ARG002 - see `LoadedRows.check`
+        """Refuse it."""
+        raise StorageError("this memory is closed; open it again")
 
 
 class FileRows(LoadedRows):

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from langmem_adapter.search.query import Bounds
 from langmem_adapter.statements.periods import LONGEST, Period, days_over, periods
 from langmem_adapter.text import meaningful, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
     from numpy.typing import NDArray
@@ -29,37 +27,50 @@ if TYPE_CHECKING:
 __all__ = ["lift"]
 
 
+_ENDLESS: Final = {date.min: -np.inf, date.max: np.inf}
+_NOBODY: Final = np.empty(0, np.int64)
 _EVENT: Final = re.compile(r"\b(?:(?P<before>before)|after|since) (?P<event>[^,;?!.]+)", re.IGNORECASE)
+_MOST: Final = 20  # times of one question; who names more lists dates
 _EVENT_CJK: Final = re.compile(r"(?P<event>[^，。、；？！,;?!\s]{2,20}?)(?:的时候)?(?:(?P<before>[之以]前)|[之以]后)")
 
 
 def lift(query: Query, cache: ScopeCache, load: Load) -> Floats | None:
     """How far each memory of a scope lies in the times that a question names, 0 to 1, by place.
 
-    That is the share of the times that it lies in, the best brought to 1; `None` where the question names none, or nothing lies
-    there.
+    That is the share of the times (the first twenty, each once) that it lies in, the best brought to 1; `None` where the
+    question names none, or nothing lies there.
     """
     asked = query.asked_at
-    named = periods(query.text, asked.date())
+    named = list(dict.fromkeys(periods(query.text, asked.date())))[:_MOST]
     found = None if named else _event_of(query.text)
     if not named and found is None:
         return None
     lain = np.zeros(len(cache)) if found is None else _around(found, cache, load).astype(np.float64)
+    marks = [f"@{year:04}" for year in cache.years] if named else []
+    told = [year for year, held in zip(cache.years, cache.holders(marks, load), strict=False) if len(held)]
     for period in named:
-        lain += _lying(list(_meant(period, asked.date(), cache.years)), asked.tzinfo, cache, load)
+        spans = _meant(period, asked.date(), cache.years)
+        held = cache.holders([term for span in spans for term in days_over(*span, told)], load)
+        lain += _said(spans, asked.tzinfo, cache) | np.isin(cache.columns.pks, np.concatenate([_NOBODY, *held]))
     best = lain.max(initial=0.0)
     return lain / best if best > 0 else None
 
 
-def _meant(period: Period, asked: date, years: Sequence[int]) -> Iterator[tuple[date, date]]:
+def _meant(period: Period, asked: date, years: list[int]) -> list[tuple[date, date]]:
     """The days that are meant: without a year those of any in which something was said, but "since May" is of the latest."""
-    found = [period]
     if period.yearly and period.begins and period.ends:
-        found = [period.moved(year - period.begins.year) for year in years]
-    elif period.yearly and (period.begins or period.ends or asked) > asked:
-        found = [period.moved(-1)]
-    for each in found:
-        yield each.begins or date.min, each.ends or date.max
+        later = period.ends.year - period.begins.year
+        return list(zip(_each(period.begins, years), _each(period.ends, years, later), strict=True))
+    if period.yearly and (period.begins or period.ends or asked) > asked:
+        period = period.moved(-1)
+    return [(period.begins or date.min, period.ends or date.max)]
+
+
+def _each(day: date, years: list[int], later: int = 0) -> list[date]:
+    """A day in each of some years, or so many years later; 29 February is 1 March in most, as in `Period.moved`."""
+    months = (np.clip(np.array(years) + later, date.min.year, date.max.year) - 1970) * 12 + day.month - 1
+    days: list[date] = (months.astype("datetime64[M]").astype("datetime64[D]") + (day.day - 1)).tolist()
+    return days
 
 
 def _event_of(text: str) -> re.Match[str] | None:
@@ -81,14 +92,14 @@ def _around(found: re.Match[str], cache: ScopeCache, load: Load) -> NDArray[np.b
     return lying
 
 
-def _lying(spans: Sequence[tuple[date, date]], zone: tzinfo | None, cache: ScopeCache, load: Load) -> NDArray[np.bool_]:
-    held = cache.holders([term for span in spans for term in days_over(*span, cache.years)], load)
-    lying = np.isin(cache.columns.pks, np.concatenate([np.empty(0, np.int64), *held]))
-    for begins, ends in spans:
-        within = Bounds(_midnight(begins, zone), _midnight(ends, zone))
-        lying |= within.hold(cache.columns.created) | within.hold(cache.columns.updated)
+def _said(spans: list[tuple[date, date]], zone: tzinfo | None, cache: ScopeCache) -> NDArray[np.bool_]:
+    """What was said, first or last, on any of some days: more of them have begun by then than have ended."""
+    begins, ends = (np.sort([_second(day, zone) for day in days]) for days in zip(*spans, strict=True))
+    said = np.array([cache.columns.created, cache.columns.updated])
+    first, last = begins.searchsorted(said, "right") > ends.searchsorted(said, "right")
+    lying: NDArray[np.bool_] = first | last
     return lying
 
 
-def _midnight(day: date, zone: tzinfo | None) -> datetime | None:
-    return None if day in {date.min, date.max} else datetime.combine(day, time(), zone or UTC)
+def _second(day: date, zone: tzinfo | None) -> float:
+    return _ENDLESS.get(day) or datetime.combine(day, time(), zone or UTC).timestamp()

@@ -7,6 +7,7 @@ time: a month is one where a day, a year or a word like "in" stands beside it, s
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from calendar import isleap
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
@@ -18,7 +19,7 @@ from langmem_adapter.statements.dates import MONTH_NAMES, SEASONS, SHORT_DAYS, d
 from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["LONGEST", "Period", "days_over", "days_told", "periods"]
 
@@ -130,8 +131,8 @@ def _marks(begins: date, ends: date) -> set[str]:
     return {mark for day in days for mark in (f"@{day:%Y}", f"@{day:%Y-%m}", f"@{day}")}
 
 
-def days_over(begins: date, ends: date, years: Iterable[int]) -> list[str]:
-    """Marks of what is told of the days from *begins* to before *ends*, in some years before 9999.
+def days_over(begins: date, ends: date, years: Sequence[int]) -> list[str]:
+    """Marks of what is told of the days from *begins* to before *ends*, in some years before 9999, ascending.
 
     Example:
         >>> from datetime import date
@@ -139,7 +140,7 @@ def days_over(begins: date, ends: date, years: Iterable[int]) -> list[str]:
         ['@2025-04-29', '@2025-04-30', '@2025-05']
     """
     marks: list[str] = []
-    for year in years:
+    for year in years[bisect_left(years, begins.year) : bisect_right(years, ends.year)]:
         first, after = date(year, 1, 1), date(year + 1, 1, 1)
         day, last = max(begins, first), min(ends, after)
         if (day, last) == (first, after):

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["translated"]
 
 _HELD: Final = "another process holds the write lock; raise the setting busy_timeout or look who it is"
+_NOT_OPENED: Final = "the folder is missing or may not be entered, the file may not be read, or too many files are open"
 _HINTS: Final = {
     "database is locked": _HELD,
     "database or disk is full": "free some space; nothing was written",
     "readonly database": "the file or its folder is not writable for this user; SQLite needs both",
-    "unable to open database file": "the folder does not exist or may not be entered by this user",
+    "unable to open database file": _NOT_OPENED,
     "file is not a database": "this file is no SQLite database; give another path",
     "disk image is malformed": "the file is damaged; restore a backup",
     # The write stands in the WAL and was not synced: a process that opens the file after a crash takes it for committed.

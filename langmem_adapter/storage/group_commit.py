@@ -170,7 +170,8 @@ class GroupCommit:
         if outcome.error is None:
             savepoint.commit()
         elif isinstance(outcome.error, Exception):
-            savepoint.rollback()
+            if gone := attempt(savepoint.rollback).error:  # the whole transaction was ended: by SQLite, on a full disk
+                raise outcome.error if isinstance(gone, Exception) and isinstance(outcome.error, StorageError) else gone
         else:
             raise outcome.error
         return outcome

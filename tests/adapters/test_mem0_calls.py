@@ -340,7 +340,8 @@ async def test_a_scope_that_is_missing_or_contradicts_itself_is_an_error(
         ({"topic": {"in": ["home", "work"]}}, 1),
         ({"topic": {"icontains": "HOM"}}, 1),
         ({"topic": "*"}, 2),
-        ({"user_id": "*", "topic": "home"}, 1),
+        ({"user_id": {"exists": True}, "topic": "home"}, 1),
+        ({"metadata": {"topic": "*"}, "NOT": [{"metadata": {"user_id": "*"}}]}, 2),
         ({"AND": [{"topic": "food"}, {"topic": "home"}]}, 0),
         ({"user_id": {"ne": "alice"}}, 0),
         ({"memory_type": "procedural_memory"}, 0),
@@ -355,9 +356,25 @@ async def test_filters_are_those_of_the_engine(filled: Either, filters: Any, hom
         assert {row["user_id"] for row in rows} <= {"alice"}
 
 
+async def test_a_star_as_an_id_of_a_filter_reaches_nobody_unasked(filled: Either) -> None:
+    for user, run in (("alice", "1"), ("bob", "1"), ("*", None)):
+        await ask(filled, "add", f"Secret of {user}.", user_id=user, run_id=run, infer=False)
+    several: list[dict[str, Any]] = [
+        {"user_id": "*", "run_id": "1"},
+        {"run_id": "1", "AND": [{"user_id": " * "}]},
+        {"user_id": "alice", "OR": [{"topic": "food"}, {"$not": {"agent_id": "*"}}]},
+    ]
+    for method in (["get_all"], ["search", "x"]):
+        for filters in several:
+            with pytest.raises(ScopeError, match=r"_id' is '\*'.*exists"):
+                await ask(filled, *method, filters=filters)
+        rows = await ask(filled, *method, filters={"user_id": {"eq": "*"}})
+        assert [row["memory"] for row in rows] == ["Secret of *."]
+
+
 async def test_a_wildcard_or_a_choice_names_no_scope(filled: Either) -> None:
     everybody: list[dict[str, Any]] = [
-        {"user_id": "*"},
+        {"user_id": {"exists": True}},
         {"user_id": ["alice", "bob"]},
         {"OR": [{"user_id": "alice"}, {"user_id": "bob"}]},
         {"NOT": {"user_id": "carol"}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from functools import partial
@@ -158,6 +159,28 @@ class TestMergingBesideChanges:
         with Generations.beside(path, PRINT).merging() as alone:
             assert alone and not indexer.snapshot()
         assert indexer.snapshot() and indexer.failures == 0
+
+    @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+    def test_a_child_forked_during_a_merge_keeps_nobody_from_the_next(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        children: list[int] = []
+
+        def fork() -> None:
+            children.append(os.fork())
+            if not children[-1]:  # pragma: no cover - lives until it is ended
+                while True:
+                    time.sleep(1)
+
+        book.put(vectors[:20])
+        indexer = follow(writing=once(fork))
+        try:
+            assert indexer.snapshot()
+            book.put(vectors[20:30])
+            assert indexer.snapshot() and indexer.failures == 0
+        finally:
+            os.kill(children[0], 9)
+            os.waitpid(children[0], 0)
 
     def test_who_has_it_open_takes_up_what_another_wrote(
         self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors

@@ -7,6 +7,7 @@ import logging
 import os
 import shutil
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine, delete, event, update
 
-from langmem_adapter.errors import EmbeddingMismatchError
+from langmem_adapter.errors import EmbeddingMismatchError, StorageError
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations, erase
@@ -244,6 +245,34 @@ class TestSnapshots:
         indexer.close()
         follow().close()
         assert place.stat().st_ino == first
+
+    @pytest.mark.parametrize("count", [9, 10])
+    def test_closing_writes_one_for_many_changes_that_nobody_searched(
+        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors, count: int
+    ) -> None:
+        indexer = follow(merge_after=10)
+        book.put(vectors[:count])
+        indexer.close()
+        assert manifest_of(path).exists() is (count == 10)
+
+    def test_a_closed_index_lets_go_of_its_file(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        book.put(vectors[:30])
+        indexer = follow()
+        assert indexer.snapshot()
+        index = held(indexer)
+        assert isinstance(index, FaissIndex)
+        reading = index.contents
+        file = weakref.ref(reading.segment.rows)
+        indexer.close()
+        assert np.array_equal(reading.segment.rows.vectors, vectors[:30])
+        for read in (lambda: index.search(vectors[0], 1, scopes=[1]), lambda: index.vectors(index.pks())):
+            with pytest.raises(StorageError, match="is closed"):
+                read()
+        del reading
+        assert file() is None
+        indexer.close()
 
     def test_one_is_written_after_so_many_changes(
         self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors

@@ -225,6 +225,22 @@ def test_a_day_of_leap_years_is_found_from_any_year(text: str, said: date) -> No
             assert f"@{said.year}-02-29" in days_told(text, said) and days_told(text, date(year, 5, 1))
 
 
+def test_a_time_named_often_is_one_and_of_many_the_first_count() -> None:
+    with Memory(":memory:") as memory:
+        noted = [(f"Note {year}.", f"{year}-06-01") for year in range(1100, 2000, 4)]  # years that no one lives
+        noted += [("Note of rain.", "1503-05-09"), ("Note that I was born in May 1950.", "1951-06-01")]
+        memory.add_many([{"messages": text, "user_id": "ann", "infer": False, "timestamp": day} for text, day in noted])
+
+        def lifted(question: str) -> set[str]:
+            hits = memory.search(question, user_id="ann", k=1000, explain=True)
+            return {hit.text for hit in hits if hit.explanation and hit.explanation.parts.get("window")}
+
+        in_may = {"Note of rain.", "Note that I was born in May 1950."}
+        assert lifted("note in May") == lifted("note " + "in May " * 250) == lifted("note" + "5月" * 900) == in_may
+        years = "".join(f"in {year} " for year in range(1900, 1996, 4))
+        assert lifted(f"note {years}") == {f"Note {year}." for year in range(1900, 1980, 4)}
+
+
 def test_of_a_huge_text_the_beginning_is_read() -> None:
     assert days_told(f"{'Tea. ' * LONGEST}1 May 2023", TODAY) == set()
     assert days_told("1 May 2023, " * LONGEST, TODAY) == {"@2023", "@2023-05", "@2023-05-01"}

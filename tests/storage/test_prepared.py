@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import bindparam, column, delete, func, insert, literal, or_, select
+from sqlalchemy import Connection, Engine, bindparam, column, delete, event, func, insert, literal, or_, select
 
 from langmem_adapter.errors import StorageError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.scope import SCOPE_FIELDS
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
@@ -22,6 +22,7 @@ from langmem_adapter.storage.tables import changes, memories, meta, metadata, ru
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 WHEN: Final = datetime(2024, 5, 1, 12, 30, 0, 250_000, tzinfo=timezone(timedelta(hours=3)))
 INSERT_RUN: Final = Prepared(insert(runs))
@@ -153,6 +154,24 @@ def test_a_failed_write_in_a_group_commit_leaves_its_neighbours_alone(ready: Dat
     with ThreadPoolExecutor(8) as pool:
         written = list(pool.map(write, [*range(1, 21), *range(1, 21)]))
     assert sum(written) == 20
+
+
+def test_on_a_full_disk_each_of_those_who_share_a_commit_is_told_so(tmp_path: Path) -> None:
+    item: dict[str, Any] = {"messages": "tea " * 20_000, "infer": False}
+    with Memory(tmp_path / "m.db") as memory:
+        memory.add("tea", user_id="ann", infer=False)
+
+        @event.listens_for(Engine, "begin")
+        def fill(connection: Connection) -> None:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("PRAGMA max_page_count = 1")  # as many as it has
+
+        try:
+            results = memory.add_many([{**item, "user_id": f"u{number}"} for number in range(5)])
+        finally:
+            event.remove(Engine, "begin", fill)
+        assert ["database or disk is full" in str(result) for result in results] == [True] * 5
+        assert [each.scope for each in memory.scopes()] == [Scope(user_id="ann")]
 
 
 def test_a_value_that_cannot_be_used_is_a_storage_error(ready: Database) -> None:

@@ -140,7 +140,7 @@ class Calls(Guest):
 
         Args:
             query: A question or statement.
-            user_id: Whose memories; at least one of the three is needed, here or in *filters*. `"*"` is a user like any other.
+            user_id: Whose memories; one of the three is needed, here or in *filters*. `"*"` is a name (in filters an error).
             agent_id: The agent.
             run_id: The run or session.
             limit: At most so many, 1 to 10,000; default 100.
@@ -197,7 +197,7 @@ class Calls(Guest):
         """All memories of a scope, the newest statement first.
 
         Args:
-            user_id: Whose memories; at least one of the three is needed, here or in *filters*. `"*"` is a user like any other.
+            user_id: Whose memories; one of the three is needed, here or in *filters*. `"*"` is a name (in filters an error).
             agent_id: The agent.
             run_id: The run or session.
             limit: At most so many, 1 to 10,000; default 100.

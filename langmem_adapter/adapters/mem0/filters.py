@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from langmem_adapter.arguments import bounded, parse_time
 from langmem_adapter.errors import FilterError, InvalidInputError, ScopeError
-from langmem_adapter.filters import parse
+from langmem_adapter.filters import LOGIC, parse
 from langmem_adapter.records.checks import DEEPEST, quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
@@ -22,8 +22,7 @@ _ELSEWHERE: Final = {
     "expiration_date": "called 'expires_at' here, which is a time",
     "hash": "made of other parts here; compare the 'text'",
 }
-
-
+_ANYBODY: Final = "leave it out, or give {'exists': True}, for any; {'eq': '*'} for the one of that name"
 _LONGEST: Final = 10**512  # an id has no more letters
 
 
@@ -38,19 +37,21 @@ def _id(value: Any) -> Any:
 
 
 def tidy(filters: Any) -> Any:
-    """Filters, with ids as `named` makes them; nested too deep to be walked, they are a `FilterError`."""
+    """Filters, with ids as `named` makes them; too deep ones are a `FilterError`, the id `"*"` is a `ScopeError`."""
     try:
-        return _tidied(filters, of_scope=False)
+        return _tidied(filters, "AND")
     except RecursionError:
         raise FilterError(f"a filter may be nested {DEEPEST} deep; flatten it") from None
 
 
-def _tidied(part: Any, *, of_scope: bool) -> Any:
+def _tidied(part: Any, key: str) -> Any:
     if isinstance(part, Mapping):
-        return {key: _tidied(each, of_scope=of_scope or key in SCOPE_FIELDS) for key, each in part.items()}
+        if stars := [name for name in SCOPE_FIELDS if key in LOGIC and _id(part.get(name)) == "*"]:
+            raise ScopeError(f"filters: {stars[0]!r} is '*', which may mean two things: {_ANYBODY}")
+        return {name: _tidied(each, key if key in SCOPE_FIELDS else name) for name, each in part.items()}
     if isinstance(part, list | tuple):
-        return [_tidied(each, of_scope=of_scope) for each in part]
-    return _id(part) if of_scope else part
+        return [_tidied(each, key) for each in part]
+    return _id(part) if key in SCOPE_FIELDS else part
 
 
 def scoped(filters: Mapping[str, Any] | None, *, user_id: Id, agent_id: Id, run_id: Id) -> dict[str, Any]:
