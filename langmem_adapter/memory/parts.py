@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
+from langmem_adapter import caches
 from langmem_adapter.arguments import Longest, flag
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
@@ -227,6 +228,7 @@ class Parts:
         removed = erasure.remove(self.database, scope)
         self.embedder.forget()
         self.searcher.forget()
+        caches.forget()
         files, remains = 0, list[str]()
         if self.cache is not None:
             with erasure.noting(remains, "copies of conversations are left in Redis for half an hour; purge again"):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.statements.dates import NUMBERS, TIME_WORDS
 from langmem_adapter.statements.tables import lists, patterns
 from langmem_adapter.statements.words import kind_of
@@ -27,7 +27,7 @@ _JOINTS: Final = TIME_WORDS | _WORDS["JOINTS"]
 _AFTER_HEAD_CJK: Final = tuple("和、，,跟与及或叫，（(；;在 ")
 
 
-@lru_cache(maxsize=8_192)
+@remembered(8_192)
 def terms(value: str) -> tuple[str, ...]:
     """The meaningful words of a value, stemmed, in order, numbers as digits; those with signs as they are written.
 
