@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "differences"]
 
-Kind: TypeAlias = Literal["same", "gone", "came"]
-Part: TypeAlias = tuple[Kind, str]
+DiffKind: TypeAlias = Literal["same", "gone", "came"]
+Part: TypeAlias = tuple[DiffKind, str]
 
-_KINDS: Final[tuple[Kind, ...]] = ("same", "gone", "came")
+_KINDS: Final[tuple[DiffKind, ...]] = ("same", "gone", "came")
 _WORDS: Final = re.compile("\\s+|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|\\w+|[^\\w\\s]")
 _MOST: Final = 300  # words: the time that a comparison takes may grow with the square of it
 _ALIKE: Final = 0.25  # of the letters of what lies between; below that, words that happen to be equal only confuse

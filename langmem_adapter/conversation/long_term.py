@@ -110,7 +110,7 @@ def _pinned(
     """The plan for the role of now.
 
     Contract: what began for a role ends with it, whichever `recover_memory` takes meanwhile: a copy does it.
-    Proved by tests/conversation/test_long_term.py::test_what_is_under_way_stays_with_the_role_that_it_began_for.
+    tests/conversation/test_long_term.py::test_what_is_under_way_stays_with_the_role_that_it_began_for.
     """
 
     def pinned(self: LongTermMemory, /, *args: P.args, **kwargs: P.kwargs) -> Plan[R]:
@@ -209,7 +209,7 @@ class LongTermMemory(WorkingMemory):
     @planned
     def persist(self) -> Plan[None]:
         """Write the files of the vector index now. Messages and memories need none of it: each `add` is on disk."""
-        return Plan(self._parts.indexer.snapshot).then(lambda _: None)
+        return Plan(self._parts.indexer.write_segment).then(lambda _: None)
 
     apersist = awaited(persist)
 
@@ -309,7 +309,7 @@ class LongTermMemory(WorkingMemory):
 
     def _keep(self, drafts: list[Draft], vectors: Any, carry_out: Any, log: Any) -> list[Draft]:
         # Contract: what another process has added since it was looked up is not added again: the write lock is held here.
-        # Proved by tests/conversation/test_long_term.py::test_h23_two_processes_that_add_the_same_keep_it_once.
+        # tests/conversation/test_long_term.py::test_h23_two_processes_that_add_the_same_keep_it_once.
         new = self._add(drafts, log)
         if lasting := tuple(self._decision(draft) for draft in new if draft.memory_id):
             carry_out(log.connection, Write(lasting, scope=self._scope, vectors=vectors))

@@ -233,7 +233,7 @@ class Indexer:
 
     # ── its files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def snapshot(self) -> bool:
+    def write_segment(self) -> bool:
         """Bring the index up to date and merge it into a new segment; tell whether a file was written.
 
         Not where there is nothing to write, no place for it, or somebody else is writing one. A failure is logged and counted,
@@ -259,7 +259,7 @@ class Indexer:
     def finish(self) -> None:
         """Write what has changed, where that is more than a hundredth."""
         if self._files is not None and self._behind and self._behind >= self._size() // _WORTH:
-            self.snapshot()
+            self.write_segment()
 
     def _is_due(self) -> bool:
         return self._pending >= max(self._every, self._size() // _SHARE)
@@ -269,7 +269,7 @@ class Indexer:
 
     def _merge_in_background(self) -> None:
         if self._is_due():
-            self.snapshot()
+            self.write_segment()
 
     def _merge(self) -> bool:
         with self._merging:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.knowledge import graphml
 from langmem_adapter.knowledge.picture import page
@@ -15,18 +15,17 @@ from langmem_adapter.knowledge.triples import COLUMNS
 from langmem_adapter.knowledge.views import Edge
 from langmem_adapter.mirror.dialects import identifier
 from langmem_adapter.records.cells import csv_line
-from langmem_adapter.records.graph import Entity
+from langmem_adapter.records.graph import Entity, ExportFormat
 from langmem_adapter.records.plain import as_data, as_iso, shallow
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from langmem_adapter.knowledge.views import Part
+    from langmem_adapter.knowledge.views import EntityOrEdge
 
-__all__ = ["ENDINGS", "ExportFormat", "ExportReport", "written"]
+__all__ = ["ENDINGS", "ExportReport", "written"]
 
-ExportFormat: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
 
 ENDINGS: Final[dict[str, ExportFormat]] = {
     ".jsonl": "jsonl",
@@ -61,12 +60,12 @@ class ExportReport:
 
 
 def written(
-    form: ExportFormat, parts: Iterable[Part], moment: datetime, write: Callable[[str], object]
+    form: ExportFormat, parts: Iterable[EntityOrEdge], moment: datetime, write: Callable[[str], object]
 ) -> ExportReport:
     """Write a graph piece by piece, as of a moment that "now" means, and say how much there was."""
     counts: Counter[type] = Counter()
 
-    def counted() -> Iterator[Part]:
+    def counted() -> Iterator[EntityOrEdge]:
         for part in parts:
             counts[type(part)] += 1
             yield part
@@ -76,19 +75,19 @@ def written(
     return ExportReport(form, counts[Entity], counts[Edge])
 
 
-def _edges(parts: Iterable[Part]) -> Iterator[Edge]:
+def _edges(parts: Iterable[EntityOrEdge]) -> Iterator[Edge]:
     return (part for part in parts if isinstance(part, Edge))
 
 
 # ── lines that an import takes back ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _jsonl(parts: Iterable[Part], _: datetime) -> Iterator[str]:
+def _jsonl(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
     for edge in _edges(parts):
         yield json.dumps(edge.relation.to_json(), ensure_ascii=False) + "\n"
 
 
-def _csv(parts: Iterable[Part], _: datetime) -> Iterator[str]:
+def _csv(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
     yield _BOM + csv_line(COLUMNS)
     for edge in _edges(parts):
         told = as_data(edge.relation)
@@ -96,7 +95,7 @@ def _csv(parts: Iterable[Part], _: datetime) -> Iterator[str]:
         yield csv_line(told[name] for name in COLUMNS)
 
 
-def _csv_nodes(parts: Iterable[Part], _: datetime) -> Iterator[str]:
+def _csv_nodes(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
     yield _BOM + csv_line(_NODES)
     for part in parts:
         if isinstance(part, Entity):
@@ -107,7 +106,7 @@ def _csv_nodes(parts: Iterable[Part], _: datetime) -> Iterator[str]:
 # ── other programs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _graphml(parts: Iterable[Part], moment: datetime) -> Iterator[str]:
+def _graphml(parts: Iterable[EntityOrEdge], moment: datetime) -> Iterator[str]:
     yield from graphml.begin()
     for part in parts:
         if isinstance(part, Entity):
@@ -120,7 +119,7 @@ def _graphml(parts: Iterable[Part], moment: datetime) -> Iterator[str]:
     yield graphml.END
 
 
-def _cypher(parts: Iterable[Part], _: datetime) -> Iterator[str]:
+def _cypher(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
     yield _CONSTRAINT
     for part in parts:
         told = shallow(part if isinstance(part, Entity) else part.relation)
@@ -171,11 +170,11 @@ def _listed(texts: Iterable[str]) -> str:
     return json.dumps(many, ensure_ascii=False) if many else ""
 
 
-def _html(parts: Iterable[Part], _: datetime) -> Iterator[str]:
+def _html(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
     return page((edge for edge in _edges(parts) if edge.relation.retired_at is None), datetime.now(UTC))
 
 
-_FORMS: Final[dict[ExportFormat, Callable[[Iterable[Part], datetime], Iterator[str]]]] = {
+_FORMS: Final[dict[ExportFormat, Callable[[Iterable[EntityOrEdge], datetime], Iterator[str]]]] = {
     "jsonl": _jsonl,
     "csv": _csv,
     "csv-nodes": _csv_nodes,

@@ -29,11 +29,24 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.knowledge.walk import Step
+    from langmem_adapter.knowledge.walk import Hop
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.reads import When
 
-__all__ = ["COUNTED", "Edge", "Ego", "Near", "Part", "Tie", "drawn", "ego", "found", "neighbours", "parts", "path"]
+__all__ = [
+    "COUNTED",
+    "Edge",
+    "Ego",
+    "EntityOrEdge",
+    "Near",
+    "Tie",
+    "drawn",
+    "ego",
+    "found",
+    "neighbours",
+    "parts",
+    "path",
+]
 
 _FOLLOWED: Final = 100
 """Relations of an entity that are followed in each direction, beside as many as neighbours are wanted."""
@@ -74,7 +87,7 @@ class Edge:
     relation: Relation
 
 
-Part: TypeAlias = Entity | Edge
+EntityOrEdge: TypeAlias = Entity | Edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +177,14 @@ def _heart(ground: Ground, connection: Connection, scope: Scope) -> list[int]:
     return ground.called(mentioned[0].name) if mentioned else []
 
 
-def _ties(connection: Connection, edges: Sequence[Step], shown: Sequence[int]) -> list[Tie]:
+def _ties(connection: Connection, edges: Sequence[Hop], shown: Sequence[int]) -> list[Tie]:
     places = {number: place for place, number in enumerate(shown)}
     inside = [edge for edge in edges if places.keys() >= {*edge[1:]}][:_MOST_TIES]
     relations = graph_reads.by_pks(connection, [pk for pk, *_ in inside])
     return [Tie(relations[pk], places[source], places[target]) for pk, source, target in inside]
 
 
-def parts(connection: Connection, scope: Scope, when: When) -> Iterator[Part]:
+def parts(connection: Connection, scope: Scope, when: When) -> Iterator[EntityOrEdge]:
     """The whole graph, however large: every relation, the first recorded first, and each entity before its first relation."""
     people, ids = People(connection, expand(connection, scope)), dict[int, str]()
     for rows in graph_reads.every(connection, scope, when):

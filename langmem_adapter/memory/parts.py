@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
     from langmem_adapter.index.base import Verification
-    from langmem_adapter.index.build import Kind, VectorFeed
+    from langmem_adapter.index.build import IndexKind, VectorFeed
     from langmem_adapter.pipeline.run import Run
     from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.records.scope import Scope
@@ -95,7 +95,7 @@ class Parts:
         *,
         model: str | BaseChatModel | None,
         embeddings: str | Embeddings | None,
-        index: Kind | VectorStore | None,
+        index: IndexKind | VectorStore | None,
         prompts: dict[str, str | None],
         vision: bool,
         graph: bool | None,
@@ -125,7 +125,7 @@ class Parts:
             undo.pop_all()  # it is open: from here on `close` is the caller's
         warn_of_defaults(model, embeddings, settings)
 
-    def _open(self, mark: str, vectors: Embeddings, index: Kind | VectorStore) -> None:
+    def _open(self, mark: str, vectors: Embeddings, index: IndexKind | VectorStore) -> None:
         meta.prepare(self.database, self.settings.language)
         with self.database.read() as connection:
             dimensions = meta.dimensions(connection) if meta.get(connection, meta.EMBEDDINGS) == mark else None
@@ -238,14 +238,14 @@ class Parts:
         if not empty:
             with erasure.noting(remains, "the vector index of this process was not brought up to date; purge again"):
                 self.indexer.pull()
-        with erasure.noting(remains, "snapshots of the vector index were not removed; purge again"):
+        with erasure.noting(remains, "files of the vector index were not removed; purge again"):
             files, left = erase(self.database.path) if self.database.path else (0, 0)
-            remains += [
-                f"{left} snapshots of the vector index are being written, or cannot be removed; purge again"
-            ] * (left > 0)
+            remains += [f"{left} files of the vector index are being written, or cannot be removed; purge again"] * (
+                left > 0
+            )
         if not empty:
-            self.indexer.snapshot()
-        return erasure.clean(self.database, replace(removed, snapshots=files, remains=tuple(remains)))
+            self.indexer.write_segment()
+        return erasure.clean(self.database, replace(removed, index_files=files, remains=tuple(remains)))
 
     def feed(self, space: Space, mark: str) -> VectorFeed:
         """The index of a guest's own space, for the vectors of one embedding model, in this process: closed with the rest."""

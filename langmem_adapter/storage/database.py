@@ -255,7 +255,7 @@ class Database:
                 self._poll.close()
                 self._poll = None
         # Contract: nobody closes the one connection of a database in memory while another thread reads on it, which crashes the
-        # interpreter; who waited for it is refused. Proven by test_a_database_in_memory_is_not_closed_under_a_reader.
+        # interpreter; who waited for it is refused. test_a_database_in_memory_is_not_closed_under_a_reader.
         with self._memory_lock:
             self._engine.dispose()
 
@@ -271,7 +271,7 @@ class Database:
                 yield connection
             # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. It is
             # looked at while the connection is ours: once given back, a fork or `close` may end it, and the log with it. That
-            # somebody closes meanwhile is no error of a write that is kept. Proven by tests/storage/test_sqlite.py and
+            # somebody closes meanwhile is no error of a write that is kept. tests/storage/test_sqlite.py and
             # tests/faults/test_crash.py.
             self._refuse_replaced()
             self._refuse_lost_log(connection.connection.dbapi_connection)

@@ -2,7 +2,7 @@
 
 Deleting a row is not enough. Its text also stands in the history, in the rows of its words, in the knowledge graph, in what
 an add saw (traces) and answered (runs), and its bytes in the write-ahead log and in free pages. `remove` takes it out of every
-table in one transaction, `clean` out of the files after that; the snapshots of the vector index are the index's own affair. The
+table in one transaction, `clean` out of the files after that; the files of the vector index are the index's own affair. The
 change feed stays, since it holds numbers only: it tells every index, in every process, which rows to forget.
 
 Also here: `Sweeper`, which deletes what is past its `expires_at`. That is an ordinary deletion, and its history stays.
@@ -25,7 +25,7 @@ from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import item_writes, meta, threads
-from langmem_adapter.storage.cleanup import Strays, ran_for, strays_of
+from langmem_adapter.storage.cleanup import Leftovers, leftovers_of, ran_for
 from langmem_adapter.storage.conversations import conversations, notes, turns
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.graph.erasure import unsay
@@ -117,7 +117,7 @@ class Erasure:
         items: Items of the LangGraph store, which belong to no scope: only where everything is erased.
         checkpoints: Those of LangGraph threads; the same.
         scopes: Scopes, hence names of users, agents and runs.
-        snapshots: Files of the vector index, of every embedding model; that of the model in use is written anew.
+        index_files: Files of the vector index, of every embedding model; that of the model in use is written anew.
         freed: Bytes by which SQLite's file and its write-ahead log are smaller.
         remains: What could not be cleaned yet, and what to do about it; empty where nothing remains.
     """
@@ -136,7 +136,7 @@ class Erasure:
     checkpoints: int = 0
     runs: int = 0
     scopes: int = 0
-    snapshots: int = 0
+    index_files: int = 0
     freed: int = 0
     remains: tuple[str, ...] = ()
 
@@ -164,7 +164,7 @@ def erased_until(connection: Connection) -> int:
 
 
 def _remove(connection: Connection, scope: Scope | None) -> Erasure:
-    strays = Strays() if scope is None else strays_of(connection, scope)
+    strays = Leftovers() if scope is None else leftovers_of(connection, scope)
     for space, kept in ((MEMORIES, memories), (RELATIONS, relations), (ENTITIES, entities)):
         _tell(connection, space, connection.execute(select(kept.c.pk).where(belongs(kept, scope))).scalars().all())
     unsay(connection, select(scopes.c.id).where(reach(scope)), _tell)

@@ -1,4 +1,4 @@
-"""What is purged is in no table, no log, no free page, no snapshot; what has expired goes by itself."""
+"""What is purged is in no table, no log, no free page, no file of the index; what has expired goes by itself."""
 
 from __future__ import annotations
 
@@ -113,11 +113,11 @@ def test_after_a_purge_no_file_holds_a_byte_of_it(folder: Path, memory: Memory) 
     needles = needles_of(FACT, f"{FACT} junior", f"I know {SECRET}", embeddings=HashEmbeddings(64))
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
-    memory.parts.indexer.snapshot()
+    memory.parts.indexer.write_segment()
     assert scan(folder, needles).keys() >= {"memory.db-wal", segment_of(folder).name}
     erased = memory.purge(user_id=f"{SECRET}@{CHINESE}")
     assert (erased.memories, erased.revisions, erased.traces, erased.scopes) == (1, 4, 2, 2)
-    assert erased.words and erased.runs == 2 and erased.snapshots == 2 and erased.freed > 0
+    assert erased.words and erased.runs == 2 and erased.index_files == 2 and erased.freed > 0
     assert (erased.relations, erased.entities) == (3, 6)
     assert erased.complete and erased.remains == ()
     assert scan(folder, needles) == {}
@@ -164,7 +164,7 @@ def test_a_reset_leaves_nothing_of_anybody(folder: Path, memory: Memory) -> None
     assert scan(folder, [*needles, b"bob", b"Likes tea"]) == {}
     for table in tables.metadata.sorted_tables:
         assert count_of(memory, table) == 0 or table in {tables.meta, tables.changes, tables.cursors}, table
-    assert replace(memory.reset(), freed=0, snapshots=0) == Erasure()
+    assert replace(memory.reset(), freed=0, index_files=0) == Erasure()
     assert memory.verify().ok
 
 
@@ -207,7 +207,7 @@ def segment_of(folder: Path) -> Path:
 
 def test_files_of_other_models_and_of_killed_writers_are_swept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
-    memory.parts.indexer.snapshot()
+    memory.parts.indexer.write_segment()
     own, segment = Generations.beside(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
     other = Generations.beside(folder / "memory.db", "another model").manifest
     shutil.copy(own, other)
@@ -215,7 +215,7 @@ def test_files_of_other_models_and_of_killed_writers_are_swept(folder: Path, mem
     shutil.copy(own, folder / f".{own.name}.k1ll3d.tmp")
     mine = folder / "memory.db.backup.index"
     mine.write_bytes(b"somebody else's")
-    assert memory.purge(user_id=f"{SECRET}@{CHINESE}").snapshots == 5
+    assert memory.purge(user_id=f"{SECRET}@{CHINESE}").index_files == 5
     assert sorted(file.name for file in folder.glob("*.index")) == [mine.name, own.name]
     assert scan(folder, [HashEmbeddings(64).vector(f"{FACT} junior").tobytes()]) == {}
 
@@ -233,7 +233,7 @@ def test_a_generation_being_written_is_waited_for_and_reported(folder: Path) -> 
 def test_an_old_generation_that_comes_back_is_not_kept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
-    memory.parts.indexer.snapshot()
+    memory.parts.indexer.write_segment()
     own, segment = Generations.beside(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
     for file in (own, segment):
         shutil.copy(file, folder.parent / file.name)
@@ -277,7 +277,7 @@ with Memory(os.path.join(folder, "memory.db"), embeddings="hash:64") as memory:
     for spare in range(4):
         user = f"user {spare}"
         memory.add(text, user_id=user, infer=False)
-        memory.parts.indexer.snapshot()
+        memory.parts.indexer.write_segment()
         held = limited(spare)
         try:
             erased = memory.purge(user_id=user)
