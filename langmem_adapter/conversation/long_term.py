@@ -33,6 +33,7 @@ from langmem_adapter.twins import Plan, awaited, planned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from langmem_adapter.embedding.embedder import UnitVectors
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import Hit
     from langmem_adapter.storage.conversations import Draft, StoredTurn
@@ -307,7 +308,9 @@ class LongTermMemory(WorkingMemory):
             lambda found: self._writing(partial(self._keep, new, dict(zip(texts, found, strict=True)), carry_out))
         )
 
-    def _keep(self, drafts: list[Draft], vectors: Any, carry_out: Any, log: Any) -> list[Draft]:
+    def _keep(
+        self, drafts: list[Draft], vectors: dict[str, UnitVectors], carry_out: Callable[..., object], log: Any
+    ) -> list[Draft]:
         # Contract: what another process has added since it was looked up is not added again: the write lock is held here.
         # tests/conversation/test_long_term.py::test_h23_two_processes_that_add_the_same_keep_it_once.
         new = self._add(drafts, log)
