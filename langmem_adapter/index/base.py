@@ -12,16 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from contextlib import AbstractContextManager
-
-    from sqlalchemy import Connection
+    from collections.abc import Collection
 
     from langmem_adapter.storage.moments import Unreadable
 
-__all__ = ["Batch", "Found", "OpenConnection", "Pks", "Scores", "VectorIndex", "VectorView", "Vectors", "Verification"]
+__all__ = ["Batch", "Found", "Pks", "Scores", "VectorIndex", "VectorView", "Vectors", "Verification"]
 
-OpenConnection: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
 Pks: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float32]
 Vectors: TypeAlias = NDArray[np.float32]

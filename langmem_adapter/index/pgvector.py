@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection, Select
 
-    from langmem_adapter.index.base import Batch, OpenConnection, Pks, Scores, Vectors, Verification
-    from langmem_adapter.storage.database import Database
+    from langmem_adapter.index.base import Batch, Pks, Scores, Vectors, Verification
+    from langmem_adapter.storage.database import Database, OpenConnection
     from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.follow import Cursor
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import Batch, OpenConnection, Pks, Scores, Vectors
+    from langmem_adapter.index.base import Batch, Pks, Scores, Vectors
     from langmem_adapter.index.stores import Store
-    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.database import Database, OpenConnection
     from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.follow import Cursor
 

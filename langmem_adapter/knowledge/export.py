@@ -22,7 +22,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from langmem_adapter.knowledge.views import EntityOrEdge
+    from langmem_adapter.knowledge.views import Part
 
 __all__ = ["ENDINGS", "ExportReport", "written"]
 
@@ -60,12 +60,12 @@ class ExportReport:
 
 
 def written(
-    form: ExportFormat, parts: Iterable[EntityOrEdge], moment: datetime, write: Callable[[str], object]
+    form: ExportFormat, parts: Iterable[Part], moment: datetime, write: Callable[[str], object]
 ) -> ExportReport:
     """Write a graph piece by piece, as of a moment that "now" means, and say how much there was."""
     counts: Counter[type] = Counter()
 
-    def counted() -> Iterator[EntityOrEdge]:
+    def counted() -> Iterator[Part]:
         for part in parts:
             counts[type(part)] += 1
             yield part
@@ -75,19 +75,19 @@ def written(
     return ExportReport(form, counts[Entity], counts[Edge])
 
 
-def _edges(parts: Iterable[EntityOrEdge]) -> Iterator[Edge]:
+def _edges(parts: Iterable[Part]) -> Iterator[Edge]:
     return (part for part in parts if isinstance(part, Edge))
 
 
 # ── lines that an import takes back ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _jsonl(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
+def _jsonl(parts: Iterable[Part], _: datetime) -> Iterator[str]:
     for edge in _edges(parts):
         yield json.dumps(edge.relation.to_json(), ensure_ascii=False) + "\n"
 
 
-def _csv(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
+def _csv(parts: Iterable[Part], _: datetime) -> Iterator[str]:
     yield _BOM + csv_line(COLUMNS)
     for edge in _edges(parts):
         told = as_data(edge.relation)
@@ -95,7 +95,7 @@ def _csv(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
         yield csv_line(told[name] for name in COLUMNS)
 
 
-def _csv_nodes(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
+def _csv_nodes(parts: Iterable[Part], _: datetime) -> Iterator[str]:
     yield _BOM + csv_line(_NODES)
     for part in parts:
         if isinstance(part, Entity):
@@ -106,7 +106,7 @@ def _csv_nodes(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
 # ── other programs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _graphml(parts: Iterable[EntityOrEdge], moment: datetime) -> Iterator[str]:
+def _graphml(parts: Iterable[Part], moment: datetime) -> Iterator[str]:
     yield from graphml.begin()
     for part in parts:
         if isinstance(part, Entity):
@@ -119,7 +119,7 @@ def _graphml(parts: Iterable[EntityOrEdge], moment: datetime) -> Iterator[str]:
     yield graphml.END
 
 
-def _cypher(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
+def _cypher(parts: Iterable[Part], _: datetime) -> Iterator[str]:
     yield _CONSTRAINT
     for part in parts:
         told = shallow(part if isinstance(part, Entity) else part.relation)
@@ -170,11 +170,11 @@ def _listed(texts: Iterable[str]) -> str:
     return json.dumps(many, ensure_ascii=False) if many else ""
 
 
-def _html(parts: Iterable[EntityOrEdge], _: datetime) -> Iterator[str]:
+def _html(parts: Iterable[Part], _: datetime) -> Iterator[str]:
     return page((edge for edge in _edges(parts) if edge.relation.retired_at is None), datetime.now(UTC))
 
 
-_FORMS: Final[dict[ExportFormat, Callable[[Iterable[EntityOrEdge], datetime], Iterator[str]]]] = {
+_FORMS: Final[dict[ExportFormat, Callable[[Iterable[Part], datetime], Iterator[str]]]] = {
     "jsonl": _jsonl,
     "csv": _csv,
     "csv-nodes": _csv_nodes,

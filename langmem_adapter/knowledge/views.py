@@ -33,20 +33,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.reads import When
 
-__all__ = [
-    "COUNTED",
-    "Edge",
-    "Ego",
-    "EntityOrEdge",
-    "Near",
-    "Tie",
-    "drawn",
-    "ego",
-    "found",
-    "neighbours",
-    "parts",
-    "path",
-]
+__all__ = ["COUNTED", "Edge", "Ego", "Near", "Part", "Tie", "drawn", "ego", "found", "neighbours", "parts", "path"]
 
 _FOLLOWED: Final = 100
 """Relations of an entity that are followed in each direction, beside as many as neighbours are wanted."""
@@ -87,7 +74,7 @@ class Edge:
     relation: Relation
 
 
-EntityOrEdge: TypeAlias = Entity | Edge
+Part: TypeAlias = Entity | Edge
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +171,7 @@ def _ties(connection: Connection, edges: Sequence[Hop], shown: Sequence[int]) ->
     return [Tie(relations[pk], places[source], places[target]) for pk, source, target in inside]
 
 
-def parts(connection: Connection, scope: Scope, when: When) -> Iterator[EntityOrEdge]:
+def parts(connection: Connection, scope: Scope, when: When) -> Iterator[Part]:
     """The whole graph, however large: every relation, the first recorded first, and each entity before its first relation."""
     people, ids = People(connection, expand(connection, scope)), dict[int, str]()
     for rows in graph_reads.every(connection, scope, when):

@@ -253,7 +253,5 @@ class _Change:
         try:
             erase(path)
         except OSError as error:
-            told = (
-                f"the embeddings were changed, but old files of the index beside {path} could not be removed: {error}"
-            )
+            told = f"the embeddings were changed, but old files beside {path} could not be removed: {error}"
             raise StorageError(told) from error

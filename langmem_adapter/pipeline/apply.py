@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from numpy.typing import NDArray
 
-    from langmem_adapter.pipeline.stage import NodeResult, Planner, StageParts, StateUpdate
+    from langmem_adapter.pipeline.stage import NodeResult, Planner, StageParts, StateEdit
     from langmem_adapter.pipeline.state import PipelineState
 
 __all__ = ["apply_stage"]
@@ -111,7 +111,7 @@ def _again(state: PipelineState, attempts: int, error: Exception) -> Plan[NodeRe
     return Plan.known(Command(update={"work": {**state["work"], "attempts": tried}}, goto="retrieve"))
 
 
-def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str) -> StateUpdate:
+def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str) -> StateEdit:
     turns, facts = state["turns"], state["facts"]
     items: list[int] = [turns[facts[d.fact]["turn"]]["item"] for d in decisions if d.fact is not None]
     if len(items) != len(changes):  # the result of an earlier run of this name, which has one item and other facts

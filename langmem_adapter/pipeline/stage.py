@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["Ask", "NodeResult", "Planner", "StageParts", "StateUpdate", "thinking"]
+__all__ = ["Ask", "NodeResult", "Planner", "StageParts", "StateEdit", "thinking"]
 
-StateUpdate: TypeAlias = dict[str, Any]
+StateEdit: TypeAlias = dict[str, Any]
 """What a node changes in a graph's state."""
-NodeResult: TypeAlias = "StateUpdate | Command[Any]"
+NodeResult: TypeAlias = "StateEdit | Command[Any]"
 """An update, and perhaps where to go with it."""
 Planner: TypeAlias = "Callable[[PipelineState, RunnableConfig | None], Plan[NodeResult]]"
 """From the state to what a stage does."""

@@ -204,6 +204,7 @@ class Clause:
     subjects: frozenset[str]
 
 
+@remembered(2_048)
 def clauses(text: str, language: str = ENGLISH) -> tuple[Clause, ...]:
     """The clauses of a text that state something: those of its questions and of its code are left out.
 
@@ -213,12 +214,7 @@ def clauses(text: str, language: str = ENGLISH) -> tuple[Clause, ...]:
         >>> [clause.text for clause in clauses("I'm at 61% now, which modules should I cover first? I use pytest.")]
         ["I'm at 61% now", 'I use pytest.']
     """
-    return _clauses(text[:_READ], language)
-
-
-@remembered(2_048)
-def _clauses(text: str, language: str) -> tuple[Clause, ...]:
-    plain = text if "```" not in text else _P["FENCED"].sub(" ", text)
+    plain = text[:_READ] if "```" not in text else _P["FENCED"].sub(" ", text[:_READ])
     told = (clause for sentence in _P["SENTENCE"].split(plain) for clause in _stating(sentence.strip()))
     return tuple(Clause(clause, subjects(clause, language)) for clause in told)
 

@@ -10,9 +10,9 @@ import asyncio
 import math
 import os
 import threading
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-__all__ = ["Database"]
+__all__ = ["Database", "OpenConnection"]
 
 T = TypeVar("T")
+OpenConnection: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
 
 # Contract: every writer on Postgres takes this advisory lock before it draws a change number, so that numbers are committed in
 # their order and no follower of the feed passes over one. `test_no_change_becomes_visible_after_a_later_one`

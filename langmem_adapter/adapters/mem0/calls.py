@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from langchain_core.documents import BaseDocumentCompressor
 
-    from langmem_adapter.adapters.mem0.filters import AnyId
+    from langmem_adapter.adapters.mem0.filters import Id
     from langmem_adapter.memory.memory import Memory as Engine
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import AddResult, Revision
@@ -66,9 +66,9 @@ class Calls(Guest):
     def add(  # noqa: PLR0913 - Mem0's parameters
         self: Guest,
         messages: Any = None,
-        user_id: AnyId = None,
-        agent_id: AnyId = None,
-        run_id: AnyId = None,
+        user_id: Id = None,
+        agent_id: Id = None,
+        run_id: Id = None,
         metadata: Mapping[str, Any] | None = None,
         filters: Mapping[str, Any] | None = None,
         prompt: str | None = None,
@@ -123,9 +123,9 @@ class Calls(Guest):
     def search(  # noqa: PLR0913 - Mem0's parameters
         self: Guest,
         query: str,
-        user_id: AnyId = None,
-        agent_id: AnyId = None,
-        run_id: AnyId = None,
+        user_id: Id = None,
+        agent_id: Id = None,
+        run_id: Id = None,
         limit: int | None = None,
         filters: Mapping[str, Any] | None = None,
         *,
@@ -185,9 +185,9 @@ class Calls(Guest):
 
     def get_all(
         self: Guest,
-        user_id: AnyId = None,
-        agent_id: AnyId = None,
-        run_id: AnyId = None,
+        user_id: Id = None,
+        agent_id: Id = None,
+        run_id: Id = None,
         limit: int | None = None,
         *,
         top_k: int | None = None,
@@ -279,9 +279,7 @@ class Calls(Guest):
         gone = Plan.calling(self.engine.delete, self.engine.adelete, memory_id)
         return gone.then(lambda _: {"message": "Memory deleted successfully!"})
 
-    def delete_all(
-        self: Guest, user_id: AnyId = None, agent_id: AnyId = None, run_id: AnyId = None
-    ) -> Plan[dict[str, str]]:
+    def delete_all(self: Guest, user_id: Id = None, agent_id: Id = None, run_id: Id = None) -> Plan[dict[str, str]]:
         """Delete every memory of a scope, in one transaction, then every relation of its graph; their history stays.
 
         Args:
@@ -313,9 +311,9 @@ class Calls(Guest):
 
     def reset(
         self: Guest,
-        user_id: AnyId | EllipsisType = ...,
-        agent_id: AnyId | EllipsisType = ...,
-        run_id: AnyId | EllipsisType = ...,
+        user_id: Id | EllipsisType = ...,
+        agent_id: Id | EllipsisType = ...,
+        run_id: Id | EllipsisType = ...,
     ) -> Plan[None]:
         """Remove every memory and relation of everybody, or of one scope, with its history.
 

@@ -12,9 +12,9 @@ from langmem_adapter.filters import parse
 from langmem_adapter.records.checks import DEEPEST, quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
-__all__ = ["AnyId", "beyond_scope", "count", "either", "expiry", "named", "scoped", "tidy"]
+__all__ = ["Id", "beyond_scope", "count", "either", "expiry", "named", "scoped", "tidy"]
 
-AnyId: TypeAlias = str | int | None
+Id: TypeAlias = str | int | None
 """A user, an agent or a run: a number means its digits, blanks around it do not count."""
 
 _ELSEWHERE: Final = {
@@ -53,7 +53,7 @@ def _tidied(part: Any, *, of_scope: bool) -> Any:
     return _id(part) if of_scope else part
 
 
-def scoped(filters: Mapping[str, Any] | None, *, user_id: AnyId, agent_id: AnyId, run_id: AnyId) -> dict[str, Any]:
+def scoped(filters: Mapping[str, Any] | None, *, user_id: Id, agent_id: Id, run_id: Id) -> dict[str, Any]:
     """Scope and filters as the engine takes them, from arguments and `filters` together.
 
     The scope is what surely holds: scope fields that are to be equal, at the top or within `AND`. Everything else is the
