@@ -237,9 +237,9 @@ def groups_of(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
     return {group[term] for term in terms if term in group}
 
 
-def members(group: str, language: str = ENGLISH) -> tuple[str, ...]:
-    """The terms of a group of related words."""
-    return _lists(language).members[group]
+def members(term: str, language: str = ENGLISH) -> tuple[str, ...]:
+    """The terms of a group of related words; a term that names no group stands for itself."""
+    return _lists(language).members.get(term, (term,))
 
 
 @remembered(16_384)

@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "PHRASE", "RELATED", "STOPWORDS"]
+__all__ = ["ASKING_CJK", "CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "PHRASE", "RELATED", "STOPWORDS"]
 __all__ += ["STOPWORDS_CJK", "TALK", "TALK_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
 
 
@@ -54,6 +54,8 @@ KIN: Final = frozenset(_LISTS["KIN"].split())
 """Whom a statement may speak of besides the one who makes it."""
 LIGHT: Final = frozenset(_LISTS["LIGHT"].split())
 """Verbs that say little of what a statement is about."""
+ASKING_CJK: Final = frozenset(_LISTS["ASKING_CJK"].split())
+"""Signs of Chinese question words, and 里, which ends one of them."""
 TALK: Final = frozenset(_LISTS["TALK"].split())
 """English words of talk that ask for nothing, also when they stand alone."""
 PHRASE: Final = frozenset(_LISTS["PHRASE"].split())

@@ -26,8 +26,6 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Change, Event
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from langmem_adapter.memory.memory import Memory
 
 __all__ = ["add", "json_object"]
@@ -193,10 +191,12 @@ def _report(call: Invocation, outcome: _Outcome, *, total: int, rest: str) -> No
         raise outcome.broken
     error = _error(outcome, total, rest)
     extra: dict[str, Any] = {} if error is None else {"error": error.to_json()}
+    changes = [change for _, change in outcome.changes]
+    many = f"{len(changes)} changes; langmem-adapter list shows what is remembered now"
     call.output.show(
         [{"where": where, **as_data(change)} for where, change in outcome.changes],
         columns=("event", "id", "text", "reason"),
-        picture=_picture(call, [change for _, change in outcome.changes]),
+        picture=many if len(changes) > _SHOWN else lambda _: pictures.changes_table(changes, marks=call.output.marks),
         failed=[
             {"where": where, "code": failure.code, "message": failure.message} for where, failure in outcome.failed
         ],
@@ -210,14 +210,6 @@ def _report(call: Invocation, outcome: _Outcome, *, total: int, rest: str) -> No
         call.output.aside(error.message, "yellow")
         call.output.aside(error.hint, "yellow", whole=True)
     raise typer.Exit(error.exit_code)
-
-
-def _picture(call: Invocation, changes: list[Change]) -> "str | Callable[[object], RenderableType]":
-    if not changes:
-        return "no facts found"
-    if len(changes) > _SHOWN:
-        return f"{len(changes)} changes; langmem-adapter list shows what is remembered now"
-    return lambda _: pictures.changes_table(changes, marks=call.output.marks)
 
 
 def _error(outcome: _Outcome, total: int, rest: str) -> CommandError | None:

@@ -27,7 +27,7 @@ __all__ = ["delete", "purge", "reindex", "update"]
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
-_ERASED: Final = tuple("memories revisions words traces runs scopes index_files freed relations entities".split())
+_ERASED: Final = tuple("memories revisions words traces runs scopes files freed relations entities".split())
 
 
 def update(
@@ -100,7 +100,7 @@ def purge(call: Invocation, yes: YesOption = False) -> None:
     afterwards; an SQLite file is rewritten for that. Exit code 6 if something
     remains because another program still reads it; then purge again.
     In a pipe the numbers are: memories, revisions, words, traces, runs, scopes,
-    index_files, freed (bytes), relations, entities.
+    files (of the index), freed (bytes), relations, entities.
 
     [bold]Examples[/bold]
     $ langmem-adapter purge -u alice

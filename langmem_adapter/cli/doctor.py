@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from langmem_adapter.addresses import shown
+from langmem_adapter.addresses import cleaned, shown
 from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of
 from langmem_adapter.cli.options import Invocation
 from langmem_adapter.cli.output import visible
@@ -134,7 +134,7 @@ def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
     parts = {"model": "offline", "embeddings": "hash"}
     for name, look in {"embeddings": checkup.embeddings, "model": checkup.model}.items():
         begun[name] = begin(name, partial(_within, look, **{**parts, name: chosen[name]}, settings=settings))
-    yield from _ends(call, begun)
+    yield from checkup.advised(_ends(call, begun), cleaned(call.options["database"] or ""))
 
 
 def _ends(call: Invocation, begun: dict[str, Future[list[Check]]]) -> Iterator[Check]:

@@ -90,6 +90,8 @@ def conversations(
         extra = {"turns": turns, "infer": infer, **_left_out(call, talks)}
         title, whose = f"{file.name}, {how}", "conversation"
         _report(call, memory, answers, title=title, whose=whose, before=before, silences=silences, **extra)
+        if others and not silences:
+            call.output.aside("foreign questions: none, since there is no other conversation to ask them of")
 
 
 def questions(

@@ -1,5 +1,6 @@
 """Commands that look: at memories, at what adds saw and did, at what a chat model is told."""
 
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -42,7 +43,7 @@ def search(
     query: Annotated[list[str], typer.Argument(metavar="QUERY", help="What to look for; quotes are not needed.")],
     k: Limit = 10,
     *,
-    threshold: Annotated[float | None, option(min=0, max=1, help="Least relevance of a hit.")] = None,
+    threshold: Annotated[str | None, option(metavar="NUMBER|auto", help="Least relevance of a hit, 0 to 1.")] = None,
     memory_type: Annotated[str | None, option("--type", help="Only memories of this type.")] = None,
     after: Annotated[str | None, option(metavar="TIME", help="Only what was first said then or later.")] = None,
     before: Annotated[str | None, option(metavar="TIME", help="Only what was first said before.")] = None,
@@ -71,7 +72,7 @@ def search(
     $ langmem-adapter search lyon -u alice --json | jq '.data\[].text'
     """
     when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, "after": after, "before": before}
-    how: dict[str, Any] = {"threshold": threshold, "memory_type": memory_type, "reference_date": reference_date}
+    how: dict[str, Any] = {"threshold": _least(threshold), "memory_type": memory_type, "reference_date": reference_date}
     with call.memory(graph=graph) as memory:
         whose = call.whose(memory.scopes)
         hits = memory.search(" ".join(query), k=k, max_tokens=max_tokens, explain=explain, **whose, **how, **when)
@@ -84,6 +85,12 @@ def search(
             call.output.note(f"nothing found for {named(whose)}; {told}")
         if not hits:
             raise typer.Exit(ExitCode.NOTHING_FOUND)
+
+
+def _least(threshold: str | None) -> Any:
+    with suppress(ValueError):  # "auto", or what `Memory.search` refuses
+        return threshold and float(threshold)
+    return threshold
 
 
 def _row(hit: "Hit") -> dict[str, Any]:

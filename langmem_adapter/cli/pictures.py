@@ -114,23 +114,22 @@ def items_table(items: Iterable[MemoryItem]) -> Table:
 
 
 def hits_table(hits: Iterable[Hit]) -> Table:
-    """Search results, best first, with the parts of the score where they were asked for."""
-    return plain_table(("score", "relevance", "memory", "updated (UTC)"), map(_hit, hits))
+    """Search results, best first; with the score, which compares with no other search's, where its parts were asked for."""
+    return plain_table(("relevance", "memory", "updated (UTC)"), map(_hit, hits))
 
 
 def _hit(hit: Hit) -> tuple[Text, ...]:
     told = _with_id(hit.item.text if hit.passage is None else hit.passage, hit.item)
     if hit.explanation is not None:
-        told.append(f"\n{_reasons(hit.explanation)}", style="dim italic")
-    score, relevance = (Text(f"{number:.2f}", style="cyan") for number in (hit.score, hit.relevance))
-    return score, relevance, told, _dim(moment(hit.item.updated_at))
+        told.append(f"\n{_reasons(hit.score, hit.explanation)}", style="dim italic")
+    return Text(f"{hit.relevance:.2f}", style="cyan"), told, _dim(moment(hit.item.updated_at))
 
 
-def _reasons(why: Explanation) -> str:
+def _reasons(score: float, why: Explanation) -> str:
     ranks = {name: f" (#{rank})" for name, rank in why.ranks.items()}
     lists = f"meaning {why.meaning:z.2f}{ranks.get('meaning', '')} · words {why.words:z.2f}{ranks.get('words', '')}"
     parts = " ".join(f"{part:+.2f} {name}" for name, part in why.parts.items() if abs(part) >= _SHOWN)
-    return f"{lists} · {why.strategy}\n{parts}"
+    return f"{lists} · {why.strategy}\nscore {score:.2f}: {parts}"
 
 
 def changes_table(changes: Iterable[Change], *, marks: bool) -> Table:

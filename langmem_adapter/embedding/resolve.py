@@ -49,6 +49,8 @@ def resolve_embeddings(spec: str | Embeddings, settings: Settings) -> Embeddings
     hashed = _HASH.fullmatch(spec)
     if hashed is not None:
         return HashEmbeddings(int(hashed[1])) if hashed[1] else HashEmbeddings()
+    if spec.startswith("static:"):
+        raise InvalidInputError(f"static embeddings have no size to choose, as {shown(spec)!r} would; write 'static'")
     if ":" not in spec:
         raise InvalidInputError(f"there are no embeddings {shown(spec)!r}; {_FORMS}")
     return _from_name(spec, settings)

@@ -124,7 +124,7 @@ class Generations:
             except OSError as error:
                 raise SegmentError(f"{self.manifest}: {error.strerror}") from error
             except SegmentError as error:
-                raise SegmentError(f"{self.manifest}: {error}") from None
+                raise SegmentError(f"{self.manifest} {error}") from None
         return None
 
     def _opened(self, fingerprint: str) -> Generation:

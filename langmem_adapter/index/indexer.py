@@ -20,6 +20,7 @@ from langmem_adapter.index.checks import check_batch
 from langmem_adapter.index.contents import Contents, Mergeable
 from langmem_adapter.index.generations import Generation, Generations
 from langmem_adapter.index.rows import as_batch, compared, count, first_length, length, read_all
+from langmem_adapter.index.segment import SegmentError
 from langmem_adapter.storage import feed, follow
 from langmem_adapter.storage.erasure import erased_until
 from langmem_adapter.storage.follow import NOTHING
@@ -355,7 +356,8 @@ class Indexer:
         if isinstance(error, FileNotFoundError) and Path(files).parent.exists():
             return  # somebody erased what was being written
         self.failures += 1
-        _log.warning("the vector index's files %s %s: %s", files, what, error)
+        named = "" if isinstance(error, SegmentError) else f" {files}"  # which names its file itself
+        _log.warning("the vector index's files%s %s: %s", named, what, error)
 
 
 def _beside(database: Database, fingerprint: str, space: Space, *, mapped: bool) -> Generations | None:

@@ -163,10 +163,10 @@ class FileRows(LoadedRows):
         self._descriptor: Final = descriptor
         self._size: Final = file_size(count, dimensions)
         if not self.whole:
-            raise SegmentError("a segment of the vector index has another size than it was written with")
+            raise SegmentError("has a segment of another size than it was written with")
         mapped = mmap.mmap(descriptor, self._size, access=mmap.ACCESS_READ)
         if mapped[: HEADER.size] != header(count, dimensions):
-            raise SegmentError("a segment of the vector index has another header than it was written with")
+            raise SegmentError("has a segment with another header than it was written with")
         numbers = np.frombuffer(mapped, np.float32, count * dimensions, HEADER.size)
         super().__init__(numbers.reshape(count, dimensions))
         self._bytes = memoryview(mapped)[HEADER.size :]

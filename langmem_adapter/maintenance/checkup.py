@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.database import Database
 
-__all__ = ["checkup", "defaults", "embeddings", "index", "model", "stored", "tried"]
+__all__ = ["advised", "checkup", "defaults", "embeddings", "index", "model", "stored", "tried"]
 
 _SHOWN: Final = 5
 _STATIC: Final = (
@@ -34,7 +36,7 @@ _STATIC: Final = (
     ".84 for .81): "
 )
 _INSTALL: Final = f"pip install '{DISTRIBUTION}[static]', then "
-_REINDEX: Final = "langmem-adapter reindex --embeddings static"
+_REINDEX: Final = "langmem-adapter reindex {}--embeddings static"
 _STATEMENT: Final = "My name is Ada and I live in Lyon."
 
 
@@ -57,10 +59,25 @@ def checkup(memory: Memory, *, ask: bool = False) -> Iterator[Check]:
     parts = parts_of(memory, "checkup")
     yield from surroundings()
     yield from defaults(None, None, parts.settings)
-    yield from tried("database", lambda: _data(parts))
+    yield from advised(_asked(memory, ask=ask), parts.database.location)
+
+
+def _asked(memory: Memory, *, ask: bool) -> Iterator[Check]:
+    yield from tried("database", lambda: _data(memory.parts))
     if ask:
         yield from tried("embeddings", partial(embeddings, memory))
         yield from tried("model", partial(model, memory))
+
+
+def advised(checks: Iterator[Check], database: str) -> Iterator[Check]:
+    """Checks; beside hash embeddings what static ones would gain in *database*, not behind a failure, as on other vectors."""
+    where = f"-d {shlex.quote(database)} " if database else ""
+    failed = False
+    for check in checks:
+        failed = failed or check.status == "FAIL"
+        hashed = check.name == "embeddings" and check.detail.startswith("hash:")
+        more = f"{_STATIC}{'' if is_installed() else _INSTALL}{_REINDEX.format(where)}"
+        yield replace(check, detail=check.detail + more) if hashed and not failed else check
 
 
 def defaults(model: Any, embeddings: Any, settings: Settings) -> Iterator[Check]:
@@ -102,8 +119,7 @@ def embeddings(memory: Memory) -> Iterator[Check]:
     """Whether the embedding model answers, with a vector of the right length."""
     (vector,) = memory.parts.embedder.vectors([_STATEMENT])
     (name,) = meta.spelled(memory.parts.fingerprint)
-    more = f"{_STATIC}{'' if is_installed() else _INSTALL}{_REINDEX}" if name.startswith("hash:") else ""
-    yield Check("embeddings", "OK", f"{name}: a vector of {len(vector)} numbers{more}")
+    yield Check("embeddings", "OK", f"{name}: a vector of {len(vector)} numbers")
 
 
 def model(memory: Memory) -> Iterator[Check]:

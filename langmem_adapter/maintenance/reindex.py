@@ -141,7 +141,7 @@ class _Change:
                 self._prepare()
                 if self.database.write(partial(self._switch, most=self._most(turn))):
                     break
-            self._drop_index_files()
+            self._drop_files()
             total = self._standing()[1]
             self.progress(total, total)
         return Reindexed(total, self.embedded, resumed, before, self.target)
@@ -245,7 +245,7 @@ class _Change:
             )
             connection.execute(insert(changes), list(rows))
 
-    def _drop_index_files(self) -> None:
+    def _drop_files(self) -> None:
         """Those of the old model are of no use to anybody; the next one to open the database makes a new one."""
         path = self.database.path
         if path is None:
@@ -253,5 +253,5 @@ class _Change:
         try:
             erase(path)
         except OSError as error:
-            told = f"the embeddings were changed, but old files beside {path} could not be removed: {error}"
+            told = f"the embeddings were changed, but files of the index beside {path} could not be removed: {error}"
             raise StorageError(told) from error

@@ -205,7 +205,7 @@ class EditMethods(Wired):
 
         Nothing of it can be restored, and no file of the database holds a byte of it afterwards: the write-ahead log is
         emptied, an SQLite file is rewritten (which takes as long as copying it, and the room for a copy; writers wait
-        meanwhile), the files of the index are replaced. What a background writer still holds, or another
+        meanwhile), files of the index are replaced. What a background writer still holds, or another
         process is adding at this moment, comes after the purge and stays.
 
         Args:

@@ -245,7 +245,7 @@ class Parts:
             )
         if not empty:
             self.indexer.write_segment()
-        return erasure.clean(self.database, replace(removed, index_files=files, remains=tuple(remains)))
+        return erasure.clean(self.database, replace(removed, files=files, remains=tuple(remains)))
 
     def feed(self, space: Space, mark: str) -> VectorFeed:
         """The index of a guest's own space, for the vectors of one embedding model, in this process: closed with the rest."""

@@ -96,7 +96,7 @@ class Fact(Portable):
     Attributes:
         text: The statement, in the language of the conversation.
         turn: Index of the turn that it came from.
-        context: The words of that turn, kept beside the memory: evidence, and more words to find it by.
+        context: The words of that turn: evidence, and more words to find it by, where no other fact came from it.
         verbatim: Stored as it is, without comparison (`infer=False` and procedural records).
         relations: What it says of things and their relations, for the knowledge graph.
         date: The day that it speaks of, in ISO 8601, where one is said.

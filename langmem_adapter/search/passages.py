@@ -63,7 +63,9 @@ def fitting(
 ) -> list[Hit]:
     """Hits that fit into so many tokens, best first; of a long one the passage that answers.
 
-    One hit may have a third of what is left, and whatever those behind it do not need.
+    One hit may have a third of what is left, and whatever those behind it do not need; the first that is shown may have all,
+    where nothing that answers fits into less. A hit of whose answering sentences none fits is left out; where that would leave
+    nothing, the best is shown from its beginning, as far as that fits; so is one that shares no word with the question.
 
     Args:
         hits: Best first.
@@ -79,12 +81,14 @@ def fitting(
     for hit, whole in zip(hits, costs, strict=True):
         behind -= whole
         room = min(most, max(most // _SHARE, least, most - behind))
-        cut = _cut(hit, question, room, cost, line, language) if whole > room >= max(least, 1) else None
-        shown = hit if whole <= room else cut
+        rooms = (room,) if kept else (room, most)
+        cuts = (_cut(hit, question, each, cost, line, language) for each in rooms if each >= max(least, 1))
+        shown = hit if whole <= room else next(filter(None, cuts), None)
         if shown is not None:
             kept.append(shown)
             most -= cost(line(shown))
-    return kept
+    beginnings = (_cut(hit, "", most, cost, line, language) for hit in hits[:1] if not kept)
+    return kept or [*filter(None, beginnings)]
 
 
 def _cut(
@@ -137,13 +141,14 @@ class _Read:
         return shown(fits) if fits else ""
 
     def _chosen(self, most: int) -> list[int]:
-        """Places of pieces, the most telling first."""
+        """Places of pieces that answer or stand beside one that does, the most telling first; in a text without any, of all."""
         number = self.held.sum(0)
         weights = np.log1p((len(self.pieces) - number + 0.5) / (number + 0.5))
-        worth = self.held @ weights
+        fits = self.costs + _MARKS <= most
+        worth = (self.held @ weights) * fits
         beside = np.pad(worth, 1)
         worth += _BESIDE * np.maximum(beside[:-2], beside[2:])
-        free, left, chosen = self.costs + _MARKS <= most, most, list[int]()
+        free, left, chosen = fits & ((worth > 0) | (not self.held.any())), most, list[int]()
         while free.any():
             best = int(np.argmax(np.where(free, worth, -1)))
             chosen.append(best)

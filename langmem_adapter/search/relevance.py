@@ -2,7 +2,8 @@
 
 How much of what the question asks the memory speaks of, by itself or in the turns around it; the rarer a word among the
 memories, the more it counts, and one that no memory knows counts most: who asks of what was never said gets little from
-everybody. Beside it, calibrated meaning, which can speak alone: short facts often answer in quite other words. Numbers:
+everybody. A related word ("moved" for "live") counts in part; words of talk that nobody said ("now") do not count. Beside it,
+calibrated meaning, which can speak alone: short facts often answer in quite other words. Numbers:
 `tests/benchmarks/relevance.py`.
 """
 
@@ -12,6 +13,9 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+
+from langmem_adapter.search.smalltalk import is_talk, telling
+from langmem_adapter.text import groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +39,7 @@ at all; a higher one is more silent in long conversations, and misses short fact
 
 _WORDS: Final = 0.7  # share of the words; meaning has the rest
 _ALONE: Final = 0.6  # of meaning where no word speaks
+_RELATED: Final = 0.4  # of a word, where a related one is told ("moved" for "live")
 _THEN: Final = 0.25  # of lying in the time that is asked for, whatever else is asked
 _COMMON: Final = 0.5  # how fast a word loses weight with the memories that hold it
 _BY_ANOTHER: Final = 0.8  # of what is said neither by nor of somebody whom the question names
@@ -63,11 +68,20 @@ def relevance(
 def _answered(
     ranked: Ranked, places: NDArray[np.int64], asked: Question, cache: ScopeCache, load: Load
 ) -> NDArray[np.float64]:
-    """The share of what is asked that each memory answers: the question's words, by weight, and the time that it names."""
+    """The share of what is asked that each memory answers: the question's words or related ones, and the time that it names."""
     most, answered = 0.0, np.zeros(len(places))
-    for holding, holders in cache.held(asked.terms, places, load):
-        weight = 1 / (1 + _COMMON * math.log1p(holders))
-        most, answered = most + weight, answered + weight * holding
+    groups = sorted(asked.groups)
+    related = dict(zip(groups, cache.held(groups, places, load), strict=True))
+    terms = sorted(telling(asked.terms))
+    for term, (holding, holders) in zip(terms, cache.held(terms, places, load), strict=True):
+        held, known = holding.astype(float), holders
+        for group in groups_of([term], asked.language):
+            near, many = related[group]
+            held, known = np.maximum(held, _RELATED * near), max(known, many)
+        if not known and is_talk(term, asked.language):
+            continue
+        weight = 1 / (1 + _COMMON * math.log1p(known))
+        most, answered = most + weight, answered + weight * held
     if ranked.window is not None:
         most, answered = most + 1, answered + ranked.window
     share: NDArray[np.float64] = answered / max(most, 1e-9)

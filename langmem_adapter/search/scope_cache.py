@@ -284,7 +284,7 @@ class ScopeCache:
         terms, groups = set(terms), set(groups)
         missing = [term for term in (*terms, *groups) if term not in self._scores]
         if missing:
-            self._prepare(missing, terms.union(*(members(group, self.language) for group in groups)), load)
+            self._prepare(missing, load)
         scores = np.zeros(len(self))
         for term in sorted(terms):
             places, worth = self._scores[term]
@@ -300,10 +300,10 @@ class ScopeCache:
         return [postings[term].pks for term in terms]
 
     def held(self, terms: Iterable[str], places: Places, load: Load) -> Iterator[tuple[NDArray[np.bool_], int]]:
-        """For each term which of the memories at some places hold it, and how many of all."""
-        wanted = sorted(terms)
+        """For each term, or group of related words, which of the memories at some places hold it, and how many of all."""
+        wanted = list(terms)
         if missing := [term for term in wanted if term not in self._scores]:
-            self._prepare(missing, missing, load)
+            self._prepare(missing, load)
         flags = np.zeros(len(self), np.bool_)
         for term in wanted:
             holders = self._scores[term][0]
@@ -318,15 +318,12 @@ class ScopeCache:
             self._marks[mark] = np.isin(self.columns.pks, held.pks)
         return self._marks[mark]
 
-    def _prepare(self, missing: Sequence[str], terms: Iterable[str], load: Load) -> None:
-        postings = self.postings.of(terms, load, self._since)
-        for term in missing:
-            held = (
-                postings[term]
-                if term in postings
-                else _united([postings[word] for word in members(term, self.language)])
-            )
-            self._scores[term] = self._scored(held)
+    def _prepare(self, missing: Sequence[str], load: Load) -> None:
+        words = {term: members(term, self.language) for term in missing}
+        postings = self.postings.of({word for each in words.values() for word in each}, load, self._since)
+        for term, each in words.items():
+            held = [postings[word] for word in each]
+            self._scores[term] = self._scored(held[0] if len(held) == 1 else _united(held))
 
     # ── how long they are, and where they stand in what was told ────────────────────────────────────────────────────────
 

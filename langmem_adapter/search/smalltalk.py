@@ -16,7 +16,7 @@ import numpy as np
 from langmem_adapter.languages import ENGLISH, folded, reads_english
 from langmem_adapter.search.ranking import Ranked, unit
 from langmem_adapter.text import is_cjk, meaningful, words
-from langmem_adapter.vocabulary import PHRASE, STOPWORDS_CJK, TALK, TALK_CJK
+from langmem_adapter.vocabulary import ASKING_CJK, PHRASE, STOPWORDS_CJK, TALK, TALK_CJK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.scope_cache import Load, ScopeCache
 
-__all__ = ["asks_for", "newest"]
+__all__ = ["asks_for", "is_talk", "newest", "telling"]
 
 Asks: TypeAlias = Literal["nothing", "oneself", "something"]
 """What a query asks for."""
@@ -42,21 +42,23 @@ _ME: Final = (
 )
 _DO: Final = r"(?:tell|describe|summari[sz]e|sum up|recap|list|show|give|write|paint|introduce|remind)"
 _TOLD: Final = r"(?:tell|told|sa(?:y|id)|shared?|mention(?:ed)?|talk(?:ed)?|discuss(?:ed)?)"
-_RECORD: Final = r"(?:profile|background|personality|memory|memories|life|story|records?)"
+_RECORD: Final = r"(?:profile|background|personality|preferences?|memory|memories|life|story|records?)"
 _ONESELF: Final = re.compile(
     rf"\byou.*\b{_ME}|\b{_ME}.*\byou|(?:^|[.,!]|\bplease|\bto) *{_DO}\b.*\b{_ME}"
     rf"|(?:^|\b(?:to|please|you) )(?:remember|describe|summari[sz]e) me\b{_END}"
     r"|\b(?:describe|introduce) me to (?:a stranger|others|my)\b"
     r"|\b(?:how much of me|(?:things|details|facts) (?:of|in|about) my life)\b.*\byou"
     rf"|\b(?:who (?:do you think )?(?:am i|i am)|what (?:kind|sort) of (?:\w+ )?person (?:am i|i am))\b{_END}"
-    rf"|\bwhat (?:do )?you (?:know|remember|recall)\b{_END}"
+    rf"|\b(?:what|{_DO}(?: me)? (?:everything|all|anything|what)) (?:that )?(?:do )?you (?:know|remember|recall)\b{_END}"
+    rf"|\b(?:what(?:'s| is| do you have| have you(?: got)?)|{_DO}(?: me)? (?:everything|all|what)(?: (?:that )?is|'s)?)"
+    rf"(?: (?:stored|saved|kept))? in (?:your|the) memory\b{_END}"
     rf"|\b(?:what|everything|all|anything) (?:that )?(?:have |did )?(?:i|we)(?:'ve| have)? (?:\w+ )?{_TOLD}"
-    rf"(?: (?:to |with )?you)?\b{_END}|\b(?:{_DO}(?: me)?|what(?:'s| is| are)(?: in| on)?) my {_RECORD}\b{_END}"
+    rf"(?: about)?(?: (?:to |with )?you)?\b{_END}|\b(?:{_DO}(?: me)?|what(?:'s| is| are)(?: in| on)?) my {_RECORD}\b{_END}"
 )
 _TO_TELL: Final = re.compile(rf"\?|\b(?:what|who|which|how|do you|anything|everything|{_DO})\b")
 _OTHERS: Final = re.compile(
     r"\b(?:he|she|they|people|everyone|(?:said|says|thinks|thought|wrote|hear|heard) (?:about|of) me"
-    r"|my (?!life|name|future|memor|profile|background|story|record|person)\w+)\b"
+    r"|my (?!life|name|future|memor|profile|background|story|record|person|preference)\w+)\b"
 )
 _NAMED: Final = re.compile(r"(?<=[^.?!\s] )[A-Z][a-z]")
 _OF_ME: Final = re.compile(r"\b(?:what|who|whose|which|where|when|why|how)\b.*\b(?:i|my|mine)\b|\bdid you\b.*\bme\b")
@@ -78,6 +80,11 @@ _ABOUT_ME_CJK: Final = re.compile(
     "我(?:到底|究竟)?是(?:谁(?!的)|一?个?(?:什么|怎么?样)样?的?(?:一个)?人|什么样的?(?=[？?]|$))"
     rf"|关于我(?:自己)?的?(?:{_END_CJK}|所有|全部|一切|东西|内容|信息|记忆|事(?!业)|{_WHAT_CJK})"
     r"|[跟和与]我有关的(?:记忆|事|信息|内容|东西)|给我写.*个人(?:档案|简介|画像)|我有哪些事是你"
+    rf"|你(?:都|现在|目前|一共|到底|还)*(?:记[住得下]|知道|了解|存)了?(?:我的?)?{_WHAT_CJK}了?(?=[？?。！!]|$)"
+    rf"|你的?(?:记忆|脑海|脑子)[里中]?都?(?:有|存了|记了){_WHAT_CJK}(?=[？?。！!]|$)"
+    rf"|你(?:都|所)?(?:记[住得下]|知道)了?的(?:一切|所有|全部)(?:内容|东西|事情?|信息)?(?={_STOP_CJK})"
+    rf"|我的偏好(?:都?[有是]{_WHAT_CJK})?(?=[呢？?]|$)|我有{_WHAT_CJK}偏好(?={_STOP_CJK})"
+    rf"|我们(?:之前|以前|都|曾经|曾)*[聊说谈讨论]+[过了]{_WHAT_CJK}(?={_STOP_CJK})"
     r"|(?<![跟对和给向])我(?:之前|以前|都|曾经|曾)*(?:[跟对和给向]你)?(?:都|之前|以前)?(?:[说讲提聊]过|(?:告诉|分享|透露)过)"
     rf"你?(?:自己的?)?[些了]?{_WHAT_CJK}(?:话|事情?|关于自己的事)?(?={_STOP_CJK})"
     rf"|(?:介绍|描述|形容|概括|总结|评价|[说讲聊谈][说讲聊谈])(?:一下|一?遍)?我(?:的生活|自己|本人|这个人)?{_END_CJK}"
@@ -94,6 +101,7 @@ _YOU_ABOUT_ME_CJK: Final = re.compile(
 _OF_ME_CJK: Final = re.compile("(?<![帮给陪让教等])我")
 _OF_WHAT_CJK: Final = re.compile("谁|(?<!没)什么|啥|哪|多少|几|怎|如何")
 _QUESTION_CJK: Final = re.compile("[吗呢么?？]")
+_WORDLESS: Final = STOPWORDS_CJK | ASKING_CJK
 _VERBS: Final = frozenset({"like"})  # a function word everywhere else
 _LONGEST: Final = 300  # letters of what may ask for nothing
 _DRAWN_OUT: Final = re.compile(r"([^\W\d])\1{2,}|\b([^\W\d]{1,2}?)\2{2,}\b")
@@ -165,6 +173,27 @@ def _phrase(plain: str, *, talking: bool) -> frozenset[str]:
     asking = _QUESTION.search(plain) and not _TO_YOU.search(plain)
     spoken = talking or _SPOKEN.search(plain)
     return _stems() if spoken and not asking and " my " not in f" {plain} " else frozenset()
+
+
+def is_talk(term: str, language: str = ENGLISH) -> bool:
+    """Whether a term is a word of talk: that no memory holds it says nothing of what is known.
+
+    Example:
+        >>> is_talk("now"), is_talk("zanzibar")
+        (True, False)
+    """
+    return term in _talk() and reads_english(language)
+
+
+def telling(terms: frozenset[str]) -> frozenset[str]:
+    """The terms of a question that a memory may hold: pairs of Chinese signs with a function word or question word are none.
+
+    Example:
+        >>> telling(frozenset({"我住", "住", "在哪", "银行"})) == {"住", "银行"}
+        True
+    """
+    wordless = {term for term in terms if not term.isascii() and is_cjk(term) and not _WORDLESS.isdisjoint(term)}
+    return terms - wordless or terms
 
 
 @cache

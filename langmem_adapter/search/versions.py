@@ -20,10 +20,13 @@ from langmem_adapter.statements.updates import (
     Asked,
     Clause,
     asked,
+    beside,
     changed,
     clauses,
     contrasts,
+    elsewhere,
     leads,
+    numbers,
     over,
     owners,
     passage,
@@ -31,7 +34,7 @@ from langmem_adapter.statements.updates import (
     things,
     values,
 )
-from langmem_adapter.text import asks, is_cjk, kin, subjects, text_hash
+from langmem_adapter.text import asks, is_cjk, kin, refers_back, subjects, text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +50,7 @@ _SHORT: Final = 120  # letters of a statement, not of a turn
 _SAME_ATTRIBUTE: Final = 3
 _GIVEN_ANEW: Final = 2
 _SAID_AGAIN: Final = 1
+_BESIDE: Final = 2  # things that both name beside what is asked
 
 
 def newest_first(items: Sequence[MemoryItem], question: str, language: str = ENGLISH) -> list[int]:
@@ -59,7 +63,8 @@ def newest_first(items: Sequence[MemoryItem], question: str, language: str = ENG
     - it gives the same attribute, which has one value at a time, of the same subject ("moved to Oslo", "lives in Rome");
     - or it says that the older one's value is over ("I sold the Volvo");
     - or it names something of each phrase of the question that the older one names, and gives another amount or time, or, where
-      none is asked, says that something changed ("I switched to Lidl");
+      none is asked, says that something changed ("I switched to Lidl"), or tells as much of what is "mine";
+    - or it gives such a value, or says that something changed, and goes on about things that the older one named;
     - or both are short and name all that is asked.
     """
     order = list(range(len(items)))
@@ -85,7 +90,7 @@ class _Statement:
 
     def __init__(self, item: MemoryItem, wanted: Asked, language: str) -> None:
         self.time: Final = item.updated_at
-        self.whose: Final = (item.actor_id, item.scope.agent_id, item.memory_type)
+        self.whose: Final = (item.scope.user_id, item.scope.agent_id, item.actor_id, item.memory_type)
         self._is_long: Final = len(item.text) > _LONG
         self._item, self._wanted, self._language = item, wanted, language
 
@@ -121,9 +126,13 @@ class _Statement:
         wanted = self._wanted
         if len(named & wanted.things) >= _HALF * len(wanted.things):
             return True
-        told = phrases(wanted.text, self._language) if wanted.measured and named else ()
-        found = [one for one in told if not one.isdisjoint(named)]
-        return len(found) >= max(1, _HALF * len(told)) and any(_named(one & named) for one in found)
+        if is_cjk(wanted.text):
+            told, signs = phrases(wanted.text, self._language), set(self._whole.text)
+            found = [one for one in told if len(one & signs) > _HALF * len(one)] if self.held else []
+        else:
+            told = phrases(wanted.text, self._language) if wanted.measured and named else ()
+            found = [one for one in told if _named(one & named)]
+        return len(found) >= max(1, _HALF * len(told))
 
     @cached_property
     def _single(self) -> frozenset[tuple[str, str]]:
@@ -135,28 +144,60 @@ class _Statement:
 
     def outdated(self, newer: _Statement) -> int:
         """How surely a later statement of the same speaker is a newer version of this one; 0 where it is none."""
-        if self._of_somebody_else(newer):
-            return 0
+        strength = self._strength(newer)
+        return strength if strength and not self._of_somebody_else(newer) else 0
+
+    def _strength(self, newer: _Statement) -> int:
         if not self._single.isdisjoint(newer._single):
             return _SAME_ATTRIBUTE
         if self._ended_by(newer):
             return _GIVEN_ANEW
-        if not self._of_the_same(newer):
+        if not self._of_the_same(newer) and not self._goes_on_in(newer):
             return 0
-        if self._amount_is_anew(newer) or (changed(newer._whole.text) and newer.answers and not self._wanted.kinds):
+        if self._amount_is_anew(newer) or self._state_is_anew(newer):
             return _GIVEN_ANEW
         short = max(len(self._item.text), len(newer._item.text)) <= _SHORT and not self._wanted.kinds
         return _SAID_AGAIN if short and self._wanted.things == self.held <= newer.held else 0
+
+    def _goes_on_in(self, newer: _Statement) -> bool:
+        """Whether a statement names two things beside what is asked that this one names, and one more, or tells a change."""
+        if not self._wanted.own or len(self._subjects & newer._subjects) < _BESIDE:
+            return False
+        beside = len(self._beside & newer._beside)
+        if beside < _BESIDE or self._of_another_sort(newer):
+            return False
+        return beside > _BESIDE or bool(_named(self._wanted.things & newer._subjects)) or changed(newer._item.text)
+
+    @cached_property
+    def _beside(self) -> frozenset[str]:
+        """What it names beside the things asked for."""
+        return beside(self._item.text, self._language) - self._wanted.things
+
+    def _state_is_anew(self, newer: _Statement) -> bool:
+        """Whether a statement says that something changed, or tells as much of what the speaker asks of their own."""
+        if self._wanted.kinds:
+            return False
+        if changed(newer._whole.text) and newer.answers:
+            return True
+        both = self.held & newer.held
+        told = len(both) > 1 or _named(both) - self._wanted.names or self._beside & newer._beside
+        return self._wanted.own and (self._goes_on_in(newer) or (newer.answers and bool(told)))
 
     def _of_the_same(self, newer: _Statement) -> bool:
         """Whether a statement names some of each that is asked for and that this one names, and none of another sort."""
         if len(self._wanted.things) == 1 and self._measures & newer._measures:
             return True
         shared = self.held & newer._subjects
-        if not shared or not (_named(shared) or self.held <= newer.held) or not self._is_named_enough(newer):
+        if not shared or not (_named(shared) or self.held <= newer.held):
             return False
+        return self._is_named_enough(newer) and not self._of_another_sort(newer)
+
+    def _of_another_sort(self, newer: _Statement) -> bool:
+        if not self._wanted.numbers <= numbers(newer._item.text):
+            return True
         missing = (self._subjects & self._wanted.things) - newer._subjects
-        return contrasts(newer._whole.text, self._whole.text, missing, self._language) <= self._known
+        anew = newer._whole.text or newer._item.text
+        return not contrasts(anew, self._whole.text, missing, self._language) <= self._known
 
     def _is_named_enough(self, newer: _Statement) -> bool:
         told = phrases(self._wanted.text, self._language)
@@ -184,10 +225,19 @@ class _Statement:
         return over(told) and not value.isdisjoint(things(told, self._language))
 
     def _of_somebody_else(self, newer: _Statement) -> bool:
-        """Whether a statement is about other people, or about a thing of theirs."""
-        known = leads(self._whole.text, self._language) | kin(self._wanted.text, self._language)
-        theirs = owners(newer._whole.text, _named(self._wanted.things), self._language)
-        return not (theirs <= self._known and leads(newer._whole.text, self._language) <= known)
+        """Whether a statement is about other people, or a thing of theirs or somewhere else."""
+        known, text = leads(self._whole.text, self._language) | kin(self._wanted.text, self._language), self._item.text
+        named = _named(self._wanted.things)
+        if any(one not in known and not (is_cjk(one) and one in text) for one in newer._leads):
+            return True
+        theirs = owners(newer._whole.text, named, self._language)
+        return not theirs <= self._known or elsewhere(newer._item.text, text + self._wanted.text, named, self._language)
+
+    @cached_property
+    def _leads(self) -> frozenset[str]:
+        """Whom it is about: who opens its passage, or the whole, where that opens with a pronoun or nothing asked is named."""
+        told = " ".join(clause.text for clause in self._passage or self._clauses)
+        return leads(self._item.text if refers_back(told) else told, self._language)
 
     @cached_property
     def _known(self) -> frozenset[str]:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from uuid import uuid4
 
 from pydantic import Field
-from starlette.requests import Request
-from starlette.responses import JSONResponse
 
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import LangmemAdapterError, MissingDependencyError, ScopeError
@@ -27,6 +25,8 @@ try:
     from mcp.server.fastmcp.server import StreamableHTTPASGIApp
     from mcp.server.transport_security import TransportSecuritySettings
     from mcp.types import ToolAnnotations
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse
 except ModuleNotFoundError as error:
     raise MissingDependencyError("mcp", extra="mcp") from error
 

@@ -22,10 +22,13 @@ __all__ = [
     "Clause",
     "Value",
     "asked",
+    "beside",
     "changed",
     "clauses",
     "contrasts",
+    "elsewhere",
     "leads",
+    "numbers",
     "over",
     "owners",
     "passage",
@@ -53,7 +56,9 @@ _NO_THING: Final = frozenset(_P.texts["NO_THING"].split())
 class Asked:
     """What a question names, as `things` reads it, and the kinds of the `values` that answer it.
 
-    It has no kinds where it asks for no amount and no time; any may answer then, where it is *measured* (what, which).
+    It has no kinds where it asks for no amount and no time; any may answer then, where it is *measured* (what, which). Where it
+    asks for more than yes or no of whoever asks ("my", "I"; any Chinese one), it is *own*. *names* are the people and proper
+    names in it, *numbers* its `numbers`.
     """
 
     text: str
@@ -61,6 +66,9 @@ class Asked:
     kinds: frozenset[str]
     counted: bool
     measured: bool
+    own: bool
+    names: frozenset[str]
+    numbers: frozenset[str]
 
     def answered_by(self, value: Value, told: str) -> bool:
         """Whether a value in a text may answer it: where something is *counted*, no number of other things."""
@@ -69,6 +77,7 @@ class Asked:
         return value.kind in self.kinds if self.kinds else bool(value.unit) or value.kind in ("PERCENT", "MONEY")
 
 
+@remembered(512)
 def asked(question: str, language: str = ENGLISH) -> Asked | None:
     """What a question asks of how things are now; `None` where it asks of something else.
 
@@ -92,7 +101,33 @@ def asked(question: str, language: str = ENGLISH) -> Asked | None:
         kinds,
         counted=_P["HOW_MANY"].search(plain) is not None,
         measured=bool(kinds) or _P["WHAT"].search(plain) is not None,
+        own=_P["OWN"].search(plain) is not None,
+        names=kin(plain, language) | subjects(" ".join(_CAPITAL.findall(plain)), language),
+        numbers=numbers(plain),
     )
+
+
+def numbers(text: str) -> frozenset[str]:
+    """The numbers and places in a row that a text tells which thing it is by.
+
+    Example:
+        >>> sorted(numbers("When does the second part of Year 5 end?"))
+        ['5', 'second']
+    """
+    return frozenset(map(str.lower, _P["NUMBER"].findall(text)))
+
+
+_CAPITAL: Final = re.compile(r"(?<=\s)[A-Z]\w+")
+
+
+def beside(text: str, language: str = ENGLISH) -> frozenset[str]:
+    """The `things` that a text names by their own names, but for numbers and spans of time.
+
+    Example:
+        >>> sorted(beside("I've run with Nina for 3 weeks"))
+        ['nina', 'run']
+    """
+    return frozenset(one for one in things(text, language) - _SPANS if not one.startswith("=") and not one.isdigit())
 
 
 def _of_now(question: str) -> bool:
@@ -117,6 +152,9 @@ def things(text: str, language: str = ENGLISH) -> frozenset[str]:
     told = [(run, subjects(run, language)) for run in _P["NO_THING_CJK"].split(text) if run]
     named = frozenset(one for _, found in told for one in found if len(one) > 1 or not is_cjk(one))
     return named or frozenset().union(*(found for _, found in told))
+
+
+_things: Final = things  # where a parameter has that name
 
 
 @remembered(512)
@@ -274,7 +312,9 @@ def over(text: str) -> bool:
 _OWNED: Final = re.compile(r"([\u4e00-\u9fff]{1,4})的([\u4e00-\u9fff]{1,4})")
 _PEOPLE: Final = lists("chinese-words")["FAMILY"] | frozenset(_P.texts["PEERS"].split())
 _THEIRS: Final = re.compile("|".join(("[他她小老阿]|公司", *_PEOPLE)))
-_OPENING: Final = 4  # words, or Chinese signs, in which somebody stands whom a statement is about
+_PERSON: Final = re.compile("|".join((*sorted(_PEOPLE, key=len, reverse=True), _P.texts["NICKNAME"])))
+_OPENING: Final = 4  # words in which somebody stands whom a statement is about
+_OPENING_CJK: Final = 6  # signs
 _JOINTS: Final = frozenset({"for", "of", "with", "in", "at", "on"})
 _ARTICLES: Final = frozenset({"the", "a", "an", "my", "our"})
 
@@ -287,11 +327,9 @@ def leads(text: str, language: str = ENGLISH) -> frozenset[str]:
         >>> leads("My sister moved to Lyon"), leads("We went to Lyon to see my sister"), leads("我妹妹搬到上海了")
         (frozenset({'sister'}), frozenset(), frozenset({'妹妹'}))
     """
-    if not is_cjk(text):
-        return kin(" ".join(text.split(None, _OPENING)[:_OPENING]), language)
-    return kin(text[:_OPENING], language) or frozenset(
-        one for one in _PEOPLE if one in text[:_OPENING] and "把" not in text
-    )
+    if is_cjk(text):
+        return frozenset(_PERSON.findall("".join(_P["SUBJECT_CJK"].findall(text))))
+    return kin(" ".join(text.split(None, _OPENING)[:_OPENING]), language)
 
 
 def owners(text: str, things: frozenset[str], language: str = ENGLISH) -> frozenset[str]:
@@ -309,12 +347,29 @@ def owners(text: str, things: frozenset[str], language: str = ENGLISH) -> frozen
     return frozenset().union(*(subjects(one, language) for one in named))
 
 
+def elsewhere(text: str, known: str, things: frozenset[str], language: str = ENGLISH) -> bool:
+    """Whether a text is about a thing of the same name elsewhere, or of hers or his.
+
+    Example:
+        >>> elsewhere("The ward upstairs grew", "My ward", frozenset({"ward"}))
+        True
+    """
+    if (found := _P["ELSEWHERE"].search(text)) and found[0] not in known:
+        return True
+    if _P["HERS"].search(known):
+        return False
+    near = (found[found.lastindex or 0] for found in _P["HERS"].finditer(text))
+    return any(not things.isdisjoint(_things(one, language)) for one in near)
+
+
 def contrasts(text: str, other: str, missing: frozenset[str], language: str = ENGLISH) -> frozenset[str]:
     """The words that stand in a text where another one has what it is *missing*: "Dutch words", not "French words"."""
     if is_cjk(text) or not missing:  # Chinese does not part its words
         return frozenset()
     told = _sorts(text, language)
-    linked = (word for word, near in _sorts(other, language).items() if not near.isdisjoint(missing))
+    linked = (
+        word for word, near in _sorts(other, language).items() if not near.isdisjoint(missing) and not word.isdigit()
+    )
     found = frozenset().union(*(told.get(word, frozenset()) for word in linked))
     return found if any(map(str.isdigit, missing)) else frozenset(one for one in found if not one[0].isdigit())
 

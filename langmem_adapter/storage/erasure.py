@@ -117,7 +117,7 @@ class Erasure:
         items: Items of the LangGraph store, which belong to no scope: only where everything is erased.
         checkpoints: Those of LangGraph threads; the same.
         scopes: Scopes, hence names of users, agents and runs.
-        index_files: Files of the vector index, of every embedding model; that of the model in use is written anew.
+        files: Files of the vector index, of every embedding model; that of the model in use is written anew.
         freed: Bytes by which SQLite's file and its write-ahead log are smaller.
         remains: What could not be cleaned yet, and what to do about it; empty where nothing remains.
     """
@@ -136,7 +136,7 @@ class Erasure:
     checkpoints: int = 0
     runs: int = 0
     scopes: int = 0
-    index_files: int = 0
+    files: int = 0
     freed: int = 0
     remains: tuple[str, ...] = ()
 

@@ -159,9 +159,10 @@ def fits(connection: Connection, kept: str | None, fingerprint: str, space: Spac
     if kept is None or not _foreign(connection, kept, fingerprint, space):
         return kept == fingerprint
     there, here = spelled(kept, fingerprint)
+    named = "" if there == kept else f" (--embeddings {there}, LANGMEM_ADAPTER_EMBEDDINGS={there}, or in Settings)"
     raise EmbeddingMismatchError(
         f"the vectors of the {space.name} in this database are now those of {there}, which cannot be compared with "
-        f"those of {here}; open it again with the embeddings {there}, or re-embed: "
+        f"those of {here}; open it again with the embeddings {there}{named}, or re-embed: "
         + space.remedy.format(location=_location(connection))
     )
 

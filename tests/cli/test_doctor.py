@@ -82,14 +82,19 @@ def test_what_does_not_fit_is_installed_by_its_own_name(
     assert next(check["fix"] for check in checks if check["name"] == "packages") == fix
 
 
-def test_the_doctor_says_what_static_embeddings_would_gain(data: Data) -> None:
-    def told(*options: str) -> str:
-        (detail,) = (check["detail"] for check in data("doctor", *options)["data"] if check["name"] == "embeddings")
+def test_the_doctor_says_what_static_embeddings_would_gain(data: Data, database: Path) -> None:
+    def told(*options: str, code: int = 0) -> str:
+        checks = data("doctor", *options, code=code)["data"]
+        (detail,) = (check["detail"] for check in checks if check["name"] == "embeddings")
         return str(detail)
 
-    assert told().endswith("langmem-adapter reindex --embeddings static")
+    assert told().endswith(f"langmem-adapter reindex -d {database} --embeddings static")
     assert (f"pip install '{DISTRIBUTION}[static]'" in told()) == (find_spec("wordllama") is None)
     assert told("--embeddings", "static") == "static: a vector of 256 numbers"
+    data("add", "I like tea", "-u", "a", "--embeddings", "static")
+    assert told(code=4) == "hash:512: a vector of 512 numbers"  # there is nothing to gain, but an option to give
+    refused = data("search", "tea", "-u", "a", code=4)["error"]["message"]
+    assert "(--embeddings static, LANGMEM_ADAPTER_EMBEDDINGS=static, or in Settings)" in refused
 
 
 def test_the_doctor_makes_no_database(data: Data, database: Path) -> None:

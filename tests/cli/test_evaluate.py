@@ -93,6 +93,11 @@ def test_conversations_kinds_and_numbers_of_hits_can_be_chosen(data: Data, talk:
     assert {"recall@1", "recall@2", "recall@10"} <= envelope["data"][0].keys()
 
 
+def test_a_conversation_alone_has_no_foreign_questions_and_says_so(cli: Cli, talk: Path) -> None:
+    told = cli("eval", "conversations", talk, "--limit", 1).stderr
+    assert "foreign questions: none, since there is no other conversation to ask them of" in told
+
+
 def test_the_database_is_removed_unless_it_is_named(
     talk: Path, tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,18 @@ def test_search_gives_best_first_and_explains(data: Data, alice: list[str]) -> N
     assert envelope["ms"] >= 0
 
 
+def test_a_threshold_is_a_number_or_auto(data: Data, alice: list[str]) -> None:
+    assert len(data("search", "Which guitar?", "-u", "alice", "--threshold", "auto")["data"]) == len(
+        alice
+    )  # few are given
+    none = data("search", "Which guitar?", "-u", "alice", "-k", 1, "--threshold", "auto", code=3)
+    assert none["abstained"]["threshold"] == 0.25
+    assert data("search", "Which guitar?", "-u", "alice", "--threshold", 0.4, code=3)["abstained"]["threshold"] == 0.4
+    for wrong in ("many", "7", ""):
+        told = data("search", "Which guitar?", "-u", "alice", "--threshold", wrong, code=2)["error"]["message"]
+        assert "from 0 to 1" in told and "'auto'" in told
+
+
 def test_search_never_crosses_scopes(data: Data, alice: list[str]) -> None:
     assert {row["user_id"] for row in data("search", "cat", "-u", "bob")["data"]} == {"bob"}
     assert len(data("search", "cat", "-u", "bob", "--run", "7")["data"]) == 1

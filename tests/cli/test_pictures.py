@@ -1,13 +1,24 @@
 import random
 from datetime import UTC, datetime
 
-from langmem_adapter.cli.pictures import changed, word_diff
+from langmem_adapter import Memory
+from langmem_adapter.cli.pictures import changed, hits_table, word_diff
 from langmem_adapter.records.work import Change
 
 
 def test_what_was_over_when_it_was_told_says_until_when_it_held() -> None:
     late = Change("1", "Lives in Kyoto", "ADD", valid_to=datetime(2026, 5, 1, tzinfo=UTC))
     assert changed(late, marks=True).plain == "Lives in Kyoto (held until 2026-05-01 00:00)"
+
+
+def test_the_score_of_a_hit_stands_beside_its_parts_alone() -> None:
+    with Memory(":memory:") as memory:
+        memory.add("I like tea", user_id="a")
+        plain, explained = (
+            hits_table(memory.search("tea", user_id="a", explain=explain)).columns for explain in (False, True)
+        )
+    assert [column.header for column in plain] == ["relevance", "memory", "updated (UTC)"]
+    assert ["score" in str([*columns[1].cells]) for columns in (plain, explained)] == [False, True]
 
 
 def test_the_longest_memories_are_compared_at_once() -> None:

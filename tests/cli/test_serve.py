@@ -203,3 +203,11 @@ def test_keys_are_shown_once_listed_and_revoked(cli: Cli, data: Data, database: 
 def test_keys_that_cannot_be_made_say_why(data: Data, arguments: list[str], code: int, said: str) -> None:
     error = data("keys", *arguments, code=code)["error"]
     assert said in error["message"] + error["hint"]
+
+
+@pytest.mark.parametrize("absent", ["mcp.server.fastmcp", "starlette.requests"])
+def test_mcp_without_its_extra_names_it(cli: Cli, monkeypatch: pytest.MonkeyPatch, absent: str) -> None:
+    monkeypatch.setitem(sys.modules, absent, None)
+    monkeypatch.delitem(sys.modules, "langmem_adapter.server.mcp", raising=False)
+    told = cli("mcp", "-u", "ann", code=4).stderr
+    assert "mcp is not installed; run: pip install 'langchain-langmem-adapter[mcp]'" in told

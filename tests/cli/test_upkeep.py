@@ -50,7 +50,7 @@ def test_a_pipe_gets_the_numbers_that_the_help_names_in_this_order(cli: Cli, two
     named = re.search(r"the numbers are: ([^.]*)\.", " ".join(cli("purge", "--help").stdout.split()))
     assert named is not None
     names = [name.split()[0] for name in named[1].split(", ")]
-    assert names == "memories revisions words traces runs scopes index_files freed relations entities".split()
+    assert names == "memories revisions words traces runs scopes files freed relations entities".split()
     assert "how many were deleted" in cli("delete", "--help").stdout
 
 

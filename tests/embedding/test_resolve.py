@@ -47,6 +47,11 @@ def test_an_unknown_name_names_the_fix(spec: str) -> None:
         resolve_embeddings(spec, Settings(base_url="http://127.0.0.1:9/v1"))
 
 
+def test_static_embeddings_have_one_size() -> None:
+    with pytest.raises(InvalidInputError, match="no size to choose, as 'static:64' would; write 'static'"):
+        resolve_embeddings("static:64", Settings())
+
+
 def test_something_else_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="Embeddings"):
         resolve_embeddings(len, Settings())  # type: ignore[arg-type]

@@ -275,7 +275,8 @@ class TestSnapshots:
         assert indexer.verify().ok
         assert len(held(indexer)) == 20
         assert indexer.failures == 1
-        assert "database is read instead" in caplog.text
+        assert f"the database is read instead: {place} " in caplog.text
+        assert caplog.text.count(str(place)) == 1
 
     def test_one_of_another_length_is_not_used(
         self, book: Book, follow: Callable[..., Indexer], make_vectors: Any, vectors: Vectors

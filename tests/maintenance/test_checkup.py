@@ -58,6 +58,7 @@ def test_models_are_asked_on_demand_and_one_that_fails_is_one_bad_check(
     before = memory.stats()
     asked = found(memory, ask=True)
     assert asked["embeddings"].detail.startswith("hash:64: a vector of 64 numbers, ")
+    assert asked["embeddings"].detail.endswith(f"reindex -d {memory.location} --embeddings static")
     assert (asked["model"].status, len(model.calls)) == ("OK", 1)
     assert "2 facts" in asked["model"].detail
     silent = found(memory, ask=True)  # no reply is left

@@ -247,3 +247,35 @@ def test_a_newer_version_is_as_relevant_as_the_one_that_it_stands_before() -> No
         newer, older = memory.search("Where do I live?", user_id="bob", threshold=0.5)
         assert (newer.text, older.text) == ("I moved to Berlin.", "I live in Paris.")
         assert newer.relevance == older.relevance
+
+
+@pytest.mark.parametrize("embeddings", ["hash:512", "static"])
+@pytest.mark.parametrize(
+    ("before", "after", "question"),
+    [
+        ("I live in Kyoto.", "I moved to Rome.", "Where do I live?"),
+        ("I live in Kyoto.", "I moved to Rome.", "Hey, where do I live now?"),
+        ("I am married to Tom.", "I got divorced.", "Am I married?"),
+        ("我住在北京。", "我搬到上海了。", "我住在哪里？"),
+    ],
+)
+def test_what_is_told_in_a_related_word_reaches_the_prompt(
+    embeddings: str, before: str, after: str, question: str
+) -> None:
+    with Memory(":memory:", embeddings=embeddings) as memory:
+        for text in KNOWN[1:]:
+            memory.add(text, user_id="ada", infer=False)
+        memory.add(before, user_id="ada")
+        [change] = memory.add(after, user_id="ada").results
+        told = memory.recall(user_id="ada").invoke(question)["memories"]
+        assert change.event == "UPDATE"
+        assert told == f"- {change.text}"
+
+
+def test_a_fact_is_not_found_by_what_else_was_said_in_its_turn(memory: Memory) -> None:
+    memory.add("I keep bees in Zanzibar and I love jazz.", user_id="eve")
+    assert [hit.text for hit in memory.search("Who lives in Zanzibar?", user_id="eve", threshold="auto")]
+    for found in memory.search("Zanzibar", user_id="eve", k=1):
+        memory.delete(found.id, user_id="eve")
+    assert not memory.search("Who lives in Zanzibar?", user_id="eve", threshold=RELEVANT)
+    assert memory.search("What music do I love?", user_id="eve", threshold=RELEVANT)

@@ -30,11 +30,17 @@ What do you know about me?|Who am I?|Tell me about myself|What have I told you s
 Summarize what you know about me|what kind of person am I?|What's your impression of me so far?
 How well do you know me?|what's in my profile?|你知道我什么？|我是谁？|你还记得我吗？|介绍一下我自己|你对我了解多少？
 我跟你说过什么？|你记得关于我的哪些事？|在你眼里我是什么样的人
+List everything you remember|What's in your memory?|what are my preferences?|What have we talked about?|你都记住了什么？
+show me all you know|what have you stored in your memory?|Tell me my preferences|What did we discuss?|what have we discussed?
+你记得什么？|你的记忆里有什么？|我的偏好是什么？|我们聊过什么？|列出你记得的一切|你都知道些什么
 """
 SOMETHING = """
 Where do I live?|morning|last week|the weekend|my birthday|Where do I work?|Who is Anna?|What did I say about work?
 note|tea|when is the next meeting?|What do you know about my dog?|Do you remember my name?|what should I do tomorrow?
 problem with the car|Did she call?|What time should we meet?|我住在哪里？|我喜欢什么？|茶|我老家在哪里
+What are my preferences for tea?|What's in my fridge?|What's in your bag?|List everything you remember about the trip
+List everything I have to buy|What did we talk about yesterday?|What have we said about Paris?|What's in memory of Anna?
+你记住密码了吗？|你都记住了什么歌？|我们聊过什么电影|你知道什么是围棋吗|我的偏好设置在哪里|你记得的那家店叫什么
 你记得我的生日吗|你了解我的工作吗|你还记得我喜欢什么吗|周末几点上班|你知道我的名字吗|上周我看了什么电影
 """
 

@@ -134,12 +134,14 @@ OLDER, NEWER = "I live in Paris.", "I live in Berlin."
 WHERE = "Where do I live?"
 
 
-def item(text: str, *, days: float = 0, actor: str | None = "user", agent: str | None = None) -> MemoryItem:
+def item(
+    text: str, *, days: float = 0, actor: str | None = "user", agent: str | None = None, user: str = "ada"
+) -> MemoryItem:
     when = DAY + timedelta(days=days)
     return MemoryItem(
         id=text,
         text=text,
-        scope=Scope("ada", agent),
+        scope=Scope(user, agent),
         metadata={},
         memory_type=None,
         actor_id=actor,
@@ -175,6 +177,7 @@ def test_what_is_in_order_already_stays() -> None:
         ("said before", item(NEWER, days=-1)),
         ("said by another speaker", item(NEWER, days=2, actor="Ben")),
         ("said by an agent", item(NEWER, days=2, agent="guide")),
+        ("said by another user", item(NEWER, days=2, user="ben")),
         ("a question", item("Do I live in Berlin?", days=2)),
         ("about something else", item("I saw a heron by the river.", days=2)),
         ("about somebody else", item("My sister moved to Berlin, she lives by the river now.", days=2)),

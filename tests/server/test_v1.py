@@ -111,6 +111,21 @@ def test_a_search_tells_why_and_looks_back(http: TestClient) -> None:
     assert "filter" in problem(http.post("/v1/search", json={**asked, "filters": {"a": {"$near": 1}}}), 400)
 
 
+def test_a_threshold_is_a_number_or_auto_and_who_gets_nothing_is_told_why_in_words(http: TestClient) -> None:
+    for text in ("I like tea.", "I have a cat.", "I live in Oslo."):
+        added(http, text)
+    asked = {"query": "Which guitar did I buy?", "user_id": "alice", "k": 3}
+    for least, told in (("auto", "nothing above 0.25"), (0.5, "nothing above 0.5")):
+        assert http.post("/v1/search", json={**asked, "threshold": least}).json()["abstained"]["brief"] == told
+    typed = {**asked, "memory_type": "procedural_memory"}
+    assert "procedural_memory" in http.post("/v1/search", json=typed).json()["abstained"]["brief"]
+    for wrong in ("many", 7):
+        answer = http.post("/v1/search", json={**asked, "threshold": wrong})
+        assert answer.status_code == 422 and "Input should be 'auto'" in answer.text
+    schema = http.get("/openapi.json").json()["components"]["schemas"]["Search"]["properties"]["threshold"]
+    assert {"const": "auto", "type": "string"} in schema["anyOf"]
+
+
 def test_an_add_that_is_repeated_under_its_key_adds_nothing(http: TestClient) -> None:
     def add(headers: dict[str, str], **more: str) -> Any:
         return http.post(

@@ -117,7 +117,7 @@ def test_after_a_purge_no_file_holds_a_byte_of_it(folder: Path, memory: Memory) 
     assert scan(folder, needles).keys() >= {"memory.db-wal", segment_of(folder).name}
     erased = memory.purge(user_id=f"{SECRET}@{CHINESE}")
     assert (erased.memories, erased.revisions, erased.traces, erased.scopes) == (1, 4, 2, 2)
-    assert erased.words and erased.runs == 2 and erased.index_files == 2 and erased.freed > 0
+    assert erased.words and erased.runs == 2 and erased.files == 2 and erased.freed > 0
     assert (erased.relations, erased.entities) == (3, 6)
     assert erased.complete and erased.remains == ()
     assert scan(folder, needles) == {}
@@ -164,7 +164,7 @@ def test_a_reset_leaves_nothing_of_anybody(folder: Path, memory: Memory) -> None
     assert scan(folder, [*needles, b"bob", b"Likes tea"]) == {}
     for table in tables.metadata.sorted_tables:
         assert count_of(memory, table) == 0 or table in {tables.meta, tables.changes, tables.cursors}, table
-    assert replace(memory.reset(), freed=0, index_files=0) == Erasure()
+    assert replace(memory.reset(), freed=0, files=0) == Erasure()
     assert memory.verify().ok
 
 
@@ -215,7 +215,7 @@ def test_files_of_other_models_and_of_killed_writers_are_swept(folder: Path, mem
     shutil.copy(own, folder / f".{own.name}.k1ll3d.tmp")
     mine = folder / "memory.db.backup.index"
     mine.write_bytes(b"somebody else's")
-    assert memory.purge(user_id=f"{SECRET}@{CHINESE}").index_files == 5
+    assert memory.purge(user_id=f"{SECRET}@{CHINESE}").files == 5
     assert sorted(file.name for file in folder.glob("*.index")) == [mine.name, own.name]
     assert scan(folder, [HashEmbeddings(64).vector(f"{FACT} junior").tobytes()]) == {}
 

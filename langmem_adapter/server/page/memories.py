@@ -100,6 +100,7 @@ router = APIRouter(prefix=PREFIX)
 
 
 @router.get("")
+@router.get("/")
 async def home(view: Looking) -> Response:
     return view.go("/memories")
 

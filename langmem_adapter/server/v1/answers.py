@@ -156,8 +156,9 @@ class HitShown(_Answer):
 
 @_shows(Abstained, "narrowed")
 class AbstainedShown(_Answer):
-    """Why nothing was given, with the best hit that was not."""
+    """Why nothing was given, also in words, with the best hit that was not."""
 
+    brief: str
     nearest: HitShown | None
 
 

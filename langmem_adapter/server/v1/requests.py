@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, Json
 
@@ -123,7 +123,9 @@ class Search(
     query: str = Field(description="A question or statement.")
     k: int = Field(10, ge=1, le=_MOST_OF_PAGE, description="At most so many hits.")
     filters: dict[str, Any] | None = Field(None, description="Conditions on metadata and on fields of the memory.")
-    threshold: float | None = Field(None, ge=0, le=1, description="Least relevance of a hit.")
+    threshold: Annotated[float, Field(ge=0, le=1)] | Literal["auto"] | None = Field(
+        None, description='Least relevance of a hit; `"auto"`: the one for prompts, and few memories are given whole.'
+    )
     memory_type: str | None = Field(None, description="Only memories of this type.")
     after: Moment | None = Field(None, description="Only what was first said at that moment or later.")
     before: Moment | None = Field(None, description="Only what was first said before that moment.")

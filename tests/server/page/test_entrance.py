@@ -38,7 +38,8 @@ def test_who_has_not_logged_in_is_led_there_and_back(memory: Memory, guarded: Te
     remembered(memory, "alice")
     asked = guarded.get(f"{MEMORIES}?q=tea", follow_redirects=False)
     assert (asked.status_code, asked.headers["location"]) == (303, "/ui/login?to=%2Fui%2Fmemories%3Fq%3Dtea")
-    assert guarded.get("/ui", follow_redirects=False).headers["location"].startswith("/ui/login")
+    for home in ("/ui", "/ui/"):
+        assert guarded.get(home, follow_redirects=False).headers["location"].startswith("/ui/login")
     shown = guarded.get(asked.headers["location"])
     assert 'name="to" value="/ui/memories?q=tea"' in shown.text
     refused = logged_in(guarded, "lma_wrong", to="/ui/memories?q=tea")

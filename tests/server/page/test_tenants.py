@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAMES: Final = ("user_id", "agent_id", "run_id", "entity", "after", "memory_id", "trace_id", "id", "q", "to")
 FILLED: Final = {"text": "I like coffee.", "revision": "1", "confirm": "bob", "name": "bob", "metadata": "{}"}
-OPEN: Final = {"/ui/login", "/ui/logout", "/ui/theme", "/ui"}
+OPEN: Final = {"/ui/login", "/ui/logout", "/ui/theme", "/ui", "/ui/"}
 
 
 @pytest.fixture(scope="module")
