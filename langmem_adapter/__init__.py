@@ -8,6 +8,7 @@ The house, from the ground up; a room imports only from the rooms above it in th
 
     errors      owns the error tree: everything that is raised on purpose.
     forks       owns the locks that a forked child finds free.
+    caches      owns what was worked out of texts; a purge empties it.
     addresses   owns what may be shown of an address: no password, no key.
     records     owns the words that all rooms speak: Scope, MemoryItem, Hit, Change, Revision …
     settings    owns the environment and the configuration files; nobody else reads them.

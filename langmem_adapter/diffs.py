@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Part", "differences"]
+__all__ = ["DiffPart", "differences"]
 
-Kind: TypeAlias = Literal["same", "gone", "came"]
-Part: TypeAlias = tuple[Kind, str]
+DiffKind: TypeAlias = Literal["same", "gone", "came"]
+DiffPart: TypeAlias = tuple[DiffKind, str]
 
-_KINDS: Final[tuple[Kind, ...]] = ("same", "gone", "came")
+_KINDS: Final[tuple[DiffKind, ...]] = ("same", "gone", "came")
 _WORDS: Final = re.compile("\\s+|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|\\w+|[^\\w\\s]")
 _MOST: Final = 300  # words: the time that a comparison takes may grow with the square of it
 _ALIKE: Final = 0.25  # of the letters of what lies between; below that, words that happen to be equal only confuse
 
 
-def differences(old: str, new: str) -> list[Part]:
+def differences(old: str, new: str) -> list[DiffPart]:
     """Two texts as one, in parts that stayed, went or came; an ideograph is a word.
 
     Args:
@@ -38,7 +38,7 @@ def differences(old: str, new: str) -> list[Part]:
     begin = _alike(before, after)
     end = _alike(before[begin:][::-1], after[begin:][::-1])
     middle = _compared(before[begin : len(before) - end], after[begin : len(after) - end])
-    same: list[Part] = [("same", "".join(before[:begin])), ("same", "".join(before[len(before) - end :]))]
+    same: list[DiffPart] = [("same", "".join(before[:begin])), ("same", "".join(before[len(before) - end :]))]
     return _joined([same[0], *middle, same[1]])
 
 
@@ -48,11 +48,11 @@ def _alike(one: Sequence[str], other: Sequence[str]) -> int:
     return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
-def _compared(before: Sequence[str], after: Sequence[str]) -> list[Part]:
-    whole: list[Part] = [("gone", "".join(before)), ("came", "".join(after))]
+def _compared(before: Sequence[str], after: Sequence[str]) -> list[DiffPart]:
+    whole: list[DiffPart] = [("gone", "".join(before)), ("came", "".join(after))]
     if max(len(before), len(after)) > _MOST:
         return whole
-    parts: list[Part] = []
+    parts: list[DiffPart] = []
     for kind, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         gone, came = "".join(before[i:j]), "".join(after[k:m])
         parts += [("same", gone)] if kind == "equal" and not gone.isspace() else [("gone", gone), ("came", came)]
@@ -64,9 +64,9 @@ def _letters(texts: Iterable[str]) -> int:
     return sum(len("".join(text.split())) for text in texts)
 
 
-def _joined(parts: Sequence[Part]) -> list[Part]:
+def _joined(parts: Sequence[DiffPart]) -> list[DiffPart]:
     """Of what went and came without a word between them, first all that went."""
-    joined: list[Part] = []
+    joined: list[DiffPart] = []
     for _, run in groupby(parts, key=lambda part: part[0] == "same"):
         told = list(run)
         joined += ((kind, "".join(text for each, text in told if each == kind)) for kind in _KINDS)

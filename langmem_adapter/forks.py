@@ -19,7 +19,7 @@ class Lock:
     """A lock for what the whole process shares, so that a child forked while another thread holds it does not wait for ever.
 
     Contract: what it guards is whole at every moment, or harmless where it is not, since the child goes on with it as it
-    was. Proven by tests/test_forks.py.
+    was: tests/test_forks.py.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class cached_property(Generic[T]):  # noqa: N801 - it stands for functools' own
     That lock is one for all instances of a class, and a child forked while another thread holds it waits for ever.
 
     Contract: two threads that ask at once may both compute the value, and the later one is kept; let nothing depend on which.
-    Proven by tests/test_forks.py.
+    tests/test_forks.py.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

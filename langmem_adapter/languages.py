@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import snowballstemmer
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.forks import Lock
 from langmem_adapter.records.checks import quoted
@@ -136,7 +137,7 @@ def stemmer(language: str) -> Callable[[str], tuple[str, ...]]:
         >>> stemmer("turkish")("ışıklar"), stemmer("turkish")("isiklar")
         (('isik', 'isiklar'), ('isiklar',))
     """
-    return lru_cache(maxsize=65_536)(partial(_terms, checked(language)))
+    return remembered(65_536)(partial(_terms, checked(language)))
 
 
 def _terms(language: str, word: str) -> tuple[str, ...]:

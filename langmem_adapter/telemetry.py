@@ -51,7 +51,7 @@ __all__ = [
 
 R = TypeVar("R")
 
-Name: TypeAlias = Literal["create_memory", "upsert_memory", "update_memory", "delete_memory", "search_memory"]
+OperationName: TypeAlias = Literal["create_memory", "upsert_memory", "update_memory", "delete_memory", "search_memory"]
 Record: TypeAlias = "Mapping[str, str | float | None]"
 
 _API: Final = "opentelemetry.trace"
@@ -65,7 +65,7 @@ class Operation:
     The conventions' names: an add may create or update, so it is `"upsert_memory"`; verbatim it creates.
     """
 
-    name: Name
+    name: OperationName
     scope: Scope | None = None
     record_id: str | None = None
     query: str | None = None
@@ -88,7 +88,7 @@ class Tally(Generic[R]):
 class Observed:
     """An operation that has ended, in *seconds*; *error* is the kind of error that it ended in."""
 
-    name: Name
+    name: OperationName
     seconds: float
     error: str | None
     count: int = 0

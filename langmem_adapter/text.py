@@ -15,11 +15,12 @@ import re
 import unicodedata
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from hashlib import blake2b
 from operator import add
 from typing import TYPE_CHECKING, Final
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.languages import ENGLISH, LONGEST, folded, reads_english, stemmer
 from langmem_adapter.vocabulary import (
     KIN,
@@ -241,7 +242,7 @@ def members(term: str, language: str = ENGLISH) -> tuple[str, ...]:
     return _lists(language).members.get(term, (term,))
 
 
-@lru_cache(maxsize=16_384)
+@remembered(16_384)
 def subjects(text: str, language: str = ENGLISH) -> frozenset[str]:
     """What a text is about: its content words but for light verbs, those of a group replaced by the group's name.
 
@@ -256,7 +257,7 @@ def subjects(text: str, language: str = ENGLISH) -> frozenset[str]:
     return frozenset(term if term in lists.kin else lists.group.get(term, term) for term in told)
 
 
-@lru_cache(maxsize=16_384)
+@remembered(16_384)
 def kin(text: str, language: str = ENGLISH) -> frozenset[str]:
     """The words for people and animals in a text."""
     return subjects(text, language) & _lists(language).kin

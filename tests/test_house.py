@@ -68,6 +68,7 @@ def test_every_contract_names_a_test_that_is_there() -> None:
     for where, contract in contracts():
         named = set(re.findall(r"\b(test_\w+)(?!\.py)\b", contract))
         modules = [ROOT / module for module in re.findall(r"tests/[\w/]+\.py", contract)]
+        assert "Prove" not in contract, f"{where}: a contract names its test, no more"
         assert named & tests or any(module.exists() for module in modules), f"{where}: {contract}"
     assert sum(where.startswith(("storage", "index")) for where, _ in contracts()) >= FEW_CONTRACTS
 
@@ -83,13 +84,28 @@ def test_any_error_is_caught_in_one_module_alone() -> None:
     assert catching == {"twins.py"}
 
 
-def test_no_two_public_classes_share_a_name() -> None:
-    places: dict[str, list[str]] = {}
+def kinds() -> Iterator[tuple[str, str, str]]:
+    """Each class, alias of a type and made type of a module: its name, where it stands, and how it is made, if in one line."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+            where = str(path.relative_to(PACKAGE))
+            if isinstance(node, ast.ClassDef):
+                yield node.name, where, where
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                target = node.target if isinstance(node, ast.AnnAssign) else node.targets[0]
+                if isinstance(target, ast.Name) and re.match("_?[A-Z]+[a-z]", target.id):
+                    yield target.id, where, ast.unparse(node.value)
+
+
+def test_no_two_public_kinds_share_a_name_and_none_is_made_twice() -> None:
+    places: dict[str, list[str]] = {}
+    made: dict[tuple[str, str], list[str]] = {}
+    for name, where, how in kinds():
+        made.setdefault((name.lstrip("_"), how), []).append(where)
+        if not name.startswith("_"):
+            places.setdefault(name, []).append(where)
     assert {name: where for name, where in places.items() if len(where) > 1 and name not in SHARED_NAMES} == {}
+    assert {name: where for name, where in made.items() if len(where) > 1 and len({*where}) > 1} == {}
 
 
 def test_modules_are_named_after_their_subject() -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OnError", "Update", "forgiving", "making", "only", "part_of_state", "scope_of_call"]
+__all__ = ["OnError", "forgiving", "making", "only", "part_of_state", "scope_of_call"]
 
 R = TypeVar("R")
 
@@ -34,9 +34,6 @@ _log = logging.getLogger("langmem_adapter")
 
 OnError: TypeAlias = Literal["raise", "log"]
 """What becomes of the guest's work when memory fails: it fails as well, or it goes on without."""
-
-Update: TypeAlias = dict[str, Any]
-"""What a node changes in a graph's state."""
 
 
 @contextmanager

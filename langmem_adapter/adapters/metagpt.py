@@ -54,9 +54,9 @@ _REST: Final = "metagpt"  # beside what is stamped: what comes back in `to_metag
 _LOST: Final = "index_store.json names it and docstore.json does not hold it"
 
 S = TypeVar("S", bound=BaseModel)
-Row: TypeAlias = "tuple[str, Callable[[], BaseMessage]]"
+MessageRow: TypeAlias = "tuple[str, Callable[[], BaseMessage]]"
 """Where a message stands, and how it is read."""
-Found: TypeAlias = "tuple[list[BaseMessage], list[RefusedMessage]]"
+ReadMessages: TypeAlias = "tuple[list[BaseMessage], list[RefusedMessage]]"
 
 
 # ── messages ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -365,7 +365,7 @@ class _Memory(BaseModel):
     ignore_id: bool = False
 
 
-def _kept(into: WorkingMemory, found: Found) -> Plan[MessageImport]:
+def _kept(into: WorkingMemory, found: ReadMessages) -> Plan[MessageImport]:
     if not isinstance(into, WorkingMemory):
         raise InvalidInputError(f"import into a WorkingMemory or a LongTermMemory, not {quoted(into)}")
     messages, refused = found
@@ -373,7 +373,7 @@ def _kept(into: WorkingMemory, found: Found) -> Plan[MessageImport]:
     return keep.then(lambda new: MessageImport(new, len(messages) - new, tuple(refused)))
 
 
-def _messages(rows: Iterable[Row]) -> Found:
+def _messages(rows: Iterable[MessageRow]) -> ReadMessages:
     messages: list[BaseMessage] = []
     refused: list[RefusedMessage] = []
     for place, made in rows:
@@ -387,7 +387,7 @@ def _messages(rows: Iterable[Row]) -> Found:
     return messages, refused
 
 
-def _numbered(name: str, given: Iterable[object]) -> Iterator[Row]:
+def _numbered(name: str, given: Iterable[object]) -> Iterator[MessageRow]:
     return ((f"{name} {number}", partial(from_metagpt, each)) for number, each in enumerate(given, start=1))
 
 
@@ -407,7 +407,7 @@ def _unstored(index: Mapping[str, Sequence[object]], stored: Iterable[BaseMessag
 # ── folders ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(folder: Path) -> Found:
+def _read(folder: Path) -> ReadMessages:
     nodes = _section(folder / "docstore.json", "docstore/data")
     messages, refused = _messages((place, partial(_of_node, place, node)) for place, node in nodes.items())
     return messages, [*refused, *(RefusedMessage(place, _LOST) for place in _indexed(folder) if place not in nodes)]

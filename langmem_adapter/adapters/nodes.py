@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
     from langchain_core.runnables.base import RunnableLike
 
-    from langmem_adapter.adapters.calls import Update
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
+    from langmem_adapter.pipeline.stage import StateEdit
     from langmem_adapter.records.results import AddResult, Threshold
     from langmem_adapter.records.scope import Scope
 
@@ -50,7 +50,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     threshold: Threshold = "auto",
     max_tokens: int | None = 1_000,
     count_tokens: CountTokens = about_tokens,
-) -> Runnable[Any, Update]:
+) -> Runnable[Any, StateEdit]:
     """A node that writes what is known about the latest message into the graph's state, as text for a prompt.
 
     Put the text at the end of the newest human message of the request: before it, in the system message, it would spoil the
@@ -97,7 +97,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     check_text(output_key, "output_key")
     look = looking_up(memory, k=k, threshold=threshold, max_tokens=max_tokens, count_tokens=count_tokens)
 
-    def plan(state: Any, scope: Scope) -> Plan[Update]:
+    def plan(state: Any, scope: Scope) -> Plan[StateEdit]:
         turn = latest_turn(part_of_state(state, messages_key, "messages_key"))
         return look(turn, scope).then(lambda text: {output_key: text})
 
@@ -113,7 +113,7 @@ def remember_node(
     agent_id: str | None = None,
     run_id: str | None = None,
     background: BackgroundWriter | None = None,
-) -> Runnable[Any, Update]:
+) -> Runnable[Any, StateEdit]:
     """A node that remembers the latest turn of a thread: what people said since the last answer, and the answers to it.
 
     What was said before it in the thread helps a chat model to understand it and is no source (`context` of `Memory.add`). What
@@ -161,7 +161,7 @@ def remember_node(
     if background is not None and output_key is not None:
         raise InvalidInputError("a background write has no result yet; leave output_key or background out")
 
-    def plan(state: Any, scope: Scope) -> Plan[Update]:
+    def plan(state: Any, scope: Scope) -> Plan[StateEdit]:
         before, turn = parted(part_of_state(state, messages_key, "messages_key"), tools=tools)
         plan = remembered(memory, turn, scope, writer=background, before=before)
         return plan.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
@@ -176,7 +176,7 @@ def experience_node(
     request_key: str = "request",
     response_key: str = "response",
     tag: str | None = None,
-) -> Runnable[Any, Update]:
+) -> Runnable[Any, StateEdit]:
     """A node that answers a request from experience, or else asks and keeps what it hears.
 
     It is `ExperienceMemory.cached` in a graph. Whose experiences comes with the call, as for `recall_node`; what the pool
@@ -221,7 +221,7 @@ def experience_node(
     def asked(request: Any) -> Plan[Any]:
         return Plan(lambda: runnable.invoke(request), lambda: runnable.ainvoke(request))
 
-    def plan(state: Any, scope: Scope) -> Plan[Update]:
+    def plan(state: Any, scope: Scope) -> Plan[StateEdit]:
         request = part_of_state(state, request_key, "request_key")
         heard = experiences.answering(request, asked, tag=filed, scope=scope)
         return heard.then(lambda response: {response_key: response})
@@ -229,7 +229,7 @@ def experience_node(
     return _for_its_scope(plan, MemoryContext(**experiences.scope.named))
 
 
-def _for_its_scope(plan: Callable[[Any, Scope], Plan[Update]], default: MemoryContext) -> PlanNode[Any, Update]:
+def _for_its_scope(plan: Callable[[Any, Scope], Plan[StateEdit]], default: MemoryContext) -> PlanNode[Any, StateEdit]:
     return PlanNode(lambda state, config: plan(state, scope_of_call(default, config)))
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import RunnableConfig
 
-    from langmem_adapter.adapters.calls import Update
     from langmem_adapter.memory.memory import Memory
+    from langmem_adapter.pipeline.stage import StateEdit
 
 __all__ = ["RoleNodes"]
 
@@ -103,12 +103,12 @@ class RoleNodes:
         """Where to go on from `find_news`, for `StateGraph.add_conditional_edges`."""
         return "news" if part_of_state(state, self._news_key, "news_key") else "nothing new"
 
-    def _finding(self, state: Any, config: RunnableConfig | None) -> Plan[Update]:
+    def _finding(self, state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
         role, said = self._of(config), self._said(state)
         found = Plan.calling(role.find_news, role.afind_news, said, limit=self._limit)
         return found.then(lambda news: {self._news_key: [*news]})
 
-    def _keeping(self, state: Any, config: RunnableConfig | None) -> Plan[Update]:
+    def _keeping(self, state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
         role, said = self._of(config), self._said(state)
         return Plan.calling(role.add_batch, role.aadd_batch, said).then(lambda _: {})
 

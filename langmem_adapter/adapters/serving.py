@@ -37,7 +37,7 @@ class _Shared:
         self._process = os.getpid()
 
     def memory(self) -> Memory:
-        # Contract: what a forked child inherits is its parent's, with whoever was to close it. Proven by
+        # Contract: what a forked child inherits is its parent's, with whoever was to close it.
         # tests/adapters/test_serving.py::test_a_forked_child_and_whoever_comes_after_a_close_get_a_memory_of_their_own.
         with self._lock:
             if self._process != os.getpid():
@@ -49,7 +49,7 @@ class _Shared:
     @asynccontextmanager
     async def lent(self) -> AsyncIterator[Memory]:
         # Contract: the first to enter closes, since a server leaves what it entered in its own thread, from the last to the
-        # first, and never what it entered in threads of its runs. Proven by
+        # first, and never what it entered in threads of its runs.
         # tests/adapters/test_serving.py::test_store_and_checkpointer_share_a_memory_that_the_first_of_them_closes.
         memory = await beside(self.memory)
         with self._lock:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import Runnable
 
-    from langmem_adapter.adapters.calls import Update
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
+    from langmem_adapter.pipeline.stage import StateEdit
 
 __all__ = ["summarize_node", "summarizer"]
 
@@ -113,7 +113,7 @@ def summarize_node(
     window: int = 4_000,
     count_tokens: CountTokens = about_tokens,
     keep_language: bool = True,
-) -> Runnable[Any, Update]:
+) -> Runnable[Any, StateEdit]:
     """A node that keeps a thread short: its older messages become a summary, once it has more than so many tokens.
 
     Put it before the model. The summary is a human message in front of the latest messages, marked as LangChain marks it, and
@@ -154,7 +154,7 @@ def summarize_node(
     more: dict[str, Any] = {"window": window, "count_tokens": count_tokens, "keep_language": keep_language}
     run = summarizer(memory, max_tokens=max(1, budget // 4 - _tokens(count_tokens, _LEAD)), **more)
 
-    def plan(state: Any, _: object) -> Plan[Update]:
+    def plan(state: Any, _: object) -> Plan[StateEdit]:
         messages = convert_to_messages(part_of_state(state, messages_key, "messages_key"))
         first, older, latest = _parted(messages, count_tokens, budget)
         if not older:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.evaluation.conversations import Dialogue
     from langmem_adapter.evaluation.questions import EvalQuestion
-    from langmem_adapter.evaluation.report import Measured, Report, Scores
+    from langmem_adapter.evaluation.report import Means, Measured, Report
     from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult
     from langmem_adapter.evaluation.silence import Silence
     from langmem_adapter.memory.memory import Memory
@@ -204,14 +204,14 @@ def _report(
     silences: "Sequence[Silence]" = (),
     **extra: object,
 ) -> "Report":
-    from langmem_adapter.evaluation.report import Scores, differences, summarise
+    from langmem_adapter.evaluation.report import Means, differences, summarise
 
     report, embeddings = summarise(answers), memory.parts.fingerprint
     changed = [] if before is None else differences(report.questions, before)
     more = {**report.to_json(), "silence": [each.to_json() for each in silences], "against": changed, **extra}
     columns = [column for column in report.scores[0].to_json() if column != "apart"]
     picture = partial(_picture, title=f"{title} · {embeddings}")
-    call.output.show(report.scores, columns=columns, picture=picture, row=Scores.to_json, embeddings=embeddings, **more)
+    call.output.show(report.scores, columns=columns, picture=picture, row=Means.to_json, embeddings=embeddings, **more)
     for line in _notes(report, silences, changed, whose):
         call.output.aside(line)
     return report
@@ -235,7 +235,7 @@ def _notes(
         yield f"{row['metric']} {row['difference']:+.3f} ({row['low']:+.3f} to {row['high']:+.3f}) against the earlier run"
 
 
-def _picture(rows: "Sequence[Scores]", *, title: str) -> "Table":
+def _picture(rows: "Sequence[Means]", *, title: str) -> "Table":
     shown = [metric for metric in rows[0].means if metric in _SHORT or metric.removeprefix("recall@").isdecimal()]
     columns = ["questions", "n", *(_SHORT.get(metric, metric.replace("recall", "r")) for metric in shown)]
     table = plain_table(columns, (_cells(scores, shown) for scores in rows))
@@ -244,7 +244,7 @@ def _picture(rows: "Sequence[Scores]", *, title: str) -> "Table":
     return table
 
 
-def _cells(scores: "Scores", shown: "Sequence[str]") -> list[Text]:
+def _cells(scores: "Means", shown: "Sequence[str]") -> list[Text]:
     from langmem_adapter.evaluation.questions import OVERALL
 
     style = "bold" if scores.category == OVERALL else "dim" if scores.apart else ""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from threading import Event
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -18,6 +18,7 @@ from langmem_adapter.cli.inputs import STDIN, of_file
 from langmem_adapter.cli.options import AsOf, Invocation, KnownAt, named, option
 from langmem_adapter.cli.output import counted
 from langmem_adapter.cli.progress import Steps
+from langmem_adapter.records.graph import ExportFormat, LineFormat
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from langmem_adapter.mirror.mirror import MirrorReport
 
 __all__ = ["export", "import_", "mirror"]
-
-ExportFormat: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
-LineFormat: TypeAlias = Literal["jsonl", "csv"]
 
 ServerDatabase = Annotated[str | None, option(metavar="NAME", help="The server's database; else its default.")]
 Username = Annotated[str | None, option(metavar="NAME", help="The server's user; else NEO4J_USERNAME, else neo4j.")]

@@ -33,6 +33,7 @@ from langmem_adapter.twins import Plan, awaited, planned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from langmem_adapter.embedding.embedder import UnitVectors
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import Hit
     from langmem_adapter.storage.conversations import Draft, StoredTurn
@@ -110,7 +111,7 @@ def _pinned(
     """The plan for the role of now.
 
     Contract: what began for a role ends with it, whichever `recover_memory` takes meanwhile: a copy does it.
-    Proved by tests/conversation/test_long_term.py::test_what_is_under_way_stays_with_the_role_that_it_began_for.
+    tests/conversation/test_long_term.py::test_what_is_under_way_stays_with_the_role_that_it_began_for.
     """
 
     def pinned(self: LongTermMemory, /, *args: P.args, **kwargs: P.kwargs) -> Plan[R]:
@@ -209,7 +210,7 @@ class LongTermMemory(WorkingMemory):
     @planned
     def persist(self) -> Plan[None]:
         """Write the files of the vector index now. Messages and memories need none of it: each `add` is on disk."""
-        return Plan(self._parts.indexer.snapshot).then(lambda _: None)
+        return Plan(self._parts.indexer.write_segment).then(lambda _: None)
 
     apersist = awaited(persist)
 
@@ -307,9 +308,11 @@ class LongTermMemory(WorkingMemory):
             lambda found: self._writing(partial(self._keep, new, dict(zip(texts, found, strict=True)), carry_out))
         )
 
-    def _keep(self, drafts: list[Draft], vectors: Any, carry_out: Any, log: Any) -> list[Draft]:
+    def _keep(
+        self, drafts: list[Draft], vectors: dict[str, UnitVectors], carry_out: Callable[..., object], log: Any
+    ) -> list[Draft]:
         # Contract: what another process has added since it was looked up is not added again: the write lock is held here.
-        # Proved by tests/conversation/test_long_term.py::test_h23_two_processes_that_add_the_same_keep_it_once.
+        # tests/conversation/test_long_term.py::test_h23_two_processes_that_add_the_same_keep_it_once.
         new = self._add(drafts, log)
         if lasting := tuple(self._decision(draft) for draft in new if draft.memory_id):
             carry_out(log.connection, Write(lasting, scope=self._scope, vectors=vectors))

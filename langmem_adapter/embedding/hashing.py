@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -13,6 +12,7 @@ import numpy as np
 import xxhash
 from langchain_core.embeddings import Embeddings
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.text import is_cjk, meaningful, words
@@ -103,13 +103,13 @@ def _marks(text: str, dimensions: int) -> list[_Mark]:
     return marks
 
 
-@lru_cache(maxsize=16_384)
+@remembered(16_384)
 def _grams(term: str, dimensions: int) -> tuple[_Mark, ...]:
     grams = re.findall(r"(?=(...))", f"<{term}>")
     return tuple(_mark(f"~{gram}", _GRAM / max(1.0, len(grams) ** 0.5), dimensions) for gram in grams)
 
 
-@lru_cache(maxsize=65_536)
+@remembered(65_536)
 def _mark(feature: str, weight: float, dimensions: int) -> _Mark:
     digest = xxhash.xxh3_64_intdigest(feature.encode(errors="surrogatepass"))
     return (digest >> 1) % dimensions, weight if digest & 1 else -weight

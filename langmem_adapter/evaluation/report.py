@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.evaluation.runner import QuestionResult
 
-__all__ = ["Measured", "Report", "Scores", "differences", "measured", "read_run", "summarise"]
+__all__ = ["Means", "Measured", "Report", "differences", "measured", "read_run", "summarise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class Means:
     """Means of the metrics over questions of one category, or of those that searched the memories of one."""
 
     category: str
@@ -75,14 +75,14 @@ class Report:
     """
 
     questions: tuple[Measured, ...]
-    scores: tuple[Scores, ...]
-    conversations: tuple[Scores, ...]
+    scores: tuple[Means, ...]
+    conversations: tuple[Means, ...]
     intervals: Mapping[str, tuple[float, float]]
     tokens: float
     p50: float
     p95: float
 
-    def __getitem__(self, category: str) -> Scores:
+    def __getitem__(self, category: str) -> Means:
         """The scores of one kind, or `"overall"`."""
         return {scores.category: scores for scores in self.scores}[category]
 
@@ -137,21 +137,21 @@ def summarise(answers: Sequence[QuestionResult]) -> Report:
     )
 
 
-def _scores(together: Sequence[Measured], apart: Sequence[Measured]) -> Iterator[Scores]:
+def _scores(together: Sequence[Measured], apart: Sequence[Measured]) -> Iterator[Means]:
     yield from _grouped(together, attrgetter("category"))
     if together:
         yield _means(OVERALL, together)
     yield from _grouped(apart, attrgetter("category"))
 
 
-def _grouped(questions: Sequence[Measured], group: Callable[[Measured], str]) -> Iterator[Scores]:
+def _grouped(questions: Sequence[Measured], group: Callable[[Measured], str]) -> Iterator[Means]:
     for name in sorted({group(question) for question in questions} - {""}):
         yield _means(name, [question for question in questions if group(question) == name])
 
 
-def _means(name: str, questions: Sequence[Measured]) -> Scores:
+def _means(name: str, questions: Sequence[Measured]) -> Means:
     means = {metric: fmean(values) for metric, values in _columns(questions).items()}
-    return Scores(name, len(questions), means, questions[0].apart)
+    return Means(name, len(questions), means, questions[0].apart)
 
 
 def _columns(questions: Sequence[Measured]) -> dict[str, list[float]]:

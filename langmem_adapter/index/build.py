@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from langmem_adapter.index.shared_index import SharedIndex
     from langmem_adapter.storage.database import Database
 
-__all__ = ["Kind", "VectorFeed", "open_feed", "open_index"]
+__all__ = ["IndexKind", "VectorFeed", "open_feed", "open_index"]
 
 VectorFeed: TypeAlias = Indexer | SharedIndexer
 """Keeps one index in step with the database by pulling its change feed, and hands it to whoever searches."""
-Kind: TypeAlias = Literal["faiss", "exact", "pgvector"]
+IndexKind: TypeAlias = Literal["faiss", "exact", "pgvector"]
 
 
 def open_index(kind: Literal["faiss", "exact"], dimensions: int) -> VectorIndex:
@@ -43,7 +43,7 @@ def open_index(kind: Literal["faiss", "exact"], dimensions: int) -> VectorIndex:
 
 def open_feed(
     database: Database,
-    index: Kind | VectorStore,
+    index: IndexKind | VectorStore,
     *,
     fingerprint: str,
     dimensions: int | None,

@@ -21,13 +21,14 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import numpy as np
 import xxhash
 
 from langmem_adapter.index.segment import (
     Catalogue,
+    Digests,
     FileRows,
     LoadedRows,
     Segment,
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from langmem_adapter.index.base import Vectors
+    from numpy.typing import NDArray
+
+    from langmem_adapter.index.base import Pks, Vectors
     from langmem_adapter.index.contents import Contents
 
 try:
@@ -266,7 +269,7 @@ class _Manifest:
     generation: int
     dimensions: int
     catalogue: Catalogue
-    digests: Any
+    digests: Digests
 
     def pieces(self) -> Iterator[bytes]:
         """The file, piece by piece."""
@@ -330,7 +333,7 @@ def _parsed(header: bytes) -> tuple[Cursor, dict[str, int]]:
     return cursor, told
 
 
-def _catalogue(pks: Any, scopes: Any, starts: Any, sorted_pks: Any, rows: Any) -> Catalogue:
+def _catalogue(pks: Pks, scopes: Pks, starts: Pks, sorted_pks: Pks, rows: NDArray[np.uint32]) -> Catalogue:
     count = len(pks)
     if starts[0] != 0 or starts[-1] != count or (np.diff(starts) < 0).any() or (rows >= count).any():
         raise SegmentError("has impossible rows")
@@ -340,7 +343,7 @@ def _catalogue(pks: Any, scopes: Any, starts: Any, sorted_pks: Any, rows: Any) -
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _write_segment(path: Path, contents: Contents, dimensions: int) -> tuple[Catalogue, Any]:
+def _write_segment(path: Path, contents: Contents, dimensions: int) -> tuple[Catalogue, Digests]:
     digests: list[int] = []
     catalogue, blocks = contents.merged(block_rows(dimensions))
     with os.fdopen(

@@ -227,7 +227,7 @@ class Indexer:
 
     # ── its files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def snapshot(self, *, ending: bool = False) -> bool:
+    def write_segment(self, *, ending: bool = False) -> bool:
         """Bring the index up to date and merge it into a new segment; tell whether a file was written.
 
         Not where there is nothing to write (at the end: little), or somebody writes one. A failure is logged and counted alone.
@@ -257,7 +257,7 @@ class Indexer:
     def finish(self) -> None:
         """Write what has changed: more than a hundredth, or *merge_after* changes that nobody has searched since."""
         if self._files is not None and not self._database.inherited:
-            self.snapshot(ending=True)
+            self.write_segment(ending=True)
 
     def _unread(self) -> int:
         if self.version in {None, self._database.version()}:
@@ -273,7 +273,7 @@ class Indexer:
 
     def _merge_in_background(self) -> None:
         if self._is_due():
-            self.snapshot()
+            self.write_segment()
 
     def _merge(self) -> bool:
         with self._merging:

@@ -8,10 +8,10 @@ Where the walk brings fewer than asked for, all rows are compared after all.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from packaging.version import Version
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Select
 
     from langmem_adapter.index.base import Batch, Pks, Scores, Vectors, Verification
-    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.database import Database, OpenConnection
     from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.follow import Cursor
 
@@ -68,7 +68,6 @@ _MOST_OF_FULL: Final = 2_000  # a graph holds vectors of so many numbers; of hal
 _MOST_OF_HALVES: Final = 4_000
 _LEAST_EFFORT: Final = 100
 _MOST_EFFORT: Final = 1_000
-_Session: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
 
 _WALK: Final = text(
     "SELECT set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', :effort, true), "
@@ -126,8 +125,8 @@ class PgVectorIndex:
         self._table = _table(self.name, dimensions)
         self._exact_up_to = exact_up_to if dimensions <= _MOST_OF_HALVES else None
         self._ask = _Questions(self._table, dimensions)
-        self._reading: _Session = database.read
-        self._writing: _Session = lambda: database.derived(lock_of(self.name))
+        self._reading: OpenConnection = database.read
+        self._writing: OpenConnection = lambda: database.derived(lock_of(self.name))
 
     def on(self, connection: Connection) -> PgVectorIndex:
         """The same index, working in a transaction that is already open."""

@@ -160,7 +160,7 @@ class SharedIndexer:
                 self._catch_up(index, turn)
                 return index.compare(turn.connection)
 
-    def snapshot(self) -> bool:
+    def write_segment(self) -> bool:
         """Nothing: the index outlives this process by itself."""
         return False
 

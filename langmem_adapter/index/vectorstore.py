@@ -10,10 +10,10 @@ search, and for a store without a filter that we know, several ever larger ones.
 from __future__ import annotations
 
 import threading
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 from uuid import NAMESPACE_URL, uuid5
 
 import numpy as np
@@ -36,13 +36,12 @@ if TYPE_CHECKING:
 
     from langmem_adapter.index.base import Batch, Pks, Scores, Vectors
     from langmem_adapter.index.stores import Store
-    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.database import Database, OpenConnection
     from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.follow import Cursor
 
 __all__ = ["ReadWriteLock", "VectorStoreIndex", "memory_id"]
 
-_Session: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
 
 _PUT: Final = 500  # memories in one call of the store
 _MOST_SCOPES: Final = 500  # ids in a store's filter; more are sorted out here
@@ -83,7 +82,7 @@ class VectorStoreIndex:
         self.name: Final = f"store:{store.kind}:{store.collection}"[:255]
         self.private: Final = store.private
         self._exact_up_to = exact_up_to
-        self._reading: _Session = database.read
+        self._reading: OpenConnection = database.read
         # Contract: stores inside this process move their arrays while they write: nobody searches one meanwhile.
         # `test_many_feeders_of_one_store_miss_nothing`
         self._lock = ReadWriteLock()

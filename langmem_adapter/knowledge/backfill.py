@@ -224,7 +224,7 @@ class _Backfill:
     def _say(self, memory: Unread, triples: tuple[Triple, ...], connection: Connection) -> Change | None:
         """What one memory states; `None` where it is not as it was read."""
         # Contract: the mark and the relations are one transaction, and who sets the mark first writes. So nothing is written
-        # twice, whoever reads beside or after somebody who was killed. Proved by tests/knowledge/test_backfill.py::
+        # twice, whoever reads beside or after somebody who was killed. tests/knowledge/test_backfill.py::
         # test_two_who_read_at_once_write_everything_once.
         if not backlog.was_read(connection, memory):
             return None

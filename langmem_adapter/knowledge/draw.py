@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from langmem_adapter.arguments import one_of
 from langmem_adapter.knowledge import graphml
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import Relation
 
-__all__ = ["CUT", "MOST_NODES", "Form", "checked", "drawing"]
+__all__ = ["CUT", "MOST_NODES", "DrawForm", "checked", "drawing"]
 
-Form: TypeAlias = Literal["mermaid", "dot", "graphml"]
+DrawForm: TypeAlias = Literal["mermaid", "dot", "graphml"]
 MOST_NODES: Final = 400
 """Entities of a drawing; more can nobody look at, and viewers give up."""
 
@@ -48,7 +48,7 @@ class _Picture:
     cut: bool
 
 
-def drawing(relations: Sequence[Relation], form: Form, moment: datetime, *, cut: bool = False) -> str:
+def drawing(relations: Sequence[Relation], form: DrawForm, moment: datetime, *, cut: bool = False) -> str:
     """Relations, newest first, as a drawing; those that do not hold at a moment are dashed, with their dates.
 
     Of relations between more than `MOST_NODES` entities the older ones are left out, and the drawing says so; also where some
@@ -57,9 +57,9 @@ def drawing(relations: Sequence[Relation], form: Form, moment: datetime, *, cut:
     return "".join(_FORMS[form](_picture(relations, moment, cut=cut)))
 
 
-def checked(form: object) -> Form:
+def checked(form: object) -> DrawForm:
     """The name of a form; of none, an `InvalidInputError`."""
-    return one_of(form, _FORMS, "format")
+    return one_of(form, get_args(DrawForm), "format")
 
 
 def _picture(relations: Sequence[Relation], moment: datetime, *, cut: bool) -> _Picture:
@@ -171,4 +171,4 @@ def _told(arrow: _Arrow) -> dict[str, Any]:
     }
 
 
-_FORMS: Final[dict[Form, Callable[[_Picture], Iterator[str]]]] = {"mermaid": _mermaid, "dot": _dot, "graphml": _graphml}
+_FORMS: Final[dict[str, Callable[[_Picture], Iterator[str]]]] = {"mermaid": _mermaid, "dot": _dot, "graphml": _graphml}

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, get_args
 from langmem_adapter.arguments import scope_if_given
 from langmem_adapter.errors import MissingDependencyError
 from langmem_adapter.knowledge.arguments import when_of
-from langmem_adapter.knowledge.export import ENDINGS, ExportFormat, written
+from langmem_adapter.knowledge.export import ENDINGS, written
 from langmem_adapter.knowledge.files import format_of, reading, writing
 from langmem_adapter.knowledge.imports import take_in
-from langmem_adapter.knowledge.triples import LINE_ENDINGS, LineFormat, told_in
+from langmem_adapter.knowledge.triples import LINE_ENDINGS, told_in
 from langmem_adapter.knowledge.views import Edge, parts
+from langmem_adapter.records.graph import ExportFormat, LineFormat
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.twins import Plan, awaited, planned

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.knowledge import graphml
 from langmem_adapter.knowledge.picture import page
@@ -15,7 +15,7 @@ from langmem_adapter.knowledge.triples import COLUMNS
 from langmem_adapter.knowledge.views import Edge
 from langmem_adapter.mirror.dialects import identifier
 from langmem_adapter.records.cells import csv_line
-from langmem_adapter.records.graph import Entity
+from langmem_adapter.records.graph import Entity, ExportFormat
 from langmem_adapter.records.plain import as_data, as_iso, shallow
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
     from langmem_adapter.knowledge.views import Part
 
-__all__ = ["ENDINGS", "ExportFormat", "ExportReport", "written"]
+__all__ = ["ENDINGS", "ExportReport", "written"]
 
-ExportFormat: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
 
 ENDINGS: Final[dict[str, ExportFormat]] = {
     ".jsonl": "jsonl",

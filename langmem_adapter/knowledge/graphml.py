@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["END", "begin", "edge", "node"]
 
-Value: TypeAlias = str | int | float | bool | None
+GraphmlValue: TypeAlias = str | int | float | bool | None
 _Part: TypeAlias = Literal["node", "edge"]
 
 _KEYS: Final[Mapping[_Part, Mapping[str, str]]] = {
@@ -45,23 +45,23 @@ def begin(comment: str | None = None) -> Iterator[str]:
     yield '  <graph id="memory" edgedefault="directed">\n'
 
 
-def node(id_: str, values: Mapping[str, Value]) -> str:
+def node(id_: str, values: Mapping[str, GraphmlValue]) -> str:
     """A node, with those of its values that are there."""
     return f"    <node id={quoteattr(id_)}>{_data('node', values)}</node>\n"
 
 
-def edge(id_: str, source: str, target: str, values: Mapping[str, Value]) -> str:
+def edge(id_: str, source: str, target: str, values: Mapping[str, GraphmlValue]) -> str:
     """An edge from one node to another."""
     ends = f"id={quoteattr(id_)} source={quoteattr(source)} target={quoteattr(target)}"
     return f"    <edge {ends}>{_data('edge', values)}</edge>\n"
 
 
-def _data(part: _Part, values: Mapping[str, Value]) -> str:
+def _data(part: _Part, values: Mapping[str, GraphmlValue]) -> str:
     told = ((name, values[name]) for name in _KEYS[part] if values.get(name) not in {None, ""})
     return "".join(f'<data key="{part}_{name}">{_text(value)}</data>' for name, value in told)
 
 
-def _text(value: Value) -> str:
+def _text(value: GraphmlValue) -> str:
     """A value as XML text; a control character that XML cannot hold becomes U+FFFD."""
     plain = str(value).lower() if isinstance(value, bool) else str(value)
     return escape(_IMPOSSIBLE.sub("\ufffd", plain), {"\r": "&#13;"})

@@ -19,7 +19,7 @@ from langmem_adapter.twins import Plan, awaited, planned
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from langmem_adapter.knowledge.draw import Form
+    from langmem_adapter.knowledge.draw import DrawForm
     from langmem_adapter.records.graph import Neighbour, Relation
     from langmem_adapter.records.results import EntityPage, Hit, RelationPage
     from langmem_adapter.search.searcher import Searcher
@@ -256,7 +256,7 @@ class GraphReads:
     def draw(
         self,
         *,
-        format: Form = "mermaid",  # noqa: A002 - the plain word
+        format: DrawForm = "mermaid",  # noqa: A002 - the plain word
         entity: str | None = None,
         hops: int = 2,
         user_id: str | None = None,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.text import is_cjk
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Written(NamedTuple):
             yield first, f"{last[0]}."
 
 
-@lru_cache(maxsize=4096)
+@remembered(4096)
 def written(name: str) -> Written | None:
     """How a name is compared; `None` where it means itself alone.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.knowledge.arguments import triple_of
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     from typing import IO
 
     from langmem_adapter.knowledge.imports import Told
-    from langmem_adapter.records.graph import Triple
+    from langmem_adapter.records.graph import LineFormat, Triple
 
-__all__ = ["COLUMNS", "LINE_ENDINGS", "LineFormat", "told_in"]
+__all__ = ["COLUMNS", "LINE_ENDINGS", "told_in"]
 
-LineFormat: TypeAlias = Literal["jsonl", "csv"]
 
 COLUMNS: Final = (
     *SCOPE_FIELDS, "source", "relation", "target", "source_type", "target_type", "valid_from", "valid_to", "mentions",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.knowledge.walk import Step
+    from langmem_adapter.knowledge.walk import Hop
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.reads import When
 
@@ -164,7 +164,7 @@ def _heart(ground: Ground, connection: Connection, scope: Scope) -> list[int]:
     return ground.called(mentioned[0].name) if mentioned else []
 
 
-def _ties(connection: Connection, edges: Sequence[Step], shown: Sequence[int]) -> list[Tie]:
+def _ties(connection: Connection, edges: Sequence[Hop], shown: Sequence[int]) -> list[Tie]:
     places = {number: place for place, number in enumerate(shown)}
     inside = [edge for edge in edges if places.keys() >= {*edge[1:]}][:_MOST_TIES]
     relations = graph_reads.by_pks(connection, [pk for pk, *_ in inside])

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.graph.reads import When
 
-__all__ = ["Around", "Ground", "Reached", "Step", "pagerank", "reach", "shortest"]
+__all__ = ["Around", "Ground", "Hop", "Reached", "pagerank", "reach", "shortest"]
 
-Step: TypeAlias = tuple[int, int, int]
+Hop: TypeAlias = tuple[int, int, int]
 """A relation: its number, and those of the entities that it is from and to."""
-Around: TypeAlias = Callable[[Sequence[int]], Sequence[Step]]
+Around: TypeAlias = Callable[[Sequence[int]], Sequence[Hop]]
 """Gives the relations of some entities, the newest first."""
 
 _TOGETHER: Final = 256
@@ -51,7 +51,7 @@ class Ground:
         self.people.meet(pks)
         return sorted(set(map(self.people.who, pks)))
 
-    def around(self, numbers: Sequence[int], *, most: int = graph_reads.ALL) -> list[Step]:
+    def around(self, numbers: Sequence[int], *, most: int = graph_reads.ALL) -> list[Hop]:
         """The relations of some entities, the newest first; of those with more than so many the newest, in each direction."""
         pks = [pk for number in numbers for pk in self.people.members(number)]
         rows = graph_reads.around(self._connection, pks, self._when, most=most)
@@ -94,7 +94,7 @@ def _together(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
         start, size = start + size, min(2 * size, _TOGETHER)
 
 
-def _leaving(edges: Sequence[Step], near: set[int]) -> Iterator[tuple[int, int]]:
+def _leaving(edges: Sequence[Hop], near: set[int]) -> Iterator[tuple[int, int]]:
     """Relations that lead away from some entities, and where to."""
     for pk, source, target in edges:
         if source in near and target not in near:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from langmem_adapter.adapters.retriever import MemoryRetriever
     from langmem_adapter.adapters.tools import MemoryTool
     from langmem_adapter.index.base import Verification
-    from langmem_adapter.index.build import Kind
+    from langmem_adapter.index.build import IndexKind
     from langmem_adapter.knowledge.memory import GraphMemory
     from langmem_adapter.records.results import Threshold
     from langmem_adapter.storage.meta import Stats
@@ -98,7 +98,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         *,
         model: str | BaseChatModel | None = None,
         embeddings: str | Embeddings | None = None,
-        index: Kind | VectorStore | None = None,
+        index: IndexKind | VectorStore | None = None,
         graph: bool | None = None,
         fact_extraction_prompt: str | None = None,
         update_memory_prompt: str | None = None,

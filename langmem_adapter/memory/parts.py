@@ -10,6 +10,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
+from langmem_adapter import caches
 from langmem_adapter.arguments import Longest, flag
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
     from langmem_adapter.index.base import Verification
-    from langmem_adapter.index.build import Kind, VectorFeed
+    from langmem_adapter.index.build import IndexKind, VectorFeed
     from langmem_adapter.pipeline.run import Run
     from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.records.scope import Scope
@@ -94,7 +95,7 @@ class Parts:
         *,
         model: str | BaseChatModel | None,
         embeddings: str | Embeddings | None,
-        index: Kind | VectorStore | None,
+        index: IndexKind | VectorStore | None,
         prompts: dict[str, str | None],
         vision: bool,
         graph: bool | None,
@@ -124,7 +125,7 @@ class Parts:
             undo.pop_all()  # it is open: from here on `close` is the caller's
         warn_of_defaults(model, embeddings, settings)
 
-    def _open(self, mark: str, vectors: Embeddings, index: Kind | VectorStore) -> None:
+    def _open(self, mark: str, vectors: Embeddings, index: IndexKind | VectorStore) -> None:
         meta.prepare(self.database, self.settings.language)
         with self.database.read() as connection:
             dimensions = meta.dimensions(connection) if meta.get(connection, meta.EMBEDDINGS) == mark else None
@@ -227,6 +228,7 @@ class Parts:
         removed = erasure.remove(self.database, scope)
         self.embedder.forget()
         self.searcher.forget()
+        caches.forget()
         files, remains = 0, list[str]()
         if self.cache is not None:
             with erasure.noting(remains, "copies of conversations are left in Redis for half an hour; purge again"):
@@ -242,7 +244,7 @@ class Parts:
                 left > 0
             )
         if not empty:
-            self.indexer.snapshot()
+            self.indexer.write_segment()
         return erasure.clean(self.database, replace(removed, files=files, remains=tuple(remains)))
 
     def feed(self, space: Space, mark: str) -> VectorFeed:

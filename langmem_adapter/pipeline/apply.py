@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from numpy.typing import NDArray
 
-    from langmem_adapter.pipeline.stage import Planner, StageParts, Step, Update
+    from langmem_adapter.pipeline.stage import NodeResult, Planner, StageParts, StateEdit
     from langmem_adapter.pipeline.state import PipelineState
 
 __all__ = ["apply_stage"]
@@ -50,13 +50,13 @@ def apply_stage(parts: StageParts) -> Planner:
         write = _write(state, decisions, texts, trace=trace, graph=parts.uses_graph)
         return Plan.calling(ledger.apply, ledger.aapply, write)
 
-    def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> Step:
+    def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> NodeResult:
         done = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
         result = _result({**state, **done}, decisions, changes, mode)  # type: ignore[typeddict-item]
         trace_id = id_within(scope_of(state), state["task"]["key"]) if settings.trace_days else None
         return {"result": {**result, "trace_id": trace_id}, **done}
 
-    def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[Step]:
+    def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[NodeResult]:
         decisions = [Decision.from_json(decision) for decision in state["decisions"]]
         vectors = Plan.calling(embedder.vectors, embedder.avectors, _texts(decisions))
         changes = vectors.and_then(partial(written, state, decisions))
@@ -94,13 +94,13 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
     if not days:
         return None
     kept: dict[str, Any] = {name: state.get(name) for name in _TRACED if name in state}
-    # Contract: a trace's calls can be read, whatever somebody wrote into the state; `Strays` looks for erased names in them.
-    # Proved by test_served.py::test_a_state_without_sense_hinders_no_purge.
+    # Contract: a trace's calls can be read, whatever somebody wrote into the state; `Leftovers` looks for erased names in them.
+    # test_served.py::test_a_state_without_sense_hinders_no_purge.
     kept["work"] = {**state["work"], "usage": Usage.from_json(state["work"]["usage"]).to_json()}
     return TraceDraft(days, {**kept, "mode": mode})
 
 
-def _again(state: PipelineState, attempts: int, error: Exception) -> Plan[Step] | None:
+def _again(state: PipelineState, attempts: int, error: Exception) -> Plan[NodeResult] | None:
     if not isinstance(error, ConflictError):
         return None
     tried = state["work"]["attempts"] + 1
@@ -111,7 +111,7 @@ def _again(state: PipelineState, attempts: int, error: Exception) -> Plan[Step] 
     return Plan.known(Command(update={"work": {**state["work"], "attempts": tried}}, goto="retrieve"))
 
 
-def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str) -> Update:
+def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str) -> StateEdit:
     turns, facts = state["turns"], state["facts"]
     items: list[int] = [turns[facts[d.fact]["turn"]]["item"] for d in decisions if d.fact is not None]
     if len(items) != len(changes):  # the result of an earlier run of this name, which has one item and other facts

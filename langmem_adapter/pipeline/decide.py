@@ -20,7 +20,7 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import by_name, entity_key
 from langmem_adapter.pipeline.dates import SAID_LATER, Placed, in_course, older, time_of
-from langmem_adapter.pipeline.stage import Ask, Update, thinking
+from langmem_adapter.pipeline.stage import Ask, StateEdit, thinking
 from langmem_adapter.pipeline.state import finished, said
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Reasoner, Verdict
 from langmem_adapter.records.cost import Usage
@@ -48,7 +48,7 @@ def decide_stage(reasoner: Reasoner, *, graph: bool) -> Planner:
     return thinking(partial(_decide, reasoner, graph))
 
 
-def _decide(reasoner: Reasoner, graph: bool, state: PipelineState) -> Update | Ask:  # noqa: FBT001 - a setting
+def _decide(reasoner: Reasoner, graph: bool, state: PipelineState) -> StateEdit | Ask:  # noqa: FBT001 - a setting
     facts = [said(state, place) for place in range(len(state["facts"]))]
     if not facts or facts[0].verbatim:
         why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
@@ -169,7 +169,7 @@ def _ask(at: _Round) -> Ask:
     return Ask(at.reasoner.decide, [comparison], partial(_judged, at, shown))
 
 
-def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[DecideOutput]) -> Update | Ask:
+def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[DecideOutput]) -> StateEdit | Ask:
     (answer,) = answers
     verdicts = [
         (replace(v, fact=at.open[v.fact]), None if v.number is None else shown[v.number]) for v in answer.verdicts
@@ -235,7 +235,7 @@ def _whose(speaker: str) -> str:
 
 def _decisions(
     state: PipelineState, facts: Sequence[Fact], verdicts: Sequence[Placed], usage: Usage | None = None
-) -> Update:
+) -> StateEdit:
     granted = sorted((_granted(verdict, facts) for verdict in verdicts), key=lambda verdict: verdict.fact)
     return _told(state, facts, in_course(granted, facts, state["turns"], state["candidates"]["known"]), usage)
 
@@ -250,7 +250,7 @@ def _granted(verdict: Placed, facts: Sequence[Fact]) -> Placed:
 
 def _told(
     state: PipelineState, facts: Sequence[Fact], verdicts: Sequence[Placed], usage: Usage | None = None
-) -> Update:
+) -> StateEdit:
     made = [_decision(state, facts[verdict.fact], verdict) for verdict in verdicts]
     spent = state["work"]["usage"] if usage is None else usage.to_json()
     work = finished(state, "decide", {"usage": spent, "compared": _compared(state)}, decisions=len(made))

@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import with_speaker
-from langmem_adapter.pipeline.stage import Ask, Step, thinking
+from langmem_adapter.pipeline.stage import Ask, NodeResult, thinking
 from langmem_adapter.pipeline.state import PipelineState, finished, scope_of
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Reasoner
 from langmem_adapter.records.cost import Usage, fitting
@@ -44,7 +44,7 @@ def extract_stage(parts: StageParts) -> Planner:
     return thinking(partial(_extract, parts))
 
 
-def _extract(parts: StageParts, state: PipelineState) -> Step | Ask:
+def _extract(parts: StageParts, state: PipelineState) -> NodeResult | Ask:
     task, reasoner = state["task"], parts.reasoner
     if task["prompt"] is not None:
         _check_reader(reasoner, task)
@@ -125,7 +125,7 @@ def _questions(
 
 def _collected(
     state: PipelineState, places: list[list[int]], shown: Sequence[str], extractions: list[Extraction]
-) -> Step:
+) -> NodeResult:
     facts = [
         replace(fact, turn=item[fact.turn])
         for item, extraction in zip(places, extractions, strict=True)
@@ -141,7 +141,7 @@ def _found(
     usage: Usage,
     notes: Sequence[list[str]] = (),
     shown: Sequence[str] = (),
-) -> Step:
+) -> NodeResult:
     total = Usage.from_json(state["work"]["usage"]) + usage
     changed: Work = {"usage": total.to_json(), "notes": list(notes), "known": list(dict.fromkeys(shown))}
     work = finished(state, "extract", changed, facts=len(facts))

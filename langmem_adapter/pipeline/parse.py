@@ -19,7 +19,7 @@ from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_me
 from langmem_adapter.arguments import Longest, filled, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
-from langmem_adapter.pipeline.stage import Ask, Update, thinking
+from langmem_adapter.pipeline.stage import Ask, StateEdit, thinking
 from langmem_adapter.pipeline.state import begun, finished
 from langmem_adapter.pipeline.tool_calls import is_tool_call, results_apart, tool_calls_of
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
@@ -208,7 +208,7 @@ def _turns(
             yield number, _turn(message, part, number, time, descriptions)
 
 
-def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> Update | Ask:
+def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> StateEdit | Ask:
     items = _items(state)
     state = {**state, "work": begun(sum(item.seconds for item in items if isinstance(item, ParsedConversation)))}
     looked_at = () if describer is None else items
@@ -225,7 +225,7 @@ def _parsed(
     items: list[dict[str, Any]],
     urls: list[str],
     described: list[Wording],
-) -> Update:
+) -> StateEdit:
     scope = Scope(**state.get("scope", {}))
     how: dict[str, Any] = {"scope": scope.named, "key": key_of(state.get("key")), "infer": state.get("infer", True)}
     how |= {"memory_type": state.get("memory_type"), "prompt": state.get("prompt")}

@@ -28,7 +28,7 @@ from langmem_adapter.twins import Plan
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-    from langmem_adapter.pipeline.stage import Planner, Step
+    from langmem_adapter.pipeline.stage import NodeResult, Planner
     from langmem_adapter.pipeline.state import PipelineState
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
@@ -114,8 +114,8 @@ def queue_of(database: Database) -> Queue:
 def in_queue(stage: Planner, queue: Queue, *, last: bool = False) -> Planner:
     """A stage of a run that has a place in the queue, which an error leaves, and the *last* stage; going back does not."""
 
-    def plan(state: PipelineState, config: RunnableConfig | None) -> Plan[Step]:
-        def leave(outcome: Outcome[Step]) -> None:
+    def plan(state: PipelineState, config: RunnableConfig | None) -> Plan[NodeResult]:
+        def leave(outcome: Outcome[NodeResult]) -> None:
             if outcome.error is not None or (last and not isinstance(outcome.result, Command)):
                 queue.leave(scope_of(state), state["task"]["key"])
 

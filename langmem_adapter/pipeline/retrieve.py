@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.pipeline.queue import Queue
-    from langmem_adapter.pipeline.stage import Planner, StageParts, Step
+    from langmem_adapter.pipeline.stage import NodeResult, Planner, StageParts
     from langmem_adapter.pipeline.state import PipelineState
     from langmem_adapter.records.graph import Triple
 
@@ -28,13 +28,13 @@ def retrieve_stage(parts: StageParts, queue: Queue, *, lease: float) -> Planner:
     """
     embedder = parts.embedder
 
-    def compared(state: PipelineState) -> Step:
+    def compared(state: PipelineState) -> NodeResult:
         stated = [triple for place in range(len(state["facts"])) for triple in _stated(state, place)]
         tokens = parts.settings.candidate_tokens
         hood = parts.searcher.neighbours(_texts(state), scope_of(state), tokens=tokens, stated=stated)
         return {"candidates": _plain(asdict(hood)), **finished(state, "retrieve", memories=hood.shown)}
 
-    def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[Step]:
+    def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[NodeResult]:
         # Before its turn comes: apply finds them in the cache.
         embedded = Plan.calling(embedder.vectors, embedder.avectors, _texts(state))
         place = scope_of(state), state["task"]["key"]

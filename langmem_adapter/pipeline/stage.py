@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["Ask", "Planner", "StageParts", "Step", "Update", "thinking"]
+__all__ = ["Ask", "NodeResult", "Planner", "StageParts", "StateEdit", "thinking"]
 
-Update: TypeAlias = dict[str, Any]
-Step: TypeAlias = "Update | Command[Any]"
+StateEdit: TypeAlias = dict[str, Any]
+"""What a node changes in a graph's state."""
+NodeResult: TypeAlias = "StateEdit | Command[Any]"
 """An update, and perhaps where to go with it."""
-Planner: TypeAlias = "Callable[[PipelineState, RunnableConfig | None], Plan[Step]]"
+Planner: TypeAlias = "Callable[[PipelineState, RunnableConfig | None], Plan[NodeResult]]"
 """From the state to what a stage does."""
 
 
@@ -50,10 +51,10 @@ class Ask:
 
     whom: Runnable[Any, Any]
     questions: Sequence[Any]
-    then: Callable[[list[Any]], Step | Ask]
+    then: Callable[[list[Any]], NodeResult | Ask]
 
 
-def thinking(think: Callable[[PipelineState], Step | Ask]) -> Planner:
+def thinking(think: Callable[[PipelineState], NodeResult | Ask]) -> Planner:
     """A stage that thinks, and may ask somebody.
 
     It thinks, and reads the answers, beside the event loop: both take as long as the conversation is.
@@ -61,7 +62,7 @@ def thinking(think: Callable[[PipelineState], Step | Ask]) -> Planner:
     return lambda state, config: Plan(partial(think, state)).and_then(partial(_answered, config))
 
 
-def _answered(config: RunnableConfig | None, step: Step | Ask) -> Plan[Step]:
+def _answered(config: RunnableConfig | None, step: NodeResult | Ask) -> Plan[NodeResult]:
     if not isinstance(step, Ask):
         return Plan.known(step)
     answers = Plan.calling(step.whom.batch, step.whom.abatch, list(step.questions), config)

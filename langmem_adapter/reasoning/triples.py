@@ -110,7 +110,7 @@ def _type(members: dict[str, Any], name: str) -> str:
         return ""
 
 
-def _date(members: dict[str, Any], name: str, problems: list[str]) -> Period | None:
+def _date(members: dict[str, Any], name: str, problems: list[str]) -> DateSpan | None:
     try:
         return period(members.get(name))
     except ValueError as error:
@@ -125,14 +125,14 @@ def _ended(members: dict[str, Any]) -> bool:
     return _BOOLEANS[told]
 
 
-Period = tuple[datetime, datetime]
+DateSpan = tuple[datetime, datetime]
 """A stretch of time, half-open: a year, a month, a day; of an exact time, both ends are that time."""
 
 _DATE: Final = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
 _NO_DATE: Final = frozenset({"", "null", "none", "unknown", "present"})
 
 
-def period(value: Any) -> Period | None:
+def period(value: Any) -> DateSpan | None:
     """The time that a date means, in UTC where no zone is named; `None` where it says that there is no date.
 
     Raises:
@@ -151,7 +151,7 @@ def period(value: Any) -> Period | None:
         raise ValueError(f"{text[:40]!r} is no date in ISO 8601, like 2019, 2019-05 or 2019-05-31") from None
 
 
-def interval(since: Period | None, until: Period | None) -> tuple[datetime | None, datetime | None]:
+def interval(since: DateSpan | None, until: DateSpan | None) -> tuple[datetime | None, datetime | None]:
     """From when and until when: the beginnings of both; of one period named twice, its beginning and its end.
 
     Raises:
@@ -165,7 +165,7 @@ def interval(since: Period | None, until: Period | None) -> tuple[datetime | Non
     return start, end
 
 
-def _period(text: str) -> Period:
+def _period(text: str) -> DateSpan:
     told = _DATE.fullmatch(text)
     if told is None:
         time = datetime.fromisoformat(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime  # noqa: TC003 - `pipeline.scope_check` checks by its type
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from langmem_adapter.records.plain import LIST, TIME, Form, Portable, forms
 from langmem_adapter.records.scope import Scope
@@ -13,7 +13,9 @@ __all__ = [
     "ASSISTANT",
     "SELF",
     "Entity",
+    "ExportFormat",
     "GraphChanges",
+    "LineFormat",
     "MergeSuggestion",
     "Neighbour",
     "Relation",
@@ -24,6 +26,8 @@ __all__ = [
 
 RelationEvent = Literal["ADD", "UPDATE", "END", "DELETE", "NONE"]
 """What becomes of a relation: it is new, other dates are known for it, it is over, it was withdrawn, it was said again."""
+ExportFormat: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
+LineFormat: TypeAlias = Literal["jsonl", "csv"]
 SELF: Final = "user"
 """The name under which a triple speaks of its scope's user: an entity of its own, shown by the `user_id`, if there is one."""
 ASSISTANT: Final = "assistant"

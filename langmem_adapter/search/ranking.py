@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from langmem_adapter.records.ranking import Ranking
 
-__all__ = ["APART", "Evidence", "Ranked", "fuse", "nearby", "unit"]
+__all__ = ["APART", "Evidence", "Floats", "Ranked", "fuse", "nearby", "unit"]
 
 _Bools: TypeAlias = NDArray[np.bool_]
-_Floats: TypeAlias = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
 
 APART: Final = 64.0
 """Places between two conversations: nothing is left of a score on its way from one to the other."""
@@ -47,14 +47,14 @@ class Evidence:
 
     pks: NDArray[np.int64]
     meaning: NDArray[np.floating[Any]]
-    words: _Floats
+    words: Floats
     named: _Bools | None
-    asking: _Floats | None
+    asking: Floats | None
     timed: _Bools | None
-    told: _Floats | None
-    recency: _Floats | None = None
-    graph: _Floats | None = None
-    window: _Floats | None = None
+    told: Floats | None
+    recency: Floats | None = None
+    graph: Floats | None = None
+    window: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,13 +68,13 @@ class Ranked:
     """
 
     pks: NDArray[np.int64]
-    scores: _Floats
+    scores: Floats
     meaning: NDArray[np.floating[Any]]
-    words: _Floats
+    words: Floats
     parts: dict[str, NDArray[np.floating[Any]]]
     strategy: str
-    window: _Floats | None = None
-    graph: _Floats | None = None
+    window: Floats | None = None
+    graph: Floats | None = None
 
     def __len__(self) -> int:
         """How many memories."""
@@ -132,7 +132,7 @@ def fuse(
     return Ranked(*held, parts, f"{strategy} cosine + BM25, weighted sum", evidence.window, evidence.graph).at(order)
 
 
-def _first(scores: _Floats, most: int) -> NDArray[np.int64]:
+def _first(scores: Floats, most: int) -> NDArray[np.int64]:
     if most >= len(scores):
         return np.argsort(-scores, kind="stable")
     last = len(scores) - most
@@ -141,7 +141,7 @@ def _first(scores: _Floats, most: int) -> NDArray[np.int64]:
     return best[np.argsort(-scores[best], kind="stable")][:most]
 
 
-def nearby(scores: NDArray[np.floating[Any]], told: NDArray[np.floating[Any]]) -> _Floats:
+def nearby(scores: NDArray[np.floating[Any]], told: NDArray[np.floating[Any]]) -> Floats:
     """For each memory the best score near it, its own or another's, halved for each 1 between their places, in any order.
 
     What is below 0 counts as 0.
@@ -159,7 +159,7 @@ def nearby(scores: NDArray[np.floating[Any]], told: NDArray[np.floating[Any]]) -
     return np.round(best, _DECIMALS)
 
 
-def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> _Floats:
+def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> Floats:
     """Bring values to 0–*most*: 0 and less is 0, the greatest is *most*.
 
     The floor is 0 and not the least value: a lone weak hit must not become a perfect one by being alone, and a list of

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import ENGLISH
-from langmem_adapter.search.ranking import APART
+from langmem_adapter.search.ranking import APART, Floats
 from langmem_adapter.storage.lexical import LONG, SHORT, WEIGHT
 from langmem_adapter.text import ASKS, members
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Floats", "Load", "Places", "Postings", "ScopeCache", "ScopeColumns"]
 
 Places: TypeAlias = NDArray[np.int64]
-Floats: TypeAlias = NDArray[np.float64]
 Load: TypeAlias = "Callable[[Sequence[str]], list[Any]]"
 """Reads the rows (term, memory_pk, count, length) of some terms."""
 

@@ -45,13 +45,13 @@ _log: Final = logging.getLogger("langmem_adapter.server")
 Who = Callable[[Any], Principal]
 """Says who calls, from what came with the call: over HTTP the request, else `None`."""
 
-Query: TypeAlias = Annotated[str, Field(description="A question or statement, in natural language.")]
+QueryText: TypeAlias = Annotated[str, Field(description="A question or statement, in natural language.")]
 Said: TypeAlias = Annotated[
     str, Field(description="What the user said, or short statements about them, each complete.")
 ]
 Instead: TypeAlias = Annotated[str, Field(description="The new statement, in full.")]
-Id: TypeAlias = Annotated[str, Field(description="The memory's id, as the search gives it.")]
-Name: TypeAlias = Annotated[str | None, Field(description="Only what concerns this name.")]
+MemoryId: TypeAlias = Annotated[str, Field(description="The memory's id, as the search gives it.")]
+EntityName: TypeAlias = Annotated[str | None, Field(description="Only what concerns this name.")]
 Day: TypeAlias = Annotated[
     str | None, Field(description="Bounds what was said: on that day or later, or before it; like 2026-05-01.")
 ]
@@ -176,7 +176,7 @@ class _Served:
         return caller.narrowed({})
 
     async def search_memories(
-        self, query: Query, k: Most = 5, max_tokens: Tokens = 1_000, after: Day = None, before: Day = None
+        self, query: QueryText, k: Most = 5, max_tokens: Tokens = 1_000, after: Day = None, before: Day = None
     ) -> dict[str, Any]:
         """Search what is remembered about the user, best match first, each with its id; `…` marks what is left out."""
         how: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "after": after, "before": before}
@@ -191,25 +191,25 @@ class _Served:
             added = await self._memory.aadd(text, infer=self._infer, **self._whose("write"))
         return [_fields(change, "event", "id", "text") for change in added.results]
 
-    async def update_memory(self, memory_id: Id, text: Instead) -> dict[str, Any]:
+    async def update_memory(self, memory_id: MemoryId, text: Instead) -> dict[str, Any]:
         """Put a new statement in the place of a memory that is no longer right; the old one stays in its history."""
         with _Told():
             change = await self._memory.aupdate(memory_id, text, **self._whose("write"))
         return _fields(change, "event", "id", "text", "previous_text")
 
-    async def delete_memory(self, memory_id: Id) -> dict[str, Any]:
+    async def delete_memory(self, memory_id: MemoryId) -> dict[str, Any]:
         """Forget a memory that is wrong, or that shall not be kept."""
         with _Told():
             change = await self._memory.adelete(memory_id, **self._whose("write"))
         return _fields(change, "event", "id")
 
-    async def memory_history(self, memory_id: Id) -> list[dict[str, Any]]:
+    async def memory_history(self, memory_id: MemoryId) -> list[dict[str, Any]]:
         """How a memory came about and changed, oldest first."""
         with _Told():
             steps = await self._memory.ahistory(memory_id, **self._whose("read"))
         return [{**_fields(step, "event", "old_text", "new_text"), "at": step.created_at.isoformat()} for step in steps]
 
-    async def relations(self, entity: Name = None, k: Most = 20) -> list[dict[str, Any]]:
+    async def relations(self, entity: EntityName = None, k: Most = 20) -> list[dict[str, Any]]:
         """Who is what to whom, as far as the knowledge graph knows: homes, work, family, tastes and more."""
         with _Told():
             found = await self._memory.graph.arelations(entity=entity, k=k, **self._whose("read"))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.statements.chinese import chinese_statement
 from langmem_adapter.statements.english import english_statement
 from langmem_adapter.statements.statement import LONGEST, Statement
@@ -17,7 +17,7 @@ _FOREIGN: Final = re.compile("[A-Za-z]+")
 _VERBS: Final = frozenset("Is Has Can Likes Loves Lives Works Name".split())
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def read(text: str) -> Statement:
     """Take a statement apart.
 

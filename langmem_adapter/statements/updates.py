@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.statements.chinese_dates import chinese_number
 from langmem_adapter.statements.dates import MONTH_NAMES, MONTHS, WEEKDAYS, month_of
@@ -77,7 +77,7 @@ class Asked:
         return value.kind in self.kinds if self.kinds else bool(value.unit) or value.kind in ("PERCENT", "MONEY")
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def asked(question: str, language: str = ENGLISH) -> Asked | None:
     """What a question asks of how things are now; `None` where it asks of something else.
 
@@ -139,7 +139,7 @@ def _of_now(question: str) -> bool:
     return _P["PRESENT"].fullmatch(verb[0]) is not None and you is None and _P["WHY"].match(question) is None
 
 
-@lru_cache(maxsize=16_384)
+@remembered(16_384)
 def things(text: str, language: str = ENGLISH) -> frozenset[str]:
     """What a text names: its `subjects`, and in Chinese the words between its function words.
 
@@ -157,7 +157,7 @@ def things(text: str, language: str = ENGLISH) -> frozenset[str]:
 _things: Final = things  # where a parameter has that name
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def phrases(question: str, language: str) -> tuple[frozenset[str], ...]:
     """What a question names between its function words, verbs and spans of time aside; in Chinese the signs of each."""
     if is_cjk(question):
@@ -193,7 +193,7 @@ _CHINESE_DAY: Final = re.compile("(.+)月([^日号]*)")
 _DIGITS: Final = re.compile(r"\d+")
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def values(text: str) -> frozenset[Value]:
     """The amounts and times in a text; a day of the year is one value however it is written.
 
@@ -242,6 +242,7 @@ class Clause:
     subjects: frozenset[str]
 
 
+@remembered(2_048)
 def clauses(text: str, language: str = ENGLISH) -> tuple[Clause, ...]:
     """The clauses of a text that state something: those of its questions and of its code are left out.
 
@@ -251,12 +252,7 @@ def clauses(text: str, language: str = ENGLISH) -> tuple[Clause, ...]:
         >>> [clause.text for clause in clauses("I'm at 61% now, which modules should I cover first? I use pytest.")]
         ["I'm at 61% now", 'I use pytest.']
     """
-    return _clauses(text[:_READ], language)
-
-
-@lru_cache(maxsize=2_048)
-def _clauses(text: str, language: str) -> tuple[Clause, ...]:
-    plain = text if "```" not in text else _P["FENCED"].sub(" ", text)
+    plain = text[:_READ] if "```" not in text else _P["FENCED"].sub(" ", text[:_READ])
     told = (clause for sentence in _P["SENTENCE"].split(plain) for clause in _stating(sentence.strip()))
     return tuple(Clause(clause, subjects(clause, language)) for clause in told)
 
@@ -291,7 +287,7 @@ def passage(told: tuple[Clause, ...], things: frozenset[str]) -> tuple[Clause, .
     return told[first : last + 1]
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def changed(text: str) -> bool:
     """Whether a statement says that something is no longer as it was.
 
@@ -302,7 +298,7 @@ def changed(text: str) -> bool:
     return _P["CHANGED"].search(text) is not None
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def over(text: str) -> bool:
     """Whether a statement says that something is over, or has been replaced.
 
@@ -323,7 +319,7 @@ _JOINTS: Final = frozenset({"for", "of", "with", "in", "at", "on"})
 _ARTICLES: Final = frozenset({"the", "a", "an", "my", "our"})
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def leads(text: str, language: str = ENGLISH) -> frozenset[str]:
     """The people and animals that a statement opens with: it is about them.
 
@@ -378,7 +374,7 @@ def contrasts(text: str, other: str, missing: frozenset[str], language: str = EN
     return found if any(map(str.isdigit, missing)) else frozenset(one for one in found if not one[0].isdigit())
 
 
-@lru_cache(maxsize=4_096)
+@remembered(4_096)
 def _sorts(text: str, language: str) -> dict[str, frozenset[str]]:
     """The words that say of which sort each thing in a text is; none, where it is once named alone."""
     told, found = _WORD.findall(text), dict[str, frozenset[str]]()

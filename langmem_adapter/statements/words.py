@@ -6,9 +6,9 @@ They are lists on purpose: a word that is missing costs a fact, a guess would co
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.statements.tables import lists
 from langmem_adapter.vocabulary import IRREGULAR
 
@@ -46,7 +46,7 @@ def kind_of(value: str) -> str:
     return (found and found.lastgroup) or ""
 
 
-@lru_cache(maxsize=256)
+@remembered(256)
 def marked(text: str) -> tuple[str, ...]:
     """A text once for each of the things named in it, with a mark in front of that one.
 

@@ -18,14 +18,14 @@ from langmem_adapter.storage.tables import history, runs, scopes, traces
 if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection, Select
 
-__all__ = ["Strays", "ran_for", "strays_of"]
+__all__ = ["Leftovers", "leftovers_of", "ran_for"]
 
 _PAGE: Final = {"yield_per": 100}
 _RAN_FOR: Final = {name: runs.c.scope[name].as_string() for name in SCOPE_FIELDS}
 
 
 @dataclass(frozen=True, slots=True)
-class Strays:
+class Leftovers:
     """What is known of a scope that is to be erased, and may stand in traces and runs of others: ids and names."""
 
     scope: Scope | None = None
@@ -79,7 +79,7 @@ class Strays:
         return change if kept == change.get("relations", []) else {**change, "relations": kept}
 
 
-def strays_of(connection: Connection, scope: Scope) -> Strays:
+def leftovers_of(connection: Connection, scope: Scope) -> Leftovers:
     """What to look for in the traces and runs of others; to be asked before anything is removed."""
     rows = connection.execute(select(scopes).where(within(scope))).all()
     ids = ids_within(scope)
@@ -87,7 +87,7 @@ def strays_of(connection: Connection, scope: Scope) -> Strays:
         frozenset[str](connection.execute(_distinct(column, ids)).scalars())
         for column in (history.c.memory_id, relations.c.id, entities.c.name, entity_names.c.name)
     )
-    return Strays(scope, tuple(map(of_row, rows)), memories, related, named | called)
+    return Leftovers(scope, tuple(map(of_row, rows)), memories, related, named | called)
 
 
 def ran_for(scope: Scope | None) -> ColumnElement[bool]:

@@ -21,7 +21,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import pages
 from langmem_adapter.storage.moments import UTCDateTime
 from langmem_adapter.storage.scopes import key_of, owner_of, reach
-from langmem_adapter.storage.tables import changes, metadata
+from langmem_adapter.storage.tables import Number, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -50,17 +50,16 @@ __all__ = [
     "version",
 ]
 
-_Number: Final = changes.c.seq.type
 
 # Ids are never used again (AUTOINCREMENT): whoever remembers that of an erased conversation must not meet another one.
 conversations: Final = Table(
     "conversations",
     metadata,
-    Column("id", _Number, primary_key=True),
+    Column("id", Number, primary_key=True),
     Column("key", String(64), nullable=False, unique=True),
     Column("session", Text, nullable=False),
     *(Column(name, Text, index=True) for name in SCOPE_FIELDS),
-    Column("last", _Number, nullable=False),
+    Column("last", Number, nullable=False),
     Column("created_at", UTCDateTime, nullable=False),
     Column("updated_at", UTCDateTime, nullable=False),
     sqlite_autoincrement=True,
@@ -70,8 +69,8 @@ conversations: Final = Table(
 turns: Final = Table(
     "turns",
     metadata,
-    Column("conversation_id", _Number, ForeignKey("conversations.id"), primary_key=True),
-    Column("position", _Number, primary_key=True, autoincrement=False),
+    Column("conversation_id", Number, ForeignKey("conversations.id"), primary_key=True),
+    Column("position", Number, primary_key=True, autoincrement=False),
     Column("role", Text, nullable=False),
     Column("text", Text, nullable=False),
     Column("message", Text, nullable=False),
@@ -90,11 +89,11 @@ turns: Final = Table(
 notes: Final = Table(
     "notes",
     metadata,
-    Column("id", _Number, primary_key=True),
-    Column("conversation_id", _Number, ForeignKey("conversations.id"), nullable=False),
+    Column("id", Number, primary_key=True),
+    Column("conversation_id", Number, ForeignKey("conversations.id"), nullable=False),
     Column("kind", String(16), nullable=False),
-    Column("covers_from", _Number, nullable=False),
-    Column("covers_to", _Number, nullable=False),
+    Column("covers_from", Number, nullable=False),
+    Column("covers_to", Number, nullable=False),
     Column("text", Text, nullable=False),
     Column("source", String(64), nullable=False),
     Column("made_by", Text, nullable=False),

@@ -10,9 +10,9 @@ import asyncio
 import math
 import os
 import threading
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
-__all__ = ["Database"]
+__all__ = ["Database", "OpenConnection"]
 
 T = TypeVar("T")
+OpenConnection: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
 
 # Contract: every writer on Postgres takes this advisory lock before it draws a change number, so that numbers are committed in
 # their order and no follower of the feed passes over one. `test_no_change_becomes_visible_after_a_later_one`
@@ -255,7 +256,7 @@ class Database:
                 self._poll.close()
                 self._poll = None
         # Contract: nobody closes the one connection of a database in memory while another thread reads on it, which crashes the
-        # interpreter; who waited for it is refused. Proven by test_a_database_in_memory_is_not_closed_under_a_reader.
+        # interpreter; who waited for it is refused. test_a_database_in_memory_is_not_closed_under_a_reader.
         with self._memory_lock:
             self._engine.dispose()
 
@@ -271,7 +272,7 @@ class Database:
                 yield connection
             # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. It is
             # looked at while the connection is ours: once given back, a fork or `close` may end it, and the log with it. That
-            # somebody closes meanwhile is no error of a write that is kept. Proven by tests/storage/test_sqlite.py and
+            # somebody closes meanwhile is no error of a write that is kept. tests/storage/test_sqlite.py and
             # tests/faults/test_crash.py.
             self._refuse_replaced()
             self._refuse_lost_log(connection.connection.dbapi_connection)

@@ -25,7 +25,7 @@ from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import item_writes, meta, threads
-from langmem_adapter.storage.cleanup import Strays, ran_for, strays_of
+from langmem_adapter.storage.cleanup import Leftovers, leftovers_of, ran_for
 from langmem_adapter.storage.conversations import conversations, notes, turns
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.graph.erasure import unsay
@@ -164,7 +164,7 @@ def erased_until(connection: Connection) -> int:
 
 
 def _remove(connection: Connection, scope: Scope | None) -> Erasure:
-    strays = Strays() if scope is None else strays_of(connection, scope)
+    strays = Leftovers() if scope is None else leftovers_of(connection, scope)
     for space, kept in ((MEMORIES, memories), (RELATIONS, relations), (ENTITIES, entities)):
         _tell(connection, space, connection.execute(select(kept.c.pk).where(belongs(kept, scope))).scalars().all())
     unsay(connection, select(scopes.c.id).where(reach(scope)), _tell)

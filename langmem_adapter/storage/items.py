@@ -37,7 +37,7 @@ from langmem_adapter.storage.feed import Space
 from langmem_adapter.storage.moments import COUNTED, EPOCH, FIRST, LAST
 from langmem_adapter.storage.namespaces import Namespace, decode, encode, end_of, item_id
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.tables import changes, metadata
+from langmem_adapter.storage.tables import Number, metadata
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -66,13 +66,12 @@ __all__ = [
 PLACES: Final = 1 << 16
 """So many vectors an item may have."""
 
-_Number: Final = changes.c.seq.type
 
 # The collation is that of code points, on every server: paths must sort as Python sorts their labels.
 namespaces: Final = Table(
     "namespaces",
     metadata,
-    Column("id", _Number, primary_key=True, autoincrement=False),
+    Column("id", Number, primary_key=True, autoincrement=False),
     Column("path", Text().with_variant(Text(collation="C"), "postgresql"), nullable=False, unique=True),
 )
 
@@ -83,18 +82,18 @@ _EXPIRES: Final = text("expires_at IS NOT NULL")
 items: Final = Table(
     "items",
     metadata,
-    Column("pk", _Number, primary_key=True, autoincrement=False),
+    Column("pk", Number, primary_key=True, autoincrement=False),
     Column("id", String(20), nullable=False, unique=True),
-    Column("namespace_id", _Number, ForeignKey("namespaces.id"), nullable=False),
+    Column("namespace_id", Number, ForeignKey("namespaces.id"), nullable=False),
     Column("key", Text, nullable=False),
     Column("value", Text, nullable=False),
     Column("fields", Text),
     Column("vectors", Integer, nullable=False),
-    Column("created_at", _Number, nullable=False, info=COUNTED),
-    Column("updated_at", _Number, nullable=False, info=COUNTED),
-    Column("ttl", _Number),
-    Column("expires_at", _Number, info=COUNTED),
-    Column("seq", _Number, ForeignKey("changes.seq"), nullable=False),
+    Column("created_at", Number, nullable=False, info=COUNTED),
+    Column("updated_at", Number, nullable=False, info=COUNTED),
+    Column("ttl", Number),
+    Column("expires_at", Number, info=COUNTED),
+    Column("seq", Number, ForeignKey("changes.seq"), nullable=False),
     Index("ix_items_newest", "namespace_id", "seq"),
     Index("ix_items_expires", "expires_at", sqlite_where=_EXPIRES, postgresql_where=_EXPIRES),
 )
@@ -102,8 +101,8 @@ items: Final = Table(
 item_vectors: Final = Table(
     "item_vectors",
     metadata,
-    Column("pk", _Number, primary_key=True, autoincrement=False),
-    Column("namespace_id", _Number, nullable=False),
+    Column("pk", Number, primary_key=True, autoincrement=False),
+    Column("namespace_id", Number, nullable=False),
     Column("embedding", LargeBinary, nullable=False),
 )
 
@@ -114,7 +113,7 @@ ITEMS: Final = Space(
     item_vectors.c.embedding,
     model="embeddings_items",
     remedy="MemoryStore(memory).reindex()",
-    sizes=select(items.c.namespace_id, cast(func.sum(items.c.vectors), _Number))
+    sizes=select(items.c.namespace_id, cast(func.sum(items.c.vectors), Number))
     .where(items.c.vectors > 0)
     .group_by(items.c.namespace_id)
     .order_by(items.c.namespace_id),

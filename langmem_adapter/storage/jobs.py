@@ -50,9 +50,9 @@ __all__ = [
     "ADD",
     "FINISHED",
     "Job",
+    "JobState",
     "QueueFullError",
     "QueueLength",
-    "State",
     "are_ready",
     "cancel",
     "finish",
@@ -66,10 +66,10 @@ __all__ = [
     "take",
 ]
 
-State = Literal["waiting", "running", "done", "failed"]
+JobState = Literal["waiting", "running", "done", "failed"]
 ADD: Final = "add"
 """The kind of a job that is one add."""
-FINISHED: Final[frozenset[State]] = frozenset({"done", "failed"})
+FINISHED: Final[frozenset[JobState]] = frozenset({"done", "failed"})
 
 _KEPT: Final = timedelta(days=1)  # how long a job can be asked for after its end
 _MOST_ATTEMPTS: Final = 5
@@ -117,7 +117,7 @@ class Job:
     id: str
     scope: Scope
     kind: str
-    state: State
+    state: JobState
     request: Mapping[str, Any]
     result: Mapping[str, Any] | None
     progress: str | None
@@ -190,7 +190,7 @@ def read(connection: Connection, job_id: str, scope: Scope | None) -> Job:
 
 
 def page(
-    connection: Connection, scope: Scope | None, *, k: int, state: State | None = None, after: str | None = None
+    connection: Connection, scope: Scope | None, *, k: int, state: JobState | None = None, after: str | None = None
 ) -> tuple[list[Job], str | None]:
     """Jobs within *scope* (`None`: of everybody), the newest first, and the cursor of the next page.
 

@@ -153,7 +153,7 @@ class Ledger:
         """The write as what the transaction has to do; the words of its texts are split here, before others wait."""
         texts = [text for d in write.decisions for text in (d.text, d.context) if d.event in {"ADD", "UPDATE"} and text]
         # Contract: the language that stands in the database decides, not this one, which is that of the last write: words
-        # of another are split once more within the transaction. Proved by
+        # of another are split once more within the transaction.
         # tests/search/test_languages.py::test_who_has_it_open_follows_with_the_next_search_and_the_next_write.
         carry_out = self.within(texts)
         return lambda connection: carry_out(connection, write)
@@ -207,7 +207,7 @@ def _named(scope: Scope | None) -> dict[str, str] | None:
 def _refuse_if_others_compared(write: Write, compared: int | None) -> None:
     # Contract: of two writes that compared within the same memories, each without having seen the other's, the second one
     # compares again. What was compared with nothing (turns stored as they are, an edit by hand) is no conflict: it could as
-    # well have been written right after this. Proved by tests/storage/test_ledger.py::
+    # well have been written right after this. tests/storage/test_ledger.py::
     # test_who_compared_without_having_seen_what_was_written_meanwhile_compares_again.
     changing = any(decision.event != "NONE" or decision.dated for decision in write.decisions)
     if changing and write.seen is not None and compared is not None and compared > write.seen:

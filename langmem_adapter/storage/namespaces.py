@@ -8,10 +8,10 @@ under a prefix is one range of an index, whatever stands in the labels: no LIKE,
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
-from functools import lru_cache
 from hashlib import blake2b
 from typing import Final, TypeAlias
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text
 
@@ -25,7 +25,7 @@ _LONGEST: Final = 2_000  # bytes; a row in an index of Postgres may have some mo
 _KEPT: Final = 65_536
 
 
-@lru_cache(maxsize=_KEPT)
+@remembered(_KEPT)
 def encode(namespace: Namespace) -> str:
     """The text of a namespace.
 
@@ -44,7 +44,7 @@ def item_id(namespace: Namespace, key: str) -> str:
     return urlsafe_b64encode(digest).decode()
 
 
-@lru_cache(maxsize=_KEPT)
+@remembered(_KEPT)
 def decode(text: str) -> Namespace:
     """The namespace of a text, the inverse of `encode`."""
     labels, label, signs = [], "", iter(text)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import blake2b
 from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, and_, bindparam, func, select, true
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.prepared_statements import Prepared
@@ -145,7 +146,7 @@ def owner_of(row: Any) -> Scope | None:
     return of_row(row) if any(getattr(row, name) is not None for name in SCOPE_FIELDS) else None
 
 
-@lru_cache(maxsize=4_096)  # many rows of a search are of one scope
+@remembered(4_096)  # many rows of a search are of one scope
 def _scope(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
     return Scope(user_id, agent_id, run_id)
 

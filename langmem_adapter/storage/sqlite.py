@@ -38,7 +38,7 @@ _PAUSE: Final = 0.02
 _PRAGMAS: Final = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 
 # Contract: whoever opens, takes or closes a connection holds the gate, and a fork holds it until parent and child go on. So
-# the child knows of every connection whether it was idle, hence closed, or in use. Proven by tests/test_forks.py.
+# the child knows of every connection whether it was idle, hence closed, or in use. tests/test_forks.py.
 _GATE: Final = threading.RLock()
 _OPEN: Final[WeakSet[FileConnection]] = WeakSet()
 _HELD: Final[list[FileConnection]] = []  # in use while the process forks
@@ -135,7 +135,7 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
 def _make(path: Path) -> None:
     # SQLite gives the file the mode of the umask, and the log that of the file: others on the machine could read them.
     # Contract: a file that exists is never opened here, since closing any descriptor of it ends all locks that this process
-    # has on it; hence O_EXCL. Why a file cannot be made is said by SQLite. Proven by tests/storage/test_sqlite.py.
+    # has on it; hence O_EXCL. Why a file cannot be made is said by SQLite. tests/storage/test_sqlite.py.
     with suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 

@@ -128,7 +128,7 @@ def keep(
 ) -> None:
     """Write the trace of a run, whose id it gets, and drop those that are past their time; *now* its memories were written."""
     # Contract: it has the moment of the history rows of its run, by which `of_changes` finds it.
-    # Proved by tests/pipeline/test_traces.py::test_a_change_leads_to_the_add_that_made_it.
+    # tests/pipeline/test_traces.py::test_a_change_leads_to_the_add_that_made_it.
     now = now or datetime.now(UTC)
     _DROP.run(connection, {"before": now - timedelta(days=draft.days), "again": run})
     state = {**draft.state, "results": [change.to_json() for change in result]}

@@ -290,7 +290,7 @@ class WriteRows:
             raise InvalidInputError("a run does not choose the ids of its memories; leave memory_id of an ADD out")
         life = self._past_lives.get(decision.memory_id)
         # Contract: who restores has looked in another transaction; a memory that others restored, or erased, since then does
-        # not come back a second time. Proven by test_of_several_who_restore_a_memory_at_once_one_succeeds.
+        # not come back a second time. test_of_several_who_restore_a_memory_at_once_one_succeeds.
         if decision.seen is not None and (life is None or life.seq != decision.seen):
             raise ConflictError(f"memory {decision.memory_id} changed after it was looked at; try again")
         is_its_own = life is None or (life.over and life.home == life.other == self.scope_id)
@@ -401,7 +401,7 @@ class WriteRows:
         if self._write.seen is None or self._write.scope is None:
             return
         # Contract: the scope of a run that compared has a row, also where it only changed memories of narrower ones: whoever
-        # compares within it relies on its mark. Proved by tests/storage/test_ledger.py::
+        # compares within it relies on its mark. tests/storage/test_ledger.py::
         # test_who_compared_without_having_seen_what_was_written_meanwhile_compares_again.
         self._scope(self._write.scope, row["seq"])
         self._rows.compared.update(map(key_of, between(self._write.scope, row.get("scope", self._write.scope))))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["CountingEmbeddings", "ScriptedChatModel"]
 
 Answer: TypeAlias = str | AIMessage | Exception
-Step: TypeAlias = Answer | Callable[[list[BaseMessage]], Answer]
+ScriptedReply: TypeAlias = Answer | Callable[[list[BaseMessage]], Answer]
 _LETTERS_PER_TOKEN: Final = 4
 
 

@@ -152,7 +152,7 @@ def bench_open(path: Path, size: Size) -> FaissIndex:
         begun = time.perf_counter()
         indexer = opened(path)
         rebuilds.append(time.perf_counter() - begun)
-        writes.append(seconds(indexer.snapshot))
+        writes.append(seconds(indexer.write_segment))
         del indexer
         gc.collect()
         before, begun = _resident(), time.perf_counter()

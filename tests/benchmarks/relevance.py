@@ -33,7 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["table", "told"]
 
-STEPS: Final = {"_WORDS": (0.6, 0.8), "_COMMON": (0.25, 1.0), "_BY_ANOTHER": (0.7, 1.0)}
+STEPS: Final = {
+    "_WORDS": (0.6, 0.8),
+    "_ALONE": (0.5, 0.7),
+    "_THEN": (0.15, 0.35),
+    "_COMMON": (0.25, 1.0),
+    "_BY_ANOTHER": (0.7, 1.0),
+}
 _OTHERS: Final = 3
 _EVERY: Final = 3  # of their questions the first, the fourth …
 

@@ -28,6 +28,7 @@ from tests.benchmarks.measure import QUICK, Size, ratio, report
 from tests.benchmarks.mirror import bench_mirror
 from tests.benchmarks.newer import bench_newer
 from tests.benchmarks.oracle import bench_oracle
+from tests.benchmarks.prepared import bench_prepared
 from tests.benchmarks.search import bench_search
 from tests.benchmarks.served import bench_served
 from tests.benchmarks.store import bench_store
@@ -82,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bench_add(small, size)
         bench_growth(Path(folder), size)
         bench_many(small, size)
+        bench_prepared(Path(folder), size)
         bench_shared_commits(small, size)
     bench_twice(quick=size is QUICK)
     bench_graph(report, size)

@@ -75,7 +75,7 @@ def write_on_a_refusing_disk(database: str, calls: Sequence[str], number: int) -
             error_of(lambda: memory.add("one more", user_id=USER, infer=False)),  # a phantom, should it be found later
         ]
         found = memory.search("note 3", user_id=USER)
-        written, failures = memory.parts.indexer.snapshot(), snapshot_failures(memory)
+        written, failures = memory.parts.indexer.write_segment(), snapshot_failures(memory)
         return {"errors": errors, "found": found[0].text, "snapshot": written, "failures": failures}
 
     told = under_faults(calls, number, work)
@@ -228,7 +228,7 @@ def lose_the_folder(database: str) -> dict[str, Any]:
     try:
         add(memory, journal, "added while the folder was read-only")
         found = memory.search("added while", user_id=USER)[0].text
-        return {"found": found, "snapshot": memory.parts.indexer.snapshot(), "verified": memory.verify().ok}
+        return {"found": found, "snapshot": memory.parts.indexer.write_segment(), "verified": memory.verify().ok}
     finally:
         memory.close()
         folder.chmod(0o700)

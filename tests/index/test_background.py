@@ -135,7 +135,7 @@ class TestMergingBesideChanges:
             assert indexer.pull() == 43
 
         waiting.append(meanwhile)
-        assert indexer.snapshot()
+        assert indexer.write_segment()
         assert written(path) == (100, pks)
         again = follow()
         assert again.applied == indexer.applied == 143
@@ -148,7 +148,7 @@ class TestMergingBesideChanges:
         waiting: list[Callable[[], object]] = []
         indexer = follow(writing=lambda: _do_all(waiting))
         waiting.append(indexer.rebuild)
-        assert indexer.snapshot()
+        assert indexer.write_segment()
         assert indexer.verify().ok
 
     def test_only_one_process_writes_at_a_time(
@@ -157,8 +157,8 @@ class TestMergingBesideChanges:
         book.put(vectors[:20])
         indexer = follow()
         with Generations.beside(path, PRINT).merging() as alone:
-            assert alone and not indexer.snapshot()
-        assert indexer.snapshot() and indexer.failures == 0
+            assert alone and not indexer.write_segment()
+        assert indexer.write_segment() and indexer.failures == 0
 
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
     def test_a_child_forked_during_a_merge_keeps_nobody_from_the_next(
@@ -187,10 +187,10 @@ class TestMergingBesideChanges:
     ) -> None:
         pks = book.put(vectors[:20])
         one, other = follow(), follow()
-        assert one.snapshot()
+        assert one.write_segment()
         book.remove(pks[0])
         pks += book.put(vectors[20:25])
-        assert one.snapshot()
+        assert one.write_segment()
         book.put(vectors[30:31])
         other.pull()
         assert isinstance(other.index, FaissIndex)
@@ -285,7 +285,7 @@ class TestInterruption:
             troubles.append(trouble)
             with pytest.raises(trouble):
                 indexer.pull()
-            assert indexer.snapshot(), "all was read anew before it was written"
+            assert indexer.write_segment(), "all was read anew before it was written"
             assert indexer.index is not None
             assert indexer.index.pks().tolist() == pks
             assert indexer.verify().ok

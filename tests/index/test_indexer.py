@@ -179,7 +179,7 @@ class TestPull:
         pks = book.put(vectors[:3])
         indexer.pull()
         assert held(indexer).pks().tolist() == pks
-        assert indexer.snapshot() is False
+        assert indexer.write_segment() is False
         indexer.close()
         book.database.close()
 
@@ -220,7 +220,7 @@ class TestSnapshots:
     ) -> None:
         pks = book.put(vectors[:20])
         first = follow()
-        assert first.snapshot()
+        assert first.write_segment()
         book.remove(pks[0])
         book.change(pks[1], vectors[40])
         pks += book.put(vectors[20:22], scope=2)
@@ -358,7 +358,7 @@ class TestSnapshots:
         pks = book.put(vectors[:3])
         assert indexer.pull() == 3
         assert held(indexer).pks().tolist() == pks
-        assert indexer.snapshot() is False
+        assert indexer.write_segment() is False
         indexer.close()
         assert indexer.failures > before
 
@@ -372,7 +372,7 @@ class TestSnapshots:
         book.put(vectors)
         files = Closing.beside(path, PRINT)
         indexer = Indexer(database, FaissIndex, fingerprint=PRINT, dimensions=D, files=files)
-        assert not indexer.snapshot() and indexer.failures == 1
+        assert not indexer.write_segment() and indexer.failures == 1
         assert not list(path.parent.glob("*.faiss")) and not files.manifest.exists()
 
     def test_leftovers_of_killed_processes_go_with_the_next_generation(
@@ -409,13 +409,13 @@ class TestSnapshots:
                 erase(path, patience=0)
 
         monkeypatch.setattr(os, "fsync", erase_meanwhile)
-        assert not indexer.snapshot()
+        assert not indexer.write_segment()
         for reader in (indexer, follow()):
             assert reader.verify().ok
             assert len(held(reader)) == len(vectors)
             assert reader.failures == 0
         assert caplog.records == []
-        assert indexer.snapshot()
+        assert indexer.write_segment()
         assert Generations.beside(path, PRINT).latest(PRINT) is not None
 
 

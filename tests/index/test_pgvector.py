@@ -183,7 +183,7 @@ class TestFeed:
         assert held(one).pks().tolist() == [1, 2, 4, 5]
         assert held(one).search(vectors[8], 1, scopes=[1]).pks.tolist() == [2]
         assert one.verify().ok
-        assert not other.snapshot()
+        assert not other.write_segment()
 
     def test_nothing_is_locked_or_written_when_nothing_was_committed(
         self, database: Database, follow: Callable[..., SharedIndexer], make_vectors: Any, make_batch: Any, write: Any

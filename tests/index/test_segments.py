@@ -342,7 +342,7 @@ class TestWhileItIsOpen:
             file.write(b"damage")
         assert warm.verify().ok
         assert warm.failures == 1
-        assert warm.snapshot()
+        assert warm.write_segment()
         assert warm.verify().ok and warm.failures == 1
 
 

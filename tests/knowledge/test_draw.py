@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.knowledge.draw import MOST_NODES, Form, checked, drawing
+from langmem_adapter.knowledge.draw import MOST_NODES, DrawForm, checked, drawing
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.records.scope import Scope
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
-FORMS: Sequence[Form] = get_args(Form)
+FORMS: Sequence[DrawForm] = get_args(DrawForm)
 NAMES = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=40),
     st.sampled_from(
@@ -116,7 +116,7 @@ def test_graphml_comes_back_with_everything() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_empty_graph_is_a_drawing(form: Form) -> None:
+def test_an_empty_graph_is_a_drawing(form: DrawForm) -> None:
     text = drawing([], form, NOW)
     assert text.endswith("\n") and "cut" not in text
     assert form != "graphml" or parsed(text) == ([], [])
@@ -142,7 +142,7 @@ def test_no_name_breaks_out_of_a_drawing(triples: list[tuple[str, str, str, bool
 
 
 @pytest.mark.parametrize(("form", "comment"), [("mermaid", "  %% cut"), ("dot", "  // cut"), ("graphml", "<!-- cut")])
-def test_a_large_graph_is_cut_to_its_newest_part_and_says_so(form: Form, comment: str) -> None:
+def test_a_large_graph_is_cut_to_its_newest_part_and_says_so(form: DrawForm, comment: str) -> None:
     newest_first = [relation("hub", "knows", f"name {number}", number) for number in reversed(range(MOST_NODES + 50))]
     text = drawing(newest_first, form, NOW)
     assert any(line.startswith(comment) for line in text.splitlines())

@@ -22,14 +22,14 @@ from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.knowledge.draw import CUT
-from langmem_adapter.knowledge.export import ExportFormat, written
+from langmem_adapter.knowledge.export import written
 from langmem_adapter.knowledge.files import writing
 from langmem_adapter.knowledge.imports import PastRelation, RefusedRow, Stated
 from langmem_adapter.knowledge.triples import told_in
 from langmem_adapter.knowledge.views import Edge
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.names import entity_key, speaker
-from langmem_adapter.records.graph import Entity, Relation
+from langmem_adapter.records.graph import Entity, ExportFormat, Relation
 from langmem_adapter.records.scope import Scope
 from tests.cases import each
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from langmem_adapter.knowledge.triples import LineFormat
+    from langmem_adapter.records.graph import LineFormat
 
 ALICE: dict[str, Any] = {"user_id": "alice"}
 DAY = datetime(2019, 5, 1, tzinfo=UTC)

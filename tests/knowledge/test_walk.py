@@ -12,7 +12,7 @@ from langmem_adapter.knowledge.walk import pagerank, reach, shortest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from langmem_adapter.knowledge.walk import Step
+    from langmem_adapter.knowledge.walk import Hop
 
 ENDS = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=30)
 
@@ -24,7 +24,7 @@ class Plane:
         self.edges = [(100 + place, *pair) for place, pair in enumerate(ends)][::-1]
         self.asked: list[int] = []
 
-    def around(self, some: Sequence[int]) -> list[Step]:
+    def around(self, some: Sequence[int]) -> list[Hop]:
         self.asked += some
         return [edge for edge in self.edges if not set(some).isdisjoint(edge[1:])]
 

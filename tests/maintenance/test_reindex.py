@@ -159,7 +159,7 @@ def test_a_batch_that_is_none_is_refused(tmp_path: Path, batch: Any) -> None:
     assert not (tmp_path / "m.db").exists()
 
 
-def test_snapshots_of_the_old_model_go(tmp_path: Path) -> None:
+def test_files_of_the_old_model_go(tmp_path: Path) -> None:
     fill(str(tmp_path / "m.db"))
     with Memory(tmp_path / "m.db", embeddings="hash:64") as memory:
         memory.search("boat", user_id="a")

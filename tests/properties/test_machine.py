@@ -130,7 +130,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(who=WHO)
     def snapshot(self, who: int) -> None:
-        self.memories[who].parts.indexer.snapshot()
+        self.memories[who].parts.indexer.write_segment()
 
     @rule(who=WHO)
     def reopen(self, who: int) -> None:

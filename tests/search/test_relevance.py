@@ -96,6 +96,36 @@ def test_a_thousand_unrelated_memories_hardly_move_relevance(memory: Memory) -> 
 ALICE: dict[str, Any] = {"user_id": "alice", "infer": False}
 
 
+def relevances(question: str, *told: tuple[str, str]) -> list[float]:
+    """How well each of some memories, said by somebody, answers a question; the first is of May 2024, the rest of June."""
+    with Memory(":memory:") as memory:
+        for place, (name, text) in enumerate(told):
+            message = HumanMessage(text, name=name or None)
+            memory.add(message, user_id="alice", infer=False, timestamp=f"2024-0{min(5 + place, 6)}-11")
+        hits = {hit.text: hit.relevance for hit in memory.search(question, user_id="alice", k=len(told))}
+        return [hits.get(text, 0.0) for _, text in told]
+
+
+def test_a_rare_word_weighs_more_than_one_that_many_memories_hold() -> None:
+    gardens = [("", f"The garden of the {place} was open on the weekend.") for place in PLACES]
+    told = ("", "My aunt keeps a ferret."), ("", "My aunt grows roses in the garden.")
+    rare, common, *_ = relevances("Does my aunt have a ferret in the garden?", *told, *gardens)
+    assert rare > common + 0.02
+
+
+def test_what_is_said_by_or_of_whom_a_question_names_is_more_relevant_than_what_others_say_of_others() -> None:
+    said = ("Lena", "I go to work by tram."), ("Marc", "Lena and I go to work by tram.")
+    else_ = ("Marc", "I go to work by tram too."), ("Marc", "Tom and I go to work by tram.")
+    by, of, *others = relevances("How does Lena go to work by tram?", *said, *else_)
+    assert min(by, of) > max(others) + 0.1
+
+
+def test_what_was_said_in_the_time_that_is_asked_for_may_stand_in_a_prompt_whatever_else_is_asked() -> None:
+    question = "Which guitar, amplifier and strings did I buy for the concert of my band in May 2024?"
+    then, later = relevances(question, ("", "We painted the fence."), ("", "We sold the boat."))
+    assert then >= RELEVANT > later
+
+
 @pytest.mark.parametrize("least", [-0.1, 1.5, "x", float("nan")])
 def test_a_threshold_out_of_range_says_what_it_is_now(memory: Memory, least: Any) -> None:
     doors: list[Any] = [partial(memory.search, "tea"), memory.recall, memory.tools, memory.as_retriever]

@@ -1,17 +1,20 @@
-"""What is purged is in no table, no log, no free page, no snapshot; what has expired goes by itself."""
+"""What is purged is in no table, no log, no free page, no file of the index; what has expired goes by itself."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import math
 import re
 import shutil
 import sqlite3
+import sys
 import threading
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import _lru_cache_wrapper
 from multiprocessing import Pipe
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +24,14 @@ from sqlalchemy import create_engine, func, insert, select, text
 from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import MemoryNotFoundError, ScopeError
 from langmem_adapter.index.generations import Generations, erase
+from langmem_adapter.languages import stemmer
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import tables
 from langmem_adapter.storage.erasure import Erasure, clean, remove
 from langmem_adapter.testing import ScriptedChatModel
+from langmem_adapter.text import subjects
 from tests.faults.processes import call, start
 from tests.programs import python
 
@@ -108,7 +113,7 @@ def test_after_a_purge_no_file_holds_a_byte_of_it(folder: Path, memory: Memory) 
     needles = needles_of(FACT, f"{FACT} junior", f"I know {SECRET}", embeddings=HashEmbeddings(64))
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
-    memory.parts.indexer.snapshot()
+    memory.parts.indexer.write_segment()
     assert scan(folder, needles).keys() >= {"memory.db-wal", segment_of(folder).name}
     erased = memory.purge(user_id=f"{SECRET}@{CHINESE}")
     assert (erased.memories, erased.revisions, erased.traces, erased.scopes) == (1, 4, 2, 2)
@@ -120,6 +125,34 @@ def test_after_a_purge_no_file_holds_a_byte_of_it(folder: Path, memory: Memory) 
     assert memory.verify().ok
     memory.close()
     assert scan(folder, needles) == {}
+
+
+def caches_that_hold(word: str) -> set[str]:
+    """Our functions with a cache of functools' that knows a word."""
+    ours = [module for name, module in list(sys.modules.items()) if name.startswith("langmem_adapter.")]
+    caches: dict[str, object] = {
+        name: each for module in ours for name, each in vars(module).items() if isinstance(each, _lru_cache_wrapper)
+    }
+    caches["stem"] = stemmer("english")
+    return {name for name, each in caches.items() if word in repr(gc.get_referents(each)).lower()}
+
+
+def test_after_a_purge_no_cache_of_the_process_knows_a_word_of_it(memory: Memory) -> None:
+    told = f"My budget at {SECRET} in {CHINESE} is 500 euro"
+    for said in (told, f"{told} now"):
+        memory.add(said, user_id=f"ann {SECRET}", infer=False)
+    memory.search(f"What is my budget at {SECRET}?", user_id=f"ann {SECRET}")
+    assert caches_that_hold("quagmir") >= {"subjects", "stem", "things", "_grams", "_scope"}
+    memory.purge(user_id=f"ann {SECRET}")
+    assert caches_that_hold("quagmir") == caches_that_hold("貔貅") == set()
+
+
+def test_what_caches_keep_of_long_texts_does_not_grow_with_their_number() -> None:
+    kept: set[int] = set()
+    for number in range(40):
+        subjects(f"plan {number} " + "of the kitchen " * 10_000)
+        kept.add(sum(len(each) for each in gc.get_referents(subjects) if isinstance(each, str)))
+    assert max(kept) < 3_000_000
 
 
 def test_a_reset_leaves_nothing_of_anybody(folder: Path, memory: Memory) -> None:
@@ -174,7 +207,7 @@ def segment_of(folder: Path) -> Path:
 
 def test_files_of_other_models_and_of_killed_writers_are_swept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
-    memory.parts.indexer.snapshot()
+    memory.parts.indexer.write_segment()
     own, segment = Generations.beside(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
     other = Generations.beside(folder / "memory.db", "another model").manifest
     shutil.copy(own, other)
@@ -200,7 +233,7 @@ def test_a_generation_being_written_is_waited_for_and_reported(folder: Path) -> 
 def test_an_old_generation_that_comes_back_is_not_kept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
-    memory.parts.indexer.snapshot()
+    memory.parts.indexer.write_segment()
     own, segment = Generations.beside(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
     for file in (own, segment):
         shutil.copy(file, folder.parent / file.name)
@@ -244,7 +277,7 @@ with Memory(os.path.join(folder, "memory.db"), embeddings="hash:64") as memory:
     for spare in range(4):
         user = f"user {spare}"
         memory.add(text, user_id=user, infer=False)
-        memory.parts.indexer.snapshot()
+        memory.parts.indexer.write_segment()
         held = limited(spare)
         try:
             erased = memory.purge(user_id=user)

@@ -36,7 +36,7 @@ def test_every_file_is_its_users_alone_from_the_start(tmp_path: Path) -> None:
         with Memory(tmp_path / "m.db") as memory:
             memory.add("I like tea.", user_id="ada")
             assert files(tmp_path) == dict.fromkeys(("m.db", "m.db-wal", "m.db-shm"), 0o600)
-        assert set(files(tmp_path).values()) == {0o600}  # and the index's snapshot
+        assert set(files(tmp_path).values()) == {0o600}  # and the index's
     finally:
         os.umask(before)
 

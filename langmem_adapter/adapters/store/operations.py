@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from langmem_adapter.adapters.store.fields import FieldIndex
     from langmem_adapter.embedding.embedder import UnitVectors
 
-__all__ = ["Operations", "Reading", "asked", "check_ttl"]
+__all__ = ["Operations", "ReadOp", "asked", "check_ttl"]
 
 M = TypeVar("M", bound=Callable[..., Any])
 
-Reading: TypeAlias = "GetOp | SearchOp | ListNamespacesOp"
+ReadOp: TypeAlias = "GetOp | SearchOp | ListNamespacesOp"
 
 _MOST: Final = 1_000_000_000
 _MINUTE: Final = 60_000_000  # microseconds

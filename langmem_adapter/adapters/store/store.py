@@ -12,7 +12,7 @@ from langgraph.store.base import BaseStore, GetOp, IndexConfig, Op, Result, Sear
 
 from langmem_adapter.adapters.calls import only
 from langmem_adapter.adapters.store.fields import field_index
-from langmem_adapter.adapters.store.operations import Operations, Reading, asked, check_ttl
+from langmem_adapter.adapters.store.operations import Operations, ReadOp, asked, check_ttl
 from langmem_adapter.adapters.store.reads import Reader
 from langmem_adapter.adapters.store.upkeep import TTLSweeper, reindex
 from langmem_adapter.errors import InvalidInputError
@@ -256,7 +256,7 @@ class MemoryStore(BaseStore):
         return after
 
 
-def _result(reader: Reader, op: Reading, work: Operations, place: int, queries: Mapping[str, UnitVectors]) -> Result:
+def _result(reader: Reader, op: ReadOp, work: Operations, place: int, queries: Mapping[str, UnitVectors]) -> Result:
     if isinstance(op, GetOp):
         return reader.get(op)
     if isinstance(op, SearchOp):

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.reasoning.rules.sentences import LONGEST, Sentence, commands, put_plainly
 from langmem_adapter.statements.chinese import KIN, NAME, chinese_statement
 from langmem_adapter.statements.chinese_dates import WHEN
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["chinese_facts", "is_chinese"]
 
-_read: Final = lru_cache(maxsize=256)(chinese_statement)  # a piece is read by each who asks what it says
+_read: Final = remembered(256)(chinese_statement)  # a piece is read by each who asks what it says
 _GIVEN: Final = {"KIN": KIN, "NAME": NAME, "WHEN": WHEN}
 _P: Final = patterns("chinese-talk", _GIVEN, flags=0)
 _RETOLD: Final = retold("chinese-talk", _GIVEN, flags=0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Verdict
 from langmem_adapter.reasoning.rules.people import Company, call
-from langmem_adapter.reasoning.rules.verdicts import Link, counted, link, named_terms, renews, terms
+from langmem_adapter.reasoning.rules.verdicts import Bearing, counted, link, named_terms, renews, terms
 from langmem_adapter.records.work import FORGET, UNCLEAR
 from langmem_adapter.statements.parser import read
 from langmem_adapter.text import refers_back, text_hash
@@ -195,8 +195,8 @@ class _Desk:
         slot.owner, slot.gone = index, True
         self._notes.append(_Note(index, wish, slot, f"asked to forget {_short(slot.text)}", deletes=True))
 
-    def _links(self, said: Statement, renews: str = "") -> defaultdict[Link, list[_Slot]]:
-        links: defaultdict[Link, list[_Slot]] = defaultdict(list)
+    def _links(self, said: Statement, renews: str = "") -> defaultdict[Bearing, list[_Slot]]:
+        links: defaultdict[Bearing, list[_Slot]] = defaultdict(list)
         for slot, part in sorted(self._index.near(said), key=lambda entry: _rank(said, entry[0])):
             kind = link(said, part, renews)
             if slot not in links[kind] and not (kind == "refines" and part is not slot.said):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
+from langmem_adapter.caches import remembered
 from langmem_adapter.statements.dates import NUMBERS, TIME_WORDS
 from langmem_adapter.statements.tables import lists, patterns
 from langmem_adapter.statements.words import kind_of
@@ -14,9 +14,9 @@ from langmem_adapter.text import cased, meaningful, signed_words
 if TYPE_CHECKING:
     from langmem_adapter.statements.statement import Statement
 
-__all__ = ["Link", "counted", "link", "named_terms", "renews", "terms"]
+__all__ = ["Bearing", "counted", "link", "named_terms", "renews", "terms"]
 
-Link = Literal["same", "covered", "refines", "replaces", "contradicts", "unrelated"]
+Bearing = Literal["same", "covered", "refines", "replaces", "contradicts", "unrelated"]
 
 _WORDS: Final = lists("verdict-words")
 _P: Final = patterns("verdicts", {})
@@ -27,7 +27,7 @@ _JOINTS: Final = TIME_WORDS | _WORDS["JOINTS"]
 _AFTER_HEAD_CJK: Final = tuple("和、，,跟与及或叫，（(；;在 ")
 
 
-@lru_cache(maxsize=8_192)
+@remembered(8_192)
 def terms(value: str) -> tuple[str, ...]:
     """The meaningful words of a value, stemmed, in order, numbers as digits; those with signs as they are written.
 
@@ -91,7 +91,7 @@ def _renewed(new: Statement, old: Statement, renews: str) -> bool:
     return first and (_P["STRONG"].fullmatch(renews) is not None or len({*told} & {*was}) > 1)
 
 
-def link(new: Statement, old: Statement, renews: str = "") -> Link:
+def link(new: Statement, old: Statement, renews: str = "") -> Bearing:
     """How *new* stands to *old*, which was said before; *renews* is as of `renews`.
 
     Example:
@@ -113,7 +113,7 @@ def link(new: Statement, old: Statement, renews: str = "") -> Link:
     return "replaces" if kind == "unrelated" and new.positive and _renewed(new, old, renews) else kind
 
 
-def _valued(new: Statement, old: Statement) -> Link:
+def _valued(new: Statement, old: Statement) -> Bearing:
     """Two values of one attribute, both affirmed or both denied."""
     if set(terms(new.value)) == set(terms(old.value)) and cased(new.value) == cased(old.value):
         return _equal(new, old)
@@ -147,7 +147,7 @@ def _ends(over: Statement, old: Statement) -> bool:
     return gone <= told or (whole and (over.attribute != "any" or over.value.isascii()))
 
 
-def _equal(new: Statement, old: Statement) -> Link:
+def _equal(new: Statement, old: Statement) -> Bearing:
     if not terms(new.value) and new.value.casefold() != old.value.casefold():
         return "unrelated"
     if terms(new.value) == terms(old.value) or not all(map(_P["ORDERED"].search, (new.value, old.value))):

@@ -33,7 +33,7 @@ _NAMES: Final = 200
 _FACTS: Final = 12
 """Memories about the entity in the middle, at most."""
 
-State: TypeAlias = Literal["later", "holds", "ended"]
+RelationState: TypeAlias = Literal["later", "holds", "ended"]
 
 
 class _Asked(AddressScope):
@@ -95,7 +95,7 @@ def _shown(ego: Ego, asked: _Asked, at: datetime, now: datetime) -> dict[str, An
     }
 
 
-def _state(tie: Tie, at: datetime) -> State:
+def _state(tie: Tie, at: datetime) -> RelationState:
     """What a relation is at a moment."""
     relation = tie.relation
     if relation.valid_from is not None and relation.valid_from > at:

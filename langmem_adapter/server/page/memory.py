@@ -10,7 +10,7 @@ from fastapi import APIRouter, Form, Query, Response, status
 from sqlalchemy import Connection
 
 from langmem_adapter.arguments import parse_time
-from langmem_adapter.diffs import Part, differences
+from langmem_adapter.diffs import DiffPart, differences
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.graph import Relation
@@ -68,7 +68,7 @@ class _Version:
     """A step of a memory's life: what it changed of the text, the trace of its add, whether the memory can return to it."""
 
     revision: Revision
-    parts: Sequence[Part]
+    parts: Sequence[DiffPart]
     trace_id: str | None
     can_return: bool
 

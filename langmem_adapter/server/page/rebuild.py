@@ -48,7 +48,7 @@ class Rebuilding:
     def _rebuild(self) -> int:
         indexer = self._memory.parts.indexer
         number = indexer.rebuild(self._tell)
-        indexer.snapshot()  # the file beside the database may be what was wrong
+        indexer.write_segment()  # the file beside the database may be what was wrong
         return number
 
     def _tell(self, done: int, total: int) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
 
-from langmem_adapter.diffs import Part, differences
+from langmem_adapter.diffs import DiffPart, differences
 from langmem_adapter.records.cost import ModelCall
 from langmem_adapter.records.work import Change, Decision, Turn
 from langmem_adapter.server.page.layout import PREFIX, pieces
@@ -107,7 +107,7 @@ def _outcome(decision: Decision, change: Change | None, known: Mapping[str, Mapp
     """What became of a fact, and what that changes of the text of a memory."""
     target = known.get(decision.memory_id or decision.past_of or "")
     before = (change and change.previous_text) or (target["text"] if target else "")
-    parts: Sequence[Part] = ()
+    parts: Sequence[DiffPart] = ()
     if decision.event == "UPDATE" and decision.text is not None:
         parts = differences(before, decision.text)
     elif decision.event == "DELETE":

@@ -19,7 +19,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Change, Event
 from langmem_adapter.storage.conversations import ConversationInfo, StoredTurn
 from langmem_adapter.storage.erasure import Erasure
-from langmem_adapter.storage.jobs import Job, State
+from langmem_adapter.storage.jobs import Job, JobState
 from langmem_adapter.storage.notes import Note
 from langmem_adapter.storage.scopes import ScopeCount
 from langmem_adapter.storage.traces import Trace, TraceSummary
@@ -32,7 +32,7 @@ __all__ = [
     "CheckList",
     "ConversationPage",
     "Deleted",
-    "EntityPage",
+    "EntityPageShown",
     "Erased",
     "FoundShown",
     "Health",
@@ -47,10 +47,10 @@ __all__ = [
     "NoteList",
     "RelationChanged",
     "RelationList",
-    "RelationPage",
+    "RelationPageShown",
     "RevisionList",
     "ScopeList",
-    "TracePage",
+    "TracePageShown",
     "TraceShown",
     "TurnPage",
 ]
@@ -251,7 +251,7 @@ class Imported(_Answer):
 class JobInShort(_Answer):
     """An add that is carried out later, without what came of it."""
 
-    state: State
+    state: JobState
     error: Refused | None
 
 
@@ -357,7 +357,7 @@ class Health(_Answer):
 
 AddedMany = _list("AddedMany", "What became of each item, in order.", EndShown)
 ConversationPage = _page("ConversationPage", "conversations, the latest first", ConversationShown)
-EntityPage = _page("EntityPage", "entities", EntityShown)
+EntityPageShown = _page("EntityPage", "entities", EntityShown)
 JobPage = _page("JobPage", "jobs", JobInShort)
 MemoryPage = _page("MemoryPage", "memories", MemoryShown)
 NeighbourList = _list(
@@ -365,7 +365,7 @@ NeighbourList = _list(
 )
 NoteList = _list("NoteList", "All notes of a kind, oldest first.", NoteShown)
 RelationList = _list("RelationList", "Some relations, in order.", RelationShown)
-RelationPage = _page("RelationPage", "relations", RelationShown)
+RelationPageShown = _page("RelationPage", "relations", RelationShown)
 RevisionList = _list("RevisionList", "Every change of a memory, in the order in which it was written.", RevisionShown)
 ScopeList = _list("ScopeList", "The scopes that have memories, the largest first.", ScopeShown)
-TracePage = _page("TracePage", "things that adds did, in short, the newest first", TraceInShort)
+TracePageShown = _page("TracePage", "things that adds did, in short, the newest first", TraceInShort)

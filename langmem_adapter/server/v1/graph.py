@@ -13,7 +13,7 @@ __all__ = ["router"]
 router = APIRouter(prefix=OURS, tags=["knowledge graph"])
 
 
-@router.get("/relations", summary="List relations", response_model=answers.RelationPage)
+@router.get("/relations", summary="List relations", response_model=answers.RelationPageShown)
 async def relations(call: Reads, asked: Annotated[requests.RelationQuery, Query()]) -> Any:
     """The relations of a scope, the one that was recorded last first, page by page."""
     return await call.memory.graph.arelations(**call.arguments(asked))
@@ -48,7 +48,7 @@ async def delete(call: Writes, relation_id: str, asked: Annotated[requests.Scope
     return await call.memory.graph.adelete(relation_id, **call.whose(asked))
 
 
-@router.get("/entities", summary="List entities", response_model=answers.EntityPage)
+@router.get("/entities", summary="List entities", response_model=answers.EntityPageShown)
 async def entities(call: Reads, asked: Annotated[requests.EntityList, Query()]) -> Any:
     """The entities of a scope, the one that is mentioned most often first, page by page."""
     return await call.memory.graph.aentities(**call.arguments(asked))

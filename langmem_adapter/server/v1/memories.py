@@ -15,7 +15,7 @@ from langmem_adapter.storage.jobs import Job
 
 __all__ = ["router"]
 
-Key = Annotated[str | None, Header(description="Names this add: repeated, it changes nothing.")]
+IdempotencyKey = Annotated[str | None, Header(description="Names this add: repeated, it changes nothing.")]
 Wait = Annotated[bool, Query(description="`false`: answer at once, with a job that does it.")]
 
 router = APIRouter(prefix=OURS, tags=["memories"])
@@ -29,7 +29,7 @@ router = APIRouter(prefix=OURS, tags=["memories"])
     responses={202: {"model": answers.JobShown, "description": "A job does it."}},
 )
 async def add(
-    call: Writes, body: requests.AddOne, request: Request, idempotency_key: Key = None, wait: Wait = True
+    call: Writes, body: requests.AddOne, request: Request, idempotency_key: IdempotencyKey = None, wait: Wait = True
 ) -> Any:
     """Remember what a conversation says."""
     given = _given(call, body, idempotency_key)

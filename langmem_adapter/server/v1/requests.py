@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, Field, Json
 
-from langmem_adapter.storage.jobs import State
+from langmem_adapter.storage.jobs import JobState
 
 __all__ = [
     "AddMany",
@@ -226,7 +226,7 @@ class Split(ScopeFields, json_schema_extra=_example(name="Annie", user_id="alice
 class JobQuery(PageQuery):
     """Which jobs are listed, the newest first."""
 
-    state: State | None = Field(None, description="Only those that are so far.")
+    state: JobState | None = Field(None, description="Only those that are so far.")
 
 
 class ConversationQuery(ScopeFields):

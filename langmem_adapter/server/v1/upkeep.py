@@ -61,7 +61,7 @@ async def purge(call: Admin, body: requests.ScopeFields) -> Any:
     return await call.memory.apurge(**call.whose(body))
 
 
-@router.get("/traces", summary="List what adds did", response_model=answers.TracePage)
+@router.get("/traces", summary="List what adds did", response_model=answers.TracePageShown)
 async def traces(call: Reads, asked: Annotated[requests.PageQuery, Query()]) -> Any:
     """What the adds of a scope did, in short, the newest first, page by page."""
     return await call.memory.atraces(**call.arguments(asked))

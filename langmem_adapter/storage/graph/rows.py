@@ -266,7 +266,7 @@ class GraphRows:
 
     def post(self) -> None:
         """Write the difference, and tell the change feed of it."""
-        # Contract: no row of the graph changes unless the feed names it, with the same transaction. Proved by
+        # Contract: no row of the graph changes unless the feed names it, with the same transaction.
         # tests/mirror/test_campaign.py::test_a_history_of_kills_leaves_the_mirror_as_the_database.
         nodes, beliefs = self.nodes.values(), list(self.beliefs)
         for space, changed in ((ENTITIES, nodes), (RELATIONS, beliefs)):
