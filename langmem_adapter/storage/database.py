@@ -271,8 +271,8 @@ class Database:
                 yield connection
             # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. It is
             # looked at while the connection is ours: once given back, a fork or `close` may end it, and the log with it. That
-            # somebody closes meanwhile is no error of a write that is kept. Proven by tests/storage/test_sqlite.py and
-            # tests/faults/test_crash.py.
+            # somebody closes meanwhile is no error of a write that is kept. Proven by tests/faults/test_crash.py, and by
+            # `test_nothing_is_acknowledged_that_went_into_a_file_no_longer_at_its_place` and those beside it.
             self._refuse_replaced()
             self._refuse_lost_log(connection.connection.dbapi_connection)
 
