@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import http.client
 import multiprocessing
 import os
@@ -24,6 +25,7 @@ from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.conversation import WorkingMemory
 from langmem_adapter.conversation.log import Kept
 from langmem_adapter.forks import Lock, cached_property
+from langmem_adapter.storage import sqlite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,6 +117,18 @@ def test_a_file_that_was_in_use_is_not_opened_in_the_child(tmp_path: Path) -> No
         assert in_child(lambda: sorted(texts(where))) == []  # nobody uses it now
         parent.add("I like tea.", user_id="ada")
     assert texts(where) == {"Likes tea"}
+
+
+def test_what_was_in_use_is_never_closed_in_the_child(tmp_path: Path) -> None:
+    held = [sqlite.open_wal(tmp_path / "m.db", timeout=1)]
+
+    def is_open() -> bool:
+        held.clear()
+        gc.collect()
+        return any(path.resolve() == tmp_path / "m.db" for path in Path("/proc/self/fd").iterdir())
+
+    assert in_child(is_open)
+    held[0].close()
 
 
 INHERITED: dict[str, Callable[[Memory], Any]] = {

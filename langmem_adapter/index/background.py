@@ -32,9 +32,7 @@ class Background:
     def wait(self) -> None:
         """Wait until what is running has finished."""
         thread = self._thread
-        # Contract: in rounds, so that a Ctrl-C is seen: see `BackgroundWriter`.
-        # `test_closing_waits_for_it_and_leaves_everything_written`
-        while thread is not None and thread.is_alive():
+        while thread is not None and thread.is_alive():  # in rounds, for the same reason as `BackgroundWriter`
             thread.join(timeout=1)
 
     def close(self) -> None:

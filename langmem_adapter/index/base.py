@@ -134,7 +134,7 @@ class VectorView(Protocol):
 
 @runtime_checkable
 class VectorIndex(VectorView, Protocol):
-    """An index of this process, fed with batches. It searches exactly, whatever the scope."""
+    """An index of this process, fed with batches by one thread at a time. It searches exactly, whatever the scope."""
 
     def update(self, batch: Batch) -> None:
         """Apply net changes; a search running meanwhile sees all of them or none.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -28,7 +27,6 @@ class ExactIndex:
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions: Final = dimensions
-        self._updating = threading.Lock()
         self._rows = Batch.empty(dimensions)  # ascending by pk; another one with every change
 
     def __len__(self) -> int:
@@ -38,20 +36,18 @@ class ExactIndex:
     def update(self, batch: Batch) -> None:
         """Apply net changes; a search running meanwhile sees all of them or none."""
         check_batch(batch, self.dimensions)
-        with self._updating:
-            old = self._rows
-            stays = ~np.isin(old.pks, np.concatenate([batch.pks, batch.gone]))
-            self._rows = _ascending(
-                np.concatenate([old.pks[stays], batch.pks]),
-                np.concatenate([old.scopes[stays], batch.scopes]),
-                np.concatenate([old.vectors[stays], batch.vectors.reshape(-1, self.dimensions)]),
-            )
+        old = self._rows
+        stays = ~np.isin(old.pks, np.concatenate([batch.pks, batch.gone]))
+        self._rows = _ascending(
+            np.concatenate([old.pks[stays], batch.pks]),
+            np.concatenate([old.scopes[stays], batch.scopes]),
+            np.concatenate([old.vectors[stays], batch.vectors.reshape(-1, self.dimensions)]),
+        )
 
     def adopt(self, batch: Batch) -> None:
         """Hold what *batch* holds and nothing else."""
         check_batch(batch, self.dimensions)
-        with self._updating:
-            self._rows = _ascending(batch.pks, batch.scopes, batch.vectors)
+        self._rows = _ascending(batch.pks, batch.scopes, batch.vectors)
 
     def search(
         self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True

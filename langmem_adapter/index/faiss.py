@@ -8,7 +8,6 @@ native code ever reads rows that move.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import faiss
@@ -41,8 +40,7 @@ class FaissIndex:
     def __init__(self, dimensions: int) -> None:
         self.dimensions: Final = dimensions
         self._mend: Callable[[], object] | None = None
-        self._writing = threading.Lock()
-        # Contract: readers take this once, and look at nothing else; writers put another one in its place, one at a time.
+        # Contract: readers take this once, and look at nothing else; the writer puts another one in its place.
         # `test_a_search_sees_an_update_whole_or_not_at_all`
         self._contents = Contents.of(Segment.of(Batch.empty(dimensions)))
 
@@ -103,8 +101,7 @@ class FaissIndex:
     def update(self, batch: Batch) -> None:
         """Apply net changes; a search running meanwhile sees all of them or none."""
         check_batch(batch, self.dimensions)
-        with self._writing:
-            self._contents = self._contents.after(batch)
+        self._contents = self._contents.after(batch)
 
     def adopt(self, batch: Batch) -> None:
         """Hold what *batch* holds and nothing else; see `Segment.of`."""
@@ -113,8 +110,7 @@ class FaissIndex:
 
     def hold(self, contents: Contents, mend: Callable[[], object] | None = None) -> None:
         """Hold this and nothing else; see `Mergeable.hold`."""
-        with self._writing:
-            self._mend, self._contents = mend or self._mend, contents
+        self._mend, self._contents = mend or self._mend, contents
 
 
 def _compared(held: Contents, query: Vectors, scopes: Collection[int], pks: Pks | None) -> tuple[Pks, Scores]:
@@ -184,9 +180,7 @@ def _products_scattered(query: Vectors, vectors: Vectors, rows: Pks) -> Scores:
 
 
 def _pointer(array: NDArray[Any]) -> Any:
-    """For FAISS: the bare address."""
-    # Contract: it keeps no array alive: who asks for it names the array until FAISS is done, and the array lies in one piece.
-    # `test_searches_beside_a_writer_never_see_a_memory_with_the_vector_of_another`
+    """For FAISS: the bare address of an array that lies in one piece, and that the caller keeps alive until FAISS is done."""
     return faiss.swig_ptr(array)
 
 

@@ -92,7 +92,8 @@ class Indexer:
         self._files = files or _beside(database, fingerprint, space, mapped=mapped)
         self._every = merge_after
         # Contract: whoever holds it, and nobody else, moves the cursor and writes to the index; a thread may take it again,
-        # since a damaged block may be met while rows are compared. `test_verify_mends_what_it_finds_damaged`
+        # since a damaged block may be met while rows are compared. `test_only_one_thread_moves_it_on`,
+        # `test_verify_mends_what_it_finds_damaged`
         self._pulling = threading.RLock()
         self._merging = threading.Lock()
         self._background = Background("langmem-adapter index")
@@ -142,7 +143,8 @@ class Indexer:
             return 0
         with self._pulling:
             # Contract: asked before reading, so that what is committed meanwhile is left for the next pull; and in one's turn,
-            # so that it never goes back to what was before another's pull. `test_who_is_overtaken_sets_no_version_back`
+            # so that it never goes back to what was before another's pull.
+            # `test_what_is_committed_while_it_pulls_comes_with_the_next`, `test_who_is_overtaken_sets_no_version_back`
             version, intact = self._database.version(), self._is_intact()
             if version == self.version and intact:
                 return 0
@@ -330,7 +332,8 @@ class Indexer:
 
     def _holds_nothing_erased(self, files: Generations, cursor: Cursor) -> bool:
         # Contract: looked at after it was published, since whoever erases removes the files after having written down that
-        # he does; and where nobody can tell, they go. `test_none_stays_that_nobody_can_tell_to_be_clean`
+        # he does; and where nobody can tell, they go. `test_none_stays_that_was_begun_before_an_erasure`,
+        # `test_none_stays_that_nobody_can_tell_to_be_clean`
         clean = False
         try:
             with self._database.read() as connection:

@@ -182,7 +182,7 @@ class FileRows(LoadedRows):
         self._block = block_rows(dimensions)
         self._digests = digests
         # Contract: a block's flag only ever turns true, and only after its bytes were compared; two threads may both compare
-        # it. `test_blocks_are_compared_once_whoever_touches_them`
+        # it. `test_damage_in_a_later_block_is_found_each_time`, `test_blocks_are_compared_once_whoever_touches_them`
         self._known = np.zeros(len(digests), np.bool_)
 
     def __del__(self) -> None:

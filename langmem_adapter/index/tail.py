@@ -44,7 +44,7 @@ class Tail:
 
     # Contract: arrays are written to behind `count` alone, but for `deaths`, where 0 turns into the number of an update that
     # no reader of an older state looks at; the dicts may be newer than `count`, and who asks them leaves out rows behind it.
-    # `test_a_search_sees_an_update_whole_or_not_at_all`
+    # `test_a_search_sees_an_update_whole_or_not_at_all`, `test_who_began_before_an_update_finds_what_was`
     vectors: Vectors
     pks: Pks
     scopes: Pks

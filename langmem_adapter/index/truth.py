@@ -45,7 +45,7 @@ class Best:
 def cosines(vectors: Vectors, query: Vectors) -> Scores:
     """The product of each unit vector with the query; equal vectors get equal scores wherever they stand."""
     # Contract: equal vectors have equal scores wherever they stand, so not `@`: BLAS sums a block's last rows in another order.
-    # `test_ties_go_to_the_lower_pk`
+    # `test_ties_go_to_the_lower_pk`, and for a search of the past `test_equals_come_in_the_same_order_now_and_then`
     scores: Scores = np.einsum("ij,j->i", vectors, query)
     return scores
 

@@ -84,7 +84,7 @@ class VectorStoreIndex:
         self._exact_up_to = exact_up_to
         self._reading: OpenConnection = database.read
         # Contract: stores inside this process move their arrays while they write: nobody searches one meanwhile.
-        # `test_many_feeders_of_one_store_miss_nothing`
+        # `test_nobody_searches_a_store_that_is_being_written`
         self._lock = ReadWriteLock()
         self._translated = _Translated(store.kind)
         self._same_model = False

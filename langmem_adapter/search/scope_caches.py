@@ -77,7 +77,8 @@ class ScopeCaches:
             standing = kept.standing
             if standing is None or standing.version != version:
                 # Contract: read in one's turn, so that a cache never goes back; and who looks up words for it begins later, so
-                # he sees all that it holds. `test_what_was_read_in_an_older_state_hides_nothing`
+                # he sees all that it holds. `test_who_reads_later_waits_for_his_turn`,
+                # `test_what_was_read_in_an_older_state_hides_nothing`
                 with self._database.read() as connection:
                     standing = kept.standing = _caught_up(connection, scope, version, standing)
         self._shed(scope, kept, standing.cache.size)

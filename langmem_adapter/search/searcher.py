@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
+from langmem_adapter.index.truth import cosines
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
@@ -350,7 +351,7 @@ class Searcher:
 
     def _rank_then(self, then: PastScope, query: Query, asked: Question, aim: _Aim) -> Ranked:
         reader = EvidenceReader(then.cache, query, asked, then.load, self._weights)
-        told = reader.evidence(None, aim.scale.meaning(then.vectors @ aim.vector))
+        told = reader.evidence(None, aim.scale.meaning(cosines(then.vectors, aim.vector)))
         return fuse(told, self._weights, explain=query.explain, strategy="history")
 
 

@@ -163,7 +163,7 @@ class Database:
             try:
                 # Contract: the number is of this connection alone, another one may show the same though something was written
                 # between them; so the connection's own number goes with it.
-                # `test_the_version_changes_with_every_commit_of_anybody`
+                # `test_the_parent_goes_on_where_it_was`
                 return self._polls, self._poll.execute("PRAGMA data_version").fetchone()[0]
             finally:
                 self._poll.give_back()
@@ -187,7 +187,7 @@ class Database:
         """The async twin of `write`: waiting tasks share one commit, a task cancelled before its turn writes nothing."""
         future = self._enqueue(work)
         # Contract: soon, not at once: whoever is ready may queue first.
-        # `test_waiting_tasks_share_one_commit_and_keep_their_own_errors`
+        # `test_who_is_told_that_it_is_written_finds_it`
         asyncio.get_running_loop().call_soon(self._writers.flush_beside)
         return await asyncio.wrap_future(future)
 
@@ -272,8 +272,8 @@ class Database:
                 yield connection
             # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. It is
             # looked at while the connection is ours: once given back, a fork or `close` may end it, and the log with it. That
-            # somebody closes meanwhile is no error of a write that is kept. tests/storage/test_sqlite.py and
-            # tests/faults/test_crash.py.
+            # somebody closes meanwhile is no error of a write that is kept. tests/faults/test_crash.py and
+            # `test_nothing_is_acknowledged_that_went_into_a_file_no_longer_at_its_place` and those beside it.
             self._refuse_replaced()
             self._refuse_lost_log(connection.connection.dbapi_connection)
 

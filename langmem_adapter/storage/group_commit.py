@@ -158,7 +158,7 @@ class GroupCommit:
     def _commit_all(self, batch: list[_Waiting[Any]], outcomes: list[Outcome[Any]]) -> None:
         with self._transaction() as connection:
             # Contract: of writers that share a commit each has its own savepoint; one that is alone needs none, its error rolls
-            # the transaction back. `test_a_failed_write_in_a_group_commit_leaves_its_neighbours_alone`
+            # the transaction back. `test_who_fails_after_writing_leaves_nothing_in_the_commit_that_he_shares`
             if len(batch) == 1:
                 outcomes.append(Outcome(batch[0].work(connection)))
             else:

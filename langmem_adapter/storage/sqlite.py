@@ -43,7 +43,7 @@ _GATE: Final = threading.RLock()
 _OPEN: Final[WeakSet[FileConnection]] = WeakSet()
 _HELD: Final[list[FileConnection]] = []  # in use while the process forks
 # Contract: what the child inherits in use is never closed there: SQLite would give back the parent's place in the log.
-# `test_an_inherited_memory_refuses_every_call_at_once_and_closes_without_a_word`
+# `test_what_was_in_use_is_never_closed_in_the_child`, `test_a_file_that_was_in_use_is_not_opened_in_the_child`
 _INHERITED: Final[list[FileConnection]] = []
 
 

@@ -6,6 +6,8 @@ import logging
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -120,6 +122,36 @@ def written(path: Path) -> tuple[int, list[int]]:
     return generation.cursor.applied, sorted(generation.segment.catalogue.pks.tolist())
 
 
+class TestPulling:
+    def test_only_one_thread_moves_it_on(self, book: Book, follow: Callable[..., Indexer], vectors: Vectors) -> None:
+        begun, go_on = threading.Event(), threading.Event()
+        waiting: list[Callable[[], object]] = []
+        indexer = follow(failing=lambda: _do_all(waiting.copy()))
+        book.put(vectors[:5])
+        indexer.pull()
+        book.put(vectors[5:8])
+        waiting += [lambda: go_on.wait(30), begun.set]
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(indexer.pull)
+            assert begun.wait(30)
+            second = pool.submit(indexer.pull)
+            with pytest.raises(FutureTimeoutError):
+                second.result(0.2)
+            go_on.set()
+            assert (first.result(30), second.result(30)) == (3, 0)
+
+    def test_what_is_committed_while_it_pulls_comes_with_the_next(
+        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+    ) -> None:
+        waiting: list[Callable[[], object]] = []
+        indexer = follow(failing=lambda: _do_all(waiting))
+        book.put(vectors[:5])
+        indexer.pull()
+        book.put(vectors[5:8])
+        waiting.append(lambda: book.put(vectors[8:10]))
+        assert [indexer.pull() for _ in range(3)] == [3, 2, 0]
+
+
 class TestMergingBesideChanges:
     def test_changes_while_it_is_written_are_in_the_reopened_index(
         self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
@@ -175,9 +207,9 @@ class TestMergingBesideChanges:
         book.put(vectors[:20])
         indexer = follow(writing=once(fork))
         try:
-            assert indexer.snapshot()
+            assert indexer.write_segment()
             book.put(vectors[20:30])
-            assert indexer.snapshot() and indexer.failures == 0
+            assert indexer.write_segment() and indexer.failures == 0
         finally:
             os.kill(children[0], 9)
             os.waitpid(children[0], 0)

@@ -142,9 +142,12 @@ class TestSearch:
         same = np.repeat(vectors[:1], 10, axis=0)
         order = np.random.default_rng(1).permutation(10)
         index.update(make_batch(order, order % 2, same))
-        index.update(make_batch(range(50, 90), [0] * 40, vectors[1:41]))
+        index.update(make_batch(range(50, 90), [2] * 40, vectors[1:41]))
         for k in (1, 3, 4, 9, 10):
-            assert index.search(vectors[0], k, scopes=[0, 1]).pks.tolist() == list(range(k))
+            assert index.search(vectors[0], k, scopes=[0, 1, 2]).pks.tolist() == list(range(k))
+        for query in vectors[1:9]:  # most sums of these products depend on the order in which they are made
+            assert index.search(query, 10, scopes=[0, 1]).pks.tolist() == list(range(10))
+            assert index.search(query, 10, scopes=[0, 1], pks=np.arange(10)).pks.tolist() == list(range(10))
 
     def test_takes_any_contiguity_of_the_query(self, standing: VectorIndex, vectors: Vectors) -> None:
         strided = np.repeat(vectors[5], 2)[::2]

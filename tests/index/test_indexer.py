@@ -21,7 +21,9 @@ from langmem_adapter.index.build import open_index
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations, erase
 from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.erasure import remove
 from langmem_adapter.storage.tables import changes, memories
 from tests.index.book import Book, put, record
 
@@ -260,7 +262,7 @@ class TestSnapshots:
     ) -> None:
         book.put(vectors[:30])
         indexer = follow()
-        assert indexer.snapshot()
+        assert indexer.write_segment()
         index = held(indexer)
         assert isinstance(index, FaissIndex)
         reading = index.contents
@@ -373,6 +375,19 @@ class TestSnapshots:
         files = Closing.beside(path, PRINT)
         indexer = Indexer(database, FaissIndex, fingerprint=PRINT, dimensions=D, files=files)
         assert not indexer.write_segment() and indexer.failures == 1
+        assert not list(path.parent.glob("*.faiss")) and not files.manifest.exists()
+
+    def test_none_stays_that_was_begun_before_an_erasure(self, path: Path, book: Book, vectors: Vectors) -> None:
+        class Overtaken(Generations):
+            def publish(self, *given: Any) -> None:
+                remove(book.database, Scope(user_id="1"))
+                erase(path, patience=0)
+                super().publish(*given)
+
+        book.put(vectors, scope=1)
+        files = Overtaken.beside(path, PRINT)
+        indexer = Indexer(book.database, FaissIndex, fingerprint=PRINT, dimensions=D, files=files)
+        assert not indexer.write_segment() and indexer.failures == 0
         assert not list(path.parent.glob("*.faiss")) and not files.manifest.exists()
 
     def test_leftovers_of_killed_processes_go_with_the_next_generation(

@@ -200,6 +200,25 @@ class TestDamage:
         with pytest.raises(SegmentError, match="checksum"):
             again.search(query, 1, scopes=[1])
 
+    def test_damage_in_a_later_block_is_found_each_time(
+        self, tmp_path: Path, make_vectors: Any, make_batch: Any
+    ) -> None:
+        files, count = Generations(tmp_path / "x.index"), 3 * block_rows(D)
+        index = FaissIndex(D)
+        index.update(make_batch(range(count), [1] * count, make_vectors(count, D)))
+        files.publish(index.contents, CURSOR)
+        with segment_of(files).open("r+b") as file:
+            file.seek(-3, os.SEEK_END)
+            file.write(b"x")
+        for pks in (None, np.arange(count)):
+            mapped = opened(files)
+            assert mapped is not None
+            for _ in range(2):
+                with pytest.raises(SegmentError, match="checksum"):
+                    mapped.search(np.ones(D, np.float32), 1, scopes=[1], pks=pks)
+        with pytest.raises(SegmentError, match="checksum"):
+            Generations(files.manifest, mapped=False).latest("hash:12")
+
     def test_blocks_are_compared_once_whoever_touches_them(
         self, files: Generations, index: FaissIndex, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -344,6 +363,16 @@ class TestWhileItIsOpen:
         assert warm.failures == 1
         assert warm.write_segment()
         assert warm.verify().ok and warm.failures == 1
+
+
+def test_who_began_before_an_update_finds_what_was(make_vectors: Any, make_batch: Any) -> None:
+    index, pks, new = FaissIndex(D), np.arange(3), make_vectors(3, D, 2)
+    index.update(make_batch(pks, [1, 1, 1], make_vectors(3, D)))
+    before = index.contents
+    expected = [found.tolist() for found in before.find(np.arange(5))]
+    index.update(make_batch([0, 1, 4], [2, 1, 1], new, gone=[2]))
+    index.update(make_batch([0], [1], new[1:2]))
+    assert [found.tolist() for found in before.find(np.arange(5))] == expected == [[-1] * 5, [0, 1, 2, -1, -1]]
 
 
 def test_a_search_sees_an_update_whole_or_not_at_all(make_vectors: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import faiss
 import numpy as np
@@ -67,14 +67,21 @@ def test_searches_beside_a_writer_never_see_a_memory_with_the_vector_of_another(
     np.testing.assert_array_equal(index.vectors(pks), vectors_of(pks))
 
 
-def test_a_search_uses_one_thread_and_leaves_the_callers_setting_alone() -> None:
+def test_a_search_uses_one_thread_and_leaves_the_callers_setting_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    used, compare = list[int](), faiss.fvec_inner_products_by_idx  # type: ignore[attr-defined]  # not in FAISS' own stubs
+
+    def count(*arguments: Any) -> None:
+        used.append(faiss.omp_get_max_threads())
+        compare(*arguments)
+
+    monkeypatch.setattr(faiss, "fvec_inner_products_by_idx", count)
     index = open_index("faiss", D)
     index.update(batch(np.arange(10), np.empty(0, np.int64)))
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(2)
     try:
         index.search(np.ones(D, np.float32), 3, scopes=[1])
-        assert faiss.omp_get_max_threads() == 2
+        assert (used, faiss.omp_get_max_threads()) == ([1], 2)
     finally:
         faiss.omp_set_num_threads(before)
 

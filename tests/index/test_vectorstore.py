@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -340,6 +341,28 @@ class TestFeed:
         with ThreadPoolExecutor(3) as pool:
             assert sum(pool.map(work, range(3))) >= 24  # the first of them reads everything, counted as memories
         assert all(indexer.verify().ok for indexer in feeds)
+
+    def test_nobody_searches_a_store_that_is_being_written(
+        self, follow: Callable[..., SharedIndexer], spelt: Embeddings, make_vectors: Any, put: Any
+    ) -> None:
+        begun, go_on = threading.Event(), threading.Event()
+
+        class Slow(InMemoryVectorStore):
+            def add_documents(self, *given: Any, **options: Any) -> list[str]:
+                begun.set()
+                assert go_on.wait(30)
+                return super().add_documents(*given, **options)
+
+        indexer, vectors = follow(Slow(spelt)), make_vectors(1, D)
+        put([1], [1], vectors)
+        with ThreadPoolExecutor(2) as pool:
+            fed = pool.submit(indexer.pull)
+            assert begun.wait(30)
+            found = pool.submit(held(indexer).search, vectors[0], 1, scopes=[1])
+            with pytest.raises(FutureTimeoutError):
+                found.result(0.2)
+            go_on.set()
+            assert fed.result(30) == 1 and found.result(30).pks.tolist() == [1]
 
     def test_whoever_waits_too_long_for_another_feeder_is_told(
         self,

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import zlib
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from numpy.typing import NDArray
 
 ANN: dict[str, Any] = {"user_id": "ann"}
 DAY = datetime(2024, 5, 1, 10, tzinfo=UTC)
@@ -86,3 +91,15 @@ def test_among_thousands_and_in_the_past_the_same_is_lifted(memory: Memory) -> N
     now, then = memory.search(WHO, **ANN, k=3), memory.search(WHO, **ANN, k=3, as_of=datetime.now(UTC))
     assert [hit.text for hit in now] == [hit.text for hit in then]
     assert [hit.score for hit in now] == pytest.approx([hit.score for hit in then])
+
+
+def test_equals_come_in_the_same_order_now_and_then() -> None:
+    class Dense(HashEmbeddings):
+        def vector(self, text: str) -> NDArray[np.float32]:
+            return np.random.default_rng(zlib.crc32(text.encode())).normal(0.3, 1, 384).astype(np.float32)
+
+    with Memory(":memory:", embeddings=Dense(384)) as memory:
+        memory.add_many([{"messages": "Sees seven foxes", **ANN, "infer": False, "timestamp": "2026-01-01"}] * 7)
+        for number in range(8):
+            now, then = (memory.search(f"wolf {number}", **ANN, as_of=when) for when in (None, datetime.now(UTC)))
+            assert len(now) == 7 and [hit.id for hit in now] == [hit.id for hit in then], number

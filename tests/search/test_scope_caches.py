@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,10 +17,13 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.search import scope_cache, scope_caches
 from langmem_adapter.search.scope_caches import CachedAt, ScopeCaches, loader
 from langmem_adapter.settings import Settings
+from langmem_adapter.storage.feed import last_seq
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from sqlalchemy import Connection
 
 QUIET = Settings(trace_days=0)
 WORDS = "tea coffee jazz chess sister moved live bicycle 茶 猫".split()
@@ -105,6 +112,33 @@ def test_what_was_read_in_an_older_state_hides_nothing(tmp_path: Path, newer: in
         with database.reading() as connect:
             load = loader(connect, new.scope_ids)
             assert [len(pks) for pks in new.cache.holders(["tea", "jazz"], load)] == [newer + 1, newer]
+
+
+def test_who_reads_later_waits_for_his_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Memory(tmp_path / "m.db", settings=QUIET) as memory, ThreadPoolExecutor(2) as pool:
+        database, scope, read = memory.parts.database, Scope("a"), memory.parts.database.read
+        caches, begun, go_on = ScopeCaches(database), threading.Event(), threading.Event()
+
+        @contextmanager
+        def slowly() -> Iterator[Connection]:
+            with read() as connection:
+                last_seq(connection)  # now it sees one state
+                begun.set()
+                assert go_on.wait(30)
+                yield connection
+
+        memory.add("I like tea.", user_id="a", infer=False)
+        with monkeypatch.context() as patched:
+            patched.setattr(database, "read", slowly)
+            first = pool.submit(caches.of, scope, database.version())
+            assert begun.wait(30)
+        memory.add("I like jazz.", user_id="a", infer=False)
+        second = pool.submit(caches.of, scope, database.version())
+        with pytest.raises(FutureTimeoutError):
+            second.result(0.2)
+        go_on.set()
+        assert [len(one.result(30).cache.columns.pks) for one in (first, second)] == [1, 2]
+        assert caches.of(scope, database.version()) is second.result()
 
 
 def test_a_scope_that_appears_later_joins_the_searches_that_cover_it(tmp_path: Path) -> None:

@@ -65,6 +65,17 @@ def test_a_failed_write_leaves_nothing_and_says_why(database: Database) -> None:
     assert keys(database) == set()
 
 
+def test_who_fails_after_writing_leaves_nothing_in_the_commit_that_he_shares(database: Database) -> None:
+    def fail(connection: Connection) -> str:
+        put("not kept")(connection)
+        raise StorageError("after writing")
+
+    before = database.commits
+    told = database.write_each([put("before"), fail, put("after")])
+    assert [str(one) for one in told] == ["before", "after writing", "after"]
+    assert (keys(database), database.commits - before) == ({"before", "after"}, 1)
+
+
 def test_the_version_changes_with_every_commit_of_anybody(database_url: str) -> None:
     one = Database(database_url)
     prepare(one)

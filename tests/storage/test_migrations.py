@@ -1,32 +1,42 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
-from sqlalchemy import text
+from sqlalchemy import Column, MetaData, Text, text
 
 from langmem_adapter.errors import StorageError
-from langmem_adapter.storage import migrations
 from langmem_adapter.storage.checkpoints import checkpoints
 from langmem_adapter.storage.conversations import conversations
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.items import items
 from langmem_adapter.storage.lexical import postings
 from langmem_adapter.storage.meta import get, prepare, put
+from langmem_adapter.storage.migrations import runner
 from langmem_adapter.storage.migrations.runner import HEAD, schema_version
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.text import TOKENIZER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Connection
+
+FIRST = "0100"
+REVISION = f"""
+import sqlalchemy as sa
+from alembic import op
+revision, down_revision, branch_labels, depends_on = "9998", "{HEAD}", None, None
+def upgrade():
+    op.add_column("memories", sa.Column("made_up", sa.Text()))
+"""
 
 
 def empty(connection: Connection) -> None:
@@ -36,30 +46,50 @@ def empty(connection: Connection) -> None:
         connection.execute(text("CREATE SCHEMA public"))
 
 
-def alembic(connection: Connection) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
-    config.attributes["connection"] = connection
-    return config
+def as_released(connection: Connection) -> None:
+    """Make the tables of the first release."""
+    empty(connection)
+    frozen = Path(__file__).parent / "schema" / f"{FIRST}.{connection.dialect.name}.sql"
+    for statement in frozen.read_text(encoding="utf-8").split(";\n"):
+        connection.exec_driver_sql(statement) if statement else None
+    connection.execute(text("INSERT INTO alembic_version VALUES (:first)"), {"first": FIRST})
 
 
-def begin(connection: Connection) -> None:
-    """Take back every revision."""
-    command.downgrade(alembic(connection), "base")
+@pytest.fixture
+def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MetaData:
+    """The tables of a later release, which has one revision more and a column for it."""
+    folder = shutil.copytree(Path(runner.__file__).parent, tmp_path / "migrations")
+    (folder / "versions" / "made_up.py").write_text(REVISION)
+    monkeypatch.setattr(runner, "__file__", str(folder / "runner.py"))
+    monkeypatch.setattr(runner, "HEAD", "9998")
+    tables = MetaData()
+    for table in metadata.sorted_tables:
+        table.to_metadata(tables)
+    tables.tables["memories"].append_column(Column("made_up", Text))
+    return tables
 
 
-@pytest.mark.parametrize("grown", [False, True], ids=["at once", "revision by revision"])
-def test_a_database_has_exactly_the_tables_of_the_code(database_url: str, grown: bool) -> None:  # noqa: FBT001 - a parameter of the test
+@pytest.mark.parametrize("make", [empty, as_released], ids=["a new one", "one of the first release"])
+def test_a_database_has_exactly_the_tables_of_the_code(database_url: str, make: Callable[[Connection], None]) -> None:
     assert checkpoints.metadata is conversations.metadata is items.metadata is metadata
     database = Database(database_url)
-    database.setup(empty)
-    if grown:
-        prepare(database)
-        database.setup(begin)
+    database.setup(make)
     prepare(database)
     with database.read() as connection:
         assert schema_version(connection) == HEAD
         assert compare_metadata(MigrationContext.configure(connection), metadata) == []
+    database.close()
+
+
+def test_a_revision_more_changes_the_tables_and_keeps_what_they_hold(database_url: str, later: MetaData) -> None:
+    database = Database(database_url)
+    database.setup(as_released)
+    database.write(lambda connection: put(connection, "mine", "kept"))
+    prepare(database)
+    with database.read() as connection:
+        assert schema_version(connection) == "9998"
+        assert get(connection, "mine") == "kept"
+        assert compare_metadata(MigrationContext.configure(connection), later) == []
     database.close()
 
 
@@ -102,14 +132,13 @@ def test_words_of_the_memory_count_more_than_those_of_its_source() -> None:
     assert counts["tea"] > counts["green"]
 
 
+@pytest.mark.usefixtures("later")
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_a_programs_log_hears_of_no_step_of_ours_but_of_its_own(
     database_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = Database(database_url)
-    prepare(database)
-    database.setup(begin)
-    caplog.clear()
+    database.setup(as_released)
     for name in [name for name in sys.modules if name.partition(".")[0] == "alembic"]:
         monkeypatch.delitem(sys.modules, name)  # its import tells things, too
     with caplog.at_level("INFO"):

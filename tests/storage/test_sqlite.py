@@ -15,7 +15,7 @@ import pytest
 
 from langmem_adapter import InvalidInputError, Memory, StorageError
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import language_of, prepare
+from langmem_adapter.storage.meta import language_of, prepare, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +59,18 @@ def test_opening_a_file_once_more_ends_no_lock_on_it(tmp_path: Path) -> None:
             subprocess.run([sys.executable, "-c", look], cwd=tmp_path, check=True)
         memory.add("I live in Lyon.", user_id="ada")
     assert len(Memory(tmp_path / "m.db").get_all(user_id="ada")) == 2
+
+
+def test_nothing_is_acknowledged_that_went_into_a_file_no_longer_at_its_place(tmp_path: Path) -> None:
+    for name in ("m.db", "other.db"):
+        with Memory(tmp_path / name) as memory:
+            memory.add("I like tea.", user_id="ada")
+    database = Database(tmp_path / "m.db")
+    database.write(lambda connection: put(connection, "first", "x"))
+    (tmp_path / "other.db").replace(tmp_path / "m.db")
+    with pytest.raises(StorageError, match=r"file was removed or replaced.*open it again"):
+        database.write(lambda connection: put(connection, "second", "x"))
+    database.close()
 
 
 @pytest.mark.parametrize("act", ["remove", "replace"])

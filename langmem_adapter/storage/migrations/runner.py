@@ -1,9 +1,10 @@
 """Bringing a database's schema up to date when it is opened.
 
 An empty database gets the tables of today at once; Alembic's revisions are for those that hold something, and a test holds
-both to the same schema. All of it happens in one write transaction (`BEGIN IMMEDIATE` on SQLite, the writers' advisory lock on
-Postgres), so that six processes may open a new file at once: one migrates, the others find it done. Alembic itself is
-imported only when there is something to migrate.
+both to the same schema: it opens databases of the first release, whose schema is frozen in tests/storage/schema. All of it
+happens in one write transaction (`BEGIN IMMEDIATE` on SQLite, the writers' advisory lock on Postgres), so that six
+processes may open a new file at once: one migrates, the others find it done. Alembic itself is imported only when there is
+something to migrate.
 """
 
 from __future__ import annotations
@@ -31,8 +32,7 @@ __all__ = ["HEAD", "migrate", "schema_version"]
 HEAD: Final = "0100"
 """The schema that this code speaks."""
 
-_BASE: Final = ""
-_KNOWN: Final = (_BASE, HEAD)
+_FIRST: Final = "0100"
 _VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
 
 
@@ -49,13 +49,13 @@ def migrate(database: Database) -> None:
 
 
 def schema_version(connection: Connection) -> str | None:
-    """The schema version that a database has; `None` for an empty one, empty text where Alembic took every revision back."""
+    """The schema version that a database has; `None` for an empty one."""
     names = set(inspect(connection).get_table_names())
     if "alembic_version" not in names:
         if names & {"memories", "history", "changes"}:
             raise StorageError("this database has tables of these names from another program; give another one")
         return None
-    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar() or _BASE)
+    return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar() or "")
 
 
 def _upgrade(connection: Connection) -> None:
@@ -82,12 +82,12 @@ def _schema(dialect_name: str) -> tuple[str, ...]:
 
 
 def _climb(connection: Connection, version: str) -> None:
-    if _BASE < version < HEAD:
+    if version < _FIRST:
         raise StorageError(
             f"the database has schema {version} of a langmem_adapter that was never released; nothing reads it: give another "
             "database, and add to it what this one was made from"
         )
-    if version not in _KNOWN:
+    if version > HEAD:
         raise StorageError(
             f"the database has schema {version} of a newer langmem_adapter; this one knows {HEAD}: upgrade the package"
         )

@@ -1,10 +1,4 @@
-"""The schema of the first release: the tables of the code. Whoever adds a revision writes them out here."""
-
-from __future__ import annotations
-
-from alembic import op
-
-from langmem_adapter.storage.tables import metadata
+"""The schema of the first release, which later revisions begin from: no database climbs to it, `runner` makes them whole."""
 
 revision = "0100"
 down_revision = None
@@ -13,10 +7,4 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Make all tables."""
-    metadata.create_all(op.get_bind())
-
-
-def downgrade() -> None:
-    """Take them away, and all that they hold."""
-    metadata.drop_all(op.get_bind())
+    """Change nothing."""
