@@ -79,7 +79,7 @@ class HashEmbeddings(LocalEmbeddings):
         """The unit vector of one text; a text without words gets the vector of its letters."""
         vector = np.zeros(self.dimensions, np.float32)
         if marks := _marks(text, self.dimensions):
-            places, weights = zip(*marks, strict=True)
+            places, weights = [place for place, _ in marks], [weight for _, weight in marks]
             np.add.at(vector, np.array(places), np.array(weights, np.float32))
         length = math.sqrt(vector.dot(vector))
         if length == 0.0:  # no words at all, or features that cancelled each other out exactly
