@@ -25,9 +25,10 @@ def remembered(most: int) -> Callable[[F], F]:
         @wraps(function)
         def compute(*args: Any) -> Any:
             nonlocal letters
-            letters += len(repr(args))
+            size = len(repr(args))
+            letters += size
             if letters > _LETTERS:  # counted here alone: what is kept answers at the speed of C
-                letters = 0
+                letters = size
                 kept.cache_clear()
             return function(*args)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import shutil
 import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta
@@ -672,6 +673,20 @@ def test_every_public_method_has_its_async_twin_with_the_same_signature() -> Non
         assert inspect.signature(getattr(Memory, name)) == inspect.signature(getattr(Memory, f"a{name}"))
         assert inspect.iscoroutinefunction(getattr(Memory, f"a{name}"))
         assert getattr(Memory, name).__doc__
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_closing_says_nothing_where_nothing_is_left_to_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, gone: bool
+) -> None:
+    (tmp_path / "db").mkdir()
+    memory = Memory(tmp_path / "db" / "memory.db")
+    memory.add("I like tea.", user_id="ada", infer=False)
+    if gone:
+        shutil.rmtree(tmp_path / "db")
+    memory.close()
+    memory.close()
+    assert not caplog.records
 
 
 def test_a_closed_memory_says_so(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.errors import LangmemAdapterError
+from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.index.background import Background
 from langmem_adapter.index.checks import check_batch
 from langmem_adapter.index.contents import Contents, Mergeable
@@ -262,10 +262,13 @@ class Indexer:
             self.write_segment(ending=True)
 
     def _unread(self) -> int:
-        if self.version in {None, self._database.version()}:
+        try:
+            if self.version in {None, self._database.version()}:
+                return 0
+            with self._database.read() as connection:
+                return follow.last(connection).applied - self._cursor.applied
+        except StorageError:  # it was closed before, or its file is gone: nothing is left to write
             return 0
-        with self._database.read() as connection:
-            return follow.last(connection).applied - self._cursor.applied
 
     def _is_due(self) -> bool:
         return self._pending >= max(self._every, self._size() // _SHARE)

@@ -65,7 +65,7 @@ def fitting(
 
     One hit may have a third of what is left, and whatever those behind it do not need; the first that is shown may have all,
     where nothing that answers fits into less. A hit of whose answering sentences none fits is left out; where that would leave
-    nothing, the best is shown from its beginning, as far as that fits; so is one that shares no word with the question.
+    nothing, the best is shown by the first of its sentences that fit; so is one that shares no word with the question.
 
     Args:
         hits: Best first.

@@ -40,6 +40,8 @@ def lift(query: Query, cache: ScopeCache, load: Load) -> Floats | None:
     That is the share of the times (the first twenty, each once) that it lies in, the best brought to 1; `None` where the
     question names none, or nothing lies there.
     """
+    if not len(cache):
+        return None
     asked = query.asked_at
     named = list(dict.fromkeys(periods(query.text, asked.date())))[:_MOST]
     found = None if named else _event_of(query.text)

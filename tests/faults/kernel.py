@@ -79,10 +79,12 @@ def _step(code: int, value: int, otherwise: int = 0) -> bytes:
     return struct.pack("HBBI", code, 0, otherwise, value)
 
 
-def die_with_parent() -> None:
-    """Have this process killed when its parent dies, also if it stands still then."""
+def die_with_parent(parent: int) -> None:
+    """Have this process killed when its parent, of that number, dies, also if it stands still then or the parent is dead."""
     if sys.platform == "linux":
         _checked(_LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0))
+        if os.getppid() != parent:  # nobody tells of a death that came before
+            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def small_disk(folder: Path, size: int) -> Callable[[], None]:

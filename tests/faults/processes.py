@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import traceback
 from contextlib import chdir
 from multiprocessing import forkserver
@@ -62,7 +63,7 @@ def call(function: Callable[..., Any], *arguments: object, seconds: float = 60) 
 
 
 def _run(function: Callable[..., object], arguments: tuple[object, ...]) -> None:
-    die_with_parent()
+    die_with_parent(os.getppid())
     function(*arguments)
 
 

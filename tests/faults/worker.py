@@ -94,9 +94,9 @@ def fork_on(database: str, journal: Path, name: str, mutant: str | None, failing
         if dice.random() < 0.5:
             threading.Thread(target=_write_beside, args=(memory, notes, f"{name}t{number}"), daemon=True).start()
         told = journal.with_name(f"{journal.stem}-{number}.jsonl")
-        child = os.fork()
+        parent, child = os.getpid(), os.fork()
         if child == 0:
-            die_with_parent()
+            die_with_parent(parent)
             _write_in_child(database, told, f"{name}c{number}", failing)
         _write_some(memory, notes, f"{name}p{number}")
         while not any(line["say"] in {"done", "refused"} for line in lines(told)):

@@ -108,6 +108,16 @@ def test_of_a_time_that_goes_on_the_newer_statement_comes_first(memory: Memory) 
         assert memory.search(question, user_id="kim", reference_date="2023-08-31")[0].text == answer
 
 
+@pytest.mark.parametrize("question", ["What happened in May?", "What did we do in winter?", "4月28号我们聊了什么？"])
+def test_where_nothing_is_left_to_be_found_a_time_finds_nothing(question: str) -> None:
+    with Memory(":memory:") as memory:
+        memory.add(["I bought a boat.", "I sold a car."], user_id="ben", infer=False)
+        memory.add("We painted the fence in May.", user_id="ada", infer=False)
+        memory.delete_all(user_id="ada")
+        assert not memory.search(question, user_id="ada")
+        assert not memory.search(question, user_id="ben", as_of="2010-01-01")
+
+
 def test_it_lifts_and_cuts_nothing_off(memory: Memory) -> None:
     hits = memory.search("Where did I walk last week?", user_id="ann", reference_date=NOW, explain=True)
     assert len(hits) == len(WALKS)
