@@ -16,6 +16,7 @@ from langmem_adapter.languages import ENGLISH
 from langmem_adapter.statements.parser import single_valued
 from langmem_adapter.statements.statement import LONGEST
 from langmem_adapter.statements.updates import (
+    MEASURES,
     Asked,
     Clause,
     asked,
@@ -184,6 +185,8 @@ class _Statement:
 
     def _of_the_same(self, newer: _Statement) -> bool:
         """Whether a statement names some of each that is asked for and that this one names, and none of another sort."""
+        if len(self._wanted.things) == 1 and self._measures & newer._measures:
+            return True
         shared = self.held & newer._subjects
         if not shared or not (_named(shared) or self.held <= newer.held):
             return False
@@ -208,6 +211,10 @@ class _Statement:
         """Whether it names any word of an English phrase, or most signs of a Chinese one."""
         told, least = (set(self._item.text), _HALF) if is_cjk(self._wanted.text) else (self._subjects, 0)
         return len(phrase & told) > least * len(phrase)
+
+    @cached_property
+    def _measures(self) -> frozenset[str]:
+        return frozenset().union(*(one.unit for one in values(self._item.text))) & MEASURES
 
     def _ended_by(self, newer: _Statement) -> bool:
         """Whether a statement says that what this one answers, an amount aside, is over."""

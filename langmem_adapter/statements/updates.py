@@ -206,7 +206,7 @@ def values(text: str) -> frozenset[Value]:
     return frozenset(Value(found.lastgroup or "", _told(found), _unit(found)) for found in _VALUE.finditer(text))
 
 
-_MEASURES: Final = frozenset({"BYTES", "MASS", "LENGTH", "DEGREES", "DURATION"})
+MEASURES: Final = frozenset({"BYTES", "MASS", "LENGTH", "DEGREES", "DURATION"})
 
 
 def _unit(found: re.Match[str]) -> frozenset[str]:
@@ -217,7 +217,7 @@ def _unit(found: re.Match[str]) -> frozenset[str]:
     if behind is None or not (first := subjects(behind[1])):
         before = _P["UNIT_BEFORE"].search(found.string, 0, found.start())
         return subjects(before[1]) if before else frozenset()
-    return subjects(behind[0]).union(name for name in _MEASURES if not first.isdisjoint(_P.texts[name].split()))
+    return subjects(behind[0]).union(name for name in MEASURES if not first.isdisjoint(_P.texts[name].split()))
 
 
 def _told(found: re.Match[str]) -> str:

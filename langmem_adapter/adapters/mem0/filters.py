@@ -22,7 +22,9 @@ _ELSEWHERE: Final = {
     "expiration_date": "called 'expires_at' here, which is a time",
     "hash": "made of other parts here; compare the 'text'",
 }
-_ANYBODY: Final = "beside another id leave it out for any; {'eq': '*'} is the one of that name"
+_ANYBODY: Final = (
+    "leave it out beside another id, or give {'exists': True}, for any; {'eq': '*'} for the one of that name"
+)
 _LONGEST: Final = 10**512  # an id has no more letters
 
 
