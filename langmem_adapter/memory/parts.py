@@ -240,9 +240,8 @@ class Parts:
                 self.indexer.pull()
         with erasure.noting(remains, "files of the vector index were not removed; purge again"):
             files, left = erase(self.database.path) if self.database.path else (0, 0)
-            remains += [f"{left} files of the vector index are being written, or cannot be removed; purge again"] * (
-                left > 0
-            )
+            if left:
+                remains.append(f"{left} files of the vector index are being written, or cannot be removed; purge again")
         if not empty:
             self.indexer.write_segment()
         return erasure.clean(self.database, replace(removed, files=files, remains=tuple(remains)))

@@ -87,8 +87,8 @@ def fitting(
         if shown is not None:
             kept.append(shown)
             most -= cost(line(shown))
-    beginnings = (_cut(hit, "", most, cost, line, language) for hit in hits[:1] if not kept)
-    return kept or [*filter(None, beginnings)]
+    begun = _cut(hits[0], "", most, cost, line, language) if hits and not kept else None
+    return kept if begun is None else [begun]
 
 
 def _cut(

@@ -18,7 +18,7 @@ from langmem_adapter.search.smalltalk import is_talk, telling
 from langmem_adapter.text import groups_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -70,22 +70,28 @@ def _answered(
 ) -> NDArray[np.float64]:
     """The share of what is asked that each memory answers: the question's words or related ones, and the time that it names."""
     most, answered = 0.0, np.zeros(len(places))
-    groups = sorted(asked.groups)
-    related = dict(zip(groups, cache.held(groups, places, load), strict=True))
-    terms = sorted(telling(asked.terms))
-    for term, (holding, holders) in zip(terms, cache.held(terms, places, load), strict=True):
-        held, known = holding.astype(float), holders
-        for group in groups_of([term], asked.language):
-            near, many = related[group]
-            held, known = np.maximum(held, _RELATED * near), max(known, many)
-        if not known and is_talk(term, asked.language):
-            continue
+    for held, known in _held(places, asked, cache, load):
         weight = 1 / (1 + _COMMON * math.log1p(known))
         most, answered = most + weight, answered + weight * held
     if ranked.window is not None:
         most, answered = most + 1, answered + ranked.window
     share: NDArray[np.float64] = answered / max(most, 1e-9)
     return share if ranked.graph is None else np.maximum(share, ranked.graph)
+
+
+def _held(
+    places: NDArray[np.int64], asked: Question, cache: ScopeCache, load: Load
+) -> Iterator[tuple[NDArray[np.float64], int]]:
+    """For each word that is asked how far each memory holds it, or a related one, and how many of all do."""
+    groups, terms = sorted(asked.groups), sorted(telling(asked.terms))
+    related = dict(zip(groups, cache.held(groups, places, load), strict=True))
+    for term, (holding, known) in zip(terms, cache.held(terms, places, load), strict=True):
+        held = holding.astype(float)
+        for group in groups_of([term], asked.language):
+            near, many = related[group]
+            held, known = np.maximum(held, _RELATED * near), max(known, many)  # noqa: PLW2901 - as its group is known
+        if known or not is_talk(term, asked.language):
+            yield held, known
 
 
 def _concerned(places: NDArray[np.int64], items: Sequence[MemoryItem], asked: Question, cache: ScopeCache) -> Any:

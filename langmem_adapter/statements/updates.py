@@ -154,9 +154,6 @@ def things(text: str, language: str = ENGLISH) -> frozenset[str]:
     return named or frozenset().union(*(found for _, found in told))
 
 
-_things: Final = things  # where a parameter has that name
-
-
 @remembered(512)
 def phrases(question: str, language: str) -> tuple[frozenset[str], ...]:
     """What a question names between its function words, verbs and spans of time aside; in Chinese the signs of each."""
@@ -347,8 +344,8 @@ def owners(text: str, things: frozenset[str], language: str = ENGLISH) -> frozen
     return frozenset().union(*(subjects(one, language) for one in named))
 
 
-def elsewhere(text: str, known: str, things: frozenset[str], language: str = ENGLISH) -> bool:
-    """Whether a text is about a thing of the same name elsewhere, or of hers or his.
+def elsewhere(text: str, known: str, wanted: frozenset[str], language: str = ENGLISH) -> bool:
+    """Whether a text is about a *wanted* thing elsewhere, or of hers or his where what is *known* names no such place or owner.
 
     Example:
         >>> elsewhere("The ward upstairs grew", "My ward", frozenset({"ward"}))
@@ -359,7 +356,7 @@ def elsewhere(text: str, known: str, things: frozenset[str], language: str = ENG
     if _P["HERS"].search(known):
         return False
     near = (found[found.lastindex or 0] for found in _P["HERS"].finditer(text))
-    return any(not things.isdisjoint(_things(one, language)) for one in near)
+    return any(not wanted.isdisjoint(things(one, language)) for one in near)
 
 
 def contrasts(text: str, other: str, missing: frozenset[str], language: str = ENGLISH) -> frozenset[str]:
