@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RuleSummarizer"]
 
-_SENTENCE: Final = re.compile(r"[^。！？]+?(?:[.!?]+(?=\s)|[。！？]+|$)|[。！？]+")
+_SENTENCE: Final = re.compile(r"(?:[^.!?。！？]++|[.!?]++(?!\s))++(?:[.!?]++|[。！？]++)?+|[.!?。！？]++")
 _SPEAKER: Final = re.compile(r"\w[\w .@-]{0,40}[:：]\s*")
 _CLOSING: Final = " \t\n.,;:!?。，、；：！？…"
 _RELATED: Final = 1 / 3

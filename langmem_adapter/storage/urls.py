@@ -27,7 +27,7 @@ _SQLITE: Final = ("sqlite", "sqlite+pysqlite")
 _AMBIGUOUS: Final = re.compile(r"[\w+]+://(?:(?>[^:/]*(?::[^@]*)?@).*@|[^:/]*:[^@]*\?[^@]*=[^@]*@)", re.DOTALL)
 _CONNINFO: Final = re.compile(r"^(?!\S+://).*\b(?:host|dbname|password)=")  # libpq's own form, no file of that name
 # Of a URL without its slashes a folder or a file would be made, named like the password.
-_NO_URL: Final = re.compile(rf"\s*(?:(?!file:){SCHEMES}|(?://)?[^/\\:@]+:[^/\\@]*@)")
+_NO_URL: Final = re.compile(rf"\s*+(?:(?!file:){SCHEMES}|(?://)?[^/\\:@]*+:[^/\\@]*+@)")
 _MODEL: Final = re.compile(
     r"(hash|openai|azure_openai|azure_ai|anthropic|anthropic_bedrock|bedrock|bedrock_converse|google_genai|google_vertexai|"
     r"google_anthropic_vertex|cohere|deepseek|fireworks|groq|huggingface|ibm|litellm|mistralai|nvidia|ollama|openrouter|"
