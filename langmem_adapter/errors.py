@@ -149,11 +149,13 @@ class StorageError(LangmemAdapterError):
 
     Attributes:
         transient: Whether the same call may well succeed in a moment (a lock, a lost connection).
+        waited: Whether the call waited for a lock as long as the setting `busy_timeout` allows.
     """
 
-    def __init__(self, message: str, *, transient: bool = False, brief: str = UNUSABLE) -> None:
+    def __init__(self, message: str, *, transient: bool = False, waited: bool = False, brief: str = UNUSABLE) -> None:
         super().__init__(message)
         self.transient = transient
+        self.waited = waited
         self._brief = brief
 
     @property

@@ -177,7 +177,7 @@ class Invocation:
         if not create:
             self.refuse_absent()
         with _configured():
-            opened = Database(self.chosen, busy_timeout=self.settings.busy_timeout)
+            opened = Database(self.chosen, **self.settings.database_options)
         with closing(opened) as database:
             migrate(database)
             if not quiet:

@@ -14,6 +14,7 @@ import sqlite3
 import threading
 import time
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakSet
 
@@ -34,6 +35,7 @@ Identity: TypeAlias = "tuple[int, int] | None"
 
 LONGEST: Final = 2_147_483.0
 """Seconds, some 24 days: the longest wait that SQLite and Postgres can count in milliseconds; a longer one is none at all."""
+_NO_END: Final = int(LONGEST * 1000)
 _PAUSE: Final = 0.02
 _PRAGMAS: Final = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 
@@ -161,10 +163,11 @@ def create(url: URL, path: Path | None, *, timeout: float) -> Engine:
     """An engine whose connections are set up our way, and wait some seconds for others; in memory there is no path."""
     if path is None:
         arguments = {"check_same_thread": False, "isolation_level": None}
-        engine = create_engine(url, connect_args=arguments, poolclass=StaticPool)
+        engine = create_engine(url, connect_args=arguments, poolclass=StaticPool, hide_parameters=True)
         event.listen(engine, "connect", _set_up)
     else:
-        engine = create_engine(url, creator=lambda: open_wal(path, timeout=timeout), pool_size=16, max_overflow=64)
+        opener = partial(open_wal, path, timeout=timeout)
+        engine = create_engine(url, creator=opener, pool_size=16, max_overflow=64, hide_parameters=True)
         event.listen(engine, "checkout", _take)
         event.listen(engine, "checkin", _give_back)
     event.listen(engine, "begin", _begin)
@@ -189,9 +192,12 @@ def _give_back(connection: Any, _: object) -> None:
 def _begin(connection: Connection) -> None:
     # Contract: the driver's own transaction handling is off, since it begins too late and commits around DDL: what is read in a
     # block is one state. `test_reading_and_opening_go_on_and_do_not_see_the_half_transaction`
-    cursor = connection.connection.cursor()
-    cursor.execute(f"BEGIN {connection.get_execution_options().get('sqlite_begin', 'DEFERRED')}")
-    cursor.close()
+    options = connection.get_execution_options()
+    with closing(connection.connection.cursor()) as cursor, ExitStack() as undo:
+        if (waits := options.get("sqlite_waits")) is not None:  # milliseconds of this transaction, and of any other
+            cursor.execute(f"PRAGMA busy_timeout = {waits[0] or _NO_END}")
+            undo.callback(cursor.execute, f"PRAGMA busy_timeout = {waits[1] or _NO_END}")
+        cursor.execute(f"BEGIN {options.get('sqlite_begin', 'DEFERRED')}")
 
 
 # ── forks ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
