@@ -86,7 +86,7 @@ class Database:
         *,
         busy_timeout: float = 30.0,
         prepare_threshold: int | None = 5,
-        **pool: int,
+        **pool: float,
     ) -> None:
         self._busy_timeout = busy_timeout
         self._memory_lock = threading.RLock()
@@ -253,19 +253,19 @@ class Database:
         self._refuse()
         with translated(self.location), self._engine.connect() as connection:
             connection.execution_options(isolation_level="AUTOCOMMIT")
-            skipped: list[tuple[str | None, str | None]] = []
+            warnings: list[tuple[str | None, str | None]] = []
             driver: Any = connection.connection.dbapi_connection
-            driver.add_notice_handler(note := lambda notice: skipped.append((notice.sqlstate, notice.message_primary)))
+            driver.add_notice_handler(note := lambda notice: warnings.append((notice.sqlstate, notice.message_primary)))
             try:
                 connection.exec_driver_sql(statement)
-                while skipped and skipped[-1][0] == LOCK_TIMEOUT and time.monotonic() < end:
-                    skipped.clear()
+                while warnings and warnings[-1][0] == LOCK_TIMEOUT and time.monotonic() < end:
+                    warnings.clear()
                     time.sleep(_PAUSE)
                     connection.exec_driver_sql(statement)
             finally:
                 driver.remove_notice_handler(note)
-        if skipped:
-            raise StorageError(f"{self.location}: {skipped[-1][1]}", transient=True)
+        if warnings:
+            raise StorageError(f"{self.location}: {warnings[-1][1]}", transient=True)
 
     def close(self) -> None:
         """Finish what waits and close every connection; the object is of no use afterwards.

@@ -94,8 +94,8 @@ def test_close_of_a_mirror_that_cannot_says_how_far_it_is(
         memory.graph.add("Anna", "likes", "jazz", user_id="how far")
         proxy.cut()
         mirror.close()
-    (told,) = warnings(caplog)
-    assert f"mirrored up to change {done}, and not to its end: " in told
+    (warning,) = warnings(caplog)
+    assert f"mirrored up to change {done}, and not to its end: " in warning
     assert likes(bolt_server, "how far") == {"tea"}
 
 
@@ -114,8 +114,8 @@ def test_close_waits_for_a_mirror_that_gets_on_and_says_how_far_another_one_is(
         memory.graph.add("Anna", "likes", "tea", user_id="silent")
         following = Following(mirror_at(port_of(bolt_server), memory, bolt_server, embeddings=True), every=0.05)
         following.close()
-        (told,) = warnings(caplog)
-        assert "mirrored up to change 0; the rest when the memory is next opened" in told
+        (warning,) = warnings(caplog)
+        assert "mirrored up to change 0; the rest when the memory is next opened" in warning
         monkeypatch.undo()
         answering.set()
         following.close()

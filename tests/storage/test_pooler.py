@@ -84,8 +84,8 @@ def test_purge_vacuums_behind_a_pooler_and_sets_nothing(postgres_url: str, index
         assert memory.search("Lyon", user_id="alice")
         assert memory.purge(user_id="alice").remains == ()
         with session.connect() as connection:
-            shown = {name: connection.execute(text(f"SHOW {name}")).scalar() for name in ("lock_timeout", "TimeZone")}
-        assert shown["lock_timeout"] == "0"
+            values = {name: connection.execute(text(f"SHOW {name}")).scalar() for name in ("lock_timeout", "TimeZone")}
+        assert values["lock_timeout"] == "0"
         memory.add("I live in Oslo.", user_id="alice", infer=False)
         with direct.begin() as connection:
             connection.execute(text("LOCK TABLE history IN SHARE UPDATE EXCLUSIVE MODE"))

@@ -56,10 +56,10 @@ def migrate(database: Database) -> None:
 
 
 def _refuse_hidden(connection: Connection) -> None:
-    hidden = connection.execute(_HIDDEN, {"names": ["alembic_version", *metadata.tables]}).scalars().all()
-    if hidden:
+    tables = connection.execute(_HIDDEN, {"names": ["alembic_version", *metadata.tables]}).scalars().all()
+    if tables:
         raise StorageError(
-            f"row-level security hides every row of {', '.join(hidden)} from this role, which no policy lets read "
+            f"row-level security hides every row of {', '.join(tables)} from this role, which no policy lets read "
             "them: connect as the owner of the tables, or CREATE POLICY … TO <role> USING (true), or DISABLE ROW LEVEL SECURITY"
         )
 
