@@ -77,6 +77,8 @@ class Settings(BaseSettings):
             model that you made yourself, too.
         model_retries: How often such a call is asked again after a failure that may pass (too many requests, a server's own
             error, a lost connection). A model of yours whose client repeats by itself (`max_retries`) is left to it.
+        embedding_batch: How many texts one call of an embedding model may have. A server that takes fewer is noticed: the calls
+            become smaller by halves, and the size that works is kept while the memory is open.
         index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
         graph: Whether to keep a knowledge graph beside the memories.
         facts_from_tools: Whether facts are taken from what tools returned as well; without it a tool's result only helps to
@@ -135,6 +137,7 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = None
     model_timeout: float = Field(default=60.0, gt=0, le=86_400)
     model_retries: int = Field(default=2, ge=0, le=10)
+    embedding_batch: int = Field(default=256, ge=1, le=10_000)
     index: Literal["faiss", "exact", "pgvector"] = "faiss"
     graph: bool = False
     facts_from_tools: bool = False

@@ -9,9 +9,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Self, get_args
 
 from langmem_adapter.arguments import one_of, seconds
-from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.forks import Lock
-from langmem_adapter.limits import known_errors
 from langmem_adapter.mirror import rows
 from langmem_adapter.mirror.bolt import opened, place_of
 from langmem_adapter.mirror.dialects import Dialect
@@ -133,7 +132,7 @@ class Mirror:
         try:
             if self._goes_well:
                 self.run_once()
-        except known_errors() as error:
+        except LangmemAdapterError as error:
             _log.warning("the graph is mirrored up to change %d, and not to its end: %s", self.applied, error)
         finally:
             if self._own:
@@ -193,7 +192,7 @@ class Mirror:
         while not stop.is_set():
             try:
                 report = self.run_once(progress=progress)
-            except known_errors() as error:
+            except LangmemAdapterError as error:
                 if not (begun or getattr(error, "transient", False)):
                     raise
                 _log.log(logging.DEBUG if missed else logging.WARNING, "the graph is not mirrored: %s", error)

@@ -15,7 +15,6 @@ from pydantic import Field
 
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import LangmemAdapterError, MissingDependencyError, ScopeError
-from langmem_adapter.limits import asked_of
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.memory.parts import parts_of
 
@@ -31,6 +30,7 @@ except ModuleNotFoundError as error:
     raise MissingDependencyError("mcp", extra="mcp") from error
 
 from langmem_adapter.server.auth import NobodyError, Principal
+from langmem_adapter.server.problems import logged
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -234,12 +234,13 @@ class _Told(AbstractContextManager[None]):
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Say it anew: the SDK would tell the text of any error, which may hold a password, or what others said."""
         if isinstance(error, LangmemAdapterError):
+            if error.brief != str(error):
+                _log.warning("%s", logged(error))
             raise ToolError(cleaned(error.brief)) from None
         if isinstance(error, Exception):
-            number, asked = uuid4().hex, asked_of(error)
+            number = uuid4().hex
             _log.error("%s: %s", number, type(error).__name__, exc_info=error)
-            who = "something went wrong here" if asked is None else f"{cleaned(asked)} gave no answer"
-            raise ToolError(f"{who}; the log has it under {number}") from None
+            raise ToolError(f"something went wrong here; the log has it under {number}") from None
 
 
 def _fields(record: object, *names: str) -> dict[str, Any]:

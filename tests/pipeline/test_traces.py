@@ -231,8 +231,9 @@ def test_a_lasting_failure_reaches_the_caller_and_nothing_is_written(
 ) -> None:
     model = ScriptedChatModel(replies=[error] * 5)
     with Memory(tmp_path / "m.db", model=model) as memory:
-        with pytest.raises(type(error)):
+        with pytest.raises(ModelError) as caught:
             memory.add("I live in Rome.", user_id="a")
+        assert caught.value.__cause__ is error
         assert memory.stats().changes == 0
     assert len(model.calls) == calls
 
