@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import update
 
-from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelReplyError, ScopeError
+from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelError, ModelReplyError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline import parse
 from langmem_adapter.pipeline.build import RETRIES
