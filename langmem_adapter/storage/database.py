@@ -101,7 +101,7 @@ class Database:
         self._process = os.getpid()
         self.closed = False
         self._file: sqlite.Identity = None  # which file lies at the path, as it was first used
-        self._log_lost = False
+        self._loss = ""
         _OPEN.add(self)
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -144,6 +144,7 @@ class Database:
         self._refuse()
         with translated(self.location), self._lone(), self._reads.begin() as connection:
             self._begin(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._refuse_loss(connection.connection.dbapi_connection)
             yield connection
 
     @contextmanager
@@ -174,6 +175,7 @@ class Database:
                 self._poll = sqlite.open_wal(path, timeout=self._busy_timeout)
                 self._polls += 1
             try:
+                self._refuse_loss(self._poll)
                 # Contract: the number is of this connection alone, another one may show the same though something was written
                 # between them; so the connection's own number goes with it.
                 # `test_the_parent_goes_on_where_it_was`
@@ -237,8 +239,9 @@ class Database:
         self._refuse()
         if self.path is None:
             return []
-        wait = self._busy_timeout if timeout is None else timeout
-        with translated(self.location), closing(sqlite.open_file(self.path, timeout=wait)) as lone:
+        with translated(self.location), closing(sqlite.open_wal(self.path, timeout=self._busy_timeout)) as lone:
+            if timeout is not None:
+                lone.execute(f"PRAGMA busy_timeout={int(timeout * 1000)}")
             return lone.execute(statement).fetchall()
 
     def vacuum(self, table: str) -> None:
@@ -297,17 +300,25 @@ class Database:
     @contextmanager
     def _write_transaction(self, wait: float | None = None) -> Iterator[Connection]:
         with translated(self.location), self._lone(), self._writes.connect() as connection:
+            used = connection.connection.dbapi_connection
             if self.path is not None:
                 connection.execution_options(sqlite_waits=(self._lock_timeout(wait), self._lock_timeout()))
             with connection.begin():
                 self._begin(connection, f"{_COMMITTED}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})", wait)
+                # Contract: who has lost its -shm would write over what others have committed; so it is looked at before the
+                # commit, and before anything that a large transaction writes earlier.
+                # `test_nothing_is_acknowledged_once_the_shm_is_gone`
+                self._refuse_loss(used)
                 yield connection
+                self._refuse_loss(used)
+                if self.path is not None:
+                    sqlite.refuse_links(self.path)
             # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. It is
             # looked at while the connection is ours: once given back, a fork or `close` may end it, and the log with it. That
             # somebody closes meanwhile is no error of a write that is kept. tests/faults/test_crash.py and
             # `test_nothing_is_acknowledged_that_went_into_a_file_no_longer_at_its_place` and those beside it.
             self._refuse_replaced()
-            self._refuse_lost_log(connection.connection.dbapi_connection)
+            self._refuse_loss(used)
 
     def _begin(self, connection: Connection, order: str, wait: float | None = None) -> None:
         # Contract: whatever server, user, environment or pool decide about a session, a transaction of ours reads dates and
@@ -343,8 +354,8 @@ class Database:
         if self.closed:
             raise StorageError("this memory is closed; open it again")
         self.refuse_inherited()
-        if self._log_lost:
-            raise StorageError(self._lost())
+        if self._loss:
+            raise StorageError(self._loss)
 
     def refuse_inherited(self) -> None:
         """Raise a `StorageError` in a process that was forked from the one which opened it."""
@@ -354,18 +365,10 @@ class Database:
                 "of its own in each child, after the fork (gunicorn: post_fork; multiprocessing: the initializer)"
             )
 
-    def _refuse_lost_log(self, used: object) -> None:
-        if isinstance(used, sqlite.FileConnection) and self.path is not None:
-            lost = used.log != sqlite.identity(self.path.with_name(f"{self.path.name}-wal"))
-            self._log_lost = self._log_lost or lost
-            if lost:
-                raise StorageError(self._lost())
-
-    def _lost(self) -> str:
-        return (
-            f"{self.location}: its write-ahead log was removed or replaced while it was open here, so the last write may be "
-            "lost; close this memory, open it again and look. Never remove or copy over FILE-wal while a program runs"
-        )
+    def _refuse_loss(self, used: object) -> None:
+        if isinstance(used, sqlite.FileConnection) and (loss := used.loss()):
+            self._loss = loss
+            raise StorageError(loss)
 
     def _refuse(self) -> None:
         self._refuse_closed()
