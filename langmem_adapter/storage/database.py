@@ -305,9 +305,8 @@ class Database:
                 connection.execution_options(sqlite_waits=(self._lock_timeout(wait), self._lock_timeout()))
             with connection.begin():
                 self._begin(connection, f"{_COMMITTED}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})", wait)
-                # Contract: who has lost its -shm would write over what others have committed; so it is looked at before the
-                # commit, and before anything that a large transaction writes earlier.
-                # `test_nothing_is_acknowledged_once_the_shm_is_gone`
+                # Contract: a writer without its -shm would overwrite what others committed. So the check comes before the
+                # commit, and before a large transaction writes earlier. `test_nothing_is_acknowledged_once_the_shm_is_gone`
                 self._refuse_loss(used)
                 yield connection
                 self._refuse_loss(used)

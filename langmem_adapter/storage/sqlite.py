@@ -55,8 +55,7 @@ _FORKED: Final = (
     "could be lost. Fork when no call is running, or start processes with the method spawn or forkserver"
 )
 _REPLACED: Final = (
-    "FILE-shm was replaced while the file was open here, and another process may have written since; end this process and "
-    "start it again. Never remove FILE-wal or FILE-shm while a program runs"
+    "FILE-shm was replaced while the file was open in this process; end this process, then open the file again"
 )
 _REMOVED: Final = (
     "was removed or replaced while it was open here, so the last write may be lost; close this memory, open it again and look. "
@@ -70,7 +69,7 @@ _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 class FileConnection(sqlite3.Connection):
-    """A connection to an SQLite file, of which it is known whether somebody uses it.
+    """A connection to an SQLite file that knows whether it is in use.
 
     Attributes:
         path: Where the file was opened.
@@ -88,17 +87,12 @@ class FileConnection(sqlite3.Connection):
     _closed = False
 
     def loss(self) -> str:
-        """What happened to its log or its shared memory, and what to do; empty where nothing did.
-
-        Other processes do not see the locks of a connection that has another shared memory than they have.
-        """
-        if self._is_replaced():
-            return f"{self.path}: {_REPLACED}"
+        """Why what it writes may be lost: others do not see its log or its locks; empty where they do."""
         if self.shm != identity(f"{self.path}-shm"):
             return f"{self.path}: its shared memory (FILE-shm) {_REMOVED}"
         return "" if self.log == identity(f"{self.path}-wal") else f"{self.path}: its write-ahead log {_REMOVED}"
 
-    def _is_replaced(self) -> bool:
+    def is_replaced(self) -> bool:
         """Whether others use a new -shm."""
         return self.shm is not None and identity(f"{self.path}-shm") not in {None, self.shm}
 
@@ -122,7 +116,7 @@ class FileConnection(sqlite3.Connection):
             # Contract: who closes last copies its log into the file and removes the log. After the -shm was replaced, what
             # others wrote since is in that log too. So the connection stays open until the process ends, and its lock on the
             # file keeps the log. `test_close_keeps_what_others_wrote_after_the_shm_was_replaced`
-            if self._is_replaced():
+            if self.is_replaced():
                 _UNUSABLE.append((self, _REPLACED))
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))  # the interpreter would close it at its end
             else:
@@ -189,11 +183,7 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
 
 
 def refuse_links(path: Path) -> None:
-    """Refuse a file with several names.
-
-    Raises:
-        StorageError: It has hard links.
-    """
+    """Raise a `StorageError` where a file has several names."""
     with suppress(OSError):  # SQLite says why it cannot be opened
         if (count := path.stat().st_nlink) > 1:
             raise StorageError(
@@ -205,15 +195,14 @@ def refuse_links(path: Path) -> None:
 def _refuse_mount_point(path: Path) -> None:
     # Not `os.path.ismount`, which does not see a bind mount on the same file system.
     try:
-        lines = _MOUNTS.read_bytes().split(b"\n")
+        mounts = _MOUNTS.read_bytes()
     except OSError:  # not Linux
         return
-    points = {
-        re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), point)
-        for line in lines
-        for point in line.split(b" ")[4:5]  # https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
-    }
-    if os.fsencode(path) in points:
+    # https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
+    points = re.findall(rb"^(?:[^ \n]+ ){4}([^ \n]+)", mounts, re.MULTILINE)
+    if os.fsencode(path) in {
+        re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), point) for point in points
+    }:
         raise StorageError(
             f"{path}: the file itself is a mount point, so FILE-wal and FILE-shm lie elsewhere than beside the mounted file; "
             "mount the folder"
@@ -228,9 +217,9 @@ def _shms(path: Path) -> set[Identity]:
 
 
 def _refuse_unseen_users(path: Path, end: float) -> None:
-    # Contract: a process that has the file open has a lock on it, and its log and its -shm. Where one of these is missing, the
-    # lock belongs to a process that uses others than the ones which would be made now; neither would see the other's writes.
-    # So the file must be free for a moment. `test_two_processes_lose_nothing_that_add_acknowledged`
+    # Contract: a process that has the file open has a lock on it, a log and a -shm. Where one of these is missing, it uses
+    # others than the ones that would be made now, and neither sees the other's writes. So the file must be free for a moment.
+    # `test_two_processes_lose_nothing_that_add_acknowledged`
     while not (identity(f"{path}-wal") and identity(f"{path}-shm")):
         with closing(open_file(path, timeout=0)) as lone:
             try:
@@ -354,5 +343,5 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 def _at_exit() -> None:
     # Many programs never close their memory, and the interpreter closes connections without calling `close`.
     for connection in list(_OPEN):
-        if connection._is_replaced():  # noqa: SLF001 - of this module
+        if connection.is_replaced():
             connection.close()

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from pathlib import Path
 
+    from tests.faults.conftest import Bound
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be removed there")
 
-ADDS: Final = 60
 SECONDS: Final = 100
 OTHER_LOG: Final = "uses another FILE-wal or FILE-shm"
 
@@ -38,7 +39,7 @@ def open_memory(path: Path, patience: float = 30.0) -> Memory:
 
 
 def write(where: Path, name: str, mounted: Path | None, pipe: Connection) -> None:
-    """Add memories, the first at once and the others when told to; send what was acknowledged, and the error."""
+    """Add memories, the first at once and as many others as the pipe says; send what was acknowledged, and the error."""
     acknowledged: list[str] = []
 
     def add(text: str) -> None:
@@ -52,8 +53,7 @@ def write(where: Path, name: str, mounted: Path | None, pipe: Connection) -> Non
         with open_memory(where, 1.0) as memory:
             add(f"{name} first")
             pipe.send(None)
-            pipe.recv()
-            for number in range(ADDS):
+            for number in range(pipe.recv()):
                 add(f"{name} {number}")
     except (StorageError, PermissionError) as failure:
         error = f"{type(failure).__name__}: {failure}"
@@ -69,10 +69,10 @@ class Writer:
         self._process = start(write, where, name, mounted, theirs)
         self._ready = self._received()
 
-    def go_on(self) -> None:
+    def go_on(self, adds: int) -> None:
         """Let it add the other memories."""
         if self._ready is None:
-            self._pipe.send(None)
+            self._pipe.send(adds)
 
     def result(self) -> tuple[list[str], str]:
         """What it sent."""
@@ -155,26 +155,26 @@ CASES: Final = {
     "hard link": Case(link, "2 names (hard links)", "2 names (hard links)", restore=unlink),
     "bind mount": Case(lambda path: (path.parent / "other" / path.name).touch(), "", "mount the folder", mounted=True),
     "moved": Case(move, "removed or replaced", OTHER_LOG, restore=move_back),
-    "-shm replaced": Case(replace_shm, "end this process", "", other=False),
+    "-shm replaced": Case(replace_shm, "FILE-shm) was removed or replaced", "", other=False),
 }
 
 
 @each("name", CASES)
-def test_two_processes_lose_nothing_that_add_acknowledged(tmp_path: Path, name: str) -> None:
-    case, path = CASES[name], tmp_path / name / "m.db"
+def test_two_processes_lose_nothing_that_add_acknowledged(tmp_path: Path, bound: Bound, name: str) -> None:
+    case, path, adds = CASES[name], tmp_path / name / "m.db", bound(15, long=60)
     (path.parent / "other").mkdir(parents=True)
     first = Writer(path, "first")
     case.act(path)
     second = Writer(path.parent / "other" / path.name if case.other else path, "second", path if case.mounted else None)
-    first.go_on()
-    second.go_on()
+    first.go_on(adds)
+    second.go_on(adds)
     results = [first.result(), second.result()]
     if "PermissionError" in results[1][1]:
         return  # mounting is not allowed
     case.restore(path)
     for (acknowledged, error), part in zip(results, (case.first, case.second), strict=True):
         assert (part in error) if part else not error, error
-        assert part or len(acknowledged) == 1 + ADDS
+        assert part or len(acknowledged) == 1 + adds
     second.end()
     if case.act is not replace_shm:  # else the first one keeps the file until its end
         check(path, results)
@@ -199,7 +199,7 @@ def test_a_folder_mounted_elsewhere_is_shared_by_two_processes(tmp_path: Path) -
     first = Writer(path, "first")
     second = start(_write_mounted, tmp_path)
     second.join(SECONDS)
-    first.go_on()
+    first.go_on(1)
     results = [first.result()]
     first.end()
     assert results[0][1] == ""
@@ -273,17 +273,25 @@ connection.execute("CREATE TABLE first(text)")
 print("ready", flush=True)
 sys.stdin.readline()
 """
+CLOSED: Final = """
+connection.close()
+try:
+    open_wal(Path(sys.argv[1]), timeout=1)
+except Exception as error:
+    print(error)
+"""
 
 
 @pytest.mark.parametrize("way", ["close", "exit without close"])
 def test_close_keeps_what_others_wrote_after_the_shm_was_replaced(tmp_path: Path, way: str) -> None:
     path = tmp_path / "m.db"
-    code = UNCLOSED + ("connection.close()" if way == "close" else "")
+    code = UNCLOSED + (CLOSED if way == "close" else "")
     program = subprocess.Popen([sys.executable, "-c", code, path], stdin=-1, stdout=-1, text=True)
     assert program.stdout is not None
     assert program.stdout.readline() == "ready\n"
     replace_shm(path)
-    program.communicate("\n", SECONDS)
+    output = program.communicate("\n", SECONDS)[0]
+    assert ("end this process" in output) == (way == "close")
     assert program.returncode == 0
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT text FROM foreigners").fetchall() == [("kept",)]

@@ -2,13 +2,16 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime
+from functools import partial
 from operator import itemgetter
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import Field, ValidationError
+from pydantic import AliasChoices, BeforeValidator, Field, ValidationError
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.plain import as_data
@@ -39,7 +42,9 @@ class Line(ScopeFields):
     metadata: dict[str, Any] | None = None
     role: str | None = None
     actor_id: str | None = None
-    created_at: Moment | None = None
+    created_at: Annotated[datetime, BeforeValidator(partial(parse_time, name="it"))] | None = Field(
+        None, validation_alias=AliasChoices("created_at", "create_time")
+    )
     expires_at: Moment | None = None
     memory_type: None = Field(None, description="Records of an agent or a conversation cannot be imported.")
     # What an export says beside this is made anew.
