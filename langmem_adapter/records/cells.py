@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["csv_line", "harmless", "plain"]
 
-# Where spreadsheets read a formula: at the start, and after what may separate cells or lines in another country's settings.
-# The last signs are full-width.
+# Spreadsheets read a formula at the start, and after what may separate cells or lines; the last signs are full-width.
 _START: Final = r"(?:\A|(?<=[;\t\r\n]))"
 _FORMULA: Final = r"(?='*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"
 _UNSAFE: Final = re.compile(_START + _FORMULA)

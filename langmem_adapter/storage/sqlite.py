@@ -65,7 +65,6 @@ _UNSEEN: Final = (
     "the database is locked by a process that uses another FILE-wal or FILE-shm than the ones beside this file: they were "
     "removed while it ran, or it opened the file by another name; end that process, then open the file again"
 )
-_MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
 class FileConnection(sqlite3.Connection):
@@ -195,14 +194,14 @@ def refuse_links(path: Path) -> None:
 def _refuse_mount_point(path: Path) -> None:
     # Not `os.path.ismount`, which does not see a bind mount on the same file system.
     try:
-        mounts = _MOUNTS.read_bytes()
+        mounts = Path("/proc/self/mountinfo").read_bytes()
     except OSError:  # not Linux
         return
     # https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
     points = re.findall(rb"^(?:[^ \n]+ ){4}([^ \n]+)", mounts, re.MULTILINE)
-    if os.fsencode(path) in {
-        re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), point) for point in points
-    }:
+    if os.fsencode(path) in (
+        re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), point) for point in points
+    ):
         raise StorageError(
             f"{path}: the file itself is a mount point, so FILE-wal and FILE-shm lie elsewhere than beside the mounted file; "
             "mount the folder"
@@ -226,6 +225,8 @@ def _refuse_unseen_users(path: Path, end: float) -> None:
                 lone.execute("PRAGMA locking_mode=EXCLUSIVE")  # needs no -shm
                 lone.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError as error:
+                if error.sqlite_errorname == "SQLITE_IOERR_LOCK":  # the file can only be read
+                    return
                 if "locked" not in str(error):
                     raise
             else:

@@ -17,7 +17,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import sqlite
 from tests.cases import each
-from tests.faults.kernel import bind_mount
+from tests.faults.kernel import bind_mount, obey_modes
 from tests.faults.processes import call, start
 from tests.faults.worker import EMBEDDINGS, USER
 
@@ -295,6 +295,19 @@ def test_close_keeps_what_others_wrote_after_the_shm_was_replaced(tmp_path: Path
     assert program.returncode == 0
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT text FROM foreigners").fetchall() == [("kept",)]
+
+
+def _read_only(folder: Path) -> list[Any]:
+    obey_modes()
+    with closing(sqlite.open_wal(folder / "m.db", timeout=1)) as connection:
+        return connection.execute("SELECT text FROM foreigners").fetchall()
+
+
+def test_a_file_that_can_only_be_read_is_opened(tmp_path: Path) -> None:
+    sqlite.open_wal(tmp_path / "m.db", timeout=1).close()
+    write_with_sqlite(str(tmp_path / "m.db"))
+    (tmp_path / "m.db").chmod(0o400)
+    assert call(_read_only, tmp_path) == [("kept",)]
 
 
 def test_a_log_that_a_kill_or_a_copy_leaves_behind_is_read(tmp_path: Path) -> None:
