@@ -154,7 +154,7 @@ def parse_time(value: object, name: str) -> datetime:
             value = datetime.fromisoformat(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             fix = "is it in milliseconds? A Unix time is in seconds"
-            value = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value)  # on Windows `fromtimestamp` begins there
+            value = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value)  # as `fromtimestamp`, also on Windows
         if isinstance(value, datetime):
             return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except (ValueError, OverflowError, OSError) as error:
