@@ -194,14 +194,12 @@ def refuse_links(path: Path) -> None:
 def _refuse_mount_point(path: Path) -> None:
     # Not `os.path.ismount`, which does not see a bind mount on the same file system.
     try:
-        mounts = Path("/proc/self/mountinfo").read_bytes()
+        mounts = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
     except OSError:  # not Linux
         return
     # https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
-    points = re.findall(rb"^(?:[^ \n]+ ){4}([^ \n]+)", mounts, re.MULTILINE)
-    if os.fsencode(path) in (
-        re.sub(rb"\\([0-7]{3})", lambda code: bytes([int(code[1], 8)]), point) for point in points
-    ):
+    points = re.findall(r"^(?:[^ \n]+ ){4}([^ \n]+)", mounts, re.MULTILINE)
+    if str(path) in (re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point) for point in points):
         raise StorageError(
             f"{path}: the file itself is a mount point, so FILE-wal and FILE-shm lie elsewhere than beside the mounted file; "
             "mount the folder"
