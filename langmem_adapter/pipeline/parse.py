@@ -293,8 +293,7 @@ def _turn(
     role = _role(converted, number)
     calls = tool_calls_of(message, converted, number) if role == "assistant" else ()
     text, unread = _text(converted, number, descriptions, calling=bool(calls))
-    times = (converted.additional_kwargs.get(key) for key in _TIME_KEYS)
-    own = next((time for time in times if time is not None), None)
+    own = next(filter(lambda time: time is not None, map(converted.additional_kwargs.get, _TIME_KEYS)), None)
     return Turn(
         role=role,
         text=check_text(text, f"message {number}").strip(),
