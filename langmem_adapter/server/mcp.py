@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from uuid import uuid4
 
 from pydantic import Field
+from pydantic_core import from_json
 
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.errors import LangmemAdapterError, MissingDependencyError, ScopeError
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.memory.parts import parts_of
 
@@ -25,15 +26,14 @@ try:
     from mcp.server.transport_security import TransportSecuritySettings
     from mcp.types import ToolAnnotations
     from starlette.requests import Request
-    from starlette.responses import JSONResponse
 except ModuleNotFoundError as error:
     raise MissingDependencyError("mcp", extra="mcp") from error
 
-from langmem_adapter.server.auth import NobodyError, Principal
+from langmem_adapter.server.auth import Principal, principal_of
 from langmem_adapter.server.problems import logged
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.server.auth import Auth
@@ -130,14 +130,19 @@ class Mounted:
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer a request."""
-        request = Request(scope)
+        request = Request(scope, receive)
+        await principal_of(request, self._authenticate)
+        body = await request.body()
         try:
-            request.state.principal = await self._authenticate(request)
-        except NobodyError as error:
-            refusal = JSONResponse({"detail": str(error)}, 401, {"www-authenticate": "Bearer"})
-            await refusal(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+            from_json(body)  # the SDK answers 500 to deep nesting, long numbers and other encodings
+        except ValueError as error:
+            raise InvalidInputError(f"this is not JSON: {error}") from None
+        read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_again() -> "Message":
+            return read.pop() if read else await receive()
+
+        await self._app(scope, receive_again, send)
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """What has to be entered while the app runs."""
