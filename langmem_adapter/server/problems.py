@@ -79,6 +79,8 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
     )
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, **told}
     body["instance"] = f"urn:request:{request.state.request_id}"
+    if hasattr(request.state, "progress"):  # part of the work is done
+        body |= request.state.progress()
     return _Told(body, status, more, media_type="application/problem+json")
 
 
