@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langmem_adapter.errors import InvalidInputError
@@ -22,6 +22,7 @@ __all__ = [
     "filled",
     "flag",
     "likeness",
+    "local_time",
     "memory_id_of",
     "one_of",
     "parse_time",
@@ -39,10 +40,11 @@ _MOST_TOKENS: Final = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Longest:
-    """How many letters the text of a memory and a message may have: `Settings.max_text` and `Settings.max_message`."""
+    """How what is added is read: `Settings.max_text`, `Settings.max_message` and `Settings.timezone`."""
 
     text: int = 100_000
     message: int = 1_000_000
+    timezone: str | None = None
 
     def check_text(self, text: str, name: str) -> None:
         """Refuse a text that is too long for a memory; *name* is what it is called in the error."""
@@ -142,8 +144,10 @@ def _share(value: object, what: str) -> float:
     return float(value)
 
 
-def parse_time(value: object, name: str) -> datetime:
-    """An aware UTC datetime from a datetime, an ISO 8601 text or a Unix time in seconds; without a zone it means UTC.
+def local_time(value: object, name: str, zone: tzinfo | None) -> datetime:
+    """An aware datetime with its own UTC offset, from a datetime, an ISO 8601 text or a Unix time in seconds.
+
+    A datetime or text without an offset is the local time of *zone*, and Unix seconds are shown in it; `None` is the system's.
 
     Raises:
         InvalidInputError: It is none of these.
@@ -155,8 +159,17 @@ def parse_time(value: object, name: str) -> datetime:
         elif isinstance(value, int | float) and not isinstance(value, bool):
             fix = "is it in milliseconds? A Unix time is in seconds"
             value = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value)  # as `fromtimestamp`, also on Windows
+            value = value.astimezone(zone)
         if isinstance(value, datetime):
-            return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+            if value.utcoffset() is None:
+                value = value.replace(tzinfo=zone) if zone is not None else value.replace(tzinfo=None).astimezone()
+            value.astimezone(UTC)  # refused here where UTC has no such time
+            return value
     except (ValueError, OverflowError, OSError) as error:
         raise InvalidInputError(f"{name}={quoted(value)} is no point in time ({error}); {fix}") from None
     raise InvalidInputError(f"{name} must be a datetime, ISO 8601 text or Unix seconds, not {type(value).__name__}")
+
+
+def parse_time(value: object, name: str, zone: tzinfo | None = UTC) -> datetime:
+    """The same in UTC; see `local_time`."""
+    return local_time(value, name, zone).astimezone(UTC)

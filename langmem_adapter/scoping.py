@@ -14,7 +14,7 @@ from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
-__all__ = ["MemoryContext", "check_owner", "resolve_again", "resolve_scope"]
+__all__ = ["MemoryContext", "check_owner", "resolve_again", "resolve_scope", "resolve_timezone"]
 
 _NOBODY: Final = (
     "whose memory? say it with the call, as context=MemoryContext(user_id=...) or {'configurable': {'user_id': ...}},"
@@ -32,15 +32,17 @@ class MemoryContext:
         user_id: The user.
         agent_id: The agent.
         run_id: The run or session.
+        timezone: IANA name of the user's time zone, as `"Asia/Shanghai"`, for "today" and "last week".
 
     Example:
-        >>> MemoryContext(user_id="alice@example.com")
-        MemoryContext(user_id='alice@example.com', agent_id=None, run_id=None)
+        >>> MemoryContext(user_id="alice@example.com", timezone="Asia/Tokyo")
+        MemoryContext(user_id='alice@example.com', agent_id=None, run_id=None, timezone='Asia/Tokyo')
     """
 
     user_id: str | None = None
     agent_id: str | None = None
     run_id: str | None = None
+    timezone: str | None = None
 
 
 def resolve_scope(
@@ -83,6 +85,17 @@ def resolve_scope(
     if not merged and scope.keys() == {"agent_id"}:
         raise ScopeError(f"agent_id alone opens the memories of all its users; {_NOBODY}")
     return Scope(**scope)
+
+
+def resolve_timezone(*, runtime: object = None, config: Mapping[str, Any] | None = None) -> str | None:
+    """The time zone that a call names: `timezone` of the runtime's context, else of `config["configurable"]`.
+
+    Example:
+        >>> resolve_timezone(config={"configurable": {"user_id": "alice", "timezone": "Asia/Tokyo"}})
+        'Asia/Tokyo'
+    """
+    named: str | None = _part(_part(runtime, "context"), "timezone")
+    return _part(_part(config, "configurable"), "timezone") if named is None else named
 
 
 def resolve_again(begun: Scope, *, runtime: object = None, config: Mapping[str, Any] | None = None) -> Scope:

@@ -24,6 +24,7 @@ from langmem_adapter.addresses import check_server, shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import checked
+from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ class Settings(BaseSettings):
             Greek, Arabic, Hindi … are known by theirs, in any case. `None` keeps that of the database, which begins as English.
             It belongs to the database: naming another one writes the words of all memories anew, and everybody who has it open
             goes by the new one from then on.
+        timezone: Where "today" and "yesterday" are counted when neither a timestamp nor the call names a zone: an IANA name, as
+            `"Asia/Shanghai"`; `None` means the zone of the system.
         candidate_tokens: About how many tokens the memories may take that new facts are compared with: all memories of the
             scope where they fit, else the best that fit in three fifths (the newest, the nearest by meaning, words and topic,
             those with another value of the same relation; of long texts the first 400 letters, and these are not rewritten).
@@ -142,6 +145,7 @@ class Settings(BaseSettings):
     graph: bool = False
     facts_from_tools: bool = False
     language: str | None = None
+    timezone: str | None = None
     candidate_tokens: int = Field(default=2_000, ge=1_000, le=100_000)
     ranking: Ranking = Ranking()
     max_text: int = Field(default=100_000, ge=1)
@@ -164,6 +168,11 @@ class Settings(BaseSettings):
     @classmethod
     def _known_language(cls, name: str | None) -> str | None:
         return _accepted(checked, name)
+
+    @field_validator("timezone")
+    @classmethod
+    def _known_timezone(cls, name: str | None) -> str | None:
+        return _accepted(lambda given: str(zone_of(given)), name)
 
     @field_validator("base_url")
     @classmethod

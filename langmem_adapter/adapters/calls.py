@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.scoping import resolve_scope
+from langmem_adapter.scoping import resolve_scope, resolve_timezone
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OnError", "forgiving", "making", "only", "part_of_state", "scope_of_call"]
+__all__ = ["OnError", "forgiving", "making", "only", "part_of_state", "scope_of_call", "timezone_of_call"]
 
 R = TypeVar("R")
 
@@ -71,6 +71,12 @@ def scope_of_call(default: object, config: RunnableConfig | None = None, *, expl
     *default* is what the adapter's constructor was given; *config*, of the call, completes that of the run around it.
     """
     return resolve_scope(explicit=explicit, runtime=_runtime(), config=ensure_config(config), default=default)
+
+
+def timezone_of_call(config: RunnableConfig | None = None) -> dict[str, Any]:
+    """The time zone that a call names, as an argument of `Memory`; empty where it names none. See `scope_of_call`."""
+    named = resolve_timezone(runtime=_runtime(), config=ensure_config(config))
+    return {} if named is None else {"timezone": named}
 
 
 def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> Plan[R]:

@@ -39,6 +39,8 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from langchain_core.runnables import RunnableConfig
+
     from langmem_adapter.records.scope import Scope
 
 __all__ = ["ConversationMemory"]
@@ -216,12 +218,13 @@ class ConversationMemory(BaseMemory):
             return self._tokens(self._told(lines[0].text))
 
         look = looking_up(self.memory, k=self.k, threshold=self.threshold, max_tokens=share, count_tokens=cost)
-        return look(asked(self._question(inputs)), scope)
+        return look(asked(self._question(inputs)), scope, {"configurable": {**_configurable()}})
 
     def _remembering(self, said: Sequence[BaseMessage], scope: Scope, session: str) -> Plan[Any]:
         if not self.k:
             return Plan(lambda: None)
-        remember = partial(remembered, self.memory, said, scope, writer=self.background)
+        config: RunnableConfig = {"configurable": {**_configurable()}}
+        remember = partial(remembered, self.memory, said, scope, writer=self.background, config=config)
         return self._earlier(scope, session).and_then(lambda earlier: remember(before=earlier))
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────

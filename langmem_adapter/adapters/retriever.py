@@ -12,7 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from langmem_adapter.adapters.calls import making, scope_of_call
+from langmem_adapter.adapters.calls import making, scope_of_call, timezone_of_call
 from langmem_adapter.adapters.threads import latest_turn, looking_up
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.summaries import about_tokens
@@ -35,7 +35,17 @@ if TYPE_CHECKING:
 __all__ = ["MemoryRetriever", "recall"]
 
 
-_HOW: Final = ("k", "filters", "threshold", "memory_type", "after", "before", "reference_date", "max_tokens")
+_HOW: Final = (
+    "k",
+    "filters",
+    "threshold",
+    "memory_type",
+    "after",
+    "before",
+    "reference_date",
+    "timezone",
+    "max_tokens",
+)
 
 
 class MemoryRetriever(BaseRetriever):
@@ -57,7 +67,8 @@ class MemoryRetriever(BaseRetriever):
         memory_type: Only memories of this type.
         after: Only what was first said at that moment or later; datetime, date or ISO 8601.
         before: Only what was first said before that moment.
-        reference_date: When it is asked, which "last week" is told from; by default now.
+        reference_date: When it is asked, which "last week" is counted from; by default now.
+        timezone: IANA name of the zone that days begin in, where the call does not say; see `Memory.search`.
         max_tokens: About how many tokens all texts may have together; a long one is cut to the passage that answers.
 
     Raises:
@@ -84,6 +95,7 @@ class MemoryRetriever(BaseRetriever):
     after: datetime | date | str | None = None
     before: datetime | date | str | None = None
     reference_date: datetime | date | str | None = None
+    timezone: str | None = None
     max_tokens: int | None = Field(default=None, ge=1)
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
@@ -106,7 +118,7 @@ class MemoryRetriever(BaseRetriever):
         default = MemoryContext(self.user_id, self.agent_id, self.run_id)
         # `run_id` is LangChain's own argument of `invoke`: the id of the run in a trace.
         explicit = {name: given.pop(name, None) for name in ("user_id", "agent_id")}
-        return {**given, "scope": scope_of_call(default, config, explicit=explicit)}
+        return {**timezone_of_call(config), **given, "scope": scope_of_call(default, config, explicit=explicit)}
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **given: Any
@@ -139,6 +151,8 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
     threshold: Threshold = "auto",
     max_tokens: int | None = 1_000,
     count_tokens: CountTokens = about_tokens,
+    reference_date: date | str | None = None,
+    timezone: str | None = None,
 ) -> Runnable[Any, dict[str, Any]]:
     """The first step of a chain: its input, and beside it what is known that bears on it, as text for a prompt.
 
@@ -156,6 +170,8 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
         threshold: Least relevance of a memory; see `Memory.search`.
         max_tokens: At most so many tokens of them.
         count_tokens: Counts them.
+        reference_date: When it is asked, which "last week" is counted from; by default now.
+        timezone: IANA name of the zone that days begin in, where the call does not say; see `Memory.search`.
 
     Returns:
         A Runnable from a dict or text to a dict, sync and async.
@@ -171,16 +187,16 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
     check_text(key, "key")
     check_text(output_key, "output_key")
     default = MemoryContext(user_id, agent_id, run_id)
-    look = looking_up(memory, k=k, threshold=threshold, max_tokens=max_tokens, count_tokens=count_tokens)
+    how: dict[str, Any] = {"k": k, "reference_date": reference_date, "timezone": timezone}
+    look = looking_up(memory, threshold=threshold, max_tokens=max_tokens, count_tokens=count_tokens, **how)
 
     def plan(given: Any, config: RunnableConfig | None) -> Plan[dict[str, Any]]:
         inputs = given if isinstance(given, Mapping) else {key: given}
         if key not in inputs:
             known = quoted([*inputs])
             raise InvalidInputError(f"the input has no {quoted(key)}, only {known}; name its question with key=...")
-        return look(latest_turn(inputs[key]), scope_of_call(default, config)).then(
-            lambda text: {**inputs, output_key: text}
-        )
+        found = look(latest_turn(inputs[key]), scope_of_call(default, config), config)
+        return found.then(lambda text: {**inputs, output_key: text})
 
     node = PlanNode(plan)
     return RunnableLambda(node.invoke, node.ainvoke, name="recall")

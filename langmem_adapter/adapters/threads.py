@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 
+from langmem_adapter.adapters.calls import timezone_of_call
 from langmem_adapter.arguments import relevance, tokens
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import with_speaker
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from langchain_core.messages import MessageLikeRepresentation
+    from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
@@ -118,8 +120,13 @@ def told(hit: Hit) -> str:
 
 
 def looking_up(
-    memory: Memory, *, k: int, threshold: Threshold, max_tokens: int | None, count_tokens: CountTokens
-) -> Callable[[Sequence[BaseMessage], Scope], Plan[str]]:
+    memory: Memory,
+    *,
+    threshold: Threshold,
+    max_tokens: int | None,
+    count_tokens: CountTokens,
+    **how: Any,
+) -> Callable[..., Plan[str]]:
     """How what bears on what people said in a turn is found and listed; nothing where they sent pictures only.
 
     Raises:
@@ -127,9 +134,9 @@ def looking_up(
     """
     shown, least = _listing(max_tokens, count_tokens), relevance(threshold)
 
-    def look(turn: Sequence[BaseMessage], scope: Scope) -> Plan[str]:
+    def look(turn: Sequence[BaseMessage], scope: Scope, config: RunnableConfig | None = None) -> Plan[str]:
         question = "\n".join(message.text for message in asked(turn)).strip()
-        given: dict[str, Any] = {"k": k, "threshold": least, **scope.named}
+        given: dict[str, Any] = {**how, "threshold": least, **timezone_of_call(config), **scope.named}
         if not question:
             return Plan(str)
         found = Plan.calling(memory.search, memory.asearch, question, **given)
@@ -146,6 +153,7 @@ def remembered(
     writer: BackgroundWriter | None,
     about: str = "user",
     before: Sequence[BaseMessage] = (),
+    config: RunnableConfig | None = None,
 ) -> Plan[AddResult | None]:
     """Remember a turn, as `latest_turn` gives it; one in which nobody asked anything is not remembered.
 
@@ -157,7 +165,7 @@ def remembered(
     said = turn if answered else [message for message in turn if not isinstance(message, AIMessage)]
     if not asked(turn):
         return Plan(lambda: None)
-    given: dict[str, Any] = {"context": _of(scope, before), **scope.named}
+    given: dict[str, Any] = {"context": _of(scope, before), **timezone_of_call(config), **scope.named}
     if writer is not None:
         return Plan(partial(writer.add, said, **given)).then(lambda _: None)
     return Plan.calling(memory.add, memory.aadd, said, **given)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
-from langmem_adapter.adapters.calls import scope_of_call
+from langmem_adapter.adapters.calls import scope_of_call, timezone_of_call
 from langmem_adapter.adapters.threads import told
 from langmem_adapter.arguments import bounded, each_of, filled, flag, relevance, tokens
 from langmem_adapter.errors import (
@@ -248,12 +248,12 @@ def _forget(memory: Memory, scope: Scope, memory_id: str) -> Plan[str]:
 
 
 def _looked_up(memory: Memory, scope: Scope, query: str, **how: Any) -> Plan[SearchResults]:
-    wanted: dict[str, Any] = {**how, **scope.named}
+    wanted: dict[str, Any] = {**how, **timezone_of_call(), **scope.named}
     return Plan.calling(memory.search, memory.asearch, query, **wanted)
 
 
 def _added(memory: Memory, scope: Scope, content: str, *, infer: bool) -> Plan[str]:
-    given: dict[str, Any] = {"infer": infer, **scope.named}
+    given: dict[str, Any] = {"infer": infer, **timezone_of_call(), **scope.named}
     added = Plan.calling(memory.add, memory.aadd, content, **given)
     return added.then(_outcome)
 

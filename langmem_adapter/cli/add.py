@@ -17,9 +17,10 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.failures import CommandError, ExitCode, failure_of
 from langmem_adapter.cli.inputs import STDIN, Item, items_of, joined, read_source
-from langmem_adapter.cli.options import GraphOption, Invocation, flags, option
+from langmem_adapter.cli.options import GraphOption, Invocation, Timezone, flags, option
 from langmem_adapter.cli.progress import Patience, Steps
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
@@ -92,6 +93,7 @@ def add(
     metadata: Annotated[str | None, option(metavar="JSON", help="Object to keep with every memory.")] = None,
     timestamp: Annotated[str | None, option(metavar="TIME", help="When it was said, ISO 8601.")] = None,
     *,
+    timezone: Timezone = None,
     expires_at: Annotated[str | None, option(metavar="TIME", help="When to forget it, ISO 8601.")] = None,
     graph: GraphOption = None,
 ) -> None:
@@ -113,7 +115,8 @@ def add(
 
     source, lines = read_source(" ".join(text) if text else None, file)
     items = items_of(source, lines=lines)
-    given = {"metadata": json_object(metadata), "timestamp": timestamp, "expires_at": expires_at}
+    when = {"timestamp": timestamp, "timezone": timezone, "expires_at": expires_at}
+    given = {"metadata": json_object(metadata), **when}
     with call.memory(create=True, graph=graph) as memory, Patience(call.output) as patience:
         whose = call.whose(memory.scopes)
         check = partial(turns_of, scope=Scope(**whose), longest=memory.parts.longest, verbatim=no_infer)
@@ -122,7 +125,8 @@ def add(
         outcome = _store(call, memory, items, common, patience)
         if len(items) == 1 and outcome.failed:
             raise outcome.failed[0][1]
-        past = expires_at is not None and parse_time(expires_at, "expires_at") <= datetime.now(UTC)
+        zone = zone_of(timezone, call.settings.timezone)
+        past = expires_at is not None and parse_time(expires_at, "expires_at", zone) <= datetime.now(UTC)
         if past and any(change.event in {"ADD", "UPDATE"} for _, change in outcome.changes):
             outcome.notes[_PAST] += 1
         told = {**given, "metadata": metadata, "no_infer": no_infer, "graph": graph, "no_graph": graph is False}

@@ -15,10 +15,12 @@ from langmem_adapter.cli.options import (
     Invocation,
     KnownAt,
     Limit,
+    Timezone,
     known_scopes,
     named,
     option,
 )
+from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
@@ -48,8 +50,9 @@ def search(
     after: Annotated[str | None, option(metavar="TIME", help="Only what was first said then or later.")] = None,
     before: Annotated[str | None, option(metavar="TIME", help="Only what was first said before.")] = None,
     reference_date: Annotated[
-        str | None, option(metavar="TIME", help='When it is asked, which "last week" is told from.')
+        str | None, option(metavar="TIME", help='When it is asked, which "last week" is counted from.')
     ] = None,
+    timezone: Timezone = None,
     max_tokens: Annotated[
         int | None, option(min=1, help="About how many tokens all of them may have; long ones are cut.")
     ] = None,
@@ -73,6 +76,7 @@ def search(
     """
     when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, "after": after, "before": before}
     how: dict[str, Any] = {"threshold": _least(threshold), "memory_type": memory_type, "reference_date": reference_date}
+    how["timezone"] = timezone
     with call.memory(graph=graph) as memory:
         whose = call.whose(memory.scopes)
         hits = memory.search(" ".join(query), k=k, max_tokens=max_tokens, explain=explain, **whose, **how, **when)
@@ -117,7 +121,7 @@ def list_(
     from langmem_adapter.storage import memories
 
     now = as_of is None and known_at is None
-    read = memories.page if now else _reading_past(as_of, known_at)
+    read = memories.page if now else _reading_past(as_of, known_at, call.settings.timezone)
     with call.reading() as connection:
         page, following = read(connection, call.scope_in(connection), k=limit, after=after, include_expired=expired)
         columns = ("id", "updated_at", "text")
@@ -222,7 +226,7 @@ def prompts(
     call.output.write(instructions(task), task=task)
 
 
-def _reading_past(as_of: str | None, known_at: str | None) -> Any:
+def _reading_past(as_of: str | None, known_at: str | None, timezone: str | None) -> Any:
     from langmem_adapter.storage import past  # which imports numpy
 
-    return partial(past.page_then, when=past.then_of(as_of, known_at) or past.Then())
+    return partial(past.page_then, when=past.then_of(as_of, known_at, zone_of(timezone)) or past.Then())

@@ -59,6 +59,9 @@ GraphOption = Annotated[
 ]
 AsOf = Annotated[str | None, option(metavar="TIME", help="What was true then, ISO 8601.")]
 KnownAt = Annotated[str | None, option(metavar="TIME", help="What this database had been told by then.")]
+Timezone = Annotated[
+    str | None, option(metavar="NAME", help='Zone of times without an offset and of "today", as Asia/Shanghai.')
+]
 Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
 After = Annotated[str | None, option(metavar="CURSOR", help="Go on after this page's cursor.")]
 

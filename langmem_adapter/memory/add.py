@@ -47,6 +47,7 @@ class AddMethods(Wired):
         prompt: str | None = None,
         expires_at: datetime | str | None = None,
         timestamp: datetime | str | float | None = None,
+        timezone: str | None = None,
         idempotency_key: str | None = None,
     ) -> Plan[AddResult]:
         """Remember what a conversation says.
@@ -75,7 +76,10 @@ class AddMethods(Wired):
                 would read it.
             expires_at: When the memories stop being shown; datetime or ISO 8601. What is known already keeps its own, and a
                 note says so.
-            timestamp: When the conversation took place; datetime, ISO 8601 or Unix seconds; default now.
+            timestamp: When the conversation took place; datetime, ISO 8601 or Unix seconds; default now. "Yesterday" is counted
+                from its day at its UTC offset.
+            timezone: IANA name of the zone of times without an offset, and of "today", as `"Asia/Shanghai"`; by default the
+                setting `timezone`, then the system's. What is stored is UTC.
             idempotency_key: Names this add: repeated with the same key and scope, whatever else is given, it changes nothing
                 and gives the same result.
 
@@ -103,7 +107,7 @@ class AddMethods(Wired):
             >>> memory.close()
         """
         given = {"messages": messages, "context": context, "metadata": metadata}
-        given |= {"expires_at": expires_at, "timestamp": timestamp}
+        given |= {"expires_at": expires_at, "timestamp": timestamp, "timezone": timezone}
         how = {"infer": infer, "memory_type": memory_type, "prompt": prompt, "idempotency_key": idempotency_key}
         run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id}, self.parts.longest)
         operation = Operation("upsert_memory" if run.infer else "create_memory", run.scope)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langmem_adapter.arguments import each_of, filled, memory_id_of, parse_time, scope_if_given
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import Wired, each_or_refused
-from langmem_adapter.records.checks import check_metadata
+from langmem_adapter.records.checks import check_metadata, zone_of
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import memories
@@ -19,7 +19,7 @@ from langmem_adapter.twins import Plan, arguments_of, awaited, planned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     from sqlalchemy import Connection
 
@@ -61,7 +61,8 @@ class EditMethods(Wired):
                 an argument cannot be used.
         """
         given = {"text": text, "metadata": metadata, "expires_at": expires_at}
-        write = _updating(memory_id, **given, within=scope_if_given(user_id, agent_id, run_id))
+        zone, within = zone_of(self.parts.settings.timezone), scope_if_given(user_id, agent_id, run_id)
+        write = _updating(zone, memory_id, **given, within=within)
         operation = Operation("update_memory", write.within, memory_id)
         return self.parts.telemetry.observed(self.parts.edit(lambda: write), operation, CHANGED)
 
@@ -88,7 +89,8 @@ class EditMethods(Wired):
             ('Likes green tea', 'MemoryNotFoundError')
             >>> memory.close()
         """
-        plan = self.parts.edit_each(each_or_refused("update_many", _updating_item, each_of(items, "items")))
+        read = partial(_updating_item, zone_of(self.parts.settings.timezone))
+        plan = self.parts.edit_each(each_or_refused("update_many", read, each_of(items, "items")))
         return self.parts.telemetry.observed(plan, Operation("update_memory"), CHANGED_EACH)
 
     aupdate_many = awaited(update_many)
@@ -266,7 +268,13 @@ _UPDATE: Final = frozenset(("memory_id", "text", "metadata", "expires_at", *SCOP
 
 
 def _updating(
-    memory_id: object, *, text: object = None, metadata: object = None, expires_at: object = ..., within: Scope | None
+    zone: tzinfo | None,
+    memory_id: object,
+    *,
+    text: object = None,
+    metadata: object = None,
+    expires_at: object = ...,
+    within: Scope | None,
 ) -> Write:
     keeps = isinstance(expires_at, EllipsisType)
     if text is None and metadata is None and keeps:
@@ -277,17 +285,17 @@ def _updating(
         text=None if text is None else filled(text, "text"),
         reason="edited by hand",
         metadata=None if metadata is None else check_metadata(metadata),
-        expires_at=None if keeps or expires_at is None else parse_time(expires_at, "expires_at"),
+        expires_at=None if keeps or expires_at is None else parse_time(expires_at, "expires_at", zone),
         keep_expiry=keeps,
     )
     return Write((decision,), within=within)
 
 
-def _updating_item(item: object) -> Write:
+def _updating_item(zone: tzinfo | None, item: object) -> Write:
     given = arguments_of(item, "update", _UPDATE)
     rest = {name: value for name, value in given.items() if name not in {"memory_id", *SCOPE_FIELDS}}
     within = scope_if_given(*(given.get(name) for name in SCOPE_FIELDS))
-    return _updating(given.get("memory_id"), **rest, within=within)
+    return _updating(zone, given.get("memory_id"), **rest, within=within)
 
 
 def _deleting(within: Scope | None, memory_id: object) -> Write:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, relevance, scope_if_given, tokens
 from langmem_adapter.filters import parse
 from langmem_adapter.memory.parts import Wired
+from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.results import Page, Threshold
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Bounds, Query, reference_of
@@ -48,6 +49,7 @@ class SearchMethods(Wired):
         after: date | str | None = None,
         before: date | str | None = None,
         reference_date: date | str | None = None,
+        timezone: str | None = None,
         max_tokens: int | None = None,
         rerank: Rerank | None = None,
         explain: bool = False,
@@ -69,10 +71,12 @@ class SearchMethods(Wired):
             known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the
                 history, and nobody's edits change what it says of the past.
             after: Only what was first said (`created_at`) at that moment or later; datetime, date or ISO 8601. A date
-                begins in the zone of *reference_date*, without one in UTC.
+                begins in the zone of *reference_date*, without one in *timezone*.
             before: Only what was first said before that moment. A time that the query itself names ("last week", "in May 2023",
                 上周) cuts nothing off: it lifts what was said then, or tells of it.
-            reference_date: When it is asked, which "last week" is told from: by default now, and of a search in the past, then.
+            reference_date: When it is asked, which "last week" is counted from: by default now, or the moment of the past.
+            timezone: IANA name of the zone that days begin in and that times without an offset are of, as `"Asia/Shanghai"`; by
+                default the setting `timezone`, then the system's.
             max_tokens: About how many tokens the hits may have together, the best first. A long one is cut to the passage that
                 answers (`Hit.passage`; `Hit.cut` tells whether), so that it leaves room for others.
             rerank: A LangChain `BaseDocumentCompressor` that orders the best hits once more, or `"mmr"` for hits that are
@@ -89,7 +93,8 @@ class SearchMethods(Wired):
             InvalidInputError: An argument cannot be used.
             StorageError: The database failed.
         """
-        reference = reference_of(reference_date)
+        zone = zone_of(timezone, self.parts.settings.timezone)
+        reference = reference_of(reference_date, zone)
         wanted = Query(
             text=filled(query, "query"),
             scope=Scope(user_id, agent_id, run_id),
@@ -97,12 +102,13 @@ class SearchMethods(Wired):
             filters=parse(filters),
             threshold=relevance(threshold),
             memory_type=memory_type,
-            then=then_of(as_of, known_at),
+            then=then_of(as_of, known_at, zone),
             rerank=checked(rerank),
             explain=flag(explain, "explain"),
             max_tokens=tokens(max_tokens),
-            bounds=Bounds.of(after, before, reference),
+            bounds=Bounds.of(after, before, zone if reference is None else reference.tzinfo),
             reference=reference,
+            zone=zone,
         )
         plan = Plan.calling(self.parts.searcher.search, self.parts.searcher.asearch, wanted)
         config = run_config("memory.search", wanted.scope, self.parts.reasoner.mode)
@@ -181,7 +187,7 @@ class SearchMethods(Wired):
         scope = Scope(user_id, agent_id, run_id)
         expired = flag(include_expired, "include_expired")
         how: dict[str, Any] = {"filters": parse(filters), "k": bounded(k), "after": after, "include_expired": expired}
-        when = then_of(as_of, known_at)
+        when = then_of(as_of, known_at, zone_of(None, self.parts.settings.timezone))
         read = partial(memories.page, **how) if when is None else partial(page_then, when=when, **how)
         return Plan(partial(self.parts.reading, read, scope)).then(lambda found: Page(tuple(found[0]), found[1]))
 

@@ -206,6 +206,8 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         k: int = 10,
         threshold: Threshold = "auto",
         max_tokens: int | None = 1_000,
+        reference_date: date | str | None = None,
+        timezone: str | None = None,
     ) -> Runnable[Any, dict[str, Any]]:
         """The first step of a chain: its input, and beside it what is known about it, as text.
 
@@ -218,6 +220,8 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             k: At most so many.
             threshold: Least relevance of a memory; see `Memory.search`.
             max_tokens: About how long the text may be; `None` for any length.
+            reference_date: When it is asked; see `search`.
+            timezone: IANA name of the zone that days begin in, where the call does not say; see `search`.
         """
         from langmem_adapter.adapters.retriever import recall  # noqa: PLC0415 - a guest, above this floor
 
@@ -231,6 +235,8 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             k=k,
             threshold=threshold,
             max_tokens=max_tokens,
+            reference_date=reference_date,
+            timezone=timezone,
         )
 
     def as_retriever(
@@ -246,6 +252,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         after: date | str | None = None,
         before: date | str | None = None,
         reference_date: date | str | None = None,
+        timezone: str | None = None,
         max_tokens: int | None = None,
     ) -> MemoryRetriever:
         """These memories as a LangChain retriever.
@@ -260,7 +267,8 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             memory_type: Only memories of this type.
             after: Only what was first said at that moment or later; see `search`.
             before: Only what was first said before that moment.
-            reference_date: When it is asked, which "last week" is told from; by default now.
+            reference_date: When it is asked, which "last week" is counted from; by default now.
+            timezone: IANA name of the zone that days begin in; see `search`.
             max_tokens: About how many tokens all texts may have together; see `search`.
 
         Example:
@@ -284,6 +292,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             after=after,
             before=before,
             reference_date=reference_date,
+            timezone=timezone,
             max_tokens=max_tokens,
         )
 

@@ -103,7 +103,7 @@ class Parts:
     ) -> None:
         _check(settings, graph)
         self.settings = settings
-        self.longest = Longest(settings.max_text, settings.max_message)
+        self.longest = Longest(settings.max_text, settings.max_message, settings.timezone)
         self.uses_graph = settings.graph if graph is None else flag(graph, "graph")
         if prompts.get("graph_prompt") is not None and not self.uses_graph:
             raise InvalidInputError("graph_prompt is about the relations of a knowledge graph; also give graph=True")

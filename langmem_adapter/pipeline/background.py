@@ -29,7 +29,7 @@ from langmem_adapter.arguments import seconds
 from langmem_adapter.errors import InvalidInputError, StorageError, noted_on
 from langmem_adapter.pipeline.parse import as_list
 from langmem_adapter.pipeline.run import run_of
-from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.checks import quoted, zone_of
 from langmem_adapter.twins import attempt
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ T = TypeVar("T")
 _log = logging.getLogger("langmem_adapter")
 
 _WORKERS: Final = 4
-_CHECKED: Final = ("metadata", "timestamp", "expires_at")
+_CHECKED: Final = ("metadata", "timestamp", "timezone", "expires_at")
 _SAID: Final = ("content", "additional_kwargs", "tool_calls", "invalid_tool_calls")
 
 
@@ -164,6 +164,7 @@ class BackgroundWriter:
         run = run_of({**arguments, "messages": said}, self._longest)
         own = {name: value for name, value in run.conversations[0].items() if name in _CHECKED and value is not None}
         key = (run.scope, run.infer, run.memory_type, run.prompt, json.dumps(own, sort_keys=True))
+        zone = zone_of(arguments.get("timezone"), self._longest.timezone)
         future: Future[AddResult] = Future()
         with self._changed:
             if self._closing or util.is_exiting():
@@ -171,7 +172,7 @@ class BackgroundWriter:
             now = time.monotonic()
             new = _Chat(key, run.scope, {**arguments, "messages": []}, now + self._at_most)
             chat = self._waiting.setdefault(key, new)
-            chat.arguments.update({"timestamp": datetime.now(UTC).isoformat(), **own})
+            chat.arguments.update({"timestamp": datetime.now(UTC).astimezone(zone).isoformat(), **own})
             chat.arguments["messages"] += said
             chat.futures.append(future)
             chat.due = min(now + self._after, chat.latest)

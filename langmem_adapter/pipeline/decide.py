@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -118,12 +119,13 @@ class _Round:
     def shown(self) -> list[_Shown]:
         """The memories as the verdicts so far leave them: those that are to be, too, and none that is to go."""
         candidates = self.state["candidates"]
+        zone = datetime.fromisoformat(self.state["turns"][-1]["time"]).tzinfo  # days as who speaks counts them
         changed = {verdict.known: verdict for verdict in self.placed if verdict.event in {"UPDATE", "DELETE"}}
         stored = [
             _Shown(
                 memory["text"] if number not in changed else changed[number].text,
                 memory["speaker"],
-                memory["since"][:10],
+                parse_time(memory["since"], "since").astimezone(zone).date().isoformat(),
                 number,
                 cut=memory["cut"],
             )
@@ -273,7 +275,7 @@ def _decision(state: PipelineState, fact: Fact, verdict: Placed, *, alone: bool)
         fact=verdict.fact,
         time=turn.time,
         seen=target["seq"] if target else None,
-        relations=by_name(_stated(verdict, fact), fact.speaker, turn.role),
+        relations=by_name(_stated(verdict, fact, turn.time), fact.speaker, turn.role),
         past_of=past,
         after=verdict.after,
         dated=turn.dated,
@@ -281,10 +283,20 @@ def _decision(state: PipelineState, fact: Fact, verdict: Placed, *, alone: bool)
     )
 
 
-def _stated(verdict: Placed, fact: Fact) -> tuple[Triple, ...]:
+def _stated(verdict: Placed, fact: Fact, time: datetime) -> tuple[Triple, ...]:
     """What the memory says of relations that is to be; a memory that goes says at most what is over."""
     stated = fact.relations if verdict.relations is None else verdict.relations
+    stated = tuple(_started(triple, time) for triple in stated)
     return tuple(triple for triple in stated if triple.ended) if verdict.event == "DELETE" else stated
+
+
+def _started(triple: Triple, time: datetime) -> Triple:
+    """A relation that begins or ends today does so by now: dates are days in UTC, which may begin after the speaker's."""
+    ends = {"valid_from": triple.valid_from, "valid_to": triple.valid_to}
+    today: dict[str, Any] = {
+        name: time for name, day in ends.items() if day is not None and day > time and day.date() == time.date()
+    }
+    return replace(triple, **today) if len(today) == 1 else triple
 
 
 def _source(fact: Fact, turn: Turn, state: PipelineState, *, alone: bool) -> dict[str, Any]:

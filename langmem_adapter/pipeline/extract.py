@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -158,5 +159,7 @@ def _distinct(facts: Sequence[Fact], turns: Sequence[Mapping[str, Any]]) -> list
     return list(told.values())[::-1]
 
 
-def _source(fact: Fact, turn: Mapping[str, Any]) -> tuple[str, str]:
-    return "" if fact.unattributed else turn["actor"], turn["time"] if turn.get("dated") else ""
+def _source(fact: Fact, turn: Mapping[str, Any]) -> tuple[str, datetime | None]:
+    return "" if fact.unattributed else turn["actor"], datetime.fromisoformat(turn["time"]) if turn.get(
+        "dated"
+    ) else None

@@ -9,20 +9,20 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_messages, message_chunk_to_message
 
-from langmem_adapter.arguments import Longest, filled, parse_time
+from langmem_adapter.arguments import Longest, filled, local_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
 from langmem_adapter.pipeline.stage import Ask, StateEdit, thinking
 from langmem_adapter.pipeline.state import begun, finished
 from langmem_adapter.pipeline.tool_calls import is_tool_call, results_apart, tool_calls_of
-from langmem_adapter.records.checks import check_metadata, check_text, quoted
+from langmem_adapter.records.checks import check_metadata, check_text, quoted, zone_of
 from langmem_adapter.records.cost import Usage, fitting
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import PROCEDURAL, Turn
@@ -62,7 +62,7 @@ _ROLES: Final = {
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")  # compared, never hashed: a type may be anything
 _TIME_KEYS: Final = ("timestamp", "created_at", "create_time")  # the last: of exports of ChatGPT
 _TIMES: Final = ("timestamp", "expires_at")
-OF_ITEM: Final = ("messages", "context", "metadata", "timestamp", "expires_at")
+OF_ITEM: Final = ("messages", "context", "metadata", "timestamp", "timezone", "expires_at")
 MOST_BEFORE: Final = 20
 """Earlier turns that help to understand a conversation."""
 _TOKENS_BEFORE: Final = 1_000  # of all of them
@@ -109,9 +109,9 @@ def conversation_of(
     """Read a conversation: the one place where its messages become turns.
 
     Args:
-        given: Its `messages` and, as it likes, `context`, `metadata`, `timestamp` and `expires_at`.
+        given: Its `messages` and, as it likes, `context`, `metadata`, `timestamp`, `timezone` and `expires_at`.
         scope: Whose memories.
-        longest: How long messages may be.
+        longest: How long messages may be, and their time zone where nothing else names one.
         verbatim: Whether they are kept as they are.
         descriptions: Words for images, by their address.
 
@@ -121,13 +121,20 @@ def conversation_of(
     began, kept = perf_counter(), {name: given.get(name) for name in OF_ITEM}
     if kept["metadata"] is not None:
         kept["metadata"] = check_metadata(kept["metadata"])
-    times = {name: parse_time(kept[name], name) for name in _TIMES if kept[name] is not None}
-    time = times.get("timestamp", datetime.now(UTC))
+    zone = zone_of(kept["timezone"], longest.timezone)
+    times = {name: local_time(kept[name], name, zone) for name in _TIMES if kept[name] is not None}
+    time = times.get("timestamp") or datetime.now(UTC).astimezone(zone)
     kept |= {name: moment.isoformat() for name, moment in times.items()}
     turns = turns_of(
-        kept["messages"], scope=scope, time=time, longest=longest, verbatim=verbatim, descriptions=descriptions
+        kept["messages"],
+        scope=scope,
+        time=time,
+        zone=zone,
+        longest=longest,
+        verbatim=verbatim,
+        descriptions=descriptions,
     )
-    before = turns_before(kept["context"], scope=scope, time=time, verbatim=verbatim)
+    before = turns_before(kept["context"], scope=scope, time=time, zone=zone, verbatim=verbatim)
     turns = [replace(turn, dated=True) for turn in turns] if "timestamp" in times else turns
     return ParsedConversation(kept, before, turns, perf_counter() - began)
 
@@ -141,6 +148,7 @@ def turns_of(
     *,
     scope: Scope,
     time: datetime,
+    zone: tzinfo | None = UTC,
     longest: Longest | None = None,
     verbatim: bool = False,
     descriptions: Mapping[str, str] | None = None,
@@ -151,6 +159,7 @@ def turns_of(
         messages: A `str`, a dict, a LangChain message, or a sequence of these.
         scope: Whose memories; a message that names its owner itself must name this one.
         time: When it was said, for messages that carry no time of their own (keys `timestamp`, `created_at` or `create_time`).
+        zone: Of times without an offset; `None` is the system's.
         longest: How long they may be; default as the settings' defaults say.
         verbatim: Whether each becomes a memory as it is, but for system messages.
         descriptions: Words for images, by their address.
@@ -159,7 +168,7 @@ def turns_of(
         InvalidInputError: It is empty, too long, holds something that is no message, or is somebody else's.
     """
     longest = longest or Longest()
-    numbered = list(_turns(messages, scope, time, descriptions or {}))
+    numbered = list(_turns(messages, scope, time, zone, descriptions or {}))
     for number, turn in numbered:
         check = longest.check_text if verbatim and turn.role != "system" else longest.check_message
         check(turn.text, f"message {number}")
@@ -171,7 +180,9 @@ def turns_of(
     return [turn for _, turn in numbered]
 
 
-def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: bool = False) -> list[Turn]:
+def turns_before(
+    context: object, *, scope: Scope, time: datetime, zone: tzinfo | None = UTC, verbatim: bool = False
+) -> list[Turn]:
     """The turns before a conversation: at most 20, of about 1,000 tokens, of which one may have 250; the latest of them.
 
     Raises:
@@ -184,7 +195,7 @@ def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: boo
             "context helps to find facts, and infer=False keeps messages as they are; leave one out"
         )
     try:
-        turns = [turn for _, turn in _turns(context, scope, time, {})]
+        turns = [turn for _, turn in _turns(context, scope, time, zone, {})]
     except InvalidInputError as error:
         raise InvalidInputError(f"in context, {error}") from None
     latest = [turn for turn in turns if turn.text and turn.role != "system"][: -MOST_BEFORE - 1 : -1]
@@ -194,7 +205,7 @@ def turns_before(context: object, *, scope: Scope, time: datetime, verbatim: boo
 
 
 def _turns(
-    messages: object, scope: Scope, time: datetime, descriptions: Mapping[str, str]
+    messages: object, scope: Scope, time: datetime, zone: tzinfo | None, descriptions: Mapping[str, str]
 ) -> Iterator[tuple[int, Turn]]:
     """Each turn with the number of its message."""
     for number, message in enumerate(as_list(messages), start=1):
@@ -205,7 +216,7 @@ def _turns(
         converted = message_of(message, number)
         check_owner(converted, scope, f"message {number}")
         for part in results_apart(converted, number):
-            yield number, _turn(message, part, number, time, descriptions)
+            yield number, _turn(message, part, number, time, zone, descriptions)
 
 
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> StateEdit | Ask:
@@ -288,7 +299,12 @@ def _is_pair(messages: object) -> bool:
 
 
 def _turn(
-    message: object, converted: BaseMessage, number: int, time: datetime, descriptions: Mapping[str, str]
+    message: object,
+    converted: BaseMessage,
+    number: int,
+    time: datetime,
+    zone: tzinfo | None,
+    descriptions: Mapping[str, str],
 ) -> Turn:
     role = _role(converted, number)
     calls = tool_calls_of(message, converted, number) if role == "assistant" else ()
@@ -298,7 +314,7 @@ def _turn(
         role=role,
         text=check_text(text, f"message {number}").strip(),
         actor=check_text(converted.name or role, f"the name in message {number}"),
-        time=time if own is None else parse_time(own, f"the time of message {number}"),
+        time=time if own is None else local_time(own, f"the time of message {number}", zone),
         notes=unread or (() if text.strip() or calls else (_no_text(number),)),
         calls=calls,
         answers=check_text(getattr(converted, "tool_call_id", None) or "", f"the tool_call_id of message {number}"),

@@ -44,13 +44,14 @@ class PipelineInput(TypedDict, total=False):
         messages: The conversation: a `str`, a message, or a list of messages (LangChain's, or OpenAI-style dicts).
         context: Earlier turns, in the same forms; they help to understand *messages* and are no source.
         items: Instead of *messages*: several conversations of one scope, each a dict with `messages` and, as it likes,
-            `context`, `metadata`, `timestamp`, `expires_at`; they share one run, one transaction and *scope*.
+            `context`, `metadata`, `timestamp`, `timezone`, `expires_at`; they share one run, one transaction and *scope*.
         scope: `{"user_id": …, "agent_id": …, "run_id": …}`, at least one.
         infer: Extract facts (the default), or store each turn verbatim.
         memory_type: `"procedural_memory"` makes one step-by-step record of the conversation.
         prompt: Replaces the extraction instructions for this run.
         metadata: JSON object kept with every memory that comes from *messages*.
         timestamp: Date of the conversation, ISO 8601; default now.
+        timezone: IANA name of the zone of times without an offset, and of "today".
         expires_at: When the memories expire, ISO 8601.
         key: Names the run within its scope, as `idempotency_key` does in `Memory.add`: a run that is repeated with the same
             key and scope changes nothing.
@@ -65,6 +66,7 @@ class PipelineInput(TypedDict, total=False):
     prompt: Annotated[str | None, EphemeralValue]
     metadata: Annotated[dict[str, Any] | None, EphemeralValue]
     timestamp: Annotated[str | None, EphemeralValue]
+    timezone: Annotated[str | None, EphemeralValue]
     expires_at: Annotated[str | None, EphemeralValue]
     key: Annotated[str | None, EphemeralValue]
 

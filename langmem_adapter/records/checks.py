@@ -6,12 +6,16 @@ import json
 import reprlib
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
 
 from langmem_adapter.addresses import cleaned, shown
 from langmem_adapter.errors import InvalidInputError
 
-__all__ = ["DEEPEST", "check_metadata", "check_nesting", "check_text", "json_object", "quoted"]
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+__all__ = ["DEEPEST", "check_metadata", "check_nesting", "check_text", "json_object", "quoted", "zone_of"]
 
 DEEPEST: Final = 64
 """Levels of objects and lists in each other. What is read must never need more of the stack than whoever reads has left."""
@@ -61,6 +65,27 @@ def check_text(value: object, name: str) -> str:
             f"{name} holds a lone surrogate at position {error.start}, which is not text; decode the source properly"
         ) from None
     return value
+
+
+def zone_of(timezone: object, default: str | None = None) -> tzinfo | None:
+    """The time zone of an IANA name, or else of the *default*; `None` means the zone of this system.
+
+    Raises:
+        InvalidInputError: There is no zone of that name.
+
+    Example:
+        >>> zone_of("Asia/Shanghai")
+        zoneinfo.ZoneInfo(key='Asia/Shanghai')
+    """
+    name = default if timezone is None else timezone
+    if name is None:
+        return None
+    try:
+        return ZoneInfo(check_text(name, "timezone"))
+    except (ValueError, OSError, LookupError):
+        raise InvalidInputError(
+            f"timezone={quoted(name)} is no time zone that is known here; write an IANA name like 'Asia/Shanghai' or 'UTC'"
+        ) from None
 
 
 def check_metadata(value: object) -> dict[str, Any]:

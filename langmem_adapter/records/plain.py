@@ -12,7 +12,19 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["LIST", "MAPPING", "TIME", "Form", "Portable", "as_data", "as_iso", "forms", "several", "shallow"]
+__all__ = [
+    "LIST",
+    "LOCAL_TIME",
+    "MAPPING",
+    "TIME",
+    "Form",
+    "Portable",
+    "as_data",
+    "as_iso",
+    "forms",
+    "several",
+    "shallow",
+]
 
 _names: Final[Callable[[type], tuple[str, ...]]] = cache(
     lambda kind: tuple(part.name for part in dataclasses.fields(kind))
@@ -37,6 +49,8 @@ class Form(NamedTuple):
 
 
 TIME: Final = Form(as_iso, datetime.fromisoformat)
+LOCAL_TIME: Final = Form(datetime.isoformat, datetime.fromisoformat)
+"""A time with its UTC offset, which says what day it was."""
 LIST: Final = Form(list, tuple)
 MAPPING: Final = Form(dict, dict)
 

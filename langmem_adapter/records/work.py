@@ -8,7 +8,7 @@ from datetime import datetime  # noqa: TC003
 from typing import Any, Final, Literal
 
 from langmem_adapter.records.graph import RelationChange, Triple
-from langmem_adapter.records.plain import LIST, MAPPING, TIME, Portable, forms, several
+from langmem_adapter.records.plain import LIST, LOCAL_TIME, MAPPING, TIME, Portable, forms, several
 
 __all__ = [
     "EVENTS",
@@ -66,7 +66,7 @@ class Turn(Portable):
         role: `"user"`, `"assistant"`, `"system"` or `"tool"`.
         text: What was said, images already replaced by words.
         actor: The speaker's name, or the role where no name is known.
-        time: When it was said.
+        time: When it was said, with the UTC offset of who said it.
         item: Which item of an `add_many` it belongs to; 0 for a single `add`.
         notes: What could not be used of the message, in words (an image without `vision=True`).
         calls: The tools that were called in it.
@@ -86,7 +86,7 @@ class Turn(Portable):
     failed: bool = False
     dated: bool = False
 
-    _forms = forms(time=TIME, notes=LIST, calls=several(ToolCall))
+    _forms = forms(time=LOCAL_TIME, notes=LIST, calls=several(ToolCall))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, tzinfo
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from langmem_adapter.arguments import parse_time
+from langmem_adapter.arguments import local_time, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.records.checks import quoted
@@ -34,13 +34,13 @@ class Bounds:
     before: datetime | None = None
 
     @classmethod
-    def of(cls, after: object, before: object, reference: datetime | None = None) -> Bounds | None:
-        """What a caller gave; `None` for no bounds. A day begins in the zone of the *reference*, without one in UTC.
+    def of(cls, after: object, before: object, zone: tzinfo | None = UTC) -> Bounds | None:
+        """What a caller gave; `None` for no bounds. A day begins in *zone*, `None` is the system's.
 
         Raises:
             InvalidInputError: One is no time, or nothing lies between them.
         """
-        begins, ends = _moment(after, "after", reference), _moment(before, "before", reference)
+        begins, ends = _moment(after, "after", zone), _moment(before, "before", zone)
         if begins is not None and ends is not None and ends <= begins:
             raise InvalidInputError(f"nothing lies between after={begins.isoformat()} and before={ends.isoformat()}")
         return None if begins is ends is None else cls(begins, ends)
@@ -53,33 +53,28 @@ class Bounds:
         return held
 
 
-def _moment(given: object, name: str, reference: datetime | None) -> datetime | None:
+def _moment(given: object, name: str, zone: tzinfo | None) -> datetime | None:
     if isinstance(given, int | float):  # a year or a count of days, hardly seconds since 1970
         raise InvalidInputError(
             f"{name} must be a datetime, a date or ISO 8601 text like 2026-05-01, not {quoted(given)}"
         )
-    return None if given is None else parse_time(_begun(given, reference), name)
+    return None if given is None else parse_time(_begun(given), name, zone)
 
 
-def reference_of(given: object) -> datetime | None:
-    """The moment that "last week" is told from, in the zone that the caller's days begin in; without one it is UTC.
+def reference_of(given: object, zone: tzinfo | None = UTC) -> datetime | None:
+    """The moment that "last week" is counted from, with its own UTC offset or else that of *zone*; `None` for now.
 
     Raises:
         InvalidInputError: It is no time.
     """
-    if given is None:
-        return None
-    given = _begun(given)
-    moment = parse_time(given, "reference_date")
-    said = datetime.fromisoformat(given) if isinstance(given, str) else given
-    return said if isinstance(said, datetime) and said.tzinfo is not None else moment
+    return None if given is None else local_time(_begun(given), "reference_date", zone)
 
 
-def _begun(given: object, reference: datetime | None = None) -> object:
+def _begun(given: object) -> object:
     """When a day begins; whatever else was given, as it is."""
-    if not isinstance(given, date) or isinstance(given, datetime):
-        return given
-    return datetime.combine(given, time(), (reference and reference.tzinfo) or UTC)
+    if isinstance(given, date) and not isinstance(given, datetime):
+        return datetime.combine(given, time())
+    return given
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +94,8 @@ class Query:
         explain: Give the parts of each score.
         max_tokens: Tokens that all hits together may have.
         bounds: Only memories that were first said within them.
-        reference: When it is asked, which "last week" is told from; `None`: now, or the moment of the past that is searched.
+        reference: When it is asked, which "last week" is counted from; `None`: now, or the moment of the past that is searched.
+        zone: The zone that days begin in, where *reference* does not say it; `None` is the system's.
     """
 
     text: str
@@ -115,6 +111,7 @@ class Query:
     max_tokens: int | None = None
     bounds: Bounds | None = None
     reference: datetime | None = None
+    zone: tzinfo | None = UTC
 
     @property
     def narrowed(self) -> str:
@@ -129,4 +126,4 @@ class Query:
     def asked_at(self) -> datetime:
         """When it is asked."""
         then = None if self.then is None else self.then.as_of or self.then.known_at
-        return self.reference or then or datetime.now(UTC)
+        return self.reference or (then or datetime.now(UTC)).astimezone(self.zone)

@@ -55,6 +55,10 @@ EntityName: TypeAlias = Annotated[str | None, Field(description="Only what conce
 Day: TypeAlias = Annotated[
     str | None, Field(description="Bounds what was said: on that day or later, or before it; like 2026-05-01.")
 ]
+Zone: TypeAlias = Annotated[
+    str | None,
+    Field(description='The user\'s time zone, for "today" and "last week": an IANA name like Asia/Shanghai.'),
+]
 Tokens: TypeAlias = Annotated[int, Field(description="About how many tokens all of them may have.", ge=1, le=100_000)]
 Most: TypeAlias = Annotated[int, Field(description="At most so many.", ge=1, le=100)]
 
@@ -181,19 +185,25 @@ class _Served:
         return caller.narrowed({})
 
     async def search_memories(
-        self, query: QueryText, k: Most = 5, max_tokens: Tokens = 1_000, after: Day = None, before: Day = None
+        self,
+        query: QueryText,
+        k: Most = 5,
+        max_tokens: Tokens = 1_000,
+        after: Day = None,
+        before: Day = None,
+        timezone: Zone = None,
     ) -> dict[str, Any]:
         """Search what is remembered about the user, best match first, each with its id; `…` marks what is left out."""
-        how: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "after": after, "before": before}
+        how: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "after": after, "before": before, "timezone": timezone}
         with _Told():
             hits = await self._memory.asearch(query, threshold="auto", **how, **self._whose("read"))
         found = [{**_shown(hit.item), "text": hit.passage, "relevance": hit.relevance} for hit in hits]
         return {"memories": found, **({"nothing": hits.abstained.brief} if hits.abstained else {})}
 
-    async def add_memory(self, text: Said) -> list[dict[str, Any]]:
+    async def add_memory(self, text: Said, timezone: Zone = None) -> list[dict[str, Any]]:
         """Remember something worth knowing in later conversations; what it replaces is updated."""
         with _Told():
-            added = await self._memory.aadd(text, infer=self._infer, **self._whose("write"))
+            added = await self._memory.aadd(text, infer=self._infer, timezone=timezone, **self._whose("write"))
         return [_fields(change, "event", "id", "text") for change in added.results]
 
     async def update_memory(self, memory_id: MemoryId, text: Instead) -> dict[str, Any]:

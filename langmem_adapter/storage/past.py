@@ -9,6 +9,7 @@ June. Without such a moment it is what stood, the end of each course. What was p
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
+    from datetime import datetime, tzinfo
 
     from numpy.typing import NDArray
     from sqlalchemy import ColumnElement, Connection, Subquery
@@ -51,14 +52,14 @@ class Then:
     known_at: datetime | None = None
 
 
-def then_of(as_of: object, known_at: object) -> Then | None:
-    """The moment that a caller asks about; `None` where he gives none.
+def then_of(as_of: object, known_at: object, zone: tzinfo | None = UTC) -> Then | None:
+    """The moment that a caller asks about, without an offset in *zone*; `None` where there is none.
 
     Raises:
         InvalidInputError: One of the two is no time.
     """
     given = {"as_of": as_of, "known_at": known_at}
-    moments = {name: parse_time(value, name) for name, value in given.items() if value is not None}
+    moments = {name: parse_time(value, name, zone) for name, value in given.items() if value is not None}
     return Then(**moments) if moments else None
 
 

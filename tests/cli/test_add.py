@@ -25,6 +25,14 @@ def test_the_argument_wins_over_a_pipe_and_needs_no_quotes(data: Data) -> None:
     assert texts(data("add", "I", "live", "in", "Lyon", "-u", "a", input="I live in Graz")) == ["Lives in Lyon"]
 
 
+def test_add_and_search_take_a_timezone(data: Data) -> None:
+    when = ("--timestamp", "2026-06-12T00:30", "--timezone", "Asia/Shanghai", "-u", "a")
+    assert texts(data("add", "I met Tom yesterday.", *when)) == ["Met Tom on 2026-06-11"]
+    within = ("--after", "2026-06-12", "--timezone", "Asia/Shanghai", "-u", "a")
+    assert texts(data("search", "Tom", *within)) == ["Met Tom on 2026-06-11"]
+    assert "Mars/Base" in data("add", "I like tea.", "--timezone", "Mars/Base", "-u", "a", code=2)["error"]["message"]
+
+
 def test_a_pipe_is_read_where_no_text_is_given(data: Data) -> None:
     assert texts(data("add", "-u", "a", input="I live in Graz")) == ["Lives in Graz"]
 

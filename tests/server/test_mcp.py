@@ -7,9 +7,11 @@ import json
 import logging
 import os
 import sys
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from fastapi.testclient import TestClient
@@ -72,6 +74,20 @@ def test_a_model_searches_adds_updates_and_forgets(memory: Memory) -> None:
             assert [item["text"] for item in json.loads(listed.text)] == ["住在奥斯陆"]  # type: ignore[union-attr]
             await client.call_tool("delete_memory", {"memory_id": hit["id"]})
             assert await found(client, "家") == {"memories": [], "nothing": "no memory to search"}
+
+    asyncio.run(use())
+
+
+def test_add_memory_and_search_memories_take_a_timezone(memory: Memory) -> None:
+    far = "Pacific/Kiritimati"
+
+    async def use() -> None:
+        async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
+            (added,) = await call(client, "add_memory", text="I met Tom today.", timezone=far)
+            assert added["text"] == f"Met Tom on {datetime.now(ZoneInfo(far)).date()}"
+            assert (await found(client, "Tom", timezone=far))["memories"]
+            refused = await client.call_tool("search_memories", {"query": "Tom", "timezone": "Mars/Base"})
+            assert refused.isError and "Mars/Base" in str(refused.content)
 
     asyncio.run(use())
 

@@ -54,6 +54,25 @@ def problem(answer: Any, status: int) -> str:
 # ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_add_search_and_import_take_a_timezone(http: TestClient) -> None:
+    late = {"timestamp": "2026-06-12T00:30", "timezone": "Asia/Shanghai"}
+    assert added(http, "I met Tom yesterday.", **late)["text"] == "Met Tom on 2026-06-11"
+    line = {
+        "text": "Walked yesterday.",
+        "created_at": "2026-06-12T00:30",
+        "timezone": "Asia/Shanghai",
+        "user_id": "alice",
+    }
+    assert http.post("/v1/import", content=json.dumps(line)).json()["imported"] == 1
+    dates = [item["created_at"] for item in http.get("/v1/memories", params={"user_id": "alice"}).json()["items"]]
+    assert dates == ["2026-06-11T16:30:00Z"] * 2
+    asked = {"query": "walk", "user_id": "alice", "timezone": "Asia/Shanghai"}
+    assert http.post("/v1/search", json={**asked, "after": "2026-06-12", "before": "2026-06-13"}).json()["results"]
+    assert not http.post("/v1/search", json={**asked, "before": "2026-06-12"}).json()["results"]
+    refused = http.post("/v1/search", json={**asked, "timezone": "Mars/Base"})
+    assert "timezone='Mars/Base'" in problem(refused, 400)
+
+
 @pytest.mark.parametrize(("said", "held"), [("I live in Lyon.", "Lives in Lyon"), ("我住在里昂。", "住在里昂")])
 def test_a_memory_lives_through_all_of_its_routes(http: TestClient, said: str, held: str) -> None:
     change = added(http, said, metadata={"from": "chat"})

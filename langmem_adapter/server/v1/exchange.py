@@ -2,18 +2,15 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from datetime import datetime
-from functools import partial
 from operator import itemgetter
 from typing import Annotated, Any, Final
 from uuid import UUID, uuid5
 
 from fastapi import APIRouter, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import AliasChoices, BeforeValidator, Field, ValidationError
+from pydantic import AliasChoices, Field, ValidationError
 from starlette.requests import ClientDisconnect
 
-from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.plain import as_data
@@ -45,9 +42,8 @@ class Line(ScopeFields):
     metadata: dict[str, Any] | None = None
     role: str | None = None
     actor_id: str | None = None
-    created_at: Annotated[datetime, BeforeValidator(partial(parse_time, name="it"))] | None = Field(
-        None, validation_alias=AliasChoices("created_at", "create_time")
-    )
+    created_at: str | float | None = Field(None, validation_alias=AliasChoices("created_at", "create_time"))
+    timezone: str | None = Field(None, description="IANA name of the zone of times without an offset.")
     expires_at: Moment | None = None
     memory_type: None = Field(None, description="Records of an agent or a conversation cannot be imported.")
     # What an export says beside this is made anew.
@@ -61,7 +57,7 @@ class Line(ScopeFields):
         message = {"role": self.role or "user", "content": self.text}
         spoken = {} if self.actor_id in {None, message["role"]} else {"name": self.actor_id}
         kept = {"metadata": self.metadata, "timestamp": self.created_at, "expires_at": self.expires_at}
-        return {"messages": [{**message, **spoken}], "infer": False, **kept}
+        return {"messages": [{**message, **spoken}], "infer": False, "timezone": self.timezone, **kept}
 
 
 router = APIRouter(prefix=OURS, tags=["exchange"])

@@ -49,6 +49,11 @@ Moment: TypeAlias = Annotated[datetime, BeforeValidator(_written_out)]
 """A date and time; of a number Pydantic would make seconds since 1970, also of a year."""
 
 
+_TIMEZONE: Final = Field(
+    None, description='IANA name of the zone of times without an offset, and of "today", like `Asia/Shanghai`.'
+)
+
+
 def _example(**body: Any) -> dict[str, Any]:
     return {"examples": [body]}
 
@@ -89,6 +94,7 @@ class AddOne(
     prompt: str | None = Field(None, description="Replaces the instructions for finding facts.")
     expires_at: Moment | None = Field(None, description="When the memories stop being shown.")
     timestamp: Moment | None = Field(None, description="When the conversation took place; by default now.")
+    timezone: str | None = _TIMEZONE
     idempotency_key: str | None = Field(
         None, description="Names this add: repeated, it changes nothing. The header `Idempotency-Key` says the same."
     )
@@ -130,8 +136,9 @@ class Search(
     after: Moment | None = Field(None, description="Only what was first said at that moment or later.")
     before: Moment | None = Field(None, description="Only what was first said before that moment.")
     reference_date: Moment | None = Field(
-        None, description='When it is asked, which "last week" is told from; by default now.'
+        None, description='When it is asked, which "last week" is counted from; by default now.'
     )
+    timezone: str | None = _TIMEZONE
     max_tokens: int | None = Field(None, ge=1, description="About how many tokens all hits may have together.")
     explain: bool = Field(default=False, description="Give each hit the parts of its score.")
 

@@ -1,0 +1,231 @@
+"""The user's day: "today" and "yesterday" are counted at the UTC offset of who speaks, and what is stored is UTC."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from langchain.agents import create_agent
+from langchain_core.messages import HumanMessage
+from langchain_core.runnables import RunnableLambda
+from langgraph.graph import MessagesState, StateGraph
+
+from langmem_adapter import Memory, MemoryContext, MemoryMiddleware, Settings
+from langmem_adapter.adapters.classic import ConversationMemory
+from langmem_adapter.adapters.nodes import recall_node, remember_node
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.testing.fakes import ScriptedChatModel
+from tests.benchmarks.material import requested
+from tests.cases import each
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ZONES: Final = (
+    "Pacific/Kiritimati Pacific/Auckland Pacific/Chatham Australia/Lord_Howe Australia/Adelaide Asia/Tokyo Asia/Shanghai "
+    "Asia/Kolkata Asia/Kathmandu Asia/Karachi Asia/Tehran Asia/Dubai Europe/Moscow Europe/Istanbul Africa/Nairobi "
+    "Africa/Cairo Europe/Berlin Europe/London Africa/Casablanca UTC Atlantic/Azores America/Sao_Paulo America/St_Johns "
+    "America/New_York America/Chicago America/Denver America/Los_Angeles America/Anchorage Pacific/Honolulu Pacific/Pago_Pago"
+).split()
+USERS: Final = map(str, itertools.count())
+
+
+@pytest.fixture(scope="module")
+def memory() -> Iterator[Memory]:
+    with Memory(":memory:", settings=Settings(trace_days=0)) as opened:
+        yield opened
+
+
+def own_time(text: str, value: object) -> dict[str, Any]:
+    return {"messages": {"role": "user", "content": text, "timestamp": value}}
+
+
+FORMS: Final[tuple[Callable[[str, datetime, str], dict[str, Any]], ...]] = (
+    lambda text, at, _: {"messages": text, "timestamp": at},
+    lambda text, at, _: {"messages": text, "timestamp": at.isoformat()},
+    lambda text, at, _: {"messages": text, "timestamp": at.isoformat(), "timezone": "America/Lima"},
+    lambda text, at, zone: {"messages": text, "timestamp": at.timestamp(), "timezone": zone},
+    lambda text, at, zone: {"messages": text, "timestamp": at.replace(tzinfo=None), "timezone": zone},
+    lambda text, at, zone: {**own_time(text, at.replace(tzinfo=None).isoformat()), "timezone": zone},
+    lambda text, at, _: own_time(text, at.isoformat()),
+)
+
+
+@given(
+    day=st.dates(date(2000, 1, 2), date(2039, 12, 30)),
+    hour=st.integers(0, 23),
+    zone=st.sampled_from(ZONES),
+    said=st.sampled_from(
+        [("I went to the dentist yesterday.", -1), ("I met Tom today.", 0), ("我昨天去看牙医了。", -1)]
+    ),
+    form=st.sampled_from(FORMS),
+)
+def test_add_counts_days_from_the_local_day_whatever_the_timezone(
+    memory: Memory, day: date, hour: int, zone: str, said: tuple[str, int], form: Callable[..., dict[str, Any]]
+) -> None:
+    at = datetime(day.year, day.month, day.day, hour, 30, tzinfo=ZoneInfo(zone))
+    (change,) = memory.add(**form(said[0], at, zone), user_id=(user := next(USERS))).results
+    assert str(day + timedelta(days=said[1])) in change.text
+    created = memory.get(change.id or "").created_at
+    assert created.tzinfo is UTC
+    assert created == at or at.utcoffset() != at.replace(fold=1).utcoffset() or not _exists(at)
+    memory.purge(user_id=user)
+
+
+def _exists(at: datetime) -> bool:
+    return at.astimezone(UTC).astimezone(at.tzinfo).hour == at.hour
+
+
+@pytest.fixture
+def far_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A system whose day has begun long before that of UTC."""
+    monkeypatch.setenv("TZ", "Pacific/Kiritimati")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("far_east")
+def test_add_takes_the_timezone_of_the_call_then_the_setting_then_the_system() -> None:
+    def stored(memory: Memory, **more: Any) -> str:
+        return memory.add("I met Tom today.", user_id=next(USERS), **more).results[0].text.split()[-1]
+
+    noon = datetime(2026, 6, 11, 12, tzinfo=UTC).timestamp()
+    with Memory(":memory:") as memory:
+        assert stored(memory) == str(datetime.now(ZoneInfo("Pacific/Kiritimati")).date())
+        assert stored(memory, timestamp=noon) == "2026-06-12"
+        assert stored(memory, timestamp=noon, timezone="Asia/Tokyo") == "2026-06-11"
+    with Memory(":memory:", settings=Settings(timezone="Asia/Tokyo")) as memory:
+        assert stored(memory, timestamp=noon) == "2026-06-11"
+        assert stored(memory, timestamp=noon, timezone="Pacific/Kiritimati") == "2026-06-12"
+        assert memory.add("I like tea.", user_id="naive", timestamp="2026-06-12", expires_at="2999-01-01").results
+        (item,) = memory.get_all(user_id="naive")
+        assert item.created_at == datetime(2026, 6, 11, 15, tzinfo=UTC)
+        assert item.expires_at == datetime(2998, 12, 31, 15, tzinfo=UTC)
+        assert not memory.get_all(user_id="naive", as_of="2026-06-11T23:59").items
+        assert memory.get_all(user_id="naive", as_of="2026-06-12").items
+        assert memory.update(item.id, expires_at="2999-01-01", user_id="naive")
+        assert memory.get(item.id).expires_at == item.expires_at
+
+
+@each("name", ["Mars/Base", "Europe", "", "../../etc/passwd", "a\x00b", 5, "+08:00"])
+def test_add_and_search_refuse_an_unknown_timezone(name: Any) -> None:
+    with Memory(":memory:") as memory:
+        for call in (lambda: memory.add("I like tea.", user_id="u", timezone=name),
+                     lambda: memory.search("tea", user_id="u", timezone=name)):  # fmt: skip
+            with pytest.raises(InvalidInputError, match="timezone"):
+                call()
+    with pytest.raises(InvalidInputError, match="timezone"):
+        Settings(timezone=name)
+
+
+LATE: Final = "2026-06-12T00:30:00+08:00"
+
+
+def test_a_prompts_today_and_dates_are_the_users_and_a_relation_of_today_holds_at_once() -> None:
+    shown: list[dict[str, Any]] = []
+
+    def reply(messages: list[Any]) -> str:
+        shown.append(requested(messages))
+        link = {"source": "user", "relation": "lives_in", "target": "Oslo", "valid_from": "2026-06-12"}
+        fact = {"text": "Lives in Oslo", "turn": 1, "date": None, "relations": [link]}
+        decided = {"fact": 0, "event": "ADD", "id": "", "text": "Lives in Oslo", "old_memory": None, "reason": ""}
+        return json.dumps({"facts": [fact]} if "conversation" in shown[-1] else {"memory": [decided]})
+
+    earlier = {"role": "assistant", "content": "Where to?", "timestamp": "2026-06-11T23:50:00+08:00"}
+    with Memory(":memory:", model=ScriptedChatModel(replies=[reply] * 9), graph=True) as memory:
+        memory.add("Has a cat.", user_id="u", infer=False, timestamp="2026-06-11T00:10:00+08:00")
+        memory.add([earlier, "I moved to Oslo today."], user_id="u", timestamp=LATE)
+        assert (shown[0]["today"], shown[0]["weekday"]) == ("2026-06-12", "Friday")
+        assert [turn.get("date") for turn in shown[0]["conversation"]] == ["2026-06-11", None]
+        assert shown[1]["memories"][0]["date"] == "2026-06-11"
+        (relation,) = memory.graph.relations(user_id="u", as_of=LATE)
+        assert relation.valid_from == datetime.fromisoformat(LATE)
+
+
+def test_valid_from_is_the_local_day_in_the_rules_graph() -> None:
+    with Memory(":memory:", graph=True) as memory:
+        (change,) = memory.add("I have worked at Acme since yesterday.", user_id="u", timestamp=LATE).results
+        starts = change.relations[0].relation.valid_from
+        assert starts is not None and str(starts.date()) == "2026-06-11"
+
+
+def test_search_counts_last_night_from_the_day_of_its_timezone(memory: Memory) -> None:
+    user = next(USERS)
+    for text, at in (("Walked by the river.", "2026-06-11T00:20"), ("Walked to the castle.", "2026-06-10T23:40")):
+        memory.add(text, user_id=user, infer=False, timestamp=at, timezone="Asia/Tokyo")
+    asked: dict[str, Any] = {"user_id": user, "explain": True}
+    tokyo = {"timezone": "Asia/Tokyo"}
+    unix = datetime(2026, 6, 11, 15, tzinfo=UTC).timestamp()
+    for when in (
+        {"reference_date": "2026-06-12T00:10", **tokyo},
+        {"reference_date": "2026-06-12T00:10:00+09:00"},
+        {"reference_date": date(2026, 6, 12), **tokyo},
+        {"reference_date": unix, **tokyo},
+    ):
+        best, *_ = memory.search("Where did I walk yesterday?", **asked, **when)
+        assert best.text == "Walked by the river." and best.explanation and best.explanation.parts["window"]
+    for bound in ("2026-06-11", date(2026, 6, 11)):
+        within = memory.search("walk", **asked, after=bound, timezone="Asia/Tokyo")
+        assert [hit.text for hit in within] == ["Walked by the river."]
+
+
+def test_every_integration_passes_the_timezone_of_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[tuple[str, object]] = []
+    add, search = Memory.add, Memory.search
+
+    def adding(self: Memory, *given: Any, **named: Any) -> Any:
+        taken.append(("add", named.get("timezone")))
+        return add(self, *given, **named)
+
+    def searching(self: Memory, *given: Any, **named: Any) -> Any:
+        taken.append(("search", named.get("timezone")))
+        return search(self, *given, **named)
+
+    monkeypatch.setattr(Memory, "add", adding)
+    monkeypatch.setattr(Memory, "search", searching)
+    both = [("search", "Asia/Tokyo"), ("add", "Asia/Tokyo")]
+    context = MemoryContext(user_id="u", timezone="Asia/Tokyo")
+    config: Any = {"configurable": {"user_id": "u", "timezone": "Asia/Tokyo"}}
+    with Memory(":memory:") as memory:
+        model = ScriptedChatModel(replies=["Noted."])
+        agent = create_agent(model, middleware=[MemoryMiddleware(memory)], context_schema=MemoryContext)
+        agent.invoke({"messages": [HumanMessage("I met Tom today.")]}, context=context)
+        assert taken == both
+        taken.clear()
+        graph = StateGraph(MessagesState, context_schema=MemoryContext)
+        graph.add_sequence([("recall", recall_node(memory, output_key="messages").with_config()),
+                            ("remember", remember_node(memory))]).set_entry_point("recall")  # fmt: skip
+        graph.compile().invoke({"messages": [HumanMessage("I met Ann today.")]}, context=context)
+        assert taken == both
+        taken.clear()
+        memory.recall(timezone="UTC").invoke("Whom did I meet?", config)
+        memory.recall(timezone="Asia/Tokyo", user_id="u").invoke("Whom did I meet?")
+        memory.as_retriever(timezone="UTC").invoke("Whom did I meet?", config)
+        memory.as_retriever(timezone="Asia/Tokyo", user_id="u").invoke("Whom did I meet?")
+        memory.tools()[0].invoke({"query": "Whom did I meet?"}, config)
+        assert taken == [("search", "Asia/Tokyo")] * 5
+        taken.clear()
+        memory.tools(infer=True)[1].invoke({"content": "I met Bo today."}, config)
+        assert taken == [("add", "Asia/Tokyo")]
+        taken.clear()
+        classic = ConversationMemory(memory=memory)
+        recalling = RunnableLambda[dict[str, str], Any](classic.load_memory_variables)
+        keeping = RunnableLambda[dict[str, str], Any](lambda given: classic.save_context(given, {"output": "Fine."}))
+        recalling.invoke({"input": "Whom did I meet?"}, config)
+        keeping.invoke({"input": "I met Cy."}, config)
+        assert taken == both
+
+
+def test_background_writes_keep_the_timezone() -> None:
+    with Memory(":memory:") as memory, memory.background(after=0.01) as writer:
+        told = writer.add("I met Tom today.", user_id="b", timezone="Pacific/Kiritimati").result(timeout=30)
+        assert str(datetime.now(ZoneInfo("Pacific/Kiritimati")).date()) in told.results[0].text
