@@ -35,17 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["MemoryRetriever", "recall"]
 
 
-_HOW: Final = (
-    "k",
-    "filters",
-    "threshold",
-    "memory_type",
-    "after",
-    "before",
-    "reference_date",
-    "timezone",
-    "max_tokens",
-)
+_HOW: Final = "k filters threshold memory_type after before reference_date timezone max_tokens".split()
 
 
 class MemoryRetriever(BaseRetriever):

@@ -152,7 +152,7 @@ def _checked(item: Item, check: Callable[..., object]) -> Item:
     # One by one, so that a bad message is refused alone and does not take its neighbours with it.
     try:
         if item.error is None:
-            check(item.messages, time=datetime.now(UTC))
+            check(item.messages, time=datetime.now(UTC), may_be_empty=not item.whole)
     except InvalidInputError as error:
         return replace(item, messages=None, error=error)
     return item

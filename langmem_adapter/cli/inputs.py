@@ -184,7 +184,8 @@ def _try_json(text: str) -> Any:
 
 def _is_conversation(data: Any) -> bool:
     if isinstance(data, dict):
-        return "role" in data or "content" in data or isinstance(data.get("messages"), list)
+        is_message = bool(data.keys() & {"role", "content", "from", "type", "parts"})
+        return is_message or isinstance(data.get("messages"), list)
     return isinstance(data, list) and bool(data) and all(isinstance(part, dict | str) for part in data)
 
 

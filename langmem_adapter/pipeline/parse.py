@@ -18,11 +18,13 @@ from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_me
 
 from langmem_adapter.arguments import Longest, filled, local_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.images import address, image_parts, is_image, parts_of
+from langmem_adapter.pipeline.images import address, image_parts, is_image
 from langmem_adapter.pipeline.stage import Ask, StateEdit, thinking
 from langmem_adapter.pipeline.state import begun, finished
 from langmem_adapter.pipeline.tool_calls import is_tool_call, results_apart, tool_calls_of
+from langmem_adapter.pipeline.vendor_messages import chat_message, unwrapped
 from langmem_adapter.records.checks import check_metadata, check_text, quoted, zone_of
+from langmem_adapter.records.content import plain_content
 from langmem_adapter.records.cost import Usage, fitting
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import PROCEDURAL, Turn
@@ -59,7 +61,6 @@ _ROLES: Final = {
     "tool": "tool",
     "function": "tool",
 }
-_TEXT_PARTS: Final = ("text", "input_text", "output_text")  # compared, never hashed: a type may be anything
 _TIME_KEYS: Final = ("timestamp", "created_at", "create_time")  # the last: of exports of ChatGPT
 _TIMES: Final = ("timestamp", "expires_at")
 OF_ITEM: Final = ("messages", "context", "metadata", "timestamp", "timezone", "expires_at")
@@ -151,6 +152,7 @@ def turns_of(
     zone: tzinfo | None = UTC,
     longest: Longest | None = None,
     verbatim: bool = False,
+    may_be_empty: bool = False,
     descriptions: Mapping[str, str] | None = None,
 ) -> list[Turn]:
     """Turns of one conversation; see `conversation_of`.
@@ -162,6 +164,7 @@ def turns_of(
         zone: Of times without an offset; `None` is the system's.
         longest: How long they may be; default as the settings' defaults say.
         verbatim: Whether each becomes a memory as it is, but for system messages.
+        may_be_empty: Whether it is a part of a conversation, in which others may say something.
         descriptions: Words for images, by their address.
 
     Raises:
@@ -175,7 +178,7 @@ def turns_of(
         if turn.calls:
             called = "".join(call.name + call.arguments for call in turn.calls)
             longest.check_message(turn.text + called, f"message {number}, with its tool calls,")
-    if all(turn.notes == (_no_text(number),) for number, turn in numbered):
+    if not may_be_empty and all(turn.notes == (_no_text(number),) for number, turn in numbered):
         raise InvalidInputError("there is nothing to remember: every message is empty")
     return [turn for _, turn in numbered]
 
@@ -216,7 +219,7 @@ def _turns(
         converted = message_of(message, number)
         check_owner(converted, scope, f"message {number}")
         for part in results_apart(converted, number):
-            yield number, _turn(message, part, number, time, zone, descriptions)
+            yield number, _turn(unwrapped(message), part, number, time, zone, descriptions)
 
 
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> StateEdit | Ask:
@@ -334,7 +337,9 @@ def message_of(message: object, number: int) -> BaseMessage:
         InvalidInputError: It is none, or one whose fields were set to what no message holds.
     """
     if isinstance(message, Mapping):
-        message = _whole(message, number)
+        message = chat_message(unwrapped(message), number)
+    elif isinstance(message, tuple | list) and len(message) == 2:  # noqa: PLR2004 - role and text
+        message = chat_message(dict(zip(("role", "content"), message, strict=True)), number)
     elif not isinstance(message, str | BaseMessage | tuple | list):
         raise InvalidInputError(
             f"message {number} is a {type(message).__name__}; give a str, a dict or a LangChain message"
@@ -345,19 +350,18 @@ def message_of(message: object, number: int) -> BaseMessage:
     except (ValueError, TypeError, NotImplementedError, LookupError, AttributeError) as error:
         raise InvalidInputError(f"message {number} cannot be read: {error}") from None
     _check_fields(converted, number)
-    return converted
+    return _plain(converted)
 
 
-def _whole(message: Mapping[str, Any], number: int) -> dict[str, Any]:
-    """A dict that LangChain reads; among its `tool_calls` it would refuse broken arguments, and models write such."""
-    content, calls = message.get("content"), message.get("tool_calls")
-    if content is None and not calls and not message.get("function_call"):
-        raise InvalidInputError(f"message {number} has no content; give a dict with role and content")
-    whole: dict[str, Any] = {"role": "user"} if "role" not in message and "type" not in message else {}
-    whole |= {name: part for name, part in message.items() if name != "tool_calls"}
-    if calls:
-        whole["additional_kwargs"] = {**(message.get("additional_kwargs") or {}), "tool_calls": calls}
-    return {**whole, "content": parts_of(content) if isinstance(content, Mapping) else content}
+def _plain(message: BaseMessage) -> BaseMessage:
+    """The same message with every part that holds text as LangChain's text, and the transcript of audio as its content."""
+    audio, content = message.additional_kwargs.get("audio"), plain_content(message.content)
+    if not content and isinstance(audio, Mapping) and isinstance(audio.get("transcript"), str):
+        content = audio["transcript"]
+    is_same = content is message.content or (
+        isinstance(content, list) and all(new is old for new, old in zip(content, message.content, strict=True))
+    )
+    return message if is_same else message.model_copy(update={"content": content})
 
 
 def _check_fields(message: BaseMessage, number: int) -> None:
@@ -390,7 +394,7 @@ def _text(
     for part in message.content:
         if isinstance(part, str):
             texts.append(part)
-        elif part.get("type") in _TEXT_PARTS:
+        elif part.get("type") == "text":
             texts.append(check_text(part.get("text") or "", f"a text part of message {number}"))
         elif is_image(part) and (words := descriptions.get(address(part) or "")) is not None:
             texts.append(f"[image: {words}]")
@@ -402,4 +406,4 @@ def _text(
 def _unread(part: Mapping[str, Any], number: int) -> str:
     if is_image(part):
         return f"an image in message {number} was not looked at; Memory(vision=True) describes images"
-    return f"a part of type {quoted(part.get('type'))} in message {number} was not read"
+    return f"a part of type {quoted(part.get('type', next(iter(part), None)))} in message {number} was not read"

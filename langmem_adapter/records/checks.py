@@ -68,14 +68,10 @@ def check_text(value: object, name: str) -> str:
 
 
 def zone_of(timezone: object, default: str | None = None) -> tzinfo | None:
-    """The time zone of an IANA name, or else of the *default*; `None` means the zone of this system.
+    """The time zone of an IANA name, or else of the *default*; `None` is the zone of this system.
 
     Raises:
         InvalidInputError: There is no zone of that name.
-
-    Example:
-        >>> zone_of("Asia/Shanghai")
-        zoneinfo.ZoneInfo(key='Asia/Shanghai')
     """
     name = default if timezone is None else timezone
     if name is None:

@@ -15,6 +15,7 @@ from sqlalchemy import select
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import json_object
+from langmem_adapter.records.content import plain_content
 from langmem_adapter.records.envelope import fingerprint, label_of, origin_of
 from langmem_adapter.storage.conversations import Draft, turns
 from langmem_adapter.storage.moments import Unreadable
@@ -74,7 +75,7 @@ def _draft(message: BaseMessage, name: str) -> Draft:
         )
     return Draft(
         role=message.role if isinstance(message, ChatMessage) else message.type,
-        text=message.text,
+        text=message.model_copy(update={"content": plain_content(message.content)}).text,
         message=kept,
         message_id=message.id,
         fingerprint=fingerprint(message),

@@ -33,6 +33,18 @@ def test_add_and_search_take_a_timezone(data: Data) -> None:
     assert "Mars/Base" in data("add", "I like tea.", "--timezone", "Mars/Base", "-u", "a", code=2)["error"]["message"]
 
 
+def test_add_reads_json_lines_of_any_vendor(data: Data, tmp_path: Path) -> None:
+    file = tmp_path / "chat.jsonl"
+    said: list[Any] = [
+        {"from": "human", "value": "I live in Oslo."},
+        {"type": "reasoning", "id": "rs", "summary": []},
+        {"role": "assistant", "content": None, "refusal": "No."},
+        {"role": "user", "parts": [{"text": "I like tea."}]},
+    ]
+    file.write_text("".join(f"{json.dumps(message)}\n" for message in said), encoding="utf-8")
+    assert texts(data("add", "-f", file, "-u", "a")) == ["Lives in Oslo", "Likes tea"]
+
+
 def test_a_pipe_is_read_where_no_text_is_given(data: Data) -> None:
     assert texts(data("add", "-u", "a", input="I live in Graz")) == ["Lives in Graz"]
 

@@ -236,7 +236,8 @@ def test_calls_count_for_the_length_of_a_message() -> None:
 
 @each("messages", ["", " \n", [], [""], ["", HumanMessage(" ")], {"role": "user", "content": []}, AIMessage("", tool_calls=[]),
      {"role": "user", "content": [{"type": "text", "text": ""}]}, {"role": "user", "content": [{"type": "text"}]},
-     {"role": "user", "content": [{"type": "text", "text": None}]}])  # fmt: skip
+     {"role": "user", "content": [{"type": "text", "text": None}]}, {"role": "user"},
+     {"role": "user", "content": None}, {"role": "assistant", "content": None, "refusal": "No."}])  # fmt: skip
 def test_a_conversation_without_any_word_is_refused(messages: object) -> None:
     with pytest.raises(InvalidInputError, match="nothing to remember"):
         turns(messages)
@@ -362,9 +363,9 @@ def test_what_is_no_conversation_is_refused(messages: object) -> None:
         turns(messages)
 
 
-@each("message", [None, 7, b"x", ["nested"], object(), {}, {"role": "user"}, {"role": "user", "content": None},
+@each("message", [None, 7, b"x", ["nested"], object(), {}, {"name": "Ann"},
      {"role": "user", "content": 7}, {"role": "user", "content": [7]}, {"role": "pirate", "content": "arr"},
-     {"role": 7, "content": "x"}, {"role": None, "content": "x"}, {"role": "tool", "content": "no call id"},
+     {"role": 7, "content": "x"}, {"role": None, "content": "x"}, {"type": "pirate", "text": "arr"},
      {"role": "user", "content": "x", "name": 7}, {"role": "user", "content": "nul\x00"},
      {"role": "user", "content": ["nul\x00"]}, {"role": "user", "content": "lone\ud800"},
      {"role": "user", "content": "x", "name": "nul\x00"}, ChatMessage(content="x", role="narrator"), RemoveMessage("1"),
@@ -375,9 +376,19 @@ def test_what_is_no_message_is_refused_by_its_number(message: object) -> None:
 
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.just(IMAGE)
-VALUES = st.recursive(LEAVES, lambda p: st.lists(p, max_size=3) | st.dictionaries(st.text(max_size=5), p, max_size=3))
-KEYS = st.sampled_from(["role", "content", "name", "type", "timestamp", "tool_calls", "id", "text"])
-WILD = st.dictionaries(KEYS, VALUES | st.sampled_from(["user", "ai", "tool", "human"]), max_size=5)
+PARTS = st.sampled_from(
+    "type text source document data content toolUse toolResult functionCall transcript thought tool_use_id".split()
+)
+NAMES = PARTS | st.text(max_size=5)
+VALUES = st.recursive(LEAVES, lambda p: st.lists(p, max_size=3) | st.dictionaries(NAMES, p, max_size=3))
+KEYS = st.sampled_from(
+    "role content name type timestamp tool_calls id text from value parts lc kwargs data output audio call_id".split()
+)
+WILD = st.dictionaries(
+    KEYS,
+    VALUES | st.sampled_from(["user", "ai", "tool", "human", "function_call", "reasoning", "tool_output"]),
+    max_size=5,
+)
 
 
 @given(st.lists(WILD | VALUES | st.tuples(st.text(max_size=5), VALUES), max_size=3) | VALUES)
