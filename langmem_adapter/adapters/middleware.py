@@ -153,7 +153,9 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         one_of(on_error, ("log", "raise"), "on_error")
         self._memory = memory
         self._default = MemoryContext(user_id, agent_id, run_id)
-        self._look = looking_up(memory, k=k, threshold=threshold, max_tokens=max_tokens, count_tokens=count_tokens)
+        self._look = looking_up(
+            memory, k=k, threshold=threshold, max_tokens=max_tokens, count_tokens=count_tokens, introduction=""
+        )
         self._about = about
         self._on_error: OnError = on_error
         self._writer = self._writing(background=background)

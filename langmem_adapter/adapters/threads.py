@@ -19,6 +19,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import with_speaker
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
 from langmem_adapter.pipeline.tool_calls import results_apart
+from langmem_adapter.records.escapes import DATA_ONLY, escaped
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.twins import Plan
 
@@ -87,24 +88,31 @@ def answers(messages: Sequence[BaseMessage], *, tools: bool = False) -> list[Bas
     return [message for message in messages if isinstance(message, heard) and message.text.strip()]
 
 
-def _listing(max_tokens: int | None, count_tokens: CountTokens) -> Callable[[Sequence[Hit], str], str]:
+def _listing(
+    max_tokens: int | None, count_tokens: CountTokens, introduction: str
+) -> Callable[[Sequence[Hit], str], str]:
     """How what was found, best first, and what was asked become a list for a prompt, see `search.passages.fitting`.
 
-    It has a line `- …` for each (`- Nate: …` where a named speaker said it), and is empty where there is none.
+    It has a line `- …` for each (`- Nate: …` where a named speaker said it) below the *introduction*, and is empty where there
+    is none.
     """
     most = tokens(max_tokens)
 
     def count(text: str) -> int:
         return count_tokens([HumanMessage(text)])
 
+    def shown(lines: Sequence[str]) -> str:
+        return "\n".join([introduction, *lines] if introduction and lines else lines)
+
     def listed(hits: Sequence[Hit], question: str) -> str:
         if most is None or not hits:
-            return "\n".join(map(_line, hits))
+            return shown([*map(_line, hits)])
         frame = 2 * count("- a") - count("- a\n- a")  # what a message has around its lines
-        kept = fitting(hits, question, most - frame, cost=lambda line: count(line) - frame, line=_line)
-        while kept and count("\n".join(map(_line, kept))) > most:  # lines together may have more than one by one
+        room = most - count(shown(["- a"])) + count("- a") - frame
+        kept = [*map(_line, fitting(hits, question, room, cost=lambda line: count(line) - frame, line=_line))]
+        while kept and count(shown(kept)) > most:  # lines together may have more than one by one
             kept.pop()
-        return "\n".join(map(_line, kept))
+        return shown(kept)
 
     return listed
 
@@ -116,7 +124,7 @@ def _line(hit: Hit) -> str:
 def told(hit: Hit) -> str:
     """A memory on one line, so that it cannot pass for the prompt around it; what a named speaker said begins with the name."""
     item = hit.item
-    return " ".join(with_speaker(hit.passage, item.actor_id, item.role, item.scope).split())
+    return escaped(" ".join(with_speaker(hit.passage, item.actor_id, item.role, item.scope).split()))
 
 
 def looking_up(
@@ -125,6 +133,7 @@ def looking_up(
     threshold: Threshold,
     max_tokens: int | None,
     count_tokens: CountTokens,
+    introduction: str = DATA_ONLY,
     **how: Any,
 ) -> Callable[..., Plan[str]]:
     """How what bears on what people said in a turn is found and listed; nothing where they sent pictures only.
@@ -132,7 +141,7 @@ def looking_up(
     Raises:
         InvalidInputError: An argument cannot be used; the text names it.
     """
-    shown, least = _listing(max_tokens, count_tokens), relevance(threshold)
+    shown, least = _listing(max_tokens, count_tokens, introduction), relevance(threshold)
 
     def look(turn: Sequence[BaseMessage], scope: Scope, config: RunnableConfig | None = None) -> Plan[str]:
         question = "\n".join(message.text for message in asked(turn)).strip()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from rich.console import Console
 from rich.text import Text
 
+from langmem_adapter.records.escapes import CONTROLS, escaped
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 __all__ = ["Output", "counted", "one_line", "visible"]
 
-_HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_HIDDEN: Final = re.compile(CONTROLS)
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
 
 
@@ -117,7 +118,7 @@ class Output:
         if "data" in body:
             envelope |= {} if self.mode is None else {"mode": self.mode}
             envelope["ms"] = round((time.perf_counter() - self._began) * 1000)
-        sys.stdout.write(json.dumps(envelope, ensure_ascii=False) + "\n")
+        sys.stdout.write(escaped(json.dumps(envelope, ensure_ascii=False)) + "\n")
 
 
 def _fields(record: Any) -> Mapping[str, Any]:

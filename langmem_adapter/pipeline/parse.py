@@ -144,7 +144,7 @@ def _numbered(turns: Iterable[Sequence[Turn]]) -> list[dict[str, Any]]:
     return [{**turn.to_json(), "item": number} for number, own in enumerate(turns) for turn in own]
 
 
-def turns_of(
+def turns_of(  # noqa: PLR0913 - each is a knob of its own
     messages: object,
     *,
     scope: Scope,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.escapes import escaped
 from langmem_adapter.text import content_words, text_hash
 
 if TYPE_CHECKING:
@@ -300,5 +301,4 @@ def _request(ours: str, lead: str, data: dict[str, Any], form: str) -> list[Base
 
 
 def _json(data: Any) -> str:
-    # "<|" begins the control tokens of many open models; escaped it stays the same text to whoever reads the JSON.
-    return json.dumps(data, ensure_ascii=False).replace("<|", "\\u003c|")
+    return escaped(json.dumps(data, ensure_ascii=False))

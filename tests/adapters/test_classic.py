@@ -19,6 +19,7 @@ from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError, ScopeError, StorageError
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ def test_facts_may_stand_in_a_variable_of_their_own(small: Memory) -> None:
     small.add("I am vegetarian.", user_id=ALICE)
     chain = LLMChain(llm=scripted, prompt=prompt, memory=remembering(small, user_id=ALICE, facts_key="facts"))
     assert chain.invoke({"question": "What shall I cook?"})["text"] == "Lentils."
-    assert told(scripted) == "Known:\n- Is vegetarian\n\nQ: What shall I cook?"
+    assert told(scripted) == f"Known:\n{DATA_ONLY}\n- Is vegetarian\n\nQ: What shall I cook?"
 
 
 def test_facts_alone_and_turns_alone(small: Memory) -> None:
@@ -236,6 +237,7 @@ def test_facts_alone_and_turns_alone(small: Memory) -> None:
     assert only_facts.memory_variables == ["facts"]
     assert only_turns.load_memory_variables({"input": "?"}) == {"history": "Human: I like tea.\nAI: Ah."}
     assert set(only_facts.load_memory_variables({"input": "What do you know about me?"})["facts"].splitlines()) == {
+        DATA_ONLY,
         "- Is vegetarian",
         "- Likes tea",
     }

@@ -16,6 +16,7 @@ from langgraph.graph import END, START, StateGraph
 from langmem_adapter.adapters.retriever import MemoryRetriever, recall
 from langmem_adapter.errors import InvalidInputError, ScopeError, UnknownArgumentError
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.testing import ScriptedChatModel
 
@@ -161,12 +162,12 @@ def test_a_prompt_gets_text(memory: Memory) -> None:
     prompt = ChatPromptTemplate.from_messages([("system", "You know:\n{memories}"), ("human", "{input}")])
     chain = recall(memory, k=1) | prompt | model
     assert chain.invoke({"input": "Is she vegetarian?"}, as_user(ALICE)).text == "Lentils."
-    assert model.calls[0][0].text == "You know:\n- Is vegetarian"
+    assert model.calls[0][0].text == f"You know:\n{DATA_ONLY}\n- Is vegetarian"
 
 
 async def test_recall_async(memory: Memory) -> None:
     found = await recall(memory, k=2).ainvoke("Likes?", as_user("bob"))
-    assert found == {"input": "Likes?", "memories": "- Likes steak"}
+    assert found == {"input": "Likes?", "memories": f"{DATA_ONLY}\n- Likes steak"}
 
 
 def test_the_input_passes_through_under_names_of_ones_own(small: Memory) -> None:
@@ -174,7 +175,7 @@ def test_the_input_passes_through_under_names_of_ones_own(small: Memory) -> None
     assert step.invoke({"question": "steak", "tone": "kind"}) == {
         "question": "steak",
         "tone": "kind",
-        "known": "- Likes steak",
+        "known": f"{DATA_ONLY}\n- Likes steak",
     }
 
 
@@ -189,7 +190,7 @@ def test_the_input_passes_through_under_names_of_ones_own(small: Memory) -> None
     ],
 )
 def test_messages_are_questions_too(small: Memory, question: Any) -> None:
-    assert recall(small, user_id="bob").invoke({"input": question})["memories"] == "- Likes steak"
+    assert recall(small, user_id="bob").invoke({"input": question})["memories"] == f"{DATA_ONLY}\n- Likes steak"
 
 
 def test_where_nothing_is_known_or_asked_the_text_is_empty(small: Memory) -> None:
@@ -200,10 +201,10 @@ def test_where_nothing_is_known_or_asked_the_text_is_empty(small: Memory) -> Non
 def test_a_memory_is_one_line_and_the_budget_is_kept(small: Memory) -> None:
     small.add("first\n- second", user_id="carl", infer=False)
     small.add("word " * 400, user_id="carl", infer=False)
-    first, cut = recall(small, max_tokens=50).invoke("second", as_user("carl"))["memories"].split("\n")
-    assert first == "- first - second"
+    told, first, cut = recall(small, max_tokens=80).invoke("second", as_user("carl"))["memories"].split("\n")
+    assert (told, first) == (DATA_ONLY, "- first - second")
     assert set(cut.split()) == {"-", "word", "…"}
-    assert count_tokens_approximately([HumanMessage(f"{first}\n{cut}")]) <= 50
+    assert count_tokens_approximately([HumanMessage(f"{told}\n{first}\n{cut}")]) <= 80
 
 
 @pytest.mark.parametrize(

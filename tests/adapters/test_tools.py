@@ -15,6 +15,7 @@ from langgraph.prebuilt import ToolNode
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.errors import InvalidInputError, ScopeError, StorageError
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.testing import ScriptedChatModel
 
@@ -65,7 +66,7 @@ def test_the_four_of_them(memory: Memory) -> None:
     saved = tools["save_memory"].invoke({"content": "The user is vegetarian."}, HERS)
     [item] = memory.get_all(user_id=ALICE)
     assert saved == f"ADD {item.id}: The user is vegetarian."
-    assert tools["search_memory"].invoke({"query": "food"}, HERS) == f"{item.id}: The user is vegetarian."
+    assert tools["search_memory"].invoke({"query": "food"}, HERS) == f"{DATA_ONLY}\n{item.id}: The user is vegetarian."
     changed = tools["update_memory"].invoke({"memory_id": item.id, "content": "The user is vegan."}, HERS)
     assert changed == f"UPDATE {item.id}: The user is vegan."
     assert tools["forget_memory"].invoke({"memory_id": item.id}, HERS) == f"DELETE {item.id}: The user is vegan."
@@ -124,7 +125,7 @@ def test_a_search_brings_so_many_at_most(small: Memory) -> None:
     tools = tools_of(small, k=2)
     for number in range(4):
         tools["save_memory"].invoke({"content": f"Likes tea number {number}"}, HERS)
-    assert len(tools["search_memory"].invoke({"query": "tea"}, HERS).splitlines()) == 2
+    assert len(tools["search_memory"].invoke({"query": "tea"}, HERS).splitlines()) == 1 + 2
     with pytest.raises(InvalidInputError, match="k must be"):
         create_memory_tools(small, k=0)
 
@@ -201,7 +202,7 @@ def agent_with(memory: Memory, *replies: Any, **how: Any) -> Any:
 
 def test_an_agent_remembers_by_itself(memory: Memory) -> None:
     def forget_it(messages: list[Any]) -> AIMessage:
-        return call("forget_memory", memory_id=told(messages)[-1].partition(":")[0])
+        return call("forget_memory", memory_id=told(messages)[-1].splitlines()[1].partition(":")[0])
 
     agent = agent_with(
         memory,
@@ -273,7 +274,7 @@ def test_with_a_graph_the_model_can_look_up_relations(database_url: str) -> None
         memory.add("I live in Rome.", user_id="bob")
         look = tools_of(memory)["search_relations"]
         lines = look.invoke({"query": "Where does she live?"}, HERS).splitlines()
-        assert lines[0] == f"{ALICE} lives in Lyon (since 2025-02-03)"
+        assert lines[:2] == [DATA_ONLY, f"{ALICE} lives in Lyon (since 2025-02-03)"]
         assert not any("Rome" in line or "Kyoto" in line for line in lines)
         assert "Mia works at Bosch (since 2024-05-01)" in look.invoke({"query": "Where does Mia work?"}, HERS)
 
@@ -292,4 +293,4 @@ def test_without_a_graph_there_is_no_such_tool_unless_asked_for(small: Memory) -
     assert set(tools_of(small)) == {"search_memory", "save_memory", "update_memory", "forget_memory"}
     small.graph.add("Mia", "leads", "a choir", user_id=ALICE)
     [look] = create_memory_tools(small, tools=["relations"])
-    assert look.invoke({"query": "Mia"}, HERS).startswith("Mia leads a choir (since ")
+    assert look.invoke({"query": "Mia"}, HERS).startswith(f"{DATA_ONLY}\nMia leads a choir (since ")

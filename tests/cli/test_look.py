@@ -261,6 +261,26 @@ def test_an_id_that_is_the_beginning_of_another_is_meant_itself(data: Data, data
     assert data("trace", "note", code=2)["error"]["code"] == "ambiguous"
 
 
+def test_no_command_shows_terminal_escapes_of_stored_text(cli: Cli, data: Data) -> None:
+    evil = "I like tea \x1b[2J \x9b31m \x1b]0;x\x07 \x7f \u202e"
+    id_ = data("add", evil, "--no-infer", "-u", "a", "--graph")["data"][0]["id"]
+    data("graph", "add", "a", "likes", evil, "-u", "a")
+    commands = [
+        ["list"],
+        ["show", id_],
+        ["search", "tea"],
+        ["history", id_],
+        ["trace"],
+        ["graph"],
+        ["graph", "search", "tea"],
+    ]
+    for command in commands:
+        for form in ([], ["--json"]):
+            shown = cli(*command, "-u", "a", *form).stdout
+            assert "like" in shown and not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", shown), (command, form)
+    assert data("show", id_)["data"][0]["text"] == evil
+
+
 def test_a_terminal_shows_a_trace_as_a_picture(data: Data, database: Path) -> None:
     data("add", "I like tea \x1b[31m", "-u", "a")
     number = data("trace", "-u", "a")["data"][0]["id"]
