@@ -14,7 +14,7 @@ from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
-__all__ = ["MemoryContext", "check_owner", "resolve_again", "resolve_scope", "resolve_timezone"]
+__all__ = ["MemoryContext", "check_owner", "resolve_again", "resolve_scope"]
 
 _NOBODY: Final = (
     "whose memory? say it with the call, as context=MemoryContext(user_id=...) or {'configurable': {'user_id': ...}},"
@@ -85,17 +85,6 @@ def resolve_scope(
     if not merged and scope.keys() == {"agent_id"}:
         raise ScopeError(f"agent_id alone opens the memories of all its users; {_NOBODY}")
     return Scope(**scope)
-
-
-def resolve_timezone(*, runtime: object = None, config: Mapping[str, Any] | None = None) -> str | None:
-    """The time zone that a call names: `timezone` of the runtime's context, else of `config["configurable"]`.
-
-    Example:
-        >>> resolve_timezone(config={"configurable": {"user_id": "alice", "timezone": "Asia/Tokyo"}})
-        'Asia/Tokyo'
-    """
-    named: str | None = _part(_part(runtime, "context"), "timezone")
-    return _part(_part(config, "configurable"), "timezone") if named is None else named
 
 
 def resolve_again(begun: Scope, *, runtime: object = None, config: Mapping[str, Any] | None = None) -> Scope:

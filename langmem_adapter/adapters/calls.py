@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.scoping import resolve_scope, resolve_timezone
+from langmem_adapter.scoping import resolve_scope
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -74,8 +74,10 @@ def scope_of_call(default: object, config: RunnableConfig | None = None, *, expl
 
 
 def timezone_of_call(config: RunnableConfig | None = None) -> dict[str, Any]:
-    """The time zone that a call names, as an argument of `Memory`; empty where it names none. See `scope_of_call`."""
-    named = resolve_timezone(runtime=_runtime(), config=ensure_config(config))
+    """The `timezone` of the runtime's context, else of `configurable`, as an argument of `Memory`; empty without one."""
+    context = getattr(_runtime(), "context", None)
+    named = context.get("timezone") if isinstance(context, Mapping) else getattr(context, "timezone", None)
+    named = ensure_config(config).get("configurable", {}).get("timezone") if named is None else named
     return {} if named is None else {"timezone": named}
 
 

@@ -358,10 +358,7 @@ def _plain(message: BaseMessage) -> BaseMessage:
     audio, content = message.additional_kwargs.get("audio"), plain_content(message.content)
     if not content and isinstance(audio, Mapping) and isinstance(audio.get("transcript"), str):
         content = audio["transcript"]
-    is_same = content is message.content or (
-        isinstance(content, list) and all(new is old for new, old in zip(content, message.content, strict=True))
-    )
-    return message if is_same else message.model_copy(update={"content": content})
+    return message if content is message.content else message.model_copy(update={"content": content})
 
 
 def _check_fields(message: BaseMessage, number: int) -> None:

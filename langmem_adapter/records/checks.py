@@ -68,11 +68,7 @@ def check_text(value: object, name: str) -> str:
 
 
 def zone_of(timezone: object, default: str | None = None) -> tzinfo | None:
-    """The time zone of an IANA name, or else of the *default*; `None` is the zone of this system.
-
-    Raises:
-        InvalidInputError: There is no zone of that name.
-    """
+    """The time zone of an IANA name, else of the *default*; `None` is the system's. Unknown is an `InvalidInputError`."""
     name = default if timezone is None else timezone
     if name is None:
         return None
