@@ -18,10 +18,10 @@ _ITEMS: Final = ("reasoning", "item_reference", "compaction", "mcp_list_tools", 
 
 
 def unwrapped(message: Any) -> Any:
-    """A message without LangChain's wrapper: that of `dumpd`, or of `messages_to_dict`; anything else as it is."""
+    """A message without the wrapper of `dumpd` and `messages_to_dict` (LangChain), or of a choice (OpenAI); others as they are."""
     if not isinstance(message, Mapping) or message.keys() & {"role", "content"}:
         return message
-    inner, path = message.get("kwargs", message.get("data")), message.get("id")
+    inner, path = message.get("kwargs", message.get("data", message.get("message"))), message.get("id")
     kind = path[-1] if "lc" in message and isinstance(path, list) and path else message.get("type")
     return {"type": kind, **inner} if isinstance(inner, Mapping) else message
 
@@ -38,7 +38,7 @@ def chat_message(message: Mapping[str, Any], number: int) -> dict[str, Any]:
     kind = message.get("type") if "role" not in message else None
     if isinstance(kind, str) and kind.endswith("_output"):
         output = message.get("output")
-        message = {**message, "role": "tool", "tool_call_id": message.get("call_id"), "content": output, "status": None}
+        message = {**message, "role": "tool", "tool_call_id": message.get("call_id"), "content": output}
     elif isinstance(kind, str) and (kind in _ITEMS or kind.endswith("_call")):
         message = {"role": "assistant", "content": [dict(message)]}
     key = next((key for key in _CONTENT if message.get(key)), "content")
@@ -49,7 +49,8 @@ def chat_message(message: Mapping[str, Any], number: int) -> dict[str, Any]:
     whole = {name: part for name, part in message.items() if name not in used}
     if role == "tool":
         name = whole.get("name") or whole.pop("tool_name", None)
-        whole |= {"name": name, "tool_call_id": whole.get("tool_call_id") or ""}
+        status = "error" if whole.get("status") == "error" else None  # LangChain refuses words of others
+        whole |= {"name": name, "tool_call_id": whole.get("tool_call_id") or "", "status": status}
     if calls:
         whole["additional_kwargs"] = {**(message.get("additional_kwargs") or {}), "tool_calls": calls}
     return {**whole, "role": role, "content": parts_of(content) if isinstance(content, Mapping) else content}
@@ -60,4 +61,4 @@ def _role(message: Mapping[str, Any]) -> Any:
     if not isinstance(role, str):
         return role
     role = role.lower().removesuffix("chunk").removesuffix("message")
-    return "assistant" if role in _ASSISTANTS else "tool" if role in _TOOLS else role
+    return "assistant" if role in _ASSISTANTS else "tool" if role in _TOOLS else role or "user"

@@ -89,6 +89,8 @@ SHAPES: Final[list[Shape]] = [
     ("openai assistants", [{"role": "user", "content": [{"type": "text", "text": {"value": OSLO, "annotations": []}}]}], [SAID], ""),
     ("openai file", [{"role": "user", "content": [{"type": "text", "text": OSLO}, {"type": "file", "file": {"file_id": "f"}}]}], [SAID], "'file'"),
     ("openrouter reasoning", [USER, {"role": "assistant", "content": "", "reasoning": "Hm.", "reasoning_details": []}], [SAID, "assistant: "], "no text"),
+    ("openai choice", [USER, {"index": 0, "message": {"role": "assistant", "content": "Noted."}, "finish_reason": "stop"}], [SAID, "assistant: Noted."], ""),
+    ("tool of another status", [USER, {"role": "tool", "tool_call_id": "c1", "content": "Sunny", "status": "completed"}], [SAID, SUNNY], ""),
     # OpenAI, Responses
     (
         "responses input",
