@@ -18,7 +18,7 @@ _ITEMS: Final = ("reasoning", "item_reference", "compaction", "mcp_list_tools", 
 
 
 def unwrapped(message: Any) -> Any:
-    """A message without the wrapper of `dumpd` and `messages_to_dict` (LangChain), or of a choice (OpenAI); others as they are."""
+    """A message without the wrapper of `dumpd` and `messages_to_dict` (LangChain), or of a choice (OpenAI)."""
     if not isinstance(message, Mapping) or message.keys() & {"role", "content"}:
         return message
     inner, path = message.get("kwargs", message.get("data", message.get("message"))), message.get("id")

@@ -13,6 +13,7 @@ from langchain_core.messages import HumanMessage
 from langmem_adapter import InvalidInputError, Memory
 from langmem_adapter.adapters import mem0
 from langmem_adapter.adapters.nodes import recall_node
+from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.search.relevance import RELEVANT
 from langmem_adapter.testing import ScriptedChatModel
 
@@ -137,7 +138,7 @@ def test_a_threshold_out_of_range_says_what_it_is_now(memory: Memory, least: Any
 def test_doors_that_write_prompts_are_silent_about_what_nobody_knows(memory: Memory) -> None:
     def recalled(question: str, **how: Any) -> list[str]:
         lines: str = memory.recall(user_id="alice", **how).invoke(question)["memories"]
-        return [line.removeprefix("- ") for line in lines.splitlines()]
+        return [line.removeprefix("- ") for line in lines.splitlines()[1:]]
 
     assert recalled(FOREIGN[0]) == []
     assert recalled(ANSWERED[1])[0] == KNOWN[1] and len(recalled(ANSWERED[1])) < 4
@@ -269,7 +270,7 @@ def test_what_is_told_in_a_related_word_reaches_the_prompt(
         [change] = memory.add(after, user_id="ada").results
         told = memory.recall(user_id="ada").invoke(question)["memories"]
         assert change.event == "UPDATE"
-        assert told == f"- {change.text}"
+        assert told == f"{DATA_ONLY}\n- {change.text}"
 
 
 def test_a_fact_is_not_found_by_what_else_was_said_in_its_turn(memory: Memory) -> None:
