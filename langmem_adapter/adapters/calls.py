@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from langchain_core.runnables.config import ensure_config
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.types import ERROR
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 from pydantic import ValidationError
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OnError", "forgiving", "making", "only", "part_of_state", "scope_of_call"]
+__all__ = ["OnError", "forgiving", "making", "only", "part_of_state", "run_failed", "scope_of_call", "thread_of_call"]
 
 R = TypeVar("R")
 
@@ -71,6 +74,30 @@ def scope_of_call(default: object, config: RunnableConfig | None = None, *, expl
     *default* is what the adapter's constructor was given; *config*, of the call, completes that of the run around it.
     """
     return resolve_scope(explicit=explicit, runtime=_runtime(), config=ensure_config(config), default=default)
+
+
+def thread_of_call(config: RunnableConfig | None = None) -> str | None:
+    """The id of the thread that a call works in; `None` where it has none."""
+    thread_id = ensure_config(config).get("configurable", {}).get("thread_id")
+    return None if thread_id in {None, ""} else str(thread_id)
+
+
+def run_failed() -> bool:
+    """Whether the run before this one, in the same thread, ended with an error: also where that cannot be known.
+
+    LangGraph may not have written the checkpoints of this run yet, so the last two runs that are found count.
+    """
+    call = ensure_config().get("configurable", {})
+    saver, about = call.get(CONFIG_KEY_CHECKPOINTER), {"thread_id": call.get("thread_id"), "checkpoint_ns": ""}
+    if not isinstance(saver, BaseCheckpointSaver):
+        return True
+    inputs, at = 0, saver.get_tuple({"configurable": about})
+    while at is not None and inputs < 2:  # noqa: PLR2004 - see above
+        if any(channel == ERROR for _, channel, _ in at.pending_writes or ()):
+            return True
+        inputs += at.metadata.get("source") == "input"
+        at = saver.get_tuple(at.parent_config) if at.parent_config else None
+    return False
 
 
 def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> Plan[R]:

@@ -221,7 +221,7 @@ class ConversationMemory(BaseMemory):
     def _remembering(self, said: Sequence[BaseMessage], scope: Scope, session: str) -> Plan[Any]:
         if not self.k:
             return Plan(lambda: None)
-        remember = partial(remembered, self.memory, said, scope, writer=self.background)
+        remember = partial(remembered, self.memory, said, scope, writer=self.background, thread_id=session)
         return self._earlier(scope, session).and_then(lambda earlier: remember(before=earlier))
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -48,6 +48,7 @@ class AddMethods(Wired):
         expires_at: datetime | str | None = None,
         timestamp: datetime | str | float | None = None,
         idempotency_key: str | None = None,
+        thread_id: str | None = None,
     ) -> Plan[AddResult]:
         """Remember what a conversation says.
 
@@ -78,6 +79,9 @@ class AddMethods(Wired):
             timestamp: When the conversation took place; datetime, ISO 8601 or Unix seconds; default now.
             idempotency_key: Names this add: repeated with the same key and scope, whatever else is given, it changes nothing
                 and gives the same result.
+            thread_id: The conversation that the messages belong to. A message with an `id` is then remembered once: what is
+                known of it already helps to understand the rest. With another text it counts as edited: memories that came of
+                the older text alone end, and what it changed is again what it was.
 
         Returns:
             One `Change` per fact, what became of relations where a knowledge graph is kept, who decided, what it cost, and
@@ -105,6 +109,7 @@ class AddMethods(Wired):
         given = {"messages": messages, "context": context, "metadata": metadata}
         given |= {"expires_at": expires_at, "timestamp": timestamp}
         how = {"infer": infer, "memory_type": memory_type, "prompt": prompt, "idempotency_key": idempotency_key}
+        how["thread_id"] = thread_id
         run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id}, self.parts.longest)
         operation = Operation("upsert_memory" if run.infer else "create_memory", run.scope)
         return self.parts.telemetry.observed(self.parts.add(run), operation, ADDED)
@@ -118,7 +123,7 @@ class AddMethods(Wired):
         A chat model judges the facts of a scope fifty at a time; what becomes of the first fifty is known to the next.
 
         Args:
-            items: Each a mapping of `add`'s arguments.
+            items: Each a mapping of `add`'s arguments, without *thread_id*.
 
         Returns:
             For each item, in order, its result or its error. An error in the run of a scope concerns all its items, and
@@ -134,7 +139,7 @@ class AddMethods(Wired):
             ('Likes tea', 'ScopeError')
             >>> memory.close()
         """
-        read = partial(run_of, longest=self.parts.longest)
+        read = partial(run_of, longest=self.parts.longest, many=True)
         checked = each_or_refused("add_many", read, each_of(items, "items"))
         errors = {place: error for place, error in enumerate(checked) if not isinstance(error, Run)}
         groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))
