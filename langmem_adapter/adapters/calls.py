@@ -23,13 +23,22 @@ from langmem_adapter.scoping import resolve_scope
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OnError", "forgiving", "making", "only", "part_of_state", "run_failed", "scope_of_call", "thread_of_call"]
+__all__ = [
+    "OnError",
+    "failed_messages",
+    "forgiving",
+    "making",
+    "only",
+    "part_of_state",
+    "scope_of_call",
+    "thread_of_call",
+]
 
 R = TypeVar("R")
 
@@ -82,22 +91,22 @@ def thread_of_call(config: RunnableConfig | None = None) -> str | None:
     return None if thread_id in {None, ""} else str(thread_id)
 
 
-def run_failed() -> bool:
-    """Whether the run before this one, in the same thread, ended with an error: also where that cannot be known.
-
-    LangGraph may not have written the checkpoints of this run yet, so the last two runs that are found count.
-    """
+def failed_messages(ids: Collection[str]) -> set[str]:
+    """Those of some messages of the thread whose own run ended with an error: all, where that cannot be known."""
     call = ensure_config().get("configurable", {})
-    saver, about = call.get(CONFIG_KEY_CHECKPOINTER), {"thread_id": call.get("thread_id"), "checkpoint_ns": ""}
-    if not isinstance(saver, BaseCheckpointSaver):
-        return True
-    inputs, at = 0, saver.get_tuple({"configurable": about})
-    while at is not None and inputs < 2:  # noqa: PLR2004 - see above
+    saver, thread = call.get(CONFIG_KEY_CHECKPOINTER), {"thread_id": call.get("thread_id"), "checkpoint_ns": ""}
+    if not ids or not isinstance(saver, BaseCheckpointSaver):
+        return set(ids)
+    failed, suspects, present = set[str](), set[str](), set(ids)
+    at = saver.get_tuple({"configurable": thread})
+    while at is not None and present:
+        present = {message.id for message in at.checkpoint["channel_values"].get("messages", ())} & set(ids)
         if any(channel == ERROR for _, channel, _ in at.pending_writes or ()):
-            return True
-        inputs += at.metadata.get("source") == "input"
+            suspects = present
+        if at.metadata.get("source") == "input":  # it has what was there before the input
+            failed, suspects = failed | (suspects - present), set()
         at = saver.get_tuple(at.parent_config) if at.parent_config else None
-    return False
+    return failed
 
 
 def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> Plan[R]:

@@ -6,6 +6,7 @@ stays what was said.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
@@ -16,7 +17,7 @@ from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 from langchain_core.runnables.config import ensure_config
 from typing_extensions import TypedDict
 
-from langmem_adapter.adapters.calls import OnError, forgiving, run_failed, thread_of_call
+from langmem_adapter.adapters.calls import OnError, failed_messages, forgiving, thread_of_call
 from langmem_adapter.adapters.threads import asked, is_answer, latest_turn, looking_up, remembered, summaries, turn_of
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag, one_of
@@ -51,6 +52,8 @@ INTRODUCTION: Final = (
 """What stands above the memories unless the program has words of its own for it."""
 
 
+_log = logging.getLogger("langmem_adapter")
+
 _MOST_HELD: Final = 10_000
 _MOST_KNOWN: Final = 20
 
@@ -61,16 +64,20 @@ class MemoryTurn(TypedDict):
     Attributes:
         known: Ids of the latest messages of people.
         new: Those that came with this turn; once it has ended, those of them that the model was not shown.
-        blocked: Those that the model may not have been shown in earlier turns.
+        left: Those that turns before this one left open, without being blocked.
+        blocked: Those that another middleware blocked, unless the model was shown them after all.
         place: The id of the newest one, which the memories follow.
         scope: The key of the scope that the turn belongs to.
+        ended: Whether the turn has come to its end.
     """
 
     known: list[str]
     new: list[str]
+    left: list[str]
     blocked: list[str]
     place: str | None
     scope: str
+    ended: bool
 
 
 def _merged(old: dict[str, MemoryTurn], new: dict[str, MemoryTurn]) -> dict[str, MemoryTurn]:
@@ -92,7 +99,8 @@ class _Held:
     """What this process holds of a message of a person until it is remembered; the last three, of the newest of a turn."""
 
     given: str | None = None  # the digest of what came in
-    message: BaseMessage | None = None  # as the model was shown it last, beside these summaries
+    shown: bool = False  # to the model
+    message: BaseMessage | None = None  # as it was seen last, beside these summaries
     summaries: frozenset[str | None] = frozenset()
     digests: Mapping[str, str] | None = None  # of the messages that were noted as shown
     question: str | None = None  # what the memories were looked up for
@@ -206,9 +214,11 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """Note which messages are new."""
         scope = self._scope(runtime)
         turn, thread = _begin(state["messages"], scope, _turns(state).get(self._name)), self._thread(scope)
-        for id_, digest in ({} if thread is None else _digests(state["messages"], thread)).items():
-            if id_ in turn["new"]:
-                self._hold(scope, id_).given = digest
+        for message in asked(state["messages"]):
+            if message.id in {*turn["new"], *turn["left"], *turn["blocked"]}:
+                held = self._hold(scope, message.id)
+                held.given = held.given if thread is None else thread.digest(message.content)
+                held.message, held.summaries = message, summaries(state["messages"])
         return {"memory_turns": {self._name: turn}}
 
     def wrap_model_call(
@@ -260,14 +270,15 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     def _show(self, messages: Sequence[BaseMessage], turn: MemoryTurn, scope: Scope) -> Plan[None]:
         """Note which messages the model is shown. Once a turn that is written down: the run may end with this call."""
         thread, present = self._thread(scope), {message.id: message for message in asked(messages) if message.id}
-        new, place = [id_ for id_ in turn["new"] if id_ in present], self._hold(scope, str(turn["place"]))
+        new = [id_ for id_ in (*turn["left"], *turn["new"]) if id_ in present]
+        place = self._hold(scope, str(turn["place"]))
         digests = {} if thread is None else _digests(messages, thread)
 
         def note(pending: Collection[str]) -> None:
             place.digests = digests
             for id_ in (id_ for id_ in present if id_ in pending or id_ in new or self._was_shown(scope, id_)):
                 held = self._hold(scope, id_)
-                held.message, held.summaries = present[id_], summaries(messages)
+                held.shown, held.message, held.summaries = True, present[id_], summaries(messages)
 
         if thread is None or place.digests == digests:
             return Plan.known(()).then(note)
@@ -279,14 +290,20 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     def _finish(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[dict[str, Any]]:
         scope, messages = self._scope(runtime), state["messages"]
         turn, ids = self._turn(state, scope), _latest_ids(messages)
-        shown = {id_ for id_ in turn["new"] if self._was_shown(scope, id_)}
-        thread, hidden = self._thread(scope), {*turn["blocked"], *turn["new"]}
+        new = {*turn["new"], *turn["left"]}
+        shown = {id_ for id_ in new if self._was_shown(scope, id_)}
+        thread, hidden = self._thread(scope), {*turn["blocked"], *new}
         waiting = Plan.known((set[str](), set[str]()))
         if thread is not None:
             waiting = Plan(partial(self._read, sources.waiting, thread, _digests(messages, thread)))
         plan = waiting.and_then(lambda found: self._remember(messages, scope, found[0] | shown, hidden | found[1]))
         left = [id_ for id_ in ids if id_ not in shown and (id_ in turn["new"] or id_ not in turn["known"])]
-        ended = MemoryTurn({**turn, "known": ids, "new": left, "scope": ""})
+        open_ = [id_ for id_ in turn["left"] if id_ not in shown]
+        ended = MemoryTurn({**turn, "known": ids, "new": left, "left": open_, "ended": True})
+        if lost := [id_ for id_ in new - shown if self._is_summarised(messages, scope, id_)]:
+            _log.warning(
+                "%d messages were summarised before the model was shown them and are not remembered", len(lost)
+            )
         done = forgiving(plan, None, on_error=self._on_error, doing="remember")
         return done.then(lambda _: {"memory_turns": {self._name: ended}})
 
@@ -294,10 +311,8 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self, messages: Sequence[BaseMessage], scope: Scope, ids: Collection[str], hidden: Collection[str]
     ) -> Plan[AddResult | None]:
         messages = [message for message in messages if message.id in ids or message.id not in hidden]
-        present = {message.id for message in messages}
-        held = [(id_, self._hold(scope, id_)) for id_ in ids if id_ not in present]
-        replaced = [each.message for _, each in held if each.message and summaries(messages) - each.summaries]
-        before, turn = turn_of([*replaced, *messages], ids, tools=self._tools_tell)
+        replaced = [self._hold(scope, id_).message for id_ in ids if self._is_summarised(messages, scope, id_)]
+        before, turn = turn_of([*filter(None, replaced), *messages], ids, tools=self._tools_tell)
         thread = self._thread(scope)
         how: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
         plan = remembered(self._memory, turn, scope, thread_id=None if thread is None else thread.thread_id, **how)
@@ -306,7 +321,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     def _turn(self, state: Mapping[str, Any], scope: Scope) -> MemoryTurn:
         """The turn at hand; one that began for another scope is shown no memories, and is not remembered."""
         turn = _turns(state).get(self._name) or _begin(state["messages"], scope, None)
-        if turn["scope"] not in {"", key_of(scope)}:
+        if not turn["ended"] and turn["scope"] != key_of(scope):
             raise ScopeError("this turn was begun for another scope than the call is for; send your own message first")
         return turn
 
@@ -322,8 +337,13 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
                 del self._held[next(iter(self._held))]
             return self._held.setdefault((scope, id_), _Held())
 
+    def _is_summarised(self, messages: Sequence[BaseMessage], scope: Scope, id_: str) -> bool:
+        held = self._held.get((scope, id_), _Held())
+        is_there = any(message.id == id_ for message in messages)
+        return not is_there and held.message is not None and bool(summaries(messages) - held.summaries)
+
     def _was_shown(self, scope: Scope, id_: str) -> bool:
-        return self._held.get((scope, id_), _Held()).message is not None
+        return self._held.get((scope, id_), _Held()).shown
 
     def _scope(self, runtime: Runtime[Any]) -> Scope:
         scope = resolve_scope(runtime=runtime, config=ensure_config(), default=self._default)
@@ -351,14 +371,16 @@ def _begin(messages: Sequence[BaseMessage], scope: Scope, before: MemoryTurn | N
     if not places and any(map(is_answer, latest)):  # answered before: the agent goes on with a thread
         latest = []
     new = [message.id for message in asked(latest) if message.id and message.id not in known]
-    left, blocked = (before["new"], before["blocked"]) if before else ([], [])
-    if before and before["scope"] == key_of(scope) and left and not run_failed():
-        new = [*left, *new]
-    else:
-        blocked = [*blocked, *left][-_MOST_KNOWN:]
-    ids = _latest_ids(messages)
+    ids, key = _latest_ids(messages), key_of(scope)
     place = ids[-1] if ids else None
-    return MemoryTurn(known=ids, new=new, blocked=blocked, place=place, scope=key_of(scope))
+    turn = MemoryTurn(known=ids, new=new, left=[], blocked=[], place=place, scope=key, ended=False)
+    if before is not None:
+        is_own = before["scope"] == key
+        failed = set(before["new"]) if before["ended"] or not is_own else failed_messages(before["new"])
+        left = [*(before["left"] if is_own else []), *(id_ for id_ in before["new"] if id_ not in failed)]
+        blocked = [*before["blocked"], *(id_ for id_ in before["new"] if id_ in failed)]
+        turn["left"], turn["blocked"] = left[-_MOST_KNOWN:], blocked[-_MOST_KNOWN:]
+    return turn
 
 
 def _latest_ids(messages: Sequence[BaseMessage]) -> list[str]:

@@ -22,6 +22,7 @@ from langchain.agents.middleware import (
     ToolRetryMiddleware,
     before_agent,
     before_model,
+    wrap_model_call,
 )
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
 from langchain_core.tools import tool
@@ -352,6 +353,67 @@ def test_memory_that_fails_to_remember_does_so_with_the_next_turn(
 
 def raises_on_add(*_: Any, **__: Any) -> None:
     raise ConnectionError("the embedding server is down")
+
+
+@each("mode", ["updates", "values"])
+def test_a_closed_turn_is_remembered_also_where_the_next_is_blocked(mode: str) -> None:
+    with Memory(":memory:") as memory:
+        agent = Agent(memory, after=[PIIMiddleware("word", detector="secret", strategy="block")])
+        closed(mode)(agent)
+        with pytest.raises(PIIDetectionError):
+            agent.say("I hate the secret.")
+        agent.say("I live in Oslo.")
+        assert sources(memory) == ["I like tea.", "I live in Oslo."]
+        assert "secret" not in kept(memory)
+
+
+async def test_a_cancelled_task_and_a_closed_async_stream_are_remembered_with_the_next_turn(memory: Memory) -> None:
+    called = asyncio.Event()
+
+    @wrap_model_call
+    async def waits(request: Any, handler: Any) -> Any:
+        if len(request.messages) == 1:
+            called.set()
+            await asyncio.Event().wait()
+        return await handler(request)
+
+    agent = Agent(memory, after=[waits])
+    task = asyncio.create_task(agent.graph.ainvoke({"messages": "I like tea."}, on(), context=ALICE))
+    await called.wait()
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+    stream = agent.graph.astream({"messages": "I live in Oslo."}, on(), context=ALICE, stream_mode="messages")
+    await anext(stream)
+    await stream.aclose()
+    await agent.hear("I am vegetarian.", sync=False)
+    assert sources(memory) == ["I like tea.", "I live in Oslo.", "I am vegetarian."]
+
+
+def test_without_a_checkpointer_a_thread_that_is_sent_whole_is_remembered_once(memory: Memory) -> None:
+    agent: Any = create_agent(
+        ScriptedChatModel(replies=["Noted."] * 9, modes="tools"),
+        middleware=[MemoryMiddleware(memory), PIIMiddleware("email")],
+        context_schema=MemoryContext,
+    )
+    thread: list[BaseMessage] = []
+    for place, said in enumerate((MAIL, "I live in Oslo.", "I am vegetarian.")):
+        thread += [HumanMessage(said, id=f"h{place}")]
+        agent.invoke({"messages": thread}, on(), context=ALICE)
+        thread += [AIMessage("Noted.", id=f"a{place}")]
+    assert [text.split()[1] for text in sources(memory)] == ["email", "live", "am"]
+    assert ADDRESS not in kept(memory)
+
+
+def test_an_agent_within_a_graph_remembers_a_failed_turn_with_the_next(memory: Memory) -> None:
+    agent = Agent(memory, "Noted.", ConnectionError("no model"), *["Noted."] * 9)
+    agent.graph.checkpointer = None
+    around = StateGraph(State, context_schema=MemoryContext).add_node("agent", agent.graph)
+    graph: Any = around.add_edge(START, "agent").compile(checkpointer=InMemorySaver())
+    for said in ("I like tea.", "I live in Oslo.", "I am vegetarian."):
+        with suppress(ConnectionError):
+            graph.invoke({"messages": said}, on(), context=ALICE)
+    assert sources(memory) == ["I like tea.", "I live in Oslo.", "I am vegetarian."]
 
 
 # ── exactly once ──────────────────────────────────────────────────────────────────────────────────────────────────────
