@@ -301,9 +301,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         open_ = [id_ for id_ in turn["left"] if id_ not in shown]
         ended = MemoryTurn({**turn, "known": ids, "new": left, "left": open_, "ended": True})
         if lost := [id_ for id_ in new - shown if self._is_summarised(messages, scope, id_)]:
-            _log.warning(
-                "%d messages were summarised before the model was shown them and are not remembered", len(lost)
-            )
+            _log.warning("%d messages were summarised before the model saw them; they are not remembered", len(lost))
         done = forgiving(plan, None, on_error=self._on_error, doing="remember")
         return done.then(lambda _: {"memory_turns": {self._name: ended}})
 
@@ -311,7 +309,8 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self, messages: Sequence[BaseMessage], scope: Scope, ids: Collection[str], hidden: Collection[str]
     ) -> Plan[AddResult | None]:
         messages = [message for message in messages if message.id in ids or message.id not in hidden]
-        replaced = [self._hold(scope, id_).message for id_ in ids if self._is_summarised(messages, scope, id_)]
+        held = [id_ for owner, id_ in list(self._held) if owner == scope and id_ in ids]  # in the order of the thread
+        replaced = [self._hold(scope, id_).message for id_ in held if self._is_summarised(messages, scope, id_)]
         before, turn = turn_of([*filter(None, replaced), *messages], ids, tools=self._tools_tell)
         thread = self._thread(scope)
         how: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
@@ -334,7 +333,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     def _hold(self, scope: Scope, id_: str) -> _Held:
         with self._lock:
             while len(self._held) > _MOST_HELD:
-                del self._held[next(iter(self._held))]
+                self._held.pop(next(iter(self._held)), None)
             return self._held.setdefault((scope, id_), _Held())
 
     def _is_summarised(self, messages: Sequence[BaseMessage], scope: Scope, id_: str) -> bool:

@@ -355,6 +355,25 @@ def raises_on_add(*_: Any, **__: Any) -> None:
     raise ConnectionError("the embedding server is down")
 
 
+def test_memory_middleware_remembers_what_was_summarised_before_it_was_answered_in_order(memory: Memory) -> None:
+    fails = [calling("broken", str(number)) for number in range(3)]
+    agent = Agent(memory, *fails, *["Noted."] * 3, before=[summarizing(1)])
+    for said in ("I like tea.", "I like beer.", "I like wine."):
+        with pytest.raises(ConnectionError):
+            agent.say(said)
+    agent.say("I live in Oslo.")
+    assert sources(memory) == ["I like tea.", "I like beer.", "I like wine.", "I live in Oslo."]
+
+
+def test_what_was_summarised_before_the_model_saw_it_is_named_in_the_log(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = Agent(memory, before=[summarizing(1)])
+    agent.say("I like tea.", "I like beer.", "I like wine.", "I live in Oslo.")
+    assert sources(memory) == ["I live in Oslo."]
+    assert "3 messages were summarised before the model saw them" in caplog.text
+
+
 @each("mode", ["updates", "values"])
 def test_a_closed_turn_is_remembered_also_where_the_next_is_blocked(mode: str) -> None:
     with Memory(":memory:") as memory:
