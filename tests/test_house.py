@@ -49,6 +49,7 @@ NOBODYS: Final = {
     "thread_writes": "the same",
     "reembedded": "erased as a copy of the vectors of memories",
     "sessions": "go with their key, by its foreign key",
+    "source_memories": "go with their message, by its foreign key",
 }
 """Tables that hold nothing of a scope which an erasure would have to find there, and why."""
 RIDDLES: Final = {"around", "found", "given", "roll", "said", "shelf", "shelves", "strays", "told", "town", "whose"}

@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from langchain_core.runnables.config import ensure_config
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.serde.types import ERROR
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 from pydantic import ValidationError
@@ -20,13 +23,23 @@ from langmem_adapter.scoping import resolve_scope
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["OnError", "forgiving", "making", "only", "part_of_state", "scope_of_call", "timezone_of_call"]
+__all__ = [
+    "OnError",
+    "failed_messages",
+    "forgiving",
+    "making",
+    "only",
+    "part_of_state",
+    "scope_of_call",
+    "thread_of_call",
+    "timezone_of_call",
+]
 
 R = TypeVar("R")
 
@@ -79,6 +92,30 @@ def timezone_of_call(config: RunnableConfig | None = None) -> dict[str, Any]:
     named = context.get("timezone") if isinstance(context, Mapping) else getattr(context, "timezone", None)
     named = ensure_config(config).get("configurable", {}).get("timezone") if named is None else named
     return {} if named is None else {"timezone": named}
+
+
+def thread_of_call(config: RunnableConfig | None = None) -> str | None:
+    """The id of the thread that a call works in; `None` where it has none."""
+    thread_id = ensure_config(config).get("configurable", {}).get("thread_id")
+    return None if thread_id in {None, ""} else str(thread_id)
+
+
+def failed_messages(ids: Collection[str]) -> set[str]:
+    """Those of some messages of the thread whose own run ended with an error: all, where that cannot be known."""
+    call = ensure_config().get("configurable", {})
+    saver, thread = call.get(CONFIG_KEY_CHECKPOINTER), {"thread_id": call.get("thread_id"), "checkpoint_ns": ""}
+    if not ids or not isinstance(saver, BaseCheckpointSaver):
+        return set(ids)
+    failed, suspects, present = set[str](), set[str](), set(ids)
+    at = saver.get_tuple({"configurable": thread})
+    while at is not None and present:
+        present = {message.id for message in at.checkpoint["channel_values"].get("messages", ())} & set(ids)
+        if any(channel == ERROR for _, channel, _ in at.pending_writes or ()):
+            suspects = present
+        if at.metadata.get("source") == "input":  # it has what was there before the input
+            failed, suspects = failed | (suspects - present), set()
+        at = saver.get_tuple(at.parent_config) if at.parent_config else None
+    return failed
 
 
 def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> Plan[R]:

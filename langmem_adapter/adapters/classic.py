@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.runnables.config import ensure_config
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call
+from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call, timezone_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.threads import asked, looking_up, remembered
 from langmem_adapter.arguments import relevance
@@ -39,8 +39,6 @@ except ModuleNotFoundError as error:
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.records.scope import Scope
 
@@ -224,8 +222,8 @@ class ConversationMemory(BaseMemory):
     def _remembering(self, said: Sequence[BaseMessage], scope: Scope, session: str) -> Plan[Any]:
         if not self.k:
             return Plan(lambda: None)
-        config: RunnableConfig = {"configurable": {**_configurable()}}
-        remember = partial(remembered, self.memory, said, scope, writer=self.background, config=config)
+        options = {"thread_id": session, **timezone_of_call({"configurable": {**_configurable()}})}
+        remember = partial(remembered, self.memory, said, scope, writer=self.background, **options)
         return self._earlier(scope, session).and_then(lambda earlier: remember(before=earlier))
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────

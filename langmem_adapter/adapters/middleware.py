@@ -6,28 +6,35 @@ stays what was said.
 
 from __future__ import annotations
 
+import logging
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 from langchain_core.runnables.config import ensure_config
 from typing_extensions import TypedDict
 
-from langmem_adapter.adapters.calls import OnError, forgiving
-from langmem_adapter.adapters.threads import answers, asked, latest_turn, looking_up, remembered
+from langmem_adapter.adapters.calls import OnError, failed_messages, forgiving, thread_of_call
+from langmem_adapter.adapters.threads import asked, is_answer, latest_turn, looking_up, remembered, summaries, turn_of
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag, one_of
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import ScopeError
+from langmem_adapter.forks import Lock
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.scoping import MemoryContext, resolve_scope
+from langmem_adapter.storage import sources
+from langmem_adapter.storage.scopes import key_of
+from langmem_adapter.storage.sources import MessageThread
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-    from langchain_core.messages import BaseMessage
     from langgraph.runtime import Runtime
 
     from langmem_adapter.conversation.summaries import CountTokens
@@ -35,7 +42,6 @@ if TYPE_CHECKING:
     from langmem_adapter.pipeline.background import FailedWrite
     from langmem_adapter.records.results import AddResult, Threshold
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.twins import Plan
 
 __all__ = ["INTRODUCTION", "MemoryContext", "MemoryMiddleware", "MemoryState"]
 
@@ -46,19 +52,35 @@ INTRODUCTION: Final = (
 """What stands above the memories unless the program has words of its own for it."""
 
 
-class Recalled(TypedDict):
-    """What one middleware recalled for a turn.
+_log = logging.getLogger("langmem_adapter")
+
+_MOST_HELD: Final = 10_000
+_MOST_KNOWN: Final = 20
+
+
+class MemoryTurn(TypedDict):
+    """What one middleware keeps of a turn: ids, and no text.
 
     Attributes:
-        text: The memories, as a list for the prompt.
-        scope: Whose they are.
+        known: Ids of the latest messages of people.
+        new: Those that came with this turn; once it has ended, those of them that the model was not shown.
+        left: Those that turns before this one left open, without being blocked.
+        blocked: Those that another middleware blocked, unless the model was shown them after all.
+        place: The id of the newest one, which the memories follow.
+        scope: The key of the scope that the turn belongs to.
+        ended: Whether the turn has come to its end.
     """
 
-    text: str
-    scope: dict[str, str]
+    known: list[str]
+    new: list[str]
+    left: list[str]
+    blocked: list[str]
+    place: str | None
+    scope: str
+    ended: bool
 
 
-def _merged(old: dict[str, Recalled], new: dict[str, Recalled]) -> dict[str, Recalled]:
+def _merged(old: dict[str, MemoryTurn], new: dict[str, MemoryTurn]) -> dict[str, MemoryTurn]:
     return {**old, **new}
 
 
@@ -66,22 +88,39 @@ class MemoryState(AgentState[Any]):
     """What the middleware keeps in the agent's state, hidden from the agent's input and output.
 
     Attributes:
-        memory_asked: What people said in this turn, before anything else happened to the thread.
-        memory_place: The id of the turn's newest human message, which the memories stand behind.
-        memory_recalled: What each middleware of this kind recalled for this turn, by its name.
+        memory_turns: The turn, for each middleware of this kind, by its name.
     """
 
-    memory_asked: NotRequired[Annotated[list[AnyMessage], PrivateStateAttr]]
-    memory_place: NotRequired[Annotated[str | None, PrivateStateAttr]]
-    memory_recalled: NotRequired[Annotated[dict[str, Recalled], PrivateStateAttr, _merged]]  # a reducer stands last
+    memory_turns: NotRequired[Annotated[dict[str, MemoryTurn], PrivateStateAttr, _merged]]  # a reducer stands last
+
+
+@dataclass(slots=True)
+class _Held:
+    """What this process holds of a message of a person until it is remembered; the last three, of the newest of a turn."""
+
+    given: str | None = None  # the digest of what came in
+    shown: bool = False  # to the model
+    message: BaseMessage | None = None  # as it was seen last, beside these summaries
+    summaries: frozenset[str | None] = frozenset()
+    digests: Mapping[str, str] | None = None  # of the messages that were noted as shown
+    question: str | None = None  # what the memories were looked up for
+    recalled: str = ""
 
 
 class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     """Gives an agent of `create_agent` a memory that lasts beyond the thread.
 
-    Once a turn it looks for what is known that bears on what was just said. After the turn it remembers the new messages; what
-    was said before them in the thread helps to understand them and is no source (`context` of `Memory.add`).
-    Whose memory that is comes with the call; see `resolve_scope`.
+    With the first model call of a turn it looks for memories that bear on what was just said. After the turn it remembers the
+    messages of people that are not remembered yet, each once. What was said before them in the thread helps to understand them
+    and is no source (`context` of `Memory.add`). Whose memory that is comes with the call; see `resolve_scope`.
+
+    It sees messages as the `before_model` hooks of all other middleware leave them, in any order of middleware:
+
+    - A redacted message is remembered redacted. A removed one is not remembered, unless LangChain's summary took its place.
+    - A turn that ends before the first model call is never remembered, since a middleware may have blocked it. Where that is a
+      `before_agent` hook that raises, put this middleware in front of it.
+    - A turn that fails later, or is given up, is remembered with the next one of its thread (which takes a checkpointer).
+    - A message that was remembered and has another text now supersedes what came of the older text.
 
     The memories stand at the end of a copy of the turn's newest human message, the same bytes at the same place in every
     request of the turn: what comes before them is the thread as it was said, which a provider's prompt cache holds from turn
@@ -148,7 +187,8 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         name: str = "LangmemAdapterMemory",
     ) -> None:
         super().__init__()
-        self._tools_tell = parts_of(memory, "MemoryMiddleware").settings.facts_from_tools
+        parts = parts_of(memory, "MemoryMiddleware")
+        self._tools_tell, self._database, self._read = parts.settings.facts_from_tools, parts.database, parts.reading
         one_of(about, ("user", "agent"), "about")
         one_of(on_error, ("log", "raise"), "on_error")
         self._memory = memory
@@ -161,6 +201,8 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self._writer = self._writing(background=background)
         self._introduction = introduction
         self._name = name
+        self._lock = Lock()
+        self._held: dict[tuple[Scope, str], _Held] = {}
         self.tools = create_memory_tools(memory, user_id=user_id, agent_id=agent_id, run_id=run_id) if tools else []
 
     @property
@@ -171,69 +213,138 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     # ── the hooks ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def before_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        """Recall what bears on the new messages."""
-        return self._recalling(state, runtime).run()
-
-    async def abefore_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        """Recall what bears on the new messages."""
-        return await self._recalling(state, runtime).arun()
+        """Note which messages are new."""
+        scope = self._scope(runtime)
+        turn, thread = _begin(state["messages"], scope, _turns(state).get(self._name)), self._thread(scope)
+        for message in asked(state["messages"]):
+            if message.id in {*turn["new"], *turn["left"], *turn["blocked"]}:
+                held = self._hold(scope, message.id)
+                held.given = held.given if thread is None else thread.digest(message.content)
+                held.message, held.summaries = message, summaries(state["messages"])
+        return {"memory_turns": {self._name: turn}}
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
         """Put the memories behind the newest human message of the turn."""
-        return handler(self._informed(request))
+        return handler(self._inform(request).run())
 
     async def awrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
     ) -> ModelResponse[Any]:
         """Put the memories behind the newest human message of the turn."""
-        return await handler(self._informed(request))
+        return await handler(await self._inform(request).arun())
 
-    def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
+    def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
         """Remember the new messages, and the answers to them."""
-        self._remembering(state, runtime).run()
+        return self._finish(state, runtime).run()
 
-    async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
+    async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
         """Remember the new messages, and the answers to them."""
-        await self._remembering(state, runtime).arun()
+        return await self._finish(state, runtime).arun()
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _recalling(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[dict[str, Any]]:
-        turn = latest_turn(state["messages"])
-        said = asked(turn)
-        new = said if turn == said else []  # answered before: the agent goes on with a thread, nobody said anything
-        place, scope = said[-1].id if said else None, self._scope(runtime)
-        return forgiving(self._look(turn, scope), "", on_error=self._on_error, doing="recall").then(
-            lambda text: {
-                "memory_asked": new,
-                "memory_place": place,
-                "memory_recalled": {self._name: Recalled(text=text, scope=scope.named)},
-            }
-        )
+    def _inform(self, request: ModelRequest[Any]) -> Plan[ModelRequest[Any]]:
+        scope = self._scope(request.runtime)
+        turn = self._turn(request.state, scope)
+        if (place := turn["place"]) is None:
+            return Plan.known(request)
+        held = self._hold(scope, place)
+        hidden = {id_ for id_ in turn["blocked"] if not self._was_shown(scope, id_)}
+        latest = _turn_up_to(request.messages, place) or _turn_up_to(request.state["messages"], place)
+        if not latest and held.question is None:
+            latest = latest_turn(request.messages)
+        latest = [message for message in latest if message.id not in hidden]
+        question = "\n".join(message.text for message in asked(latest)) if latest else held.question
 
-    def _informed(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        state: Mapping[str, Any] = request.state
-        recalled = self._of_this_turn(state, self._scope(request.runtime))
-        if not recalled:
-            return request
-        notes = f"{self._introduction}\n\n{recalled}"
-        return request.override(messages=_noted(request.messages, notes, state["memory_place"]))
+        def inform(recalled: str) -> ModelRequest[Any]:
+            held.question, held.recalled = question, recalled
+            notes = f"{self._introduction}\n\n{recalled}"
+            return request.override(messages=_noted(request.messages, notes, place)) if recalled else request
 
-    def _of_this_turn(self, state: Mapping[str, Any], scope: Scope) -> str:
-        """What was recalled; a turn that was begun for somebody else is shown to nobody, and not remembered."""
-        kept: Recalled | None = state.get("memory_recalled", {}).get(self._name)
-        if kept is not None and kept["scope"] != scope.named:
+        shown = self._show(request.state["messages"], turn, scope)
+        if question == held.question:
+            return shown.then(lambda _: inform(held.recalled))
+        recall = forgiving(self._look(latest, scope), "", on_error=self._on_error, doing="recall")
+        return shown.and_then(lambda _: recall).then(inform)
+
+    def _show(self, messages: Sequence[BaseMessage], turn: MemoryTurn, scope: Scope) -> Plan[None]:
+        """Note which messages the model is shown. Once a turn that is written down: the run may end with this call."""
+        thread, present = self._thread(scope), {message.id: message for message in asked(messages) if message.id}
+        new = [id_ for id_ in (*turn["left"], *turn["new"]) if id_ in present]
+        place = self._hold(scope, str(turn["place"]))
+        digests = {} if thread is None else _digests(messages, thread)
+
+        def note(pending: Collection[str]) -> None:
+            place.digests = digests
+            for id_ in (id_ for id_ in present if id_ in pending or id_ in new or self._was_shown(scope, id_)):
+                held = self._hold(scope, id_)
+                held.shown, held.message, held.summaries = True, present[id_], summaries(messages)
+
+        if thread is None or place.digests == digests:
+            return Plan.known(()).then(note)
+        given = {id_: self._hold(scope, id_).given or digests[id_] for id_ in new}
+        work = partial(sources.mark_shown, thread=thread, digests=digests, given=given)
+        marked = Plan.calling(self._database.write, self._database.awrite, work)
+        return forgiving(marked, set(), on_error=self._on_error, doing="note the turn").then(note)
+
+    def _finish(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[dict[str, Any]]:
+        scope, messages = self._scope(runtime), state["messages"]
+        turn, ids = self._turn(state, scope), _latest_ids(messages)
+        new = {*turn["new"], *turn["left"]}
+        shown = {id_ for id_ in new if self._was_shown(scope, id_)}
+        thread, hidden = self._thread(scope), {*turn["blocked"], *new}
+        waiting = Plan.known((set[str](), set[str]()))
+        if thread is not None:
+            waiting = Plan(partial(self._read, sources.waiting, thread, _digests(messages, thread)))
+        plan = waiting.and_then(lambda found: self._remember(messages, scope, found[0] | shown, hidden | found[1]))
+        left = [id_ for id_ in ids if id_ not in shown and (id_ in turn["new"] or id_ not in turn["known"])]
+        open_ = [id_ for id_ in turn["left"] if id_ not in shown]
+        ended = MemoryTurn({**turn, "known": ids, "new": left, "left": open_, "ended": True})
+        if lost := [id_ for id_ in new - shown if self._is_summarised(messages, scope, id_)]:
+            _log.warning("%d messages were summarised before the model saw them; they are not remembered", len(lost))
+        done = forgiving(plan, None, on_error=self._on_error, doing="remember")
+        return done.then(lambda _: {"memory_turns": {self._name: ended}})
+
+    def _remember(
+        self, messages: Sequence[BaseMessage], scope: Scope, ids: Collection[str], hidden: Collection[str]
+    ) -> Plan[AddResult | None]:
+        messages = [message for message in messages if message.id in ids or message.id not in hidden]
+        held = [id_ for owner, id_ in list(self._held) if owner == scope and id_ in ids]  # in the order of the thread
+        replaced = [self._hold(scope, id_).message for id_ in held if self._is_summarised(messages, scope, id_)]
+        before, turn = turn_of([*filter(None, replaced), *messages], ids, tools=self._tools_tell)
+        thread = self._thread(scope)
+        how: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
+        plan = remembered(self._memory, turn, scope, thread_id=None if thread is None else thread.thread_id, **how)
+        return plan.told(lambda outcome: [self._held.pop((scope, id_), None) for id_ in ids if outcome.error is None])
+
+    def _turn(self, state: Mapping[str, Any], scope: Scope) -> MemoryTurn:
+        """The turn at hand; one that began for another scope is shown no memories, and is not remembered."""
+        turn = _turns(state).get(self._name) or _begin(state["messages"], scope, None)
+        if not turn["ended"] and turn["scope"] != key_of(scope):
             raise ScopeError("this turn was begun for another scope than the call is for; send your own message first")
-        return "" if kept is None else kept["text"]
+        return turn
 
-    def _remembering(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[AddResult | None]:
-        scope = self._scope(runtime)
-        self._of_this_turn(state, scope)
-        before, turn = _parted(state, tools=self._tools_tell)
-        plan = remembered(self._memory, turn, scope, writer=self._writer, about=self._about, before=before)
-        return forgiving(plan, None, on_error=self._on_error, doing="remember")
+    def _thread(self, scope: Scope) -> MessageThread | None:
+        thread_id = thread_of_call()
+        if thread_id is None:
+            return None
+        return MessageThread(scope, thread_id if self._about == "user" else f"{thread_id} (agent)")
+
+    def _hold(self, scope: Scope, id_: str) -> _Held:
+        with self._lock:
+            while len(self._held) > _MOST_HELD:
+                self._held.pop(next(iter(self._held)), None)
+            return self._held.setdefault((scope, id_), _Held())
+
+    def _is_summarised(self, messages: Sequence[BaseMessage], scope: Scope, id_: str) -> bool:
+        held = self._held.get((scope, id_), _Held())
+        is_there = any(message.id == id_ for message in messages)
+        return not is_there and held.message is not None and bool(summaries(messages) - held.summaries)
+
+    def _was_shown(self, scope: Scope, id_: str) -> bool:
+        return self._held.get((scope, id_), _Held()).shown
 
     def _scope(self, runtime: Runtime[Any]) -> Scope:
         scope = resolve_scope(runtime=runtime, config=ensure_config(), default=self._default)
@@ -248,13 +359,42 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return self._memory.background(on_error=on_error) if flag(background, "background") else None
 
 
-def _parted(state: Mapping[str, Any], *, tools: bool) -> tuple[list[BaseMessage], list[BaseMessage]]:
-    # The thread may have been cut and summarised meanwhile, so what was asked is taken from before.
-    said, thread = state["memory_asked"], state["messages"]
-    places = {message.id: place for place, message in enumerate(thread)}
-    last = places.get(said[-1].id, len(thread) - 2) if said else 0
-    first = places.get(said[0].id, 0) if said else 0
-    return thread[:first], [*said, *answers(thread[last + 1 :], tools=tools)]
+def _turns(state: Mapping[str, Any]) -> dict[str, MemoryTurn]:
+    turns: dict[str, MemoryTurn] = state.get("memory_turns", {})
+    return turns
+
+
+def _begin(messages: Sequence[BaseMessage], scope: Scope, before: MemoryTurn | None) -> MemoryTurn:
+    """The turn that begins: the messages after the last one that is known; where none is left, those of `latest_turn`."""
+    known = set(before["known"]) if before else set()
+    places = [place for place, message in enumerate(messages) if message.id in known]
+    latest = list(messages[places[-1] + 1 :]) if places else latest_turn(list(messages))
+    if not places and any(map(is_answer, latest)):  # answered before: the agent goes on with a thread
+        latest = []
+    new = [message.id for message in asked(latest) if message.id and message.id not in known]
+    ids, key = _latest_ids(messages), key_of(scope)
+    place = ids[-1] if ids else None
+    turn = MemoryTurn(known=ids, new=new, left=[], blocked=[], place=place, scope=key, ended=False)
+    if before is not None:
+        is_own = before["scope"] == key
+        failed = set(before["new"]) if before["ended"] or not is_own else failed_messages(before["new"])
+        left = [*(before["left"] if is_own else []), *(id_ for id_ in before["new"] if id_ not in failed)]
+        blocked = [*before["blocked"], *(id_ for id_ in before["new"] if id_ in failed)]
+        turn["left"], turn["blocked"] = left[-_MOST_KNOWN:], blocked[-_MOST_KNOWN:]
+    return turn
+
+
+def _latest_ids(messages: Sequence[BaseMessage]) -> list[str]:
+    return [message.id for message in asked(messages) if message.id][-_MOST_KNOWN:]
+
+
+def _digests(messages: Sequence[BaseMessage], thread: MessageThread) -> dict[str, str]:
+    return {message.id: thread.digest(message.content) for message in asked(messages) if message.id}
+
+
+def _turn_up_to(messages: Sequence[BaseMessage], place: str) -> list[BaseMessage]:
+    ids = [message.id for message in messages]
+    return latest_turn(list(messages[: ids.index(place) + 1])) if place in ids else []
 
 
 def _noted(thread: list[AnyMessage], notes: str, place: str | None) -> list[AnyMessage]:

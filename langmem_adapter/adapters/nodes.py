@@ -7,12 +7,13 @@ The whole pipeline as a node, with its stages visible, is `memory.build_pipeline
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables.base import coerce_to_runnable
 
-from langmem_adapter.adapters.calls import part_of_state, scope_of_call
-from langmem_adapter.adapters.threads import latest_turn, looking_up, parted, remembered
+from langmem_adapter.adapters.calls import part_of_state, scope_of_call, thread_of_call
+from langmem_adapter.adapters.threads import latest_turn, looking_up, messages_in, parted, remembered, turn_of
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
@@ -20,14 +21,18 @@ from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.storage import sources
+from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.tracing import PlanNode
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from langchain_core.messages import BaseMessage
     from langchain_core.runnables import Runnable
     from langchain_core.runnables.base import RunnableLike
+    from sqlalchemy import Connection
 
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
@@ -119,8 +124,10 @@ def remember_node(
 ) -> Runnable[Any, StateEdit]:
     """A node that remembers the latest turn of a thread: what people said since the last answer, and the answers to it.
 
-    What was said before it in the thread helps a chat model to understand it and is no source (`context` of `Memory.add`). What
-    tools returned is left out, unless the setting `facts_from_tools` says otherwise.
+    In a thread with an id, a turn begins after the last message that was remembered, and each message is remembered once. A
+    message with another text than before supersedes what came of the older text. What was said before the turn helps a chat
+    model to understand it and is no source (`context` of `Memory.add`). What tools returned is left out, unless the setting
+    `facts_from_tools` says otherwise.
 
     Put it after the model. Whose memory it is comes with the call, as for `recall_node`; a failure is raised, too.
 
@@ -155,7 +162,8 @@ def remember_node(
         'Is vegetarian'
         >>> memory.close()
     """
-    tools = parts_of(memory, "remember_node").settings.facts_from_tools
+    parts = parts_of(memory, "remember_node")
+    tools, reading = parts.settings.facts_from_tools, parts.reading
     check_text(messages_key, "messages_key")
     if output_key is not None:
         check_text(output_key, "output_key")
@@ -165,9 +173,12 @@ def remember_node(
         raise InvalidInputError("a background write has no result yet; leave output_key or background out")
 
     def plan(state: Any, scope: Scope) -> Plan[StateEdit]:
-        before, turn = parted(part_of_state(state, messages_key, "messages_key"), tools=tools)
-        plan = remembered(memory, turn, scope, writer=background, before=before)
-        return plan.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
+        messages, thread_id = messages_in(part_of_state(state, messages_key, "messages_key")), thread_of_call()
+        thread = None if thread_id is None else MessageThread(scope, thread_id)
+        split = Plan(partial(reading, _unremembered, messages, thread, tools=tools))
+        how: dict[str, Any] = {"writer": background, "thread_id": thread_id}
+        added = split.and_then(lambda parts: remembered(memory, parts[1], scope, before=parts[0], **how))
+        return added.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
 
     return _for_its_scope(plan, MemoryContext(user_id, agent_id, run_id))
 
@@ -241,6 +252,19 @@ def _runnable(answer: RunnableLike[Any, Any]) -> Runnable[Any, Any]:
         return coerce_to_runnable(answer)
     except TypeError:
         raise InvalidInputError(f"answer must be a function or a Runnable, not {quoted(answer)}") from None
+
+
+def _unremembered(
+    connection: Connection, messages: list[BaseMessage], thread: MessageThread | None, *, tools: bool
+) -> tuple[list[BaseMessage], list[BaseMessage]]:
+    """What was said in a thread before its turn, and the turn: edited messages, and what follows the last remembered one."""
+    told = {} if thread is None else {each.id: thread.digest(each.content) for each in messages if each.id}
+    rows = {} if thread is None else sources.messages_of(connection, thread, told)
+    places = [place for place, each in enumerate(messages) if each.id in rows and rows[each.id].digest is not None]
+    if not places:
+        return parted(messages, tools=tools)
+    edited = {id_ for id_, row in rows.items() if sources.is_edited(row, told[id_])}
+    return turn_of(messages, edited | {message.id for message in messages[places[-1] + 1 :]}, tools=tools)
 
 
 def _changes(result: AddResult | None) -> list[dict[str, Any]]:

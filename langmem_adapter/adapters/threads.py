@@ -1,8 +1,9 @@
 """What guests do with a thread of messages: read the latest turn, look up what bears on it, remember it.
 
-A turn is what was said since the last answer, and the answers to it. Only people and the model speak in it: what a tool
-returned is not remembered, since anybody who can place a text there could otherwise plant a memory; unless the setting
-`facts_from_tools` says so.
+A turn is what was said since the last answer, and the answers to it. A message of the model that calls a tool or has no text
+answers nothing: what a failed or interrupted run left open belongs to the next turn. Only people and the model speak in it.
+What a tool returned is not remembered, since anybody who can place a text there could otherwise plant a memory; unless the
+setting `facts_from_tools` says so.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from langmem_adapter.search.passages import fitting
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from langchain_core.messages import MessageLikeRepresentation
     from langchain_core.runnables import RunnableConfig
@@ -36,13 +37,16 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
 
 __all__ = [
-    "answers",
     "asked",
+    "is_answer",
     "latest_turn",
     "looking_up",
+    "messages_in",
     "parted",
     "remembered",
+    "summaries",
     "told",
+    "turn_of",
 ]
 
 _SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a person's name: summaries, skills, notices
@@ -65,16 +69,32 @@ def parted(
     messages: str | Sequence[MessageLikeRepresentation], *, tools: bool = False
 ) -> tuple[list[BaseMessage], list[BaseMessage]]:
     """What was said in a thread before its latest turn, and the turn, with what the *tools* returned; see `latest_turn`."""
-    nothing = isinstance(messages, list | tuple) and not messages
-    numbered = enumerate([] if nothing else as_list(messages), start=1)
-    thread = [part for number, each in numbered for part in results_apart(message_of(each, number), number)]
-    heard = (AIMessage, ToolMessage) if tools else AIMessage
-    spoken = [message for message in thread if _is_said(message) or isinstance(message, heard)]
+    spoken = [message for message in messages_in(messages) if _is_said(message) or _is_spoken(message, tools=tools)]
     last = max((place for place, message in enumerate(spoken) if _is_said(message)), default=len(spoken))
     first = last
-    while first > 0 and _is_said(spoken[first - 1]):
+    while first > 0 and not is_answer(spoken[first - 1]):
         first -= 1
-    return spoken[:first], [*spoken[first : last + 1], *answers(spoken[last + 1 :], tools=tools)]
+    while first < last and not _is_said(spoken[first]):
+        first += 1
+    return spoken[:first], [message for message in spoken[first:] if _is_said(message) or message.text.strip()]
+
+
+def messages_in(messages: str | Sequence[MessageLikeRepresentation]) -> list[BaseMessage]:
+    """The messages of a thread that is given as `Memory.add` takes them, as LangChain's."""
+    nothing = isinstance(messages, list | tuple) and not messages
+    numbered = enumerate([] if nothing else as_list(messages), start=1)
+    return [part for number, each in numbered for part in results_apart(message_of(each, number), number)]
+
+
+def turn_of(
+    thread: Sequence[BaseMessage], ids: Collection[str | None], *, tools: bool = False
+) -> tuple[list[BaseMessage], list[BaseMessage]]:
+    """What was said in a thread before the first of some messages of people, and these, with the answers from there on."""
+    chosen = [_is_said(message) and message.id in ids for message in thread]
+    first = chosen.index(True) if any(chosen) else len(thread)
+    latter = [*zip(thread, chosen, strict=True)][first:]
+    turn = [part for part, own in latter if own or (_is_spoken(part, tools=tools) and part.text.strip())]
+    return list(thread[:first]), turn
 
 
 def asked(turn: Sequence[BaseMessage]) -> list[BaseMessage]:
@@ -82,10 +102,15 @@ def asked(turn: Sequence[BaseMessage]) -> list[BaseMessage]:
     return [message for message in turn if _is_said(message)]
 
 
-def answers(messages: Sequence[BaseMessage], *, tools: bool = False) -> list[BaseMessage]:
-    """What the model said, without calls of tools that say nothing, and what the *tools* returned."""
-    heard = (AIMessage, ToolMessage) if tools else AIMessage
-    return [message for message in messages if isinstance(message, heard) and message.text.strip()]
+def is_answer(message: BaseMessage) -> bool:
+    """Whether a message answers what was said before it: the model says something, and calls no tool."""
+    return isinstance(message, AIMessage) and bool(message.text.strip()) and not message.tool_calls
+
+
+def summaries(thread: Sequence[BaseMessage]) -> frozenset[str | None]:
+    """The ids of the summaries that stand in a thread for what was removed."""
+    marks = ((message.id, message.additional_kwargs.get(_SOURCE)) for message in thread)
+    return frozenset(id_ for id_, mark in marks if mark == "summarization")
 
 
 def _listing(
@@ -162,19 +187,20 @@ def remembered(
     writer: BackgroundWriter | None,
     about: str = "user",
     before: Sequence[BaseMessage] = (),
-    config: RunnableConfig | None = None,
+    **options: Any,
 ) -> Plan[AddResult | None]:
     """Remember a turn, as `latest_turn` gives it; one in which nobody asked anything is not remembered.
 
     A *writer* does it later, so that there is no result yet. *about* says whose facts: `"user"`, or `"agent"`. What people
-    and the model said *before* in the thread helps to understand the turn.
+    and the model said *before* in the thread helps to understand the turn. The *options* are of `Memory.add`: with a
+    `thread_id` each message is remembered once.
     """
     # Where an assistant speaks and an agent is named, `add` takes the facts to be about the assistant.
     answered = about == "agent" or scope.agent_id is None
     said = turn if answered else [message for message in turn if not isinstance(message, AIMessage)]
     if not asked(turn):
         return Plan(lambda: None)
-    given: dict[str, Any] = {"context": _of(scope, before), **timezone_of_call(config), **scope.named}
+    given: dict[str, Any] = {"context": _of(scope, before), **timezone_of_call(), **options, **scope.named}
     if writer is not None:
         return Plan(partial(writer.add, said, **given)).then(lambda _: None)
     return Plan.calling(memory.add, memory.aadd, said, **given)
@@ -191,6 +217,10 @@ def _helps(message: BaseMessage, scope: Scope) -> bool:
         return bool(turns_before([message], scope=scope, time=datetime.now(UTC)))
     except InvalidInputError:
         return False
+
+
+def _is_spoken(message: BaseMessage, *, tools: bool) -> bool:
+    return isinstance(message, (AIMessage, ToolMessage) if tools else AIMessage)
 
 
 def _is_said(message: BaseMessage) -> bool:

@@ -49,6 +49,7 @@ class AddMethods(Wired):
         timestamp: datetime | str | float | None = None,
         timezone: str | None = None,
         idempotency_key: str | None = None,
+        thread_id: str | None = None,
     ) -> Plan[AddResult]:
         """Remember what a conversation says.
 
@@ -82,6 +83,9 @@ class AddMethods(Wired):
                 setting `timezone`, then the system's. What is stored is UTC.
             idempotency_key: Names this add: repeated with the same key and scope, whatever else is given, it changes nothing
                 and gives the same result.
+            thread_id: The conversation that the messages belong to. A message with an `id` is then remembered once: what is
+                known of it already helps to understand the rest. With another text it counts as edited: memories that came of
+                the older text alone end, and what it changed is again what it was.
 
         Returns:
             One `Change` per fact, what became of relations where a knowledge graph is kept, who decided, what it cost, and
@@ -109,6 +113,7 @@ class AddMethods(Wired):
         given = {"messages": messages, "context": context, "metadata": metadata}
         given |= {"expires_at": expires_at, "timestamp": timestamp, "timezone": timezone}
         how = {"infer": infer, "memory_type": memory_type, "prompt": prompt, "idempotency_key": idempotency_key}
+        how["thread_id"] = thread_id
         run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id}, self.parts.longest)
         operation = Operation("upsert_memory" if run.infer else "create_memory", run.scope)
         return self.parts.telemetry.observed(self.parts.add(run), operation, ADDED)
@@ -122,7 +127,7 @@ class AddMethods(Wired):
         A chat model judges the facts of a scope fifty at a time; what becomes of the first fifty is known to the next.
 
         Args:
-            items: Each a mapping of `add`'s arguments.
+            items: Each a mapping of `add`'s arguments, without *thread_id*.
 
         Returns:
             For each item, in order, its result or its error. An error in the run of a scope concerns all its items, and
@@ -138,7 +143,7 @@ class AddMethods(Wired):
             ('Likes tea', 'ScopeError')
             >>> memory.close()
         """
-        read = partial(run_of, longest=self.parts.longest)
+        read = partial(run_of, longest=self.parts.longest, many=True)
         checked = each_or_refused("add_many", read, each_of(items, "items"))
         errors = {place: error for place, error in enumerate(checked) if not isinstance(error, Run)}
         groups = grouped((place, run) for place, run in enumerate(checked) if isinstance(run, Run))

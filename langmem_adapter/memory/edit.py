@@ -307,19 +307,6 @@ def _restoring(connection: Connection, memory_id: str, revision: int, within: Sc
     lives = memories.sequence_numbers(connection, [memory_id])
     if row.new_memory is None:
         raise InvalidInputError(f"revision {revision} of memory {memory_id} is its deletion; use delete()")
-    decision = Decision(
-        event="UPDATE" if lives else "ADD",
-        memory_id=memory_id,
-        text=row.new_memory,
-        reason=f"restored from revision {revision}",
-        context=row.context,
-        metadata=row.metadata,
-        memory_type=row.memory_type,
-        actor_id=row.actor_id,
-        role=row.role,
-        expires_at=row.expires_at,
-        keep_expiry=False,
-        replace_metadata=True,
-        seen=lives.get(memory_id, last),
-    )
+    seen = lives.get(memory_id, last)
+    decision = memories.restored(row, "UPDATE" if lives else "ADD", f"restored from revision {revision}", seen=seen)
     return Write((decision,), scope=scope, within=within)

@@ -14,7 +14,7 @@ from langmem_adapter import caches
 from langmem_adapter.arguments import Longest, flag
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
-from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.errors import ConflictError, InvalidInputError, LangmemAdapterError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.index.build import open_feed, open_index
 from langmem_adapter.index.generations import erase
@@ -23,6 +23,7 @@ from langmem_adapter.knowledge.evidence import GraphEvidence
 from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.memory.modes import warn_of_defaults
 from langmem_adapter.pipeline.build import build_pipeline
+from langmem_adapter.pipeline.run import unremembered
 from langmem_adapter.reasoning.base import Describer
 from langmem_adapter.reasoning.llm import resolve_model
 from langmem_adapter.records.checks import quoted
@@ -30,7 +31,7 @@ from langmem_adapter.records.results import AddResult
 from langmem_adapter.search.calibration import Calibration
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.settings import Settings, chosen_database
-from langmem_adapter.storage import erasure, meta
+from langmem_adapter.storage import erasure, meta, sources
 from langmem_adapter.storage.cache import Cache
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import Sweeper
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.work import Change
     from langmem_adapter.storage.erasure import Erasure
     from langmem_adapter.storage.feed import Space
+    from langmem_adapter.storage.sources import Edits
 
 __all__ = ["Closing", "Parts", "Wired", "each_or_refused", "parts_of"]
 
@@ -177,7 +179,44 @@ class Parts:
         before = swept.and_then(lambda _: Plan(partial(self.ledger.finished, run.scope, run.key)))
         return before.and_then(lambda changes: self._passed(run) if changes is None else self._repeated(changes))
 
-    def _passed(self, run: Run) -> Plan[AddResult]:
+    def _passed(self, run: Run, tried: int = 1) -> Plan[AddResult]:
+        thread = run.thread
+        if thread is None:
+            return self._ran(run)
+
+        def again(error: Exception) -> Plan[AddResult] | None:
+            repeats = isinstance(error, ConflictError) and tried < self.settings.attempts
+            return self._passed(run, tried + 1) if repeats else None
+
+        read = Plan(partial(self.reading, sources.edits, thread, run.digests))
+        return read.and_then(partial(self._passed_in_thread, run)).or_else(again)
+
+    def _passed_in_thread(self, run: Run, edits: Edits) -> Plan[AddResult]:
+        new = unremembered(run, self.longest, edits.known)
+        if new is None:
+            told = "the messages of this thread were remembered before; nothing was done again"
+            return Plan.known(AddResult((), self.reasoner.mode, notes=(told,)))
+
+        def ran(changes: tuple[Change, ...]) -> Plan[AddResult]:
+            return self._ran(new).then(lambda result: replace(result, results=(*changes, *result.results)))
+
+        return self._retract(edits).and_then(ran)
+
+    def _retract(self, edits: Edits) -> Plan[tuple[Change, ...]]:
+        """Take back what came of the older text of edited messages, in one transaction."""
+        if not edits.ids:
+            return Plan.known(())
+        texts = [text for write in edits.writes for text in _texts(write)]
+        carry_out = self.ledger.within(texts)
+
+        def work(vectors: dict[str, NDArray[Any]], connection: Connection) -> tuple[Change, ...]:
+            done = [carry_out(connection, replace(write, vectors=vectors)) for write in edits.writes]
+            sources.reopen(connection, edits)
+            return tuple(change for changes in done for change in changes)
+
+        return self._vectors(texts).and_then(lambda vectors: self.ledger.writing(partial(work, vectors)))
+
+    def _ran(self, run: Run) -> Plan[AddResult]:
         state, config = run.state(), run_config("memory.add", run.scope, self.reasoner.mode)
         passed = Plan.calling(self.pipeline.invoke, self.pipeline.ainvoke, state, config, output_keys=_RESULT)
         return passed.then(lambda output: run.results(output)[0])

@@ -17,6 +17,7 @@ from langmem_adapter.pipeline.state import cost_of, finished, scope_of
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.work import FORGET, Change, Decision
 from langmem_adapter.storage.scopes import id_within
+from langmem_adapter.storage.sources import RememberedError
 from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.twins import Plan
@@ -44,7 +45,7 @@ def apply_stage(parts: StageParts) -> Planner:
     def written(state: PipelineState, decisions: Sequence[Decision], vectors: NDArray[Any]) -> Plan[tuple[Change, ...]]:
         texts = dict(zip(_texts(decisions), vectors, strict=True))
         trace = _trace(state, parts.reasoner.mode, settings.trace_days)
-        if not decisions and trace is None:
+        if not decisions and trace is None and "thread" not in state["task"]:
             return Plan.known(())
         write = _write(state, decisions, texts, trace=trace, graph=parts.uses_graph)
         return Plan.calling(ledger.apply, ledger.aapply, write)
@@ -86,6 +87,8 @@ def _write(
         key=task["key"],
         trace=trace,
         related=graph and not is_verbatim(task["infer"], task["memory_type"]),
+        thread=task.get("thread"),
+        digests=task.get("digests", {}),
     )
 
 
@@ -100,7 +103,7 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
 
 
 def _again(state: PipelineState, attempts: int, error: Exception) -> Plan[NodeResult] | None:
-    if not isinstance(error, ConflictError):
+    if not isinstance(error, ConflictError) or isinstance(error, RememberedError):
         return None
     tried = state["work"]["attempts"] + 1
     if tried >= attempts:

@@ -163,7 +163,7 @@ class BackgroundWriter:
         arguments |= {name: _copy(arguments[name]) for name in ("context",) if name in arguments}
         run = run_of({**arguments, "messages": said}, self._longest)
         own = {name: value for name, value in run.conversations[0].items() if name in _CHECKED and value is not None}
-        key = (run.scope, run.infer, run.memory_type, run.prompt, json.dumps(own, sort_keys=True))
+        key = (run.scope, run.thread, run.infer, run.memory_type, run.prompt, json.dumps(own, sort_keys=True))
         zone = zone_of(arguments.get("timezone"), self._longest.timezone)
         future: Future[AddResult] = Future()
         with self._changed:

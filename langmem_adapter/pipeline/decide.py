@@ -279,6 +279,7 @@ def _decision(state: PipelineState, fact: Fact, verdict: Placed, *, alone: bool)
         past_of=past,
         after=verdict.after,
         dated=turn.dated,
+        source=turn.id or None,
         **source,
     )
 

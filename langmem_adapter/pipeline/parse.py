@@ -88,15 +88,17 @@ class ParsedConversation(dict[str, Any]):
         before: Earlier turns, which help to understand it.
         turns: Its own.
         seconds: That reading it took.
+        thread: What `Task` keeps of its thread, where it has one.
     """
 
-    __slots__ = ("before", "seconds", "turns")
+    __slots__ = ("before", "seconds", "thread", "turns")
 
     def __init__(
         self, given: Mapping[str, Any], before: Sequence[Turn], turns: Sequence[Turn], seconds: float = 0.0
     ) -> None:
         super().__init__(given)
         self.before, self.turns, self.seconds = before, turns, seconds
+        self.thread: Mapping[str, Any] = {}
 
 
 def conversation_of(
@@ -243,6 +245,8 @@ def _parsed(
     scope = Scope(**state.get("scope", {}))
     how: dict[str, Any] = {"scope": scope.named, "key": key_of(state.get("key")), "infer": state.get("infer", True)}
     how |= {"memory_type": state.get("memory_type"), "prompt": state.get("prompt")}
+    for given in state.get("items") or ():  # images are described in copies, which have no thread
+        how |= given.thread if isinstance(given, ParsedConversation) else {}
     for number, item in enumerate(items, start=1):
         check_owner(item, scope, f"item {number}")
     words = {url: description.text for url, description in zip(urls, described, strict=True)}
@@ -323,6 +327,7 @@ def _turn(
         answers=check_text(getattr(converted, "tool_call_id", None) or "", f"the tool_call_id of message {number}"),
         failed=getattr(converted, "status", None) == "error",
         dated=own is not None,
+        id=check_text(converted.id or "", f"the id of message {number}"),
     )
 
 

@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.arguments import flag
+from langmem_adapter.arguments import filled, flag
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.parse import OF_ITEM, ParsedConversation, conversation_of, is_verbatim, key_of
+from langmem_adapter.pipeline.parse import (
+    OF_ITEM,
+    ParsedConversation,
+    as_list,
+    conversation_of,
+    is_verbatim,
+    key_of,
+    message_of,
+)
 from langmem_adapter.pipeline.state import cost_of, known_texts
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.records.work import PROCEDURAL, Change, Decision, Turn
+from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.twins import arguments_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
+
+    from langchain_core.messages import BaseMessage
 
     from langmem_adapter.arguments import Longest
     from langmem_adapter.storage.traces import Trace
 
-__all__ = ["Run", "grouped", "run_of", "said_again", "would_be"]
+__all__ = ["Run", "grouped", "run_of", "said_again", "unremembered", "would_be"]
 
-_OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key")
+_OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key", "thread_id")
 _KNOWN: Final = frozenset((*SCOPE_FIELDS, *OF_ITEM, *_OF_RUN))
 
 
@@ -36,6 +47,8 @@ class Run:
         key: Names the run within its scope; new ids derive from both.
         repeatable: Whether the caller named the run, so that it may have happened before.
         conversations: What was said, read.
+        thread: Of a single add: the thread that the messages belong to.
+        digests: What each message of the thread says, by its id.
     """
 
     scope: Scope
@@ -45,6 +58,8 @@ class Run:
     key: str
     repeatable: bool
     conversations: list[ParsedConversation]
+    thread: MessageThread | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def state(self) -> dict[str, Any]:
         """The graph's input."""
@@ -70,8 +85,8 @@ class Run:
         ]
 
 
-def run_of(arguments: object, longest: Longest) -> Run:
-    """The run of one `add`.
+def run_of(arguments: object, longest: Longest, *, many: bool = False) -> Run:
+    """The run of one `add`, or of an item of *many*.
 
     Raises:
         ScopeError: No scope is named.
@@ -85,7 +100,41 @@ def run_of(arguments: object, longest: Longest) -> Run:
     memory_type = _memory_type(arguments.get("memory_type"), scope)
     infer = flag(infer, "infer")
     read = conversation_of(arguments, scope=scope, longest=longest, verbatim=is_verbatim(infer, memory_type))
-    return Run(scope, infer, memory_type, prompt, key_of(named, "idempotency_key"), named is not None, [read])
+    run = Run(scope, infer, memory_type, prompt, key_of(named, "idempotency_key"), named is not None, [read])
+    if (thread_id := arguments.get("thread_id")) is None:
+        return run
+    if many:
+        raise InvalidInputError("add_many takes no thread_id; give it to an add of its own")
+    thread = MessageThread(scope, filled(thread_id, "thread_id"))
+    digests = {each.id: thread.digest(each.content) for each in _messages(read) if each.id}
+    return replace(run, thread=thread, digests=digests)
+
+
+def unremembered(run: Run, longest: Longest, known: Collection[str]) -> Run | None:
+    """A run of a thread without what is *known*: the ids of messages that were remembered, which become context.
+
+    Of a message that is given twice, the last version counts. `None` where only answers to what is known are left.
+    """
+    given, messages = run.conversations[0], _messages(run.conversations[0])
+    versions = {message.id or place: place for place, message in enumerate(messages)}
+    places = [versions[name] for name in dict.fromkeys(message.id or place for place, message in enumerate(messages))]
+    new = [place for place in places if messages[place].id not in known]
+    if not new or (known and not any(messages[place].type == "human" for place in new)):
+        return None
+    if new != [*range(len(messages))]:
+        verbatim = is_verbatim(run.infer, run.memory_type)
+        before = [*as_list(given["context"])] if given["context"] else []
+        before += [messages[place] for place in places if place not in new and not verbatim]
+        narrowed = {**given, "messages": [as_list(given["messages"])[place] for place in new], "context": before}
+        given = conversation_of(narrowed, scope=run.scope, longest=longest, verbatim=verbatim)
+    ids = [messages[place].id for place in new]
+    thread_id = None if run.thread is None else run.thread.thread_id
+    given.thread = {"thread": thread_id, "digests": {id_: run.digests[id_] for id_ in ids if id_}}
+    return replace(run, conversations=[given])
+
+
+def _messages(conversation: Mapping[str, Any]) -> list[BaseMessage]:
+    return [message_of(message, number) for number, message in enumerate(as_list(conversation["messages"]), start=1)]
 
 
 def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:

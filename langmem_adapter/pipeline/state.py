@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired
 
 from langgraph.channels import EphemeralValue
 from langgraph.config import get_stream_writer
@@ -91,6 +91,8 @@ class Task(TypedDict):
         memory_type: `None`, or `"procedural_memory"`.
         prompt: Replaces the extraction instructions.
         items: `metadata` and `expires_at` of each conversation.
+        thread: The `thread_id` of the messages.
+        digests: What each of them says, by its id; see `storage.sources`.
     """
 
     key: str
@@ -99,6 +101,8 @@ class Task(TypedDict):
     memory_type: str | None
     prompt: str | None
     items: list[dict[str, Any]]
+    thread: NotRequired[str]
+    digests: NotRequired[dict[str, str]]
 
 
 class Work(TypedDict, total=False):

@@ -73,6 +73,7 @@ class Turn(Portable):
         answers: The id of the call that a tool's turn is the result of; empty where none is named.
         failed: Whether that call failed.
         dated: Whether its time was given; else that is when the add began.
+        id: Of the message; empty where it has none.
     """
 
     role: str
@@ -85,6 +86,7 @@ class Turn(Portable):
     answers: str = ""
     failed: bool = False
     dated: bool = False
+    id: str = ""
 
     _forms = forms(time=LOCAL_TIME, notes=LIST, calls=several(ToolCall))
 
@@ -146,6 +148,7 @@ class Decision(Portable):
         after: The same, where what stands is what becomes of the fact of this index in the same list; if nothing does, the
             last of those that name it stands itself. A NONE says the same once more, at its own date.
         dated: A NONE says once more, at *time*, what the memory says: that it was true then, too, is noted.
+        source: The id of the message that says so, where it has one.
     """
 
     event: Event
@@ -168,6 +171,7 @@ class Decision(Portable):
     past_of: str | None = None
     after: int | None = None
     dated: bool = False
+    source: str | None = None
 
     _forms = forms(relations=several(Triple), metadata=MAPPING, time=TIME, expires_at=TIME)
 

@@ -18,7 +18,7 @@ from langmem_adapter.errors import ConflictError, LangmemAdapterError
 from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.work import Change, Decision
-from langmem_adapter.storage import memories, meta, traces
+from langmem_adapter.storage import memories, meta, sources, traces
 from langmem_adapter.storage.lexical import Words
 from langmem_adapter.storage.lookups import RESULT, Books, books
 from langmem_adapter.storage.prepared_statements import Prepared
@@ -176,6 +176,9 @@ def _apply(connection: Connection, write: Write, known: Books, words: Words) -> 
     carried = {place: entry.carry_out(place, write.decisions[place]) for place in places}
     done = [carried[place] for place in range(len(places))]
     entry.post()
+    if write.thread is not None and write.scope is not None:
+        came = ((d.source, done[place], entry.seq_of(place)) for place, d in enumerate(write.decisions))
+        sources.record(connection, sources.MessageThread(write.scope, write.thread), write.digests, came)
     relations = entry.relations()
     result = tuple(
         replace(change, relations=relations[place]) if place in relations else change

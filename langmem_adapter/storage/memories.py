@@ -12,6 +12,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import MemoryItem, Revision
+from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import pushdown
 from langmem_adapter.storage.courses import courses
 from langmem_adapter.storage.pages import listed
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "best",
+    "contents",
     "equal_texts",
     "every_text",
     "extent",
@@ -40,6 +42,7 @@ __all__ = [
     "matching",
     "page",
     "past",
+    "restored",
     "revisions",
     "sequence_numbers",
     "texts",
@@ -48,6 +51,7 @@ __all__ = [
 
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
+_COPIED: Final = ("context", "metadata", "memory_type", "actor_id", "role", "expires_at")
 _SHOWN: Final = [column for column in memories.c if column.name not in {"embedding", "context", "scope_id", "seq"}]
 _ITEM: Final = select(*_SHOWN, *OWNER).join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
 _BY_PKS: Final = Prepared(_ITEM.where(any_of(memories.c.pk, "pks")))
@@ -198,11 +202,27 @@ def past(
     raise InvalidInputError(f"memory {memory_id} has no revision {quoted(revision)}; it has 1 to {rows[-1].revision}")
 
 
+def contents(connection: Connection, memory_id: str) -> list[AnyRow]:
+    """The history rows in which a memory itself changed, in order; none where it never was, or was erased."""
+    return [row for row in _history(connection, memory_id) if row.past_of is None and row.event != "NONE"]
+
+
+def restored(row: AnyRow, event: Event, reason: str, *, seen: int) -> Decision:
+    """The decision that makes a memory what a row of its history says."""
+    copied = {name: getattr(row, name) for name in _COPIED}
+    how: dict[str, Any] = {"keep_expiry": False, "replace_metadata": True, "seen": seen}
+    return Decision(event, row.memory_id, row.new_memory, reason, **copied, **how)
+
+
 def _past(connection: Connection, memory_id: str, scope: Scope | None) -> list[AnyRow]:
-    query = select(history, *OWNER).join_from(history, scopes, history.c.scope_id == scopes.c.id)
-    rows = list(connection.execute(query.where(history.c.memory_id == memory_id).order_by(history.c.seq)))
+    rows = _history(connection, memory_id)
     seen(rows[0] if rows else None, scope, memory_id)
     return rows
+
+
+def _history(connection: Connection, memory_id: str) -> list[AnyRow]:
+    query = select(history, *OWNER).join_from(history, scopes, history.c.scope_id == scopes.c.id)
+    return list(connection.execute(query.where(history.c.memory_id == memory_id).order_by(history.c.seq)))
 
 
 def _visible(scope: Scope) -> Any:

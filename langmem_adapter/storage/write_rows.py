@@ -63,6 +63,7 @@ class WriteRows:
         self._courses = courses_of(connection, write)
         self._touched: set[str] = set()
         self._place = -1  # of the decision at hand
+        self._seqs: dict[int, int] = {}  # of the revisions that decisions made, by their places
         self._stands: dict[int, str | None] = {}  # what became of facts: ids by their places
         self._told: dict[int, Claims] = {}  # what decisions say and unsay of relations, by their places
 
@@ -89,6 +90,10 @@ class WriteRows:
                 return self._delete(decision)
             case "NONE":
                 return self._keep(decision)
+
+    def seq_of(self, place: int) -> int:
+        """The number of the revision that a decision made; for one that made none, a later one than its memory has."""
+        return self._seqs.get(place, self._rows.seq)
 
     def relations(self) -> dict[int, tuple[RelationChange, ...]]:
         """Carry out what was said of relations, once everything else is posted: by the place of the decision."""
@@ -372,6 +377,7 @@ class WriteRows:
         op = "delete" if event == "DELETE" and decision.past_of is None else "put"
         change = {"seq": row["seq"], "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": row["pk"], "op": op}
         self._rows.changes.append(change)
+        self._seqs[self._place] = row["seq"]
         if decision.past_of is None and event != "NONE":
             self._touched.add(row["id"])
         self._mark(row)

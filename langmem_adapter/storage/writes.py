@@ -34,6 +34,8 @@ class Write:
         key: Names the run within *scope*; a second write of the same key changes nothing and gives the first one's result.
         trace: What to keep of the run that led here; it is written even where nothing else is, and needs a key.
         related: Whether the texts have been read for relations, so that they need not be read again.
+        thread: The thread of the messages that the run remembers, as *scope* knows it.
+        digests: Those messages: what each says, by its id; see `storage.sources`.
     """
 
     decisions: tuple[Decision, ...]
@@ -44,6 +46,8 @@ class Write:
     key: str | None = None
     trace: TraceDraft | None = None
     related: bool = False
+    thread: str | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a run that could not be found again."""

@@ -308,7 +308,7 @@ async def test_in_an_agent_memory_hangs_where_it_works(memory: Memory, langsmith
     )
     await trace(lambda: agent.ainvoke({"messages": "What do I like?"}, context=MemoryContext("alice")))
     paths = [path[1:] for path in langsmith.tree()]
-    assert ("LangmemAdapterMemory.before_agent", "memory.search", "find") in paths
+    assert ("model", "LangmemAdapterMemory.awrap_model_call", "memory.search", "find") in paths
     assert ("LangmemAdapterMemory.after_agent", "memory.add", "extract") in paths
     assert {path[0] for path in langsmith.tree()} == {"LangGraph"}
 

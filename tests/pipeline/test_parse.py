@@ -204,7 +204,7 @@ def test_results_of_tools_among_what_a_person_says_are_the_tools() -> None:
     ]
     assert [turn.time.year for turn in said] == [2020, 2020, 2020, NOW.year]
     assert said[3].notes == ("message 4 has no text",)
-    assert [message.text for message in latest_turn(ANTHROPIC[:3])] == ["And then?"]
+    assert [message.text for message in latest_turn(ANTHROPIC[:3])] == ["Weather?", "And then?"]
     with pytest.raises(InvalidInputError, match="a tool's result in message 1 cannot be read"):
         turns({"role": "user", "content": [{"type": "tool_result", "content": "x"}]})
     with pytest.raises(InvalidInputError, match="message 2 has 9 letters"):

@@ -95,6 +95,10 @@ class AddOne(
     expires_at: Moment | None = Field(None, description="When the memories stop being shown.")
     timestamp: Moment | None = Field(None, description="When the conversation took place; by default now.")
     timezone: str | None = _TIMEZONE
+    thread_id: str | None = Field(
+        None,
+        description="The conversation: its messages that have an `id` are remembered once, and another text is an edit.",
+    )
     idempotency_key: str | None = Field(
         None, description="Names this add: repeated, it changes nothing. The header `Idempotency-Key` says the same."
     )

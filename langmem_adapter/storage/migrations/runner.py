@@ -18,7 +18,7 @@ from sqlalchemy import inspect, make_url, text
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from langmem_adapter.errors import StorageError
-from langmem_adapter.storage import checkpoints, conversations, items, jobs  # noqa: F401 - they add their tables to `metadata`
+from langmem_adapter.storage import checkpoints, conversations, items, jobs, sources  # noqa: F401 - they add their tables to `metadata`
 from langmem_adapter.storage.graph import tables as graph  # noqa: F401 - the same
 from langmem_adapter.storage.tables import metadata
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "migrate", "schema_version"]
 
-HEAD: Final = "0100"
+HEAD: Final = "0101"
 """The schema that this code speaks."""
 
 _FIRST: Final = "0100"

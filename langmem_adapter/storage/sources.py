@@ -1,0 +1,266 @@
+"""Sources: which messages of a thread were remembered, and which memories came of each.
+
+A message is known by its scope, its thread and its id. Its text is not kept here, only a digest of what was remembered, and
+one of what came in: a middleware may redact a message before it is remembered, and a client may send the first version again.
+Any other text is an edit. A message that has no digest was shown to a model and is not remembered yet.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import (
+    Column,
+    ForeignKeyConstraint,
+    Index,
+    String,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    insert,
+    select,
+    update,
+)
+
+from langmem_adapter.errors import ConflictError
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.work import Decision
+from langmem_adapter.storage import memories
+from langmem_adapter.storage.moments import UTCDateTime
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.scopes import id_within, of_row
+from langmem_adapter.storage.tables import Number, metadata
+from langmem_adapter.storage.writes import Write
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.records.work import Change, Event
+
+__all__ = [
+    "Edits",
+    "MessageThread",
+    "RememberedError",
+    "edits",
+    "is_edited",
+    "mark_shown",
+    "messages_of",
+    "record",
+    "reopen",
+    "source_memories",
+    "sources",
+    "waiting",
+]
+
+_EDITED: Final = "the message that it came from was edited"
+_BACK: Final = f"{_EDITED}; back to what it said before"
+
+sources: Final = Table(
+    "sources",
+    metadata,
+    Column("thread", String(64), primary_key=True),
+    Column("message_id", Text, primary_key=True),
+    Column("thread_id", Text, nullable=False),
+    *(Column(name, Text) for name in SCOPE_FIELDS),
+    Column("given", String(32), nullable=False),
+    Column("digest", String(32)),
+    Column("created_at", UTCDateTime, nullable=False),
+)
+
+# `seq` is that of the revision, or, where the message only says what a memory says already, a later one.
+source_memories: Final = Table(
+    "source_memories",
+    metadata,
+    Column("thread", String(64), primary_key=True),
+    Column("message_id", Text, primary_key=True),
+    Column("memory_id", String(64), primary_key=True),
+    Column("seq", Number, nullable=False),
+    ForeignKeyConstraint(["thread", "message_id"], ["sources.thread", "sources.message_id"], ondelete="CASCADE"),
+    Index("ix_source_memories_memory", "memory_id"),
+)
+
+_SOURCE: Final = sources.c.thread == bindparam("thread")
+_MESSAGES: Final = Prepared(select(sources).where(_SOURCE, any_of(sources.c.message_id, "ids")))
+_PENDING: Final = Prepared(select(sources.c.message_id).where(_SOURCE, sources.c.digest.is_(None)))
+_INSERT: Final = Prepared(insert(sources))
+_INSERT_MEMORIES: Final = Prepared(insert(source_memories))
+_SET: Final = Prepared(
+    update(sources)
+    .where(_SOURCE, sources.c.message_id == bindparam("message"))
+    .values(given=bindparam("given"), digest=bindparam("digest"))
+)
+
+
+class RememberedError(ConflictError):
+    """Another run has remembered one of the messages meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageThread:
+    """A thread of messages, as one scope knows it.
+
+    Attributes:
+        scope: Whose memories.
+        thread_id: What the program calls the thread.
+    """
+
+    scope: Scope
+    thread_id: str
+
+    @property
+    def key(self) -> str:
+        """What names the thread within its exact scope."""
+        return id_within(self.scope, f"thread {self.thread_id}")
+
+    def digest(self, content: object) -> str:
+        """What tells one content of a message from another; it cannot be compared with that of another thread."""
+        plain = json.dumps(content, sort_keys=True, default=str)
+        return blake2b(plain.encode(), key=self.key.encode(), digest_size=16).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Edits:
+    """Some messages of a thread.
+
+    Attributes:
+        thread: Theirs.
+        known: The ids of those that are remembered as they are.
+        ids: Those that were remembered with another text, and what each says now.
+        writes: What takes back what came of that, one decision each.
+    """
+
+    thread: MessageThread
+    known: Collection[str]
+    ids: Mapping[str, str]
+    writes: Sequence[Write]
+
+
+def messages_of(connection: Connection, thread: MessageThread, ids: Collection[str]) -> dict[str, Any]:
+    """The rows of some messages, by their ids; those that are not known are missing."""
+    rows = _MESSAGES.rows(connection, {"thread": thread.key, "ids": list(ids)})
+    return {row.message_id: row for row in rows}
+
+
+def waiting(connection: Connection, thread: MessageThread, digests: Mapping[str, str]) -> tuple[set[str], set[str]]:
+    """The ids of messages that a model was shown and that are not remembered, and of those remembered in another version."""
+    rows = messages_of(connection, thread, digests).items()
+    pending = {row.message_id for row in _PENDING.rows(connection, {"thread": thread.key})}
+    return pending, {name for name, row in rows if row.digest not in {None, digests[name]}}
+
+
+def is_edited(row: Any, digest: str) -> bool:
+    """Whether a message was remembered with another text."""
+    return row.digest is not None and digest not in {row.digest, row.given}
+
+
+def mark_shown(
+    connection: Connection, thread: MessageThread, digests: Mapping[str, str], given: Mapping[str, str]
+) -> set[str]:
+    """Note which messages a model is shown, and give the ids of all that wait to be remembered.
+
+    *digests* are those of the thread as it is now, *given* those of the new messages as they came in.
+    """
+    rows = messages_of(connection, thread, digests)
+    edited = {name: digests[name] for name, row in rows.items() if is_edited(row, digests[name])}
+    new = {name: digest for name, digest in given.items() if name not in rows}
+    _put(connection, thread, rows, {name: (given.get(name, each), None) for name, each in (edited | new).items()})
+    return waiting(connection, thread, {})[0]
+
+
+def record(
+    connection: Connection,
+    thread: MessageThread,
+    digests: Mapping[str, str],
+    came: Iterable[tuple[str | None, Change, int]],
+) -> None:
+    """Note that messages are remembered now, and what came of them: a message's id, a change and the number of it.
+
+    Raises:
+        RememberedError: Another run has remembered one of them; nothing may be written.
+    """
+    # Contract: of two runs that remember one message of a thread, in whatever process, the second one writes nothing.
+    # tests/adapters/test_turns.py::test_parallel_runs_of_one_thread_remember_each_message_once
+    rows = messages_of(connection, thread, digests)
+    if any(row.digest is not None for row in rows.values()):
+        raise RememberedError("a message of the thread was remembered by another run; try again")
+    given = {name: row.given for name, row in rows.items()}
+    _put(connection, thread, rows, {name: (given.get(name, digest), digest) for name, digest in digests.items()})
+    seqs = {(message, change.id): seq for message, change, seq in came if message in digests and change.id}
+    named = ({"thread": thread.key, "message_id": message, "memory_id": id_} for message, id_ in seqs)
+    _INSERT_MEMORIES.run(connection, *({**row, "seq": seq} for row, seq in zip(named, seqs.values(), strict=True)))
+
+
+def edits(connection: Connection, thread: MessageThread, digests: Mapping[str, str]) -> Edits:
+    """What is known of some messages, and what takes back what came of the older text of those that were edited.
+
+    A memory that came of such messages alone ends; one that they changed or ended is again what it was. What others have said
+    of the memory since then, or done to it, stays.
+    """
+    rows = messages_of(connection, thread, digests)
+    edited = {name: digests[name] for name, row in rows.items() if is_edited(row, digests[name])}
+    known = {name for name, row in rows.items() if row.digest is not None and name not in edited}
+    mine = source_memories.c.thread == thread.key, any_of(source_memories.c.message_id, list(rows.keys() - known))
+    own = connection.execute(select(source_memories).where(*mine)).all()
+    same = any_of(source_memories.c.memory_id, [row.memory_id for row in own])
+    stated: defaultdict[str, list[Any]] = defaultdict(list)
+    for row in connection.execute(select(source_memories).where(same)):
+        stated[row.memory_id].append((row.seq, row in own))
+    writes = [_retraction(connection, memory_id, said, thread.scope) for memory_id, said in stated.items()]
+    ids = {**{row.message_id: rows[row.message_id].given for row in own}, **edited}
+    return Edits(thread, known, ids, [write for write in writes if write is not None])
+
+
+def reopen(connection: Connection, edits: Edits) -> None:
+    """Note that edited messages are not remembered yet, and that nothing comes of what they said before."""
+    _put(connection, edits.thread, edits.ids, {name: (given, None) for name, given in edits.ids.items()})
+    mine = source_memories.c.thread == edits.thread.key, any_of(source_memories.c.message_id, list(edits.ids))
+    connection.execute(delete(source_memories).where(*mine))
+
+
+def _retraction(
+    connection: Connection, memory_id: str, stated: Sequence[tuple[int, bool]], within: Scope
+) -> Write | None:
+    """What takes back the last revisions of a memory that only edited messages state: of these *stated* has `True`."""
+    contents = memories.contents(connection, memory_id)
+    standing: list[Any] = []  # without revisions that were taken back before, and those that took them back
+    for row in contents:
+        while row.reason == _BACK and standing and standing[-1].new_memory != row.new_memory:
+            standing.pop()
+        standing += [] if row.reason == _BACK else [row]
+    last, end = (standing[-1] if standing else None), math.inf
+    while standing and {own for seq, own in stated if standing[-1].seq <= seq < end} == {True}:
+        end = standing.pop().seq
+    if last is None or end == math.inf or not within.covers(of_row(last)):
+        return None
+    seen, restores = contents[-1].seq, bool(standing) and standing[-1].event != "DELETE"
+    if not restores and last.event == "DELETE":
+        return None
+    decision = Decision("DELETE", memory_id, None, _EDITED, seen=seen)
+    if restores:
+        event: Event = "ADD" if last.event == "DELETE" else "UPDATE"
+        decision = memories.restored(standing[-1], event, _BACK, seen=seen)
+    return Write((decision,), scope=of_row(last), within=within)
+
+
+def _put(
+    connection: Connection,
+    thread: MessageThread,
+    known: Collection[str],
+    digests: Mapping[str, tuple[str, str | None]],
+) -> None:
+    """Write the digests of messages: of those that are *known* in the place of the older ones."""
+    named = {"thread": thread.key, "thread_id": thread.thread_id, "created_at": datetime.now(UTC)}
+    named |= {name: getattr(thread.scope, name) for name in SCOPE_FIELDS}
+    rows = [{**named, "message_id": name, "given": given, "digest": each} for name, (given, each) in digests.items()]
+    _INSERT.run(connection, *(row for row in rows if row["message_id"] not in known))
+    changed = [{**row, "message": row["message_id"]} for row in rows if row["message_id"] in known]
+    _SET.run(connection, *({name: row[name] for name in ("thread", "message", "given", "digest")} for row in changed))
