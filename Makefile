@@ -14,8 +14,13 @@ DEV_STAMP  := $(DEV_SERVER)/.installed
 # Bytecode is kept, whatever the machine says: to compile the package and its tests anew takes a minute of each run.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Environments at both ends of the ranges in pyproject.toml, for the interpreter in PYTHON.
+OLDEST       := .venv-oldest
+NEWEST       := .venv-newest
+ENDS_OF_RANGES := tests/adapters tests/conformance
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test walk screenshots lint format bench faults dev-server clean
+.PHONY: help demo test oldest newest walk screenshots lint format bench faults dev-server clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +57,22 @@ demo: $(DEMO_STAMP)  ## play a short conversation and look at what is remembered
 test: $(STAMP) $(if $(CI),$(DEV_STAMP))  ## run every test, in parallel; those of the page in a browser where CI is set
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(if $(CI),,--ignore tests/browser)
 
+oldest:  ## run the integration and conformance tests with the lowest versions that pyproject.toml allows
+	$(NEW_ENOUGH)
+	@$(PYTHON) -m venv --clear $(OLDEST)
+	@$(OLDEST)/bin/python -m pip install --quiet --upgrade pip uv
+	@$(OLDEST)/bin/uv pip compile --quiet --no-header --resolution lowest-direct --python $(OLDEST)/bin/python --extra all \
+	  --group test pyproject.toml --output-file $(OLDEST)/lowest.txt
+	@$(OLDEST)/bin/python -m pip install --quiet --requirement $(OLDEST)/lowest.txt --editable ".[all]"
+	$(OLDEST)/bin/python -m pytest -n 2 --dist loadgroup $(ENDS_OF_RANGES)
+
+newest:  ## run the same tests with the newest versions; PYTHON=python3.13 chooses another interpreter
+	$(NEW_ENOUGH)
+	@$(PYTHON) -m venv --clear $(NEWEST)
+	@$(NEWEST)/bin/python -m pip install --quiet --upgrade pip
+	@$(NEWEST)/bin/python -m pip install --quiet --editable ".[all]" --group test
+	$(NEWEST)/bin/python -m pytest -n 2 --dist loadgroup $(ENDS_OF_RANGES)
+
 walk: $(STAMP)  ## look at every view of the page in a real browser (needs chromium)
 	$(BIN)/python -m pytest tests/browser
 
@@ -79,4 +100,4 @@ faults: $(STAMP)  ## kill processes, damage files, break disks: hundreds of time
 dev-server: $(DEV_STAMP)  ## make the environment in which the tests start `langgraph dev` and deepagents
 
 clean:  ## remove the environments and every cache
-	rm -rf $(VENV) $(DEMO) $(DEV_SERVER) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) $(DEV_SERVER) $(OLDEST) $(NEWEST) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
