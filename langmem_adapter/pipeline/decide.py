@@ -280,6 +280,7 @@ def _decision(state: PipelineState, fact: Fact, verdict: Placed, *, alone: bool)
         after=verdict.after,
         dated=turn.dated,
         source=turn.id or None,
+        is_verbatim=fact.is_quotation and verdict.event == "ADD",
         **source,
     )
 
