@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = [
-    "ASKS",
     "TELLS_TIME",
     "TOKENIZER",
     "asks",
@@ -46,7 +45,6 @@ __all__ = [
     "content_words",
     "groups_of",
     "is_cjk",
-    "kin",
     "marks",
     "meaningful",
     "members",
@@ -158,10 +156,8 @@ def meaningful(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
     return {term for term in terms if term not in function_words}
 
 
-ASKS: Final = "?"
-"""The mark of a text that ends with a question; no word looks like this."""
 TELLS_TIME: Final = "?when"
-"""The mark of a text that holds a word of time or a year."""
+"""The mark of a text that holds a word of time or a year; no word looks like this."""
 
 _ASKS_WHEN_CJK: Final = re.compile("什么时候|几点|哪天|哪年|多久|何时")
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
@@ -169,7 +165,7 @@ _CLOSING: Final = "\"'”’)]）」 \t\r\n"
 
 
 def marks(text: str, language: str = ENGLISH, told: Iterable[str] | None = None) -> set[str]:
-    """What kind of statement a text is: whether it asks, whether it tells a time, and its `topics`.
+    """What kind of statement a text is: whether it tells a time, and its `topics`.
 
     Words of time are known in English and Chinese, years in every language.
 
@@ -180,11 +176,11 @@ def marks(text: str, language: str = ENGLISH, told: Iterable[str] | None = None)
 
     Example:
         >>> sorted(marks("Did you go there last week?")), marks("I like tea.")
-        (['?', '?when', '~schedule'], {'~drink'})
+        (['?when', '~schedule'], {'~drink'})
     """
     told = words(text, language) if told is None else told
     tells = not _lists(language).times.isdisjoint(told) or _YEAR.search(text) is not None
-    return topics(told, language).union(mark for mark, holds in ((ASKS, asks(text)), (TELLS_TIME, tells)) if holds)
+    return topics(told, language) | ({TELLS_TIME} if tells else set())
 
 
 def asks(text: str) -> bool:
@@ -255,12 +251,6 @@ def subjects(text: str, language: str = ENGLISH) -> frozenset[str]:
     lists = _lists(language)
     told = content_words(text, language) - lists.light
     return frozenset(term if term in lists.kin else lists.group.get(term, term) for term in told)
-
-
-@remembered(16_384)
-def kin(text: str, language: str = ENGLISH) -> frozenset[str]:
-    """The words for people and animals in a text."""
-    return subjects(text, language) & _lists(language).kin
 
 
 _WIDTHS: Final = {

@@ -11,8 +11,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["ASKING_CJK", "CLITICS", "ELIDED", "IRREGULAR", "KIN", "LIGHT", "PHRASE", "RELATED", "STOPWORDS"]
-__all__ += ["STOPWORDS_CJK", "TALK", "TALK_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
+__all__ = ["ASKING_CJK", "CLITICS", "ELIDED", "HAPPENING", "HAPPENING_CJK", "IRREGULAR", "KIN", "LIGHT", "PHRASE"]
+__all__ += ["RELATED", "STOPWORDS", "STOPWORDS_CJK", "TALK", "TALK_CJK", "TIMES", "TOPICS", "WHEN", "entries"]
 
 
 def entries(file: Path) -> dict[str, str]:
@@ -62,3 +62,7 @@ PHRASE: Final = frozenset(_LISTS["PHRASE"].split())
 """Those that ask for nothing in a phrase ("have a nice day"), and for something when they stand alone ("day")."""
 TALK_CJK: Final = frozenset(_LISTS["TALK_CJK"].split())
 """Chinese words of talk that ask for nothing."""
+HAPPENING: Final = frozenset(_LISTS["HAPPENING"].split())
+"""English words that ask what happened or was said in a time, and nothing else."""
+HAPPENING_CJK: Final = frozenset(_LISTS["HAPPENING_CJK"].split())
+"""The same in Chinese."""

@@ -58,7 +58,7 @@ def conversations(
     FILE is LoCoMo's locomo10.json or a part of it (CC BY-NC 4.0, not shipped
     with this package: github.com/snap-research/locomo), or a JSON list of
     {"user", "sessions": [{"time", "turns": [{"id", "role", "text"}]}],
-    "questions": [{"question", "gold": ["id of a turn"], "cat"}]}. LoCoMo's
+    "questions": [{"question", "gold": ["id of a turn"], "cat", "time"}]}. LoCoMo's
     adversarial kind is not counted in the overall numbers.
 
     Each question is asked of other conversations, too: how well does the

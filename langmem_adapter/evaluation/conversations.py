@@ -88,7 +88,8 @@ def read_conversations(path: Path, *, roles: Iterable[str] = ("user", "assistant
     """Read a JSON list of conversations: LoCoMo's own format (`locomo10.json` or a part of it), or the plain one.
 
     The plain one: each with `user`, `sessions` (`time` in ISO 8601 or null, `turns` with `id`, `text`, and optionally `role`
-    and `speaker`), `questions` (`question`, `gold`: ids of turns, optionally `cat`). Only turns of these *roles* are read.
+    and `speaker`), `questions` (`question`, `gold`: ids of turns, optionally `cat`, and `time`: when it is asked). Only turns
+    of these *roles* are read.
 
     Raises:
         InvalidInputError: It cannot be read, or something is missing; the message says where.
@@ -140,7 +141,8 @@ def _session(session: Mapping[str, Any], roles: set[str]) -> Session:
 def _question(name: str, where: str, row: Mapping[str, Any]) -> EvalQuestion:
     text, gold = check_question(row["question"], f'{where}: "question"'), check_texts(row["gold"], f'{where}: "gold"')
     category = check_category("" if row.get("cat") is None else row["cat"], f'{where}: "cat"')
-    return EvalQuestion(text, Scope(user_id=name), where, gold, category=category, apart=row.get("apart") is True)
+    time, apart = datetime.fromisoformat(row["time"]) if row.get("time") else None, row.get("apart") is True
+    return EvalQuestion(text, Scope(user_id=name), where, gold, category=category, apart=apart, time=time)
 
 
 # ── LoCoMo ────────────────────────────────────────────────────────────────────────────────────────────────────────────

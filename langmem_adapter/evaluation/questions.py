@@ -12,6 +12,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from datetime import datetime
     from pathlib import Path
 
 __all__ = ["OVERALL", "EvalQuestion", "check_category", "check_question", "check_texts", "read_questions", "read_text"]
@@ -35,6 +36,7 @@ class EvalQuestion:
         sessions: The numbers of the sessions that hold the evidence, where it lies in a conversation.
         category: Its kind, for a row of its own in the report; empty for none.
         apart: Left out of the overall numbers.
+        time: When it is asked; `None` for now.
     """
 
     text: str
@@ -45,6 +47,7 @@ class EvalQuestion:
     sessions: tuple[int, ...] = ()
     category: str = ""
     apart: bool = False
+    time: datetime | None = None
 
     @property
     def pieces(self) -> int:

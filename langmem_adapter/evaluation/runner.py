@@ -142,8 +142,6 @@ def ask(
 ) -> list[QuestionResult]:
     """Search every question, once for each number of hits and once for `BUDGET` tokens.
 
-    A search for ten may put newer versions first among its ten, so a shorter list is no part of a longer one.
-
     Args:
         memory: Where to search.
         questions: What to search.
@@ -166,7 +164,7 @@ def best(hits: Sequence[Hit]) -> float:
 def _answer(
     memory: Memory, question: EvalQuestion, sources: Mapping[str, MemoryOrigin] | None, cuts: Sequence[int]
 ) -> QuestionResult:
-    whose: dict[str, Any] = question.scope.named
+    whose: dict[str, Any] = {**question.scope.named, "reference_date": question.time}
     began = time.perf_counter()
     context = memory.search(question.text, k=CONTEXT, **whose)
     milliseconds = (time.perf_counter() - began) * 1_000

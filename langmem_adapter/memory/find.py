@@ -64,8 +64,9 @@ class SearchMethods(Wired):
             k: At most so many hits, 1 to 10,000.
             filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
             threshold: Least relevance of a hit, 0 to 1: of the *k* best, those that reach it are given, and of these what fits
-                into *max_tokens*. `None` keeps them all. `"auto"` is .25, but a scope of few memories is given however little
-                it answers: of *n* memories, fewer than *k*, the best *k - n* in any case, so half of *k* are given whole.
+                into *max_tokens*. `None` keeps them all. `"auto"` is for prompts: a query for a time alone ("what did we talk
+                about last week?") gets what lies in it; where all memories of a *user_id* fit a quarter of *max_tokens*, all
+                are given, oldest first, whatever *k* is; otherwise it is .25.
             memory_type: Only memories of this type.
             as_of: Search what was true at that moment, by the dates of what was said; datetime or ISO 8601.
             known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the

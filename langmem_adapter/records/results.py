@@ -103,8 +103,9 @@ class Explanation:
             each other, 1 where they are the same.
         words: BM25 score of the words they share, 0 or more, not bounded.
         strategy: How the lists were searched and joined.
-        parts: What each kind of evidence added to the score: meaning, words, speaker, question, time, window (of time that the
-            query names), conversation, recency, graph, newer (than the version of it that follows). They sum up to the score.
+        parts: What each kind of evidence added to the score: meaning, words, speaker, time, window (of time that the query
+            names), graph, newer (a newer or older value of one attribute in its place), recency (where all that is known is
+            asked for). They sum up to the score.
         ranks: Its rank among those that were compared, from 1, by "meaning" and by "words" alone; each only where it was
             compared, or a word is shared.
     """

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langmem_adapter.search.ranking import Evidence
-from langmem_adapter.search.window import lift
-from langmem_adapter.text import TELLS_TIME
+from langmem_adapter.search.window import read_window
+from langmem_adapter.text import TELLS_TIME, groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,13 +55,17 @@ class EvidenceReader:
 
     Attributes:
         words: BM25 scores of all the memories.
-        lifted: How far each lies in the time that the question names (`window.lift`).
+        window: The time that the query names, `None` where it names none.
     """
 
     def __init__(self, cache: ScopeCache, query: Query, asked: Question, load: Load, weights: Ranking) -> None:
         self._cache, self._asked, self._load, self._weights = cache, asked, load, weights
-        self.words = cache.words(asked.terms, asked.groups, related=weights.related, load=load)
-        self.lifted = lift(query, cache, load) if weights.window else None
+        self.window = read_window(query, asked, cache, load) if weights.window else None
+        # The words of a time stand for the window: a "yesterday" of last year is another day.
+        terms, groups = asked.terms, asked.groups
+        if self.window is not None and self.window.topic:
+            terms, groups = self.window.topic, frozenset(groups_of(self.window.topic, asked.language))
+        self.words = cache.words(terms, groups, related=weights.related, load=load)
 
     def evidence(self, places: Places | None, meaning: NDArray[np.floating[Any]]) -> Evidence:
         """What speaks for the memories at some places, ascending, `None` for all, beside their calibrated cosines."""
@@ -73,11 +77,8 @@ class EvidenceReader:
             meaning=meaning,
             words=self.words[here],
             named=None if named is None else named[here],
-            asking=cache.asking(load)[here] if weights.question else None,
             timed=cache.marked(TELLS_TIME, load)[here] if asked.when and weights.time else None,
-            told=cache.told(load)[here] if weights.conversation else None,
-            recency=cache.recency[here] if weights.recency else None,
-            window=None if self.lifted is None else self.lifted[here],
+            window=None if self.window is None else self.window.at(here),
         )
 
 

@@ -1,13 +1,15 @@
-"""From ranked memories to hits, with the parts of their scores where these were asked for."""
+"""From ranked memories to hits, with the parts of their scores, and the newest value of an attribute first."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from langmem_adapter.records.results import Explanation, Hit
+from langmem_adapter.statements.parser import single_valued
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.search.ranking import Ranked
 
-__all__ = ["explained", "raised"]
+__all__ = ["explained", "newest_value_first"]
 
 
 def explained(
@@ -45,23 +47,32 @@ def _explanation(ranked: Ranked, place: int, meant: int, worded: int) -> Explana
     return Explanation(meaning, words, ranked.strategy, parts, ranks | ({"words": worded} if words > 0 else {}))
 
 
-def raised(hits: Sequence[Hit], order: Sequence[int]) -> list[Hit]:
-    """Hits in another order, each with the score of its new place, so that scores go on descending.
+def newest_value_first(hits: Sequence[Hit]) -> tuple[list[Hit], list[int]]:
+    """Hits in which the values of one single-valued attribute of one speaker are ordered newest first, and their old places.
 
-    One that moved up, since it is a newer version, is as relevant as the older one that it stands before; its explanation
-    tells why.
+    "I live in Paris", a year later "I moved to Berlin": both are stored where messages are kept word for word, and the older
+    one often shares more words with the query. Each hit gets the score of its new place, so that scores stay descending, and
+    at least the relevance of the hit that had it.
     """
-    moved = [_moved(hits[place], hits[at].score) for at, place in enumerate(order)]
-    for at, place in enumerate(order[:-1]):
-        if place > at:
-            moved[at] = replace(moved[at], relevance=max(moved[at].relevance, hits[order[at + 1]].relevance))
-    return moved
+    places: defaultdict[object, list[int]] = defaultdict(list)
+    for place, hit in enumerate(hits):
+        if attribute := single_valued(hit.text):
+            item = hit.item
+            places[item.scope, item.actor_id, item.role, item.memory_type, attribute].append(place)
+    order = list(range(len(hits)))
+    for group in places.values():
+        newest = sorted(group, key=lambda place: hits[place].item.updated_at, reverse=True)
+        for place, source in zip(group, newest, strict=True):
+            order[place] = source
+    return [
+        hits[place] if source == place else _moved(hits[source], hits[place]) for place, source in enumerate(order)
+    ], order
 
 
-def _moved(hit: Hit, score: float) -> Hit:
-    if score == hit.score:
-        return hit
+def _moved(hit: Hit, place: Hit) -> Hit:
+    """A hit in the place of another; the explanation tells what that adds."""
+    moved = replace(hit, score=place.score, relevance=max(hit.relevance, place.relevance))
     if hit.explanation is None:
-        return replace(hit, score=score)
-    parts = {**hit.explanation.parts, "newer": score - hit.score}
-    return replace(hit, score=score, explanation=replace(hit.explanation, parts=parts))
+        return moved
+    parts = {**hit.explanation.parts, "newer": place.score - hit.score}
+    return replace(moved, explanation=replace(hit.explanation, parts=parts))

@@ -1,14 +1,14 @@
 """Joining evidence into one ranking.
 
 Meaning and words are each brought to 0–1 and summed by weight. On dialogue retrieval this beats reciprocal rank
-fusion clearly, since it keeps how much better the first hit is than the second. What else speaks for a memory is added:
-who said it, whether it tells the time that was asked for, whether what stands around it answers the question.
+fusion clearly, since it keeps how much better the first hit is than the second. The other kinds of evidence are added:
+who said it, whether it tells a time, and whether it lies in the time that the query names.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,27 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from langmem_adapter.records.ranking import Ranking
 
-__all__ = ["APART", "Evidence", "Floats", "Ranked", "fuse", "nearby", "unit"]
+__all__ = ["Evidence", "Floats", "Ranked", "Window", "fuse", "unit"]
 
 _Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
 
-APART: Final = 64.0
-"""Places between two conversations: nothing is left of a score on its way from one to the other."""
-_NOTHING: Final = 2.0**-APART
-_DECIMALS: Final = 6  # of a score from nearby, so that equals stay equals wherever they stand
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """How far each memory lies in the times that a query names.
+
+    Attributes:
+        lying: 0 to 1, shape (n,): the share of the times (the first twenty, each once) that it lies in, the best brought to 1.
+        topic: The terms of what the query asks beside the times; empty where it asks for a time and nothing else.
+    """
+
+    lying: Floats
+    topic: frozenset[str]
+
+    def at(self, places: Any) -> Window:
+        """That of some memories."""
+        return Window(self.lying[places], self.topic)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,25 +48,18 @@ class Evidence:
         meaning: Calibrated cosine of query and memory.
         words: BM25 score, 0 where no word is shared.
         named: Said by somebody whom the question names; `None` where it names nobody, or everybody.
-        asking: How much the memory is itself a question, 0 to 1.
         timed: It tells a time, and the question asks for one; `None` where it does not.
-        told: Where they stand in what was told: two of a conversation are half as near for each 1 between their places; two of
-            different ones are `APART`.
-        recency: 0 (the oldest of the scope) to 1.
         graph: How much the knowledge graph leads to it, 0 to 1.
-        window: How far it lies in the time that the question names, 0 to 1; `None` where it names none.
+        window: How far it lies in the time that the query names; `None` where it names none.
     """
 
     pks: NDArray[np.int64]
     meaning: NDArray[np.floating[Any]]
     words: Floats
     named: _Bools | None
-    asking: Floats | None
     timed: _Bools | None
-    told: Floats | None
-    recency: Floats | None = None
     graph: Floats | None = None
-    window: Floats | None = None
+    window: Window | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +78,7 @@ class Ranked:
     words: Floats
     parts: dict[str, NDArray[np.floating[Any]]]
     strategy: str
-    window: Floats | None = None
+    window: Window | None = None
     graph: Floats | None = None
 
     def __len__(self) -> int:
@@ -89,7 +94,7 @@ class Ranked:
             self.words[places],
             {name: values[places] for name, values in self.parts.items()},
             self.strategy,
-            None if self.window is None else self.window[places],
+            None if self.window is None else self.window.at(places),
             None if self.graph is None else self.graph[places],
         )
 
@@ -112,19 +117,12 @@ def fuse(
 
     add("meaning", unit(evidence.meaning, 1 - weights.share))
     add("words", unit(evidence.words, weights.share))
-    if evidence.recency is not None and weights.recency:
-        # Decides among what nothing else speaks for, and costs nobody a place.
-        add("recency", evidence.recency * (1 - scores) ** 2 * weights.recency)
-    if evidence.asking is not None and weights.question:
-        add("question", 0.0 - evidence.asking * weights.question)
     if evidence.named is not None and weights.speaker:
         add("speaker", evidence.named * weights.speaker)
     if evidence.timed is not None and weights.time:
         add("time", evidence.timed * weights.time)
     if evidence.window is not None and weights.window:
-        add("window", evidence.window * weights.window)
-    if evidence.told is not None and weights.conversation:
-        add("conversation", unit(nearby(scores, evidence.told), weights.conversation))
+        add("window", evidence.window.lying * (weights.window if evidence.window.topic else 1.0))
     if evidence.graph is not None and weights.graph:
         add("graph", evidence.graph * weights.graph)
     order = _first(scores, len(scores) if most is None else most)
@@ -139,24 +137,6 @@ def _first(scores: Floats, most: int) -> NDArray[np.int64]:
     least = np.partition(scores, last)[last]
     best = np.flatnonzero(scores >= least)  # with every tie of the last place, so that the older one wins it
     return best[np.argsort(-scores[best], kind="stable")][:most]
-
-
-def nearby(scores: NDArray[np.floating[Any]], told: NDArray[np.floating[Any]]) -> Floats:
-    """For each memory the best score near it, its own or another's, halved for each 1 between their places, in any order.
-
-    What is below 0 counts as 0.
-
-    Example:
-        >>> nearby(np.array([0.8, 0.1, 0.0, 0.0]), np.array([0.0, 1.0, 3.0, 90.0])).tolist()
-        [0.8, 0.4, 0.1, 0.0]
-    """
-    order = np.argsort(told, kind="stable")
-    places, worth = told[order], np.log2(np.maximum(scores[order], _NOTHING))
-    before = np.maximum.accumulate(worth + places) - places
-    after = np.maximum.accumulate((worth - places)[::-1])[::-1] + places
-    best = np.empty(len(scores))
-    best[order] = np.exp2(np.maximum(before, after))
-    return np.round(best, _DECIMALS)
 
 
 def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> Floats:

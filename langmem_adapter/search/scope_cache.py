@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from langmem_adapter.forks import cached_property
 from langmem_adapter.languages import ENGLISH
-from langmem_adapter.search.ranking import APART, Floats
-from langmem_adapter.storage.lexical import LONG, SHORT, WEIGHT
-from langmem_adapter.text import ASKS, members
+from langmem_adapter.search.ranking import Floats
+from langmem_adapter.storage.lexical import WEIGHT
+from langmem_adapter.text import members
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,8 +34,6 @@ Load: TypeAlias = "Callable[[Sequence[str]], list[Any]]"
 
 _K1: Final = 0.75 * WEIGHT
 _B: Final = 0.75
-_HALVED: Final = 800.0  # tokens between two statements of a conversation that make them half as near
-_PAUSE: Final = 30 * 60.0  # seconds of silence after which a conversation is another one
 _NEVER: Final = np.inf
 _NOBODY: Final = frozenset({"user", "assistant", "human", "ai", "system", "tool"})  # roles, no names
 _MOST_TERMS: Final = 4_096
@@ -214,9 +212,6 @@ class ScopeCache:
         self._average: Final = max(1.0, words / max(1, len(columns.pks)))
         self._scores: dict[str, tuple[Places, Floats]] = {}
         self._marks: dict[str, NDArray[np.bool_]] = {}
-        self._tokens: Floats | None = None
-        self._asking: Floats | None = None
-        self._told: Floats | None = None
 
     def __len__(self) -> int:
         """How many memories."""
@@ -225,7 +220,7 @@ class ScopeCache:
     @property
     def size(self) -> int:
         """About how many numbers it holds."""
-        return 11 * len(self) + 6 * len(self.postings)
+        return 8 * len(self) + 6 * len(self.postings)
 
     # ── of every memory ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -324,36 +319,6 @@ class ScopeCache:
         for term, each in words.items():
             held = [postings[word] for word in each]
             self._scores[term] = self._scored(held[0] if len(held) == 1 else _united(held))
-
-    # ── how long they are, and where they stand in what was told ────────────────────────────────────────────────────────
-
-    def tokens(self, load: Load) -> Floats:
-        """About how many tokens each memory has; all short ones count alike."""
-        if self._tokens is None:
-            held = self.postings.of([LONG], load, self._since)[LONG]
-            places, here = self._placed(held)
-            tokens = np.full(len(self), float(SHORT))
-            tokens[places] = held.counts[here]
-            self._tokens = tokens
-        return self._tokens
-
-    def asking(self, load: Load) -> Floats:
-        """How much each memory is itself a question: all of a short one, the less of a long one that ends with one."""
-        if self._asking is None:
-            self._asking = self.marked(ASKS, load) * (SHORT / self.tokens(load))
-        return self._asking
-
-    def told(self, load: Load) -> Floats:
-        """Where each memory stands in what was told (see `Evidence.told`); a conversation is one scope, no long silence."""
-        if self._told is None:
-            order = np.lexsort((self.columns.created, self.columns.scopes))
-            tokens = self.tokens(load)[order]
-            breaks = (np.diff(self.columns.scopes[order]) != 0) | (np.diff(self.columns.created[order]) > _PAUSE)
-            told = np.empty(len(order))
-            told[order] = (np.cumsum(tokens) - tokens / 2) / _HALVED
-            told[order[1:]] += APART * np.cumsum(breaks)
-            self._told = told
-        return self._told
 
     def _placed(self, held: Posting) -> tuple[Places, NDArray[np.bool_]]:
         """The places of those who hold a term, and which of them are here: another thread may know newer ones already."""

@@ -10,25 +10,26 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from langmem_adapter.index.truth import cosines
+from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.search import history, question, rerank
 from langmem_adapter.search.calibration import RAW
 from langmem_adapter.search.candidates import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.evidence import EvidenceReader, Nearness, led_to
-from langmem_adapter.search.hits import explained, raised
+from langmem_adapter.search.hits import explained, newest_value_first
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.ranking import Evidence, Ranked, fuse
 from langmem_adapter.search.relevance import RELEVANT, relevance
 from langmem_adapter.search.scope_caches import ScopeCaches, loader
 from langmem_adapter.search.smalltalk import asks_for, newest
-from langmem_adapter.search.versions import newest_first
 from langmem_adapter.statements.parser import attributes
 from langmem_adapter.storage import follow, memories
 from langmem_adapter.storage.graph.hints import rivals
@@ -60,8 +61,10 @@ if TYPE_CHECKING:
 __all__ = ["Searcher"]
 
 _SPARE: Final = 4  # times as many as are wanted are ordered
+_BUDGET_SHARE: Final = 4  # a prompt gets all memories of a user where they take a quarter of its budget
+_BESIDE: Final = 10  # tokens that a memory takes beside its text: speaker, date, marks
 _LEADING: Final = 20  # best memories that the knowledge graph is asked to lead on from
-_LOOKED_AT: Final = 10  # first hits, among which newer versions are looked for, however many are wanted
+_REORDERED: Final = 10  # first hits, among which the newest value of an attribute comes first, however many are wanted
 
 
 class _Aim(NamedTuple):
@@ -247,13 +250,17 @@ class Searcher:
         with self._database.reading() as connect:
             if query.then is not None:
                 return _given(query, cache, self._find_then(connect(), inquiry, query.then))
-            wanted = _wanted(query, self._weights)
+            small = _is_small(query, cache)
+            wanted = max(_wanted(query), len(cache)) if small else _wanted(query)
             few = None if query.explain else _SPARE * wanted
             for most in (few, None):
                 ranked = self._rank(connect, inquiry, most=most)
                 hits = self._hits(connect, inquiry, ranked, wanted)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
+            asks_time_alone = ranked.window is not None and not ranked.window.topic
+            if small and not asks_time_alone and sum(map(_tokens, hits)) * _BUDGET_SHARE <= (query.max_tokens or 0):
+                return SearchResults(sorted(hits, key=attrgetter("item.created_at")))
             return _given(query, cache, hits)
 
     def _rank(
@@ -273,9 +280,9 @@ class Searcher:
         reader = EvidenceReader(cache, query, asked, load, weights)
         nearness = Nearness(index, aim.vector, standing, reader.words, 4 * query.k)
         places, cosines, strategy = nearness.of(allowed)
-        if reader.lifted is not None and places is not None:
-            lying = reader.lifted > 0 if allowed is None else (reader.lifted > 0) & allowed
-            places, cosines = nearness.with_window((places, cosines), lying)
+        if reader.window is not None and places is not None:
+            lying = reader.window.lying > 0
+            places, cosines = nearness.with_window((places, cosines), lying if allowed is None else lying & allowed)
         told = reader.evidence(places, aim.scale.meaning(cosines))
         if leads := self._leads(connect, inquiry, told, weights):
             if places is not None:
@@ -321,19 +328,7 @@ class Searcher:
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
-        return self._ordered(inquiry, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
-
-    def _ordered(self, inquiry: _Inquiry, hits: list[Hit], vectors: Vectors | None) -> list[Hit]:
-        query, asked = inquiry.query, inquiry.asked
-        order = list(range(len(hits)))
-        if self._weights.newest_first and len(hits) > 1:
-            first = [hit.item for hit in hits[:_LOOKED_AT]]
-            order[:_LOOKED_AT] = newest_first(first, asked.text, asked.language)
-            hits = raised(hits, order)
-        if query.rerank == "mmr" and vectors is not None:
-            scores = [hit.score for hit in hits]
-            return [hits[place] for place in rerank.diverse(scores, vectors[order], query.k, inquiry.scale or RAW)]
-        return hits
+        return _ordered(inquiry, ranked, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
 
     def _find_then(self, connection: Connection, inquiry: _Inquiry, when: Then) -> list[Hit]:
         query, asked, _, aim = inquiry
@@ -342,12 +337,12 @@ class Searcher:
         if query.bounds is not None:
             places = np.searchsorted(then.cache.columns.pks, ranked.pks)
             ranked = ranked.at(query.bounds.hold(then.cache.columns.created)[places])
-        best = ranked.at(slice(0, _wanted(query, self._weights)))
+        best = ranked.at(slice(0, _wanted(query)))
         places = np.searchsorted(then.cache.columns.pks, best.pks)
         items = [then.items[pk] for pk in best.pks.tolist()]
         worth = relevance(best, items, asked, then.cache, then.load, inquiry.scale)
         hits = explained(best, items, worth, ranked if query.explain else None)
-        return self._ordered(inquiry, hits, then.vectors[places])
+        return _ordered(inquiry, ranked, hits, then.vectors[places])
 
     def _rank_then(self, then: PastScope, query: Query, asked: Question, aim: _Aim) -> Ranked:
         reader = EvidenceReader(then.cache, query, asked, then.load, self._weights)
@@ -364,14 +359,21 @@ def _given(query: Query, cache: ScopeCache, hits: list[Hit]) -> SearchResults:
     best = hits[: query.k] if query.rerank is None else hits
     if query.threshold is None:
         return SearchResults(best)
-    least, any_way = query.threshold, 0
-    if (
-        least == "auto"
-    ):  # no filter, bound or budget makes a scope small, else whoever narrows a search would get anything
-        least, any_way = RELEVANT, query.k - len(cache.columns.pks)
-    kept = [hit for place, hit in enumerate(best) if place < any_way or hit.relevance >= least]
+    least = RELEVANT if query.threshold == "auto" else query.threshold
+    kept = [hit for hit in best if hit.relevance >= least]
     nearest = max(best, key=lambda hit: round(hit.relevance, 2))
     return SearchResults(kept, abstained=None if kept else Abstained("below threshold", nearest, least))
+
+
+def _is_small(query: Query, cache: ScopeCache) -> bool:
+    """Whether all memories of a user may fit a share of a prompt's budget, so that it gets all; filters do not count."""
+    if query.threshold != "auto" or not query.scope.user_id or query.rerank is not None or query.narrowed:
+        return False
+    return len(cache) * _BESIDE * _BUDGET_SHARE <= (query.max_tokens or 0)
+
+
+def _tokens(hit: Hit) -> int:
+    return _BESIDE + tokens_in(hit.text)
 
 
 def _within(query: Query, asked: Question, found: SearchResults) -> SearchResults:
@@ -382,7 +384,16 @@ def _within(query: Query, asked: Question, found: SearchResults) -> SearchResult
     return SearchResults(kept, abstained=None if kept else Abstained("no room", found[0]))
 
 
-def _wanted(query: Query, weights: Ranking) -> int:
-    if query.rerank is not None:
-        return rerank.pool(query.k)
-    return max(query.k, _LOOKED_AT) if weights.newest_first else query.k
+def _wanted(query: Query) -> int:
+    return max(query.k, _REORDERED) if query.rerank is None else rerank.pool(query.k)
+
+
+def _ordered(inquiry: _Inquiry, ranked: Ranked, hits: list[Hit], vectors: Vectors | None) -> list[Hit]:
+    """The hits, of one attribute's values the newest first, unless the query names a time; as diverse as it wants them."""
+    query, order = inquiry.query, list(range(len(hits)))
+    if ranked.window is None:
+        hits[:_REORDERED], order[:_REORDERED] = newest_value_first(hits[:_REORDERED])
+    if query.rerank == "mmr" and vectors is not None:
+        scores = [hit.score for hit in hits]
+        return [hits[place] for place in rerank.diverse(scores, vectors[order], query.k, inquiry.scale or RAW)]
+    return hits

@@ -16,7 +16,7 @@ import numpy as np
 from langmem_adapter.languages import ENGLISH, folded, reads_english
 from langmem_adapter.search.ranking import Ranked, unit
 from langmem_adapter.text import is_cjk, meaningful, words
-from langmem_adapter.vocabulary import ASKING_CJK, PHRASE, STOPWORDS_CJK, TALK, TALK_CJK
+from langmem_adapter.vocabulary import ASKING_CJK, HAPPENING, HAPPENING_CJK, PHRASE, STOPWORDS_CJK, TALK, TALK_CJK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.scope_cache import Load, ScopeCache
 
-__all__ = ["asks_for", "is_talk", "newest", "telling"]
+__all__ = ["asks_for", "is_talk", "names_topic", "newest", "telling"]
 
 Asks: TypeAlias = Literal["nothing", "oneself", "something"]
 """What a query asks for."""
@@ -183,6 +183,32 @@ def is_talk(term: str, language: str = ENGLISH) -> bool:
         (True, False)
     """
     return term in _talk() and reads_english(language)
+
+
+def names_topic(text: str, language: str = ENGLISH) -> bool:
+    """Whether a query without its times asks for anything but what was said or happened then.
+
+    Example:
+        >>> (
+        ...     names_topic("What did we talk about on ?"),
+        ...     names_topic("How long did I run on ?"),
+        ...     names_topic("我们聊了什么"),
+        ... )
+        (False, True, False)
+    """
+    if is_cjk(text):
+        return is_cjk(_happening_cjk().sub("", text))
+    return bool(meaningful(words(text, language), language) - _happening())
+
+
+@cache
+def _happening() -> frozenset[str]:
+    return frozenset(term for word in HAPPENING for term in words(word))
+
+
+@cache
+def _happening_cjk() -> re.Pattern[str]:
+    return re.compile("|".join(sorted(HAPPENING_CJK | STOPWORDS_CJK | ASKING_CJK, key=len, reverse=True)))
 
 
 def telling(terms: frozenset[str]) -> frozenset[str]:

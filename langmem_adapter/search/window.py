@@ -1,8 +1,8 @@
-"""A question's window of time: which memories were said in it, and which tell of it.
+"""The window of time that a query names: which memories were written in it, and which speak of it.
 
 "What did we do on the first weekend of May?", "last week" and 4月28号我们聊了什么 share hardly a word with what answers them. A
-memory lies in a window by when it was said, first or last, or by a date that its text tells, which is kept beside its words
-(`statements.periods`). This lifts, and cuts nothing off; who names the bounds (`Bounds`) gets what was said between them alone.
+memory lies in a window by when it was first or last written, or by a date that its text names, which is stored beside its words
+(`statements.periods`). A window ranks, it does not filter; bounds (`Bounds`) filter.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from langmem_adapter.statements.periods import LONGEST, Period, days_over, periods
-from langmem_adapter.text import meaningful, words
+from langmem_adapter.search.ranking import Window
+from langmem_adapter.search.smalltalk import names_topic
+from langmem_adapter.statements.dates import SEASONS, WEEKDAYS
+from langmem_adapter.statements.periods import days_over, split_periods
+from langmem_adapter.text import words
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -22,40 +25,52 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langmem_adapter.search.query import Query
-    from langmem_adapter.search.scope_cache import Floats, Load, ScopeCache
+    from langmem_adapter.search.question import Question
+    from langmem_adapter.search.scope_cache import Load, ScopeCache
+    from langmem_adapter.statements.periods import Period
 
-__all__ = ["lift"]
+__all__ = ["read_window"]
 
 
 _ENDLESS: Final = {date.min: -np.inf, date.max: np.inf}
-_NOBODY: Final = np.empty(0, np.int64)
-_EVENT: Final = re.compile(r"\b(?:(?P<before>before)|after|since) (?P<event>[^,;?!.]+)", re.IGNORECASE)
-_MOST: Final = 20  # times of one question; who names more lists dates
-_EVENT_CJK: Final = re.compile(r"(?P<event>[^，。、；？！,;?!\s]{2,20}?)(?:的时候)?(?:(?P<before>[之以]前)|[之以]后)")
+_NO_PKS: Final = np.empty(0, np.int64)
+_MOST: Final = 20  # times of one query; more are a list of dates
+_REQUEST: Final = re.compile(
+    r"^\W*(?:(?:please|can you|could you|would you|will you|help me|let's)\W+)*"
+    r"(?:write|draft|compose|draw|paint|sing|invent|create|generate|design|make up|tell me a (?:story|joke))\b"
+    r"|^\W*(?:请|麻烦)?你?(?:帮我|给我|替我|为我|帮忙)?(?:写|画|编|创作|生成|设计)",
+    re.IGNORECASE,
+)
+_UNDATED: Final = re.compile(
+    rf"(?<!last )(?<!this )(?<!next )\b(?:{'|'.join((*SEASONS, *WEEKDAYS))}|christmas|halloween|new year's eve)\b(?! \d)"
+    "|(?<![去今明前]年)[春夏秋冬][天季]|(?<![上下这本])(?:周|星期)[一二三四五六日天]|圣诞节|元旦",
+    re.IGNORECASE,
+)
 
 
-def lift(query: Query, cache: ScopeCache, load: Load) -> Floats | None:
-    """How far each memory of a scope lies in the times that a question names, 0 to 1, by place.
+def read_window(query: Query, asked: Question, cache: ScopeCache, load: Load) -> Window | None:
+    """The window that a query names; `None` where it names none, or one beside a topic in which nothing lies.
 
-    That is the share of the times (the first twenty, each once) that it lies in, the best brought to 1; `None` where the
-    question names none, or nothing lies there.
+    A season or a day in a request ("write a poem about autumn") is no window.
     """
     if not len(cache):
         return None
-    asked = query.asked_at
-    named = list(dict.fromkeys(periods(query.text, asked.date())))[:_MOST]
-    found = None if named else _event_of(query.text)
-    if not named and found is None:
+    text, moment = asked.text, query.asked_at
+    times, rest = split_periods(_UNDATED.sub(" ", text) if _REQUEST.match(text) else text, moment.date())
+    if not times:
         return None
-    lain = np.zeros(len(cache)) if found is None else _around(found, cache, load).astype(np.float64)
-    marks = [f"@{year:04}" for year in cache.years] if named else []
-    told = [year for year, held in zip(cache.years, cache.holders(marks, load), strict=False) if len(held)]
-    for period in named:
-        spans = _meant(period, asked.date(), cache.years)
-        held = cache.holders([term for span in spans for term in days_over(*span, told)], load)
-        lain += _said(spans, asked.tzinfo, cache) | np.isin(cache.columns.pks, np.concatenate([_NOBODY, *held]))
-    best = lain.max(initial=0.0)
-    return lain / best if best > 0 else None
+    lying = np.zeros(len(cache))
+    marks = [f"@{year:04}" for year in cache.years]
+    years = [year for year, held in zip(cache.years, cache.holders(marks, load), strict=True) if len(held)]
+    for period in list(dict.fromkeys(times))[:_MOST]:
+        spans = _meant(period, moment.date(), cache.years)
+        held = cache.holders([term for span in spans for term in days_over(*span, years)], load)
+        lying += _said(spans, moment.tzinfo, cache) | np.isin(cache.columns.pks, np.concatenate([_NO_PKS, *held]))
+    topic = (
+        asked.terms.intersection(words(rest, asked.language)) if names_topic(rest, asked.language) else frozenset[str]()
+    )
+    best = lying.max(initial=0.0)
+    return Window(lying / max(best, 1.0), topic) if best > 0 or not topic else None
 
 
 def _meant(period: Period, asked: date, years: list[int]) -> list[tuple[date, date]]:
@@ -73,25 +88,6 @@ def _each(day: date, years: list[int], later: int = 0) -> list[date]:
     months = (np.clip(np.array(years) + later, date.min.year, date.max.year) - 1970) * 12 + day.month - 1
     days: list[date] = (months.astype("datetime64[M]").astype("datetime64[D]") + (day.day - 1)).tolist()
     return days
-
-
-def _event_of(text: str) -> re.Match[str] | None:
-    text = text[:LONGEST]
-    return _EVENT.search(text) or (None if text.isascii() else _EVENT_CJK.search(text))
-
-
-def _around(found: re.Match[str], cache: ScopeCache, load: Load) -> NDArray[np.bool_]:
-    """What was said before, or after, something happened: from or up to the day of the memory that speaks of it best."""
-    told = words(found["event"], cache.language)
-    terms = sorted(meaningful(told, cache.language))
-    scores = cache.words(terms, (), related=0, load=load)
-    best = int(np.argmax(scores)) if scores.any() else 0
-    held = [cache.columns.pks[best] in holders for holders in cache.holders(terms, load)] if scores.any() else []
-    if 2 * sum(held) < max(1, len(terms)):  # hardly the same
-        return np.zeros(len(cache), np.bool_)
-    then = cache.columns.created[best]
-    lying: NDArray[np.bool_] = cache.columns.created <= then if found["before"] else cache.columns.created >= then
-    return lying
 
 
 def _said(spans: list[tuple[date, date]], zone: tzinfo | None, cache: ScopeCache) -> NDArray[np.bool_]:

@@ -1,7 +1,8 @@
 """Periods that a text names: days, months, seasons, years and parts of them, and what lies before and after them.
 
-English and Chinese. What is told from today ("last week", 上周) is put into dates first (`dates.dated`). A word alone is no
-time: a month is one where a day, a year or a word like "in" stands beside it, so that nobody's "may" or "march" is one.
+English and Chinese. Expressions relative to today ("last week", 上周, "on Sunday") are replaced by dates first
+(`dates.dated`). A word alone is no time: a month is one where a day, a year or a word like "in" is beside it, so that no "may"
+or "march" is one.
 """
 
 from __future__ import annotations
@@ -15,18 +16,28 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from langmem_adapter.statements.chinese_dates import chinese_number, dated_chinese
-from langmem_adapter.statements.dates import MONTH_NAMES, SEASONS, SHORT_DAYS, dated, monday, month_of, months_on
+from langmem_adapter.statements.dates import (
+    MONTH_NAMES,
+    NUMBERS,
+    SEASONS,
+    SHORT_DAYS,
+    WEEKDAYS,
+    dated,
+    monday,
+    month_of,
+    months_on,
+)
 from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["LONGEST", "Period", "days_over", "days_told", "periods"]
+__all__ = ["LONGEST", "Period", "days_over", "days_told", "periods", "split_periods"]
 
 LONGEST: Final = 2_000
 """Letters of a text that are read."""
 
-_P: Final = patterns("periods", {"MONTHS": MONTH_NAMES})
+_P: Final = patterns("periods", {"MONTHS": MONTH_NAMES, "WEEKDAYS": "|".join(WEEKDAYS)})
 _SEASONS: Final = SEASONS | {"春": 3, "夏": 6, "秋": 9, "冬": 12}
 _NTH: Final = {"first": 0, "second": 1, "third": 2, "fourth": 3, "last": -1} | {
     "第一": 0, "第二": 1, "第三": 2, "第四": 3, "最后一": -1,
@@ -43,6 +54,18 @@ _WORD: Final = re.compile("[a-z]+")
 _A_YEAR: Final = re.compile(r"(?:19|20)\d\d")
 _NAMES: Final = frozenset({*MONTH_NAMES.lower().split("|"), *SEASONS})
 _NEAR: Final = frozenset("yesterday today tonight tomorrow ago".split())
+_HOLIDAY_WORDS: Final = frozenset("christmas halloween valentine new".split())
+_SPOKEN: Final = _HOLIDAY_WORDS.union("past last ago weekend".split(), map(str.lower, WEEKDAYS))
+_HOLIDAYS: Final = {
+    "new year's eve": "December 31", "new year's day": "January 1", "christmas eve": "December 24",
+    "christmas": "December 25", "christmas day": "December 25", "halloween": "October 31",
+    "valentine's day": "February 14", "元旦": "1月1日", "跨年夜": "12月31日", "新年前夜": "12月31日",
+    "平安夜": "12月24日", "圣诞节": "12月25日", "国庆节": "10月1日", "劳动节": "5月1日", "情人节": "2月14日",
+}  # fmt: skip
+_CHINESE_WEEKDAYS: Final = "一二三四五六日"
+_FRAME: Final = 40  # letters before a period that can belong to it
+_FIRST: Final = date(1900, 1, 1)  # before it no number is read as a year
+_AROUND: Final = 3  # days before and after "a week ago" that it can mean
 _STEPS: Final = frozenset("last next this".split())
 _STEPPED: Final = _NAMES | {*SHORT_DAYS, *"week weekend month year night morning afternoon evening".split()}
 
@@ -88,18 +111,94 @@ def periods(text: str, today: date) -> list[Period]:
         >>> periods("May I march to the second house?", date(2025, 5, 1)), periods("2月30日", date(2025, 5, 1))
         ([], [])
     """
-    text = text[:LONGEST]
-    told = frozenset(_WORD.findall(text.lower()))
+    return split_periods(text, today)[0]
+
+
+def split_periods(text: str, today: date) -> tuple[list[Period], str]:
+    """The periods that a text names, and the text without them.
+
+    Example:
+        >>> from datetime import date
+        >>> split_periods("What did we do last week?", date(2025, 5, 1))[1]
+        'What did we do in the  ?'
+    """
+    text = text[:LONGEST].replace("’", "'")
+    words = frozenset(_WORD.findall(text.lower()))
     # The patterns take longer than all else that is done with a text: most need none of them.
-    if not told.isdisjoint(_NEAR) or not (told.isdisjoint(_STEPS) or told.isdisjoint(_STEPPED)):
+    if not words.isdisjoint(_SPOKEN):
+        text = _P["SPOKEN"].sub(lambda match: _date_spoken(match, today), text)
+        words |= {"this"} & frozenset(text.split())
+    if not words.isdisjoint(_NEAR) or not (words.isdisjoint(_STEPS) or words.isdisjoint(_STEPPED)):
         text = dated(text, today)
-    found: list[_Found] = []
+    matches: list[_Found] = []
     if not text.isascii():
-        text = dated_chinese(text, today)
-        found += _read(text, "CHINESE", _chinese, today)
-    if not told.isdisjoint(_NAMES) or _A_YEAR.search(text):
-        found += _read(text, "ENGLISH", _english, today)
-    return [each.period for each in sorted(found, key=attrgetter("place"))]
+        text = dated_chinese(_P["CHINESE_SPOKEN"].sub(lambda match: _date_spoken_chinese(match, today), text), today)
+        matches += _read(text, "CHINESE", _chinese, today)
+    if not words.isdisjoint(_NAMES | _HOLIDAY_WORDS) or _A_YEAR.search(text):
+        matches += _read(text, "ENGLISH", _english, today)
+    matches.sort(key=attrgetter("place"))
+    ends = [0, *(each.ends for each in matches)]
+    begins = [*(each.place for each in matches), len(text)]
+    pieces = (text[first:last] for first, last in zip(ends, begins, strict=True))
+    return [each.period for each in matches], " ".join(map(_without_frame, pieces))
+
+
+def _without_frame(text: str) -> str:
+    """What stands between two periods without the words that belong to them: "the first weekend of", 的第一个周末."""
+    if part := _P["CHINESE_PART"].match(text):
+        text = text[part.end() :]
+    before = text[-_FRAME:]
+    frames = [match.start() for name in ("PART", "WITHIN", "FEW", "LED") if (match := _P[name].search(before))]
+    return text[: len(text) - len(before) + min(frames)] if frames else text
+
+
+def _date_spoken(match: re.Match[str], today: date) -> str:
+    """Dates for a holiday, "on Sunday", "a week ago" and "the past three days"."""
+    if holiday := match["holiday"]:
+        return _HOLIDAYS[holiday.lower()]
+    if unit := match["unit"]:
+        count = (match["count"] or "one").lower()
+        days = _DAYS[unit.lower()] * (int(count) if count.isdecimal() else NUMBERS.get(count, _FEW))
+        return _between(today, days, 0)
+    if weeks := match["weeks"]:
+        return _weeks_ago(today, int(weeks) if weeks.isdecimal() else NUMBERS[weeks.lower()])
+    is_past = match["link"].lower() == "since" or _P["PAST"].search(match.string, *_sentence(match)) is not None
+    if match["weekday"] is None:
+        return f"{match['link']} this past weekend" if is_past else f"{match['link']} this weekend"
+    return f"{match['link']} {_day_of_week(WEEKDAYS.index(match['weekday'].capitalize()), today, is_past=is_past)}"
+
+
+def _date_spoken_chinese(match: re.Match[str], today: date) -> str:
+    """The same in Chinese: 元旦, 周日, 过去三天."""
+    if holiday := match["holiday"]:
+        return _HOLIDAYS[holiday]
+    if unit := match["unit"]:
+        days = {"天": 1, "周": 7, "月": 30, "年": 365}.get(unit[-1], 7) * chinese_number(match["count"])
+        return _between(today, days, 0)
+    if weeks := match["weeks"]:
+        return _weeks_ago(today, chinese_number(weeks))
+    is_past = _P["CHINESE_PAST"].search(match.string, *_sentence(match)) is not None
+    return _day_of_week(_CHINESE_WEEKDAYS.index(match["weekday"].replace("天", "日")), today, is_past=is_past)
+
+
+def _sentence(match: re.Match[str]) -> tuple[int, int]:
+    """Where the words around a match begin and end that decide whether it is past."""
+    return max(0, match.start() - 60), match.end() + 60
+
+
+def _day_of_week(number: int, today: date, *, is_past: bool) -> str:
+    ahead = (number - today.weekday()) % 7
+    return f"{today + timedelta(ahead - 7 if is_past else ahead)}"
+
+
+def _weeks_ago(today: date, weeks: int) -> str:
+    days = _DAYS["week"] * weeks
+    return _between(today, days + _AROUND, days - _AROUND)
+
+
+def _between(today: date, before: int, after: int) -> str:
+    first = max(today.toordinal() - before, min(today, _FIRST).toordinal())
+    return f" from {date.fromordinal(first)} to {today - timedelta(after)}"
 
 
 def days_told(text: str, said: date) -> set[str]:
@@ -167,7 +266,7 @@ def _read(text: str, name: str, understood: _Understood, today: date) -> list[_F
     """Each period; two that are joined ("from May to July") are one."""
     runs: list[_Found] = []
     for match in _P[name].finditer(text):
-        before, after = text[max(0, match.start() - 40) : match.start()], text[match.end() : match.end() + 12]
+        before, after = text[max(0, match.start() - _FRAME) : match.start()], text[match.end() : match.end() + 12]
         try:
             period = understood(match, before, after, today)
         except (ValueError, OverflowError):  # no such day, or beyond the calendar

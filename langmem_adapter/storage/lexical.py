@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INSERT_WORDS",
-    "LONG",
-    "SHORT",
     "WEIGHT",
     "Words",
     "forget",
@@ -60,10 +58,7 @@ WEIGHT: Final = 8
 """Of a word of the text itself."""
 _AROUND_WEIGHTS: Final = (8, 4)  # nearest first
 _DATE_WEIGHT: Final = 6
-SHORT: Final = 40
-"""Tokens up to which a message is short: the turns around it count in full, and so does that it is a question."""
-LONG: Final = "?long"
-"""The mark of a text that is longer; it counts as often as the text has tokens."""
+_SHORT: Final = 40  # tokens up to which a message is short, and the turns around it count in full
 _BETWEEN: Final = "\x1e"  # the record separator, which no keyboard has
 
 
@@ -103,9 +98,9 @@ def postings(row: Mapping[str, Any], language: str = ENGLISH, words: Words | Non
     split = (words or Words()).of
     counts: Counter[str] = Counter()
     text = row["text"]
-    tokens = max(SHORT, tokens_in(text))
+    tokens = max(_SHORT, tokens_in(text))
     for around, weight in zip(row["context"].split(_BETWEEN), _AROUND_WEIGHTS, strict=False):
-        _count(counts, split(around, language), round(weight * SHORT / tokens))
+        _count(counts, split(around, language), round(weight * _SHORT / tokens))
     own = split(text, language)
     _count(counts, own, WEIGHT)
     time = row["created_at"].astimezone(UTC)  # as it comes back from the database
@@ -113,8 +108,6 @@ def postings(row: Mapping[str, Any], language: str = ENGLISH, words: Words | Non
     length = counts.total()
     counts.update(marks(text, language, own) | days_told(text, time.date()))
     counts.update(() if row["is_verbatim"] else attributes(text))
-    if tokens > SHORT:
-        counts[LONG] = tokens
     return [
         {"scope_id": row["scope_id"], "term": term, "memory_pk": row["pk"], "count": count, "length": length}
         for term, count in counts.items()

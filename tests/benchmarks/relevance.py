@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 __all__ = ["table", "told"]
 
 STEPS: Final = {
-    "_WORDS": (0.6, 0.8),
+    "_WORDS": (0.7, 0.9),
     "_ALONE": (0.5, 0.7),
-    "_THEN": (0.15, 0.35),
-    "_COMMON": (0.25, 1.0),
+    "_RELATED": (0.3, 0.5),
+    "_COMMON": (0.5, 1.5),
     "_BY_ANOTHER": (0.7, 1.0),
 }
 _OTHERS: Final = 3

@@ -26,9 +26,9 @@ from tests.benchmarks.index import bench_index
 from tests.benchmarks.material import filled
 from tests.benchmarks.measure import QUICK, Size, ratio, report
 from tests.benchmarks.mirror import bench_mirror
-from tests.benchmarks.newer import bench_newer
 from tests.benchmarks.oracle import bench_oracle
 from tests.benchmarks.prepared import bench_prepared
+from tests.benchmarks.recall import bench_recall
 from tests.benchmarks.search import bench_search
 from tests.benchmarks.served import bench_served
 from tests.benchmarks.store import bench_store
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bench_candidates(quick=size is QUICK)
         bench_oracle(quick=size is QUICK)
         bench_updates(quick=size is QUICK)
-        bench_newer(quick=size is QUICK)
+        bench_recall(quick=size is QUICK)
         bench_brain(report, quick=size is QUICK)
         bench_apply(small, size)
         bench_add(small, size)

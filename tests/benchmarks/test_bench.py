@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.beside import DATA
+
 PROGRAM = Path(__file__).with_name("run.py")
 
 
@@ -36,7 +38,8 @@ def test_every_line_is_a_measurement_with_goal_and_verdict(tmp_path: Path) -> No
         *">= 5|<= 1|>= 1.2|>= 0.8|>= 0.65|>= 1".split("|"),
         *"<= 0|<= 2450|<= 2782.5|>= 0.6|>= 0.75".split("|"),
     }
-    assert {line["goal"] for line in lines} == goals
+    recall = {">= 0.79", ">= 0.59", ">= 0.935", ">= 0.96", ">= 0.98"}  # of the data beside the checkout
+    assert {line["goal"] for line in lines} == goals | (recall if DATA.exists() else set())
 
 
 def test_the_make_target_runs_this_program() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from langmem_adapter.evaluation.conversations import read_conversations
 from tests.benchmarks import weights
 
 if TYPE_CHECKING:
@@ -15,23 +14,24 @@ if TYPE_CHECKING:
 
 
 def conversation(user: str, answer: str) -> dict[str, object]:
-    """A question is nearer to the question than what answers it: only the weight against questions puts that right."""
+    """A question is nearer to another speaker's message than to what answers it: only the speaker's weight puts that right."""
     turns = [
-        {"id": "1", "speaker": "Ann", "text": "Where did you buy the red kettle, Ben?"},
+        {"id": "1", "speaker": "Ann", "text": "The red kettle? I bought one red kettle."},
         {"id": "2", "speaker": "Ben", "text": answer},
     ]
-    asked = {"question": "Where was the red kettle bought?", "gold": ["2"]}
-    return {"user": user, "sessions": [{"time": "2024-05-01T10:00:00+00:00", "turns": turns}], "questions": [asked]}
+    question = {"question": "Which red kettle was bought by Ben?", "gold": ["2"]}
+    return {"user": user, "sessions": [{"time": "2024-05-01T10:00:00+00:00", "turns": turns}], "questions": [question]}
 
 
 def test_what_is_lost_without_a_weight_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = tmp_path / "set.json"
-    told = (conversation("a", "At the kettle market."), conversation("b", "My uncle bought the red one."))
-    file.write_text(json.dumps(told), encoding="utf-8")
-    monkeypatch.setattr(weights, "TRIED", {"question": (0.0, 0.2)})
-    bench = weights.Bench(tmp_path, {"set": read_conversations(file)}, "hash:512")
-    assert bench.chosen("set 0") == {"question": 0.2}
+    answers = {"one": "The kettle of the market.", "two": "My uncle sold me the red one."}
+    for name, answer in answers.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps([conversation(name, answer)]), encoding="utf-8")
+    monkeypatch.setattr(weights, "TRIED", {"speaker": (0.0, 1.0)})
+    monkeypatch.setattr(weights, "FILES", tuple(answers))
+    bench = weights.Bench(tmp_path, weights.read(tmp_path), "hash:512")
+    assert bench.chosen("one") == {"speaker": 1.0}
     lines = weights.told(bench)
-    assert lines[0].startswith("set ") and "recall@10 1.000  MRR 1.000" in lines[0]
-    assert "without it: set r +0.000  set MRR -0.500*" in lines[2]
-    assert lines[-1] == "left out: 1.0000, with the defaults 1.0000"
+    assert lines[0].startswith("one ") and "recall@10 1.000" in lines[0]
+    assert "without it: one r +0.000  one MRR -0.500*" in lines[3]
+    assert lines[-1].startswith("left out: 1.0000, with the defaults ")

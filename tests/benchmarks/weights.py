@@ -2,9 +2,9 @@
 
     $ python tests/benchmarks/weights.py static
 
-It reads LoCoMo, MemoryBank and the users' turns of BEAM (`../shared/data`). For each weight it prints what a search loses
-without it, and which value is best on all conversations but one, for each one in turn: a weight that changes with the
-conversation left out is chance. Last, how well all that was so chosen does on the conversations left out, beside the defaults.
+It reads LoCoMo, REALTALK, MemoryBank, MemDaily and the users' messages of BEAM (`../shared/data`). For each weight it prints
+what a search loses without it, and which value is best on all data sets but one, for each one in turn: a weight that changes
+with the data set left out is chance. Last, how well the values chosen so do on the data sets left out, beside the defaults.
 
 The weight of the graph is not among them: these conversations are kept word for word, which makes no graph.
 """
@@ -39,18 +39,15 @@ if TYPE_CHECKING:
 
     Values = Mapping[str, float]
 
-__all__ = ["Bench", "read", "told"]
+__all__ = ["FILES", "Bench", "Found", "read", "told"]
 
-FILES: Final = ("locomo-dev", "memorybank-en", "memorybank-zh", "beam-dev")
+FILES: Final = ("locomo-dev", "realtalk-dev", "beam-dev", "memorybank-en", "memorybank-zh", "memdaily-dev")
 TRIED: Final[Mapping[str, tuple[float, ...]]] = {
-    "words": (0.4, 0.5, 0.55, 0.6, 0.65, 0.68, 0.7, 0.8),
-    "related": (0, 0.4),
-    "speaker": (0, 0.15, 0.2, 0.25, 0.3),
-    "question": (0, 0.1, 0.15, 0.2, 0.25),
-    "time": (0, 0.1, 0.2, 0.3),
-    "conversation": (0, 0.4, 0.6, 0.8, 1),
-    "window": (0, 0.5, 1),
-    "recency": (0, 0.05, 0.1),
+    "words": (0.5, 0.6, 0.65, 0.68, 0.7, 0.75, 0.8),
+    "related": (0, 0.2, 0.4, 0.6),
+    "speaker": (0, 0.2, 0.25, 0.3, 0.35, 0.4),
+    "time": (0, 0.2, 0.3, 0.4),
+    "window": (0, 0.3, 0.4, 0.5, 0.6, 1),
 }
 
 
@@ -60,6 +57,7 @@ def read(folder: Path = DATA) -> dict[str, list[Dialogue]]:
     return {
         name: read_conversations(folder / f"{name}.json", roles=roles.get(name, ("user", "assistant")))
         for name in FILES
+        if (folder / f"{name}.json").exists()
     }
 
 
@@ -78,24 +76,30 @@ class Bench:
         folder: Where the database is made.
         sets: Conversations by data set.
         embeddings: By whose vectors.
+        infer: Keep what the offline mode makes of the messages, not the messages themselves.
     """
 
-    def __init__(self, folder: Path, sets: Mapping[str, Sequence[Dialogue]], embeddings: str | Embeddings) -> None:
-        self._path, self._embeddings = folder / "weights.db", embeddings
-        asked = [
-            (name, number, question)
+    def __init__(
+        self, folder: Path, sets: Mapping[str, Sequence[Dialogue]], embeddings: str | Embeddings, *, infer: bool = False
+    ) -> None:
+        self._path, self._embeddings, self._trace_days = folder / "weights.db", embeddings, int(infer)
+        named = [
+            (name, question)
             for name, conversations in sets.items()
-            for number, conversation in enumerate(conversations)
+            for conversation in conversations
             for question in conversation.questions
             if question.category != "adversarial"
         ]
-        self.questions = [question for _, _, question in asked]
-        self.sets = np.array([name for name, _, _ in asked])
-        # MemoryBank says the same in two languages: whoever is left out is left out of both.
-        self.folds = np.array([f"{name.partition('-')[0]} {number}" for name, number, _ in asked])
+        self.questions = [question for _, question in named]
+        self.sets = np.array([name for name, _ in named])
+        self.folds = np.array(
+            [name.partition("-")[0] for name in self.sets.tolist()]
+        )  # MemoryBank's two are one data set
         self._kept: dict[tuple[tuple[str, float], ...], Found] = {}
         with self._memory(Ranking()) as memory:
-            self._sources = ingest(memory, [each for conversations in sets.values() for each in conversations])
+            every = [each for conversations in sets.values() for each in conversations]
+            self._sources = ingest(memory, every, infer=infer)
+            self.memories = memory.stats().memories
             suited = Ranking().suited(memory.parts.fingerprint)
         self.defaults: Values = {name: getattr(suited, name) for name in TRIED}
 
@@ -103,7 +107,7 @@ class Bench:
         """What all questions find with some weights, the rest at their defaults."""
         key = tuple(sorted({**self.defaults, **values}.items()))
         if key not in self._kept:
-            with self._memory(Ranking(**dict(key), newest_first=False)) as memory:
+            with self._memory(Ranking(**dict(key))) as memory:
                 self._kept[key] = self._ask(memory)
         return self._kept[key]
 
@@ -113,7 +117,7 @@ class Bench:
         return float(np.mean([both[of & (self.sets == name)].mean() for name in np.unique(self.sets[of])]))
 
     def chosen(self, fold: str) -> dict[str, float]:
-        """The best value of each weight, the others at their defaults, for all conversations but one; of equals the default."""
+        """The best value of each weight, the others at their defaults, for all data sets but one; of equals the default."""
         rest = self.folds != fold
         return {
             name: max(values, key=lambda v: (self.worth(self.found({name: v}), rest), v == self.defaults[name]))
@@ -121,12 +125,14 @@ class Bench:
         }
 
     def _memory(self, ranking: Ranking) -> Memory:
-        return Memory(self._path, embeddings=self._embeddings, settings=Settings(ranking=ranking, trace_days=0))
+        return Memory(
+            self._path, embeddings=self._embeddings, settings=Settings(ranking=ranking, trace_days=self._trace_days)
+        )
 
     def _ask(self, memory: Memory) -> Found:
         shares, firsts = [], []
         for question in self.questions:
-            hits = memory.search(question.text, user_id=question.scope.user_id)
+            hits = memory.search(question.text, user_id=question.scope.user_id, reference_date=question.time)
             turns = [self._sources[hit.id].turns for hit in hits]
             held = [[piece in brought for brought in turns] for piece in question.evidence]
             ranks = sorted(each.index(True) + 1 for each in held if True in each)
@@ -136,7 +142,7 @@ class Bench:
 
 
 def told(bench: Bench) -> list[str]:
-    """What each weight is worth, what is chosen without each conversation, and how that does on it."""
+    """What each weight is worth, what is chosen without each data set, and how that does on it."""
     folds = np.unique(bench.folds).tolist()
     chosen = {fold: bench.chosen(fold) for fold in folds}
     lines = [f"{name:14}{_means(bench, bench.found({}), name)}" for name in np.unique(bench.sets)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.ranking import Ranking
-from langmem_adapter.search.ranking import Evidence, Ranked, fuse, nearby
+from langmem_adapter.search.ranking import Evidence, Ranked, Window, fuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,18 +28,11 @@ def ranked(rows: Sequence[tuple[float, float]], words: float, pks: Sequence[int]
 
 
 def evidence(rows: Sequence[tuple[float, float]], pks: Sequence[int], **more: Any) -> Evidence:
-    count = len(rows)
-    plain = {
-        "named": None,
-        "asking": np.zeros(count),
-        "timed": None,
-        "told": 100.0 * np.arange(count),
-    }
     return Evidence(
         pks=np.array(pks, np.int64),
         meaning=np.array([row[0] for row in rows], np.float64),
         words=np.array([row[1] for row in rows], np.float64),
-        **{**plain, **more},
+        **{"named": None, "timed": None, **more},
     )
 
 
@@ -102,7 +95,7 @@ EQUAL = [(0.5, 1.0)] * 3
     ("weights", "more", "best"),
     [
         ({"speaker": 0.2}, {"named": np.array([False, True, False])}, 2),
-        ({"question": 0.2}, {"asking": np.array([1.0, 0.5, 0.0])}, 3),
+        ({"window": 0.2}, {"window": Window(np.array([0.0, 1.0, 0.5]), frozenset({"tea"}))}, 2),
         ({"time": 0.2}, {"timed": np.array([False, False, True])}, 3),
         ({"graph": 0.2}, {"graph": np.array([0.0, 0.5, 0.1])}, 2),
     ],
@@ -115,40 +108,16 @@ def test_each_kind_of_evidence_decides_between_equals(
     assert fuse(evidence(EQUAL, [1, 2, 3], **more), plain).pks.tolist() == [1, 2, 3]
 
 
-def test_the_newest_takes_no_place_of_what_words_and_meaning_speak_for() -> None:
-    told = evidence(
-        [(0.9, 3.0), (0.1, 0.0), (0.0, 0.0), (0.8, 2.9)], [1, 2, 3, 4], recency=np.array([0.0, 0.5, 1.0, 0.0])
-    )
-    recent = Ranking.plain(0.5).model_copy(update={"recency": 0.2})
-    assert fuse(told, Ranking.plain(0.5)).pks.tolist() == [1, 4, 2, 3]
-    assert fuse(told, recent).pks.tolist() == [1, 4, 3, 2]
-
-
-def test_what_stands_near_the_answer_is_lifted() -> None:
-    rows = [(0.9, 3.0), (0.8, 2.0), (0.4, 0.0), (0.45, 0.0)]
-    told = evidence(rows, [1, 2, 3, 4], told=np.array([0.0, 0.1, 0.2, 100.0]))
-    plain = Ranking.plain(0.5)
-    assert fuse(told, plain).pks.tolist() == [1, 2, 4, 3]
-    assert fuse(told, plain.model_copy(update={"conversation": 0.4})).pks.tolist() == [1, 2, 3, 4]
-
-
-@given(st.lists(st.tuples(st.floats(-1, 2), st.floats(0, 1_000)), max_size=30))
-def test_each_has_the_best_score_that_reaches_it(rows: list[tuple[float, float]]) -> None:
-    scores, told = np.array([row[0] for row in rows]), np.array([row[1] for row in rows])
-    halved = [(np.maximum(scores, 0) * 0.5 ** np.abs(told - place)).max() for place in told]
-    assert nearby(scores, told) == pytest.approx(halved, abs=1e-6)
-
-
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.integers(0, 1_000_000))
-def test_equals_stay_equals_wherever_they_were_told(scores: list[float], place: int) -> None:
-    told = 64.0 * np.arange(len(scores))
-    assert nearby(np.array(scores), told).tolist() == nearby(np.array(scores), told + place).tolist()
+def test_a_window_counts_fully_where_a_query_asks_for_a_time_and_nothing_else() -> None:
+    rows, lying = [(0.9, 3.0), (0.1, 0.0)], np.array([0.0, 1.0])
+    for topic, best in ((frozenset({"tea"}), 1), (frozenset[str](), 2)):
+        assert fuse(evidence(rows, [1, 2], window=Window(lying, topic)), Ranking(words=0.5)).pks[0] == best
 
 
 @given(ROWS)
 def test_the_parts_sum_up_to_the_score(rows: list[tuple[float, float]]) -> None:
-    told = evidence(rows, range(1, len(rows) + 1), asking=np.linspace(0, 1, len(rows)))
-    got = fuse(told, Ranking(), explain=True)
+    window = Window(np.linspace(0, 1, len(rows)), frozenset({"tea"}))
+    got = fuse(evidence(rows, range(1, len(rows) + 1), window=window), Ranking(), explain=True)
     assert np.sum(list(got.parts.values()), axis=0) == pytest.approx(got.scores)
 
 
@@ -170,7 +139,7 @@ def test_a_weight_that_cannot_be_is_refused(weights: dict[str, float], told: str
 
 def test_the_share_of_the_words_suits_the_embeddings_unless_it_was_said() -> None:
     assert [Ranking().suited(mark).words for mark in ("hash:64/2", "static/1f", "openai.Embeddings")] == [
-        0.7,
+        0.75,
         0.68,
         0.55,
     ]

@@ -50,9 +50,8 @@ _EVIDENCE: Final = {
     "speaker": "the question asks about who said it",
     "time": "the question asks about its time",
     "window": "it was said in the time that the question names, or tells of it",
-    "conversation": "what was said around it answers the question, too",
     "recency": "how new it is",
-    "newer": "it is the newer version of what follows",
+    "newer": "a newer value of the same attribute comes first",
     "graph": "the knowledge graph leads to it from who is asked about",
 }
 _FEW: Final = 5  # memories; with less, somebody is still trying it out

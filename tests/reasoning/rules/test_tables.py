@@ -10,12 +10,12 @@ import pytest
 from langmem_adapter.reasoning.rules import chinese as chinese_rules
 from langmem_adapter.reasoning.rules import english as english_rules
 from langmem_adapter.reasoning.rules import people, reasoner, sentences, verdicts
-from langmem_adapter.statements import chinese, chinese_dates, dates, english, periods, things, updates
+from langmem_adapter.statements import chinese, chinese_dates, dates, english, periods, things
 from langmem_adapter.statements.statement import TableRow
 from langmem_adapter.statements.tables import Patterns
 
 MODULES = (
-    *(chinese, chinese_dates, dates, english, periods, things, updates),
+    *(chinese, chinese_dates, dates, english, periods, things),
     *(chinese_rules, english_rules, people, reasoner, sentences, verdicts),
 )
 
