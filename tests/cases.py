@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,9 +13,15 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["each"]
+__all__ = ["each", "undated"]
 
 _LONGEST: Final = 300
+_DAY: Final = re.compile(r" \(20\d\d-\d\d-\d\d\)")
+
+
+def undated(text: str) -> str:
+    """A text without the days that integrations show behind each memory: "Likes tea (2026-05-01)"."""
+    return _DAY.sub("", text)
 
 
 def each(names: str | Sequence[str], cases: Iterable[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

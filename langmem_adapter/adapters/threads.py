@@ -8,6 +8,7 @@ setting `facts_from_tools` says so.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -17,11 +18,12 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMe
 from langmem_adapter.adapters.calls import timezone_of_call
 from langmem_adapter.arguments import relevance, tokens
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.names import with_speaker
+from langmem_adapter.names import named_speaker, with_speaker
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
 from langmem_adapter.pipeline.tool_calls import results_apart
 from langmem_adapter.records.escapes import DATA_ONLY, escaped
 from langmem_adapter.search.passages import fitting
+from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -49,6 +51,7 @@ __all__ = [
     "turn_of",
 ]
 
+_SENTENCE: Final = re.compile(r"(?<=[.!?。！？])\s*|\n")
 _SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a person's name: summaries, skills, notices
 
 
@@ -147,9 +150,29 @@ def _line(hit: Hit) -> str:
 
 
 def told(hit: Hit) -> str:
-    """A memory on one line, so that it cannot pass for the prompt around it; what a named speaker said begins with the name."""
+    """A memory on one line with its day, so that it cannot pass for the prompt around it: "Ben: Likes tea (2026-05-01)".
+
+    Words that were kept as the user said them are a quotation: `user, 2026-05-01: "I have an exam tomorrow"`.
+    """
     item = hit.item
-    return escaped(" ".join(with_speaker(hit.passage, item.actor_id, item.role, item.scope).split()))
+    day = f"{item.updated_at:%Y-%m-%d}"
+    if item.is_verbatim:
+        speaker = named_speaker(item.actor_id, item.role, item.scope) or item.role or "user"
+        quotation = hit.passage.replace('"', "'")
+        return escaped(" ".join(f'{speaker}, {day}: "{quotation}"'.split()))
+    return escaped(" ".join(f"{with_speaker(hit.passage, item.actor_id, item.role, item.scope)} ({day})".split()))
+
+
+def _not_in(thread: Sequence[BaseMessage], hits: Sequence[Hit]) -> list[Hit]:
+    """The hits that a thread does not show already: its messages, and words that were kept of them sentence by sentence."""
+    hashes = {text_hash(message.text) for message in thread}
+    words = "\n".join(" ".join(message.text.split()) for message in thread)
+
+    def is_shown(hit: Hit) -> bool:
+        sentences = (" ".join(each.split()) for each in _SENTENCE.split(hit.text))
+        return hit.item.hash in hashes or (hit.is_verbatim and all(each in words for each in sentences))
+
+    return [hit for hit in hits if not is_shown(hit)]
 
 
 def looking_up(
@@ -163,18 +186,27 @@ def looking_up(
 ) -> Callable[..., Plan[str]]:
     """How what bears on what people said in a turn is found and listed; nothing where they sent pictures only.
 
+    What the *thread* shows already is left out.
+
     Raises:
         InvalidInputError: An argument cannot be used; the text names it.
     """
     shown, least = _listing(max_tokens, count_tokens, introduction), relevance(threshold)
 
-    def look(turn: Sequence[BaseMessage], scope: Scope, config: RunnableConfig | None = None) -> Plan[str]:
+    def look(
+        turn: Sequence[BaseMessage],
+        scope: Scope,
+        config: RunnableConfig | None = None,
+        *,
+        thread: Sequence[BaseMessage] = (),
+    ) -> Plan[str]:
         question = "\n".join(message.text for message in asked(turn)).strip()
-        given: dict[str, Any] = {**how, "threshold": least, **timezone_of_call(config), **scope.named}
+        given: dict[str, Any] = {**how, "threshold": least, "max_tokens": max_tokens, **scope.named}
+        given |= timezone_of_call(config)
         if not question:
             return Plan(str)
         found = Plan.calling(memory.search, memory.asearch, question, **given)
-        return found.then(lambda hits: shown(hits, question))
+        return found.then(lambda hits: shown(_not_in(thread, hits), question))
 
     return look
 

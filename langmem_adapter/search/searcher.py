@@ -259,7 +259,12 @@ class Searcher:
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
             asks_time_alone = ranked.window is not None and not ranked.window.topic
-            if small and not asks_time_alone and sum(map(_tokens, hits)) * _BUDGET_SHARE <= (query.max_tokens or 0):
+            if (
+                small
+                and hits
+                and not asks_time_alone
+                and sum(map(_tokens, hits)) * _BUDGET_SHARE <= (query.max_tokens or 0)
+            ):
                 return SearchResults(sorted(hits, key=attrgetter("item.created_at")))
             return _given(query, cache, hits)
 

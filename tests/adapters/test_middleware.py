@@ -22,6 +22,7 @@ from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
+from tests.cases import undated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -71,7 +72,7 @@ def texts(memory: Memory, context: MemoryContext = ALICE) -> list[str]:
 def notes_of(call: list[BaseMessage]) -> list[str]:
     """The memories that a request shows behind the newest human message."""
     newest = next(message for message in reversed(call) if isinstance(message, HumanMessage))
-    return newest.text.partition(f"\n\n{INTRODUCTION}\n\n")[2].splitlines()
+    return undated(newest.text).partition(f"\n\n{INTRODUCTION}\n\n")[2].splitlines()
 
 
 def sent(messages: Sequence[BaseMessage]) -> str:
@@ -234,7 +235,7 @@ def test_a_providers_prompt_cache_holds_over_a_hundred_turns_with_tool_loops(tas
         calls = model.calls[-len(loop) :]
         assert_cached(calls, told)
         assert [place for place, message in enumerate(calls[-1]) if INTRODUCTION in message.text] == [len(told) - 1]
-        assert f"- Likes {_THINGS[turn % 8]}" in calls[-1][len(told) - 1].text.splitlines()
+        assert f"- Likes {_THINGS[turn % 8]}" in undated(calls[-1][len(told) - 1].text).splitlines()
     assert INTRODUCTION not in sent(thread) and len(thread) == 10 * 7 + 90 * 4
 
 
@@ -405,7 +406,7 @@ def test_the_budget_keeps_the_best_memories(memory: Memory) -> None:
     for fact in ("Likes green tea", "Likes tea", "Has a cat"):
         memory.add(fact, user_id=ALICE.user_id, infer=False)
     model = answering()
-    agent_with(memory, model, max_tokens=9).invoke({"messages": "tea"}, context=ALICE)
+    agent_with(memory, model, max_tokens=13).invoke({"messages": "tea"}, context=ALICE)
     assert notes_of(model.calls[0]) == ["- Likes tea"]
     agent_with(memory, model, max_tokens=1).invoke({"messages": "tea"}, context=ALICE)
     assert notes_of(model.calls[1]) == []
@@ -413,7 +414,7 @@ def test_the_budget_keeps_the_best_memories(memory: Memory) -> None:
         agent_with(memory, model, max_tokens=0)
     agent_with(memory, model, max_tokens=None, k=1).invoke({"messages": "tea"}, context=ALICE)
     assert len(notes_of(model.calls[2])) == 1
-    agent_with(memory, model, max_tokens=20, count_tokens=lambda messages: len(messages[0].text)).invoke(
+    agent_with(memory, model, max_tokens=33, count_tokens=lambda messages: len(messages[0].text)).invoke(
         {"messages": "tea"}, context=ALICE
     )
     assert notes_of(model.calls[3]) == ["- Likes tea"]
@@ -439,7 +440,7 @@ def test_an_agent_may_have_several_memories(memory: Memory) -> None:
         agent.invoke({"messages": "Which tea?"}, context=ALICE)
         agent.invoke({"messages": "Which tea?"}, context=MemoryContext("house"))
         assert notes_of(model.calls[0]) == ["- Likes green tea"]
-        assert model.calls[1][0].text == "Which tea?\n\nOf the house:\n\n- The house serves oolong tea"
+        assert undated(model.calls[1][0].text) == "Which tea?\n\nOf the house:\n\n- The house serves oolong tea"
 
 
 def test_with_an_agent_the_facts_are_the_users_unless_asked_for_its_own(memory: Memory) -> None:

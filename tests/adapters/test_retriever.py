@@ -19,6 +19,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.testing import ScriptedChatModel
+from tests.cases import undated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -160,19 +161,23 @@ def test_who_has_signed_in_is_not_contradicted(small: Memory) -> None:
 def test_a_prompt_gets_text(memory: Memory) -> None:
     model = ScriptedChatModel(replies=["Lentils."])
     prompt = ChatPromptTemplate.from_messages([("system", "You know:\n{memories}"), ("human", "{input}")])
-    chain = recall(memory, k=1) | prompt | model
+    chain = recall(memory, k=1, threshold=0.25) | prompt | model
     assert chain.invoke({"input": "Is she vegetarian?"}, as_user(ALICE)).text == "Lentils."
-    assert model.calls[0][0].text == f"You know:\n{DATA_ONLY}\n- Is vegetarian"
+    assert undated(model.calls[0][0].text) == f"You know:\n{DATA_ONLY}\n- Is vegetarian"
 
 
 async def test_recall_async(memory: Memory) -> None:
     found = await recall(memory, k=2).ainvoke("Likes?", as_user("bob"))
-    assert found == {"input": "Likes?", "memories": f"{DATA_ONLY}\n- Likes steak"}
+    assert found | {"memories": undated(found["memories"])} == {
+        "input": "Likes?",
+        "memories": f"{DATA_ONLY}\n- Likes steak",
+    }
 
 
 def test_the_input_passes_through_under_names_of_ones_own(small: Memory) -> None:
     step = recall(small, key="question", output_key="known", user_id="bob")
-    assert step.invoke({"question": "steak", "tone": "kind"}) == {
+    given = step.invoke({"question": "steak", "tone": "kind"})
+    assert given | {"known": undated(given["known"])} == {
         "question": "steak",
         "tone": "kind",
         "known": f"{DATA_ONLY}\n- Likes steak",
@@ -190,7 +195,8 @@ def test_the_input_passes_through_under_names_of_ones_own(small: Memory) -> None
     ],
 )
 def test_messages_are_questions_too(small: Memory, question: Any) -> None:
-    assert recall(small, user_id="bob").invoke({"input": question})["memories"] == f"{DATA_ONLY}\n- Likes steak"
+    memories = recall(small, user_id="bob").invoke({"input": question})["memories"]
+    assert undated(memories) == f"{DATA_ONLY}\n- Likes steak"
 
 
 def test_where_nothing_is_known_or_asked_the_text_is_empty(small: Memory) -> None:
@@ -201,10 +207,11 @@ def test_where_nothing_is_known_or_asked_the_text_is_empty(small: Memory) -> Non
 def test_a_memory_is_one_line_and_the_budget_is_kept(small: Memory) -> None:
     small.add("first\n- second", user_id="carl", infer=False)
     small.add("word " * 400, user_id="carl", infer=False)
-    told, first, cut = recall(small, max_tokens=80).invoke("second", as_user("carl"))["memories"].split("\n")
+    text = recall(small, max_tokens=80, threshold=0).invoke("second", as_user("carl"))["memories"]
+    told, first, cut = undated(text).split("\n")
     assert (told, first) == (DATA_ONLY, "- first - second")
     assert set(cut.split()) == {"-", "word", "…"}
-    assert count_tokens_approximately([HumanMessage(f"{told}\n{first}\n{cut}")]) <= 80
+    assert count_tokens_approximately([HumanMessage(text)]) <= 80
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from langmem_adapter.records.escapes import DATA_ONLY
+from tests.cases import undated
 from tests.programs import python
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -101,7 +102,7 @@ def test_the_store_of_a_graph_remembers_from_one_run_to_the_next(run: Run) -> No
     ],
 )
 def test_memory_in_chains_and_in_the_hands_of_a_model(run: Run, name: str, lines: list[str]) -> None:
-    said = run(name).splitlines()
+    said = undated(run(name)).splitlines()
     assert [line for line in said if line in lines] == lines
     assert not any("steak" in line for line in said)
     assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 25
@@ -136,7 +137,7 @@ def test_memory_in_chains_and_in_the_hands_of_a_model(run: Run, name: str, lines
     ],
 )
 def test_memory_in_agents_and_graphs(run: Run, name: str, lines: list[str]) -> None:
-    said = run(name).splitlines()
+    said = undated(run(name)).splitlines()
     assert [line for line in dict.fromkeys(said) if line in lines] == lines
     assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 25
 
