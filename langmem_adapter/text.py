@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 __all__ = [
     "TELLS_TIME",
     "TOKENIZER",
-    "asks",
     "asks_when",
     "cased",
     "content_words",
@@ -161,7 +160,6 @@ TELLS_TIME: Final = "?when"
 
 _ASKS_WHEN_CJK: Final = re.compile("什么时候|几点|哪天|哪年|多久|何时")
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
-_CLOSING: Final = "\"'”’)]）」 \t\r\n"
 
 
 def marks(text: str, language: str = ENGLISH, told: Iterable[str] | None = None) -> set[str]:
@@ -181,16 +179,6 @@ def marks(text: str, language: str = ENGLISH, told: Iterable[str] | None = None)
     told = words(text, language) if told is None else told
     tells = not _lists(language).times.isdisjoint(told) or _YEAR.search(text) is not None
     return topics(told, language) | ({TELLS_TIME} if tells else set())
-
-
-def asks(text: str) -> bool:
-    """Whether a text ends with a question.
-
-    Example:
-        >>> asks("How are you?"), asks("(你好吗？)"), asks("Fine.")
-        (True, True, False)
-    """
-    return text.rstrip(_CLOSING).endswith(("?", "？"))
 
 
 def asks_when(question: str) -> bool:

@@ -51,11 +51,10 @@ TRIED: Final[Mapping[str, tuple[float, ...]]] = {
 }
 
 
-def read(folder: Path = DATA) -> dict[str, list[Dialogue]]:
-    """The conversations of each data set."""
-    roles = {"beam-dev": ("user",)}
+def read(folder: Path = DATA, *, roles: Sequence[str] = ("user", "assistant")) -> dict[str, list[Dialogue]]:
+    """The messages of these roles of each data set; of BEAM always the users', its answers are long."""
     return {
-        name: read_conversations(folder / f"{name}.json", roles=roles.get(name, ("user", "assistant")))
+        name: read_conversations(folder / f"{name}.json", roles=("user",) if name == "beam-dev" else roles)
         for name in FILES
         if (folder / f"{name}.json").exists()
     }

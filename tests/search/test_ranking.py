@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.search.ranking import Evidence, Ranked, Window, fuse
 
@@ -144,3 +145,39 @@ def test_the_share_of_the_words_suits_the_embeddings_unless_it_was_said() -> Non
         0.55,
     ]
     assert Ranking(words=0.1).suited("hash:64/2") == Ranking(words=0.1)
+
+
+# ── values of one attribute ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def first(query: str, *statements: tuple[str, str], **how: Any) -> list[str]:
+    """The hits of a query on what speakers said a month after each other."""
+    with Memory(":memory:") as memory:
+        for month, (name, text) in enumerate(statements, 1):
+            message = {"role": "user", "content": text, "name": name}
+            memory.add(message, user_id="ann", infer=False, timestamp=f"2025-{month:02}-01")
+        return [hit.text for hit in memory.search(query, user_id="ann", **how)]
+
+
+def test_search_orders_the_values_of_a_single_valued_attribute_newest_first() -> None:
+    old, new = "I live in Paris.", "I moved to Berlin."
+    said = [("ann", old), ("ann", "I live for the weekend."), ("ann", new)]
+    for how in ({}, {"k": 1}, {"as_of": "2025-06-01"}):
+        assert first("Where do I live?", *said, **how)[0] == new
+    assert first("Where do I live?", *said, as_of="2025-02-02")[0] == old
+    assert first("Where did I live in January 2025?", *said)[0] == old
+    assert first("Where do I live?", ("Ben", old), ("Ann", new))[0] == old
+    assert (
+        first("Which tea do I like?", ("ann", "I like green tea."), ("ann", "I like herbs."))[0] == "I like green tea."
+    )
+
+
+def test_scores_fall_and_sum_up_where_the_newest_value_comes_first() -> None:
+    with Memory(":memory:") as memory:
+        for day, text in (("2025-01-01", "I live in a flat in Leeds."), ("2025-05-01", "I moved to York.")):
+            memory.add(text, user_id="ann", infer=False, timestamp=day)
+        hits = memory.search("Do I live in a flat?", user_id="ann", explain=True)
+        assert [hit.text for hit in hits] == ["I moved to York.", "I live in a flat in Leeds."]
+        assert hits[0].score >= hits[1].score and hits[0].relevance >= hits[1].relevance
+        for hit in hits:
+            assert hit.explanation and sum(hit.explanation.parts.values()) == pytest.approx(hit.score)
