@@ -44,8 +44,11 @@ def memory() -> Iterator[Memory]:
 
 
 def recalled(memory: Memory, messages: Any) -> list[str]:
-    text: str = memory.recall("messages", **ANN).invoke({"messages": messages})["memories"]
-    return text.splitlines()
+    return lines_of(memory.recall("messages", **ANN).invoke({"messages": messages})["memories"])
+
+
+def lines_of(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("- ")]
 
 
 def test_recall_shows_kept_words_as_a_quotation_and_facts_with_their_day(memory: Memory) -> None:
@@ -75,11 +78,11 @@ def test_what_the_thread_shows_already_is_left_out(
     thread: list[Any] = [*earlier, AIMessage("I see."), HumanMessage("What about the exam?")]
     assert recalled(memory, thread) == shown
     node = recall_node(memory, **ANN).invoke({"messages": thread})
-    assert node["memories"].splitlines() == shown
+    assert lines_of(node["memories"]) == shown
     model = ScriptedChatModel(replies=["Noted."])
     agent: Any = create_agent(model, middleware=[MemoryMiddleware(memory)], context_schema=MemoryContext)
     agent.invoke({"messages": thread}, context=MemoryContext("ann"))
-    assert [line for line in model.calls[-1][-1].text.splitlines() if line.startswith("- ")] == shown
+    assert lines_of(model.calls[-1][-1].text) == shown
 
 
 def test_conversation_memory_leaves_out_what_its_history_shows(memory: Memory) -> None:
