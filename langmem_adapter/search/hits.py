@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -48,31 +47,32 @@ def _explanation(ranked: Ranked, place: int, meant: int, worded: int) -> Explana
 
 
 def newest_value_first(hits: Sequence[Hit]) -> tuple[list[Hit], list[int]]:
-    """Hits in which the values of one single-valued attribute of one speaker are ordered newest first, and their old places.
+    """Hits in which newer values of a single-valued attribute of a speaker come right before older ones, and their old places.
 
     "I live in Paris", a year later "I moved to Berlin": both are stored where messages are kept word for word, and the older
-    one often shares more words with the query. Each hit gets the score of its new place, so that scores stay descending, and
-    at least the relevance of the hit that had it.
+    one often shares more words with the query. Each hit gets the score of its new place, so that scores stay descending; one
+    that moves up is at least as relevant as the older value behind it.
     """
-    places: defaultdict[object, list[int]] = defaultdict(list)
-    for place, hit in enumerate(hits):
-        if attribute := single_valued(hit.text):
-            item = hit.item
-            places[item.scope, item.actor_id, item.role, item.memory_type, attribute].append(place)
-    order = list(range(len(hits)))
-    for group in places.values():
-        newest = sorted(group, key=lambda place: hits[place].item.updated_at, reverse=True)
-        for place, source in zip(group, newest, strict=True):
-            order[place] = source
-    return [
-        hits[place] if source == place else _moved(hits[source], hits[place]) for place, source in enumerate(order)
-    ], order
+    groups = [_attribute(hit) for hit in hits]
+    order: list[int] = []
+    for place, group in enumerate(groups):
+        then = hits[place].item.updated_at
+        same = [at for at, other in enumerate(groups) if group and other == group and hits[at].item.updated_at > then]
+        newer = sorted(set(same).difference(order), key=lambda at: hits[at].item.updated_at, reverse=True)
+        order += [*newer, place] if place not in order else []
+    return [_moved(hits[source], hits[place], up=source > place) for place, source in enumerate(order)], order
 
 
-def _moved(hit: Hit, place: Hit) -> Hit:
+def _attribute(hit: Hit) -> object:
+    item, attribute = hit.item, single_valued(hit.text)
+    return attribute and (item.scope, item.actor_id, item.role, item.memory_type, attribute)
+
+
+def _moved(hit: Hit, place: Hit, *, up: bool) -> Hit:
     """A hit in the place of another; the explanation tells what that adds."""
-    moved = replace(hit, score=place.score, relevance=max(hit.relevance, place.relevance))
-    if hit.explanation is None:
-        return moved
-    parts = {**hit.explanation.parts, "newer": place.score - hit.score}
-    return replace(moved, explanation=replace(hit.explanation, parts=parts))
+    if hit is place:
+        return hit
+    relevance = max(hit.relevance, place.relevance) if up else hit.relevance
+    parts = hit.explanation and {**hit.explanation.parts, "newer": place.score - hit.score}
+    explanation = hit.explanation and replace(hit.explanation, parts=parts or {})
+    return replace(hit, score=place.score, relevance=relevance, explanation=explanation)

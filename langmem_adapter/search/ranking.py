@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from langmem_adapter.records.ranking import Ranking
 
-__all__ = ["Evidence", "Floats", "Ranked", "Window", "fuse", "unit"]
+__all__ = ["Evidence", "Floats", "QueryWindow", "Ranked", "fuse", "unit"]
 
 _Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Window:
+class QueryWindow:
     """How far each memory lies in the times that a query names.
 
     Attributes:
@@ -34,9 +34,9 @@ class Window:
     lying: Floats
     topic: frozenset[str]
 
-    def at(self, places: Any) -> Window:
+    def at(self, places: Any) -> QueryWindow:
         """That of some memories."""
-        return Window(self.lying[places], self.topic)
+        return QueryWindow(self.lying[places], self.topic)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +59,7 @@ class Evidence:
     named: _Bools | None
     timed: _Bools | None
     graph: Floats | None = None
-    window: Window | None = None
+    window: QueryWindow | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ class Ranked:
     words: Floats
     parts: dict[str, NDArray[np.floating[Any]]]
     strategy: str
-    window: Window | None = None
+    window: QueryWindow | None = None
     graph: Floats | None = None
 
     def __len__(self) -> int:

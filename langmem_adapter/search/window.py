@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from langmem_adapter.search.ranking import Window
+from langmem_adapter.search.ranking import QueryWindow
 from langmem_adapter.search.smalltalk import names_topic
 from langmem_adapter.statements.dates import SEASONS, WEEKDAYS
 from langmem_adapter.statements.periods import days_over, split_periods
@@ -48,7 +48,7 @@ _UNDATED: Final = re.compile(
 )
 
 
-def read_window(query: Query, asked: Question, cache: ScopeCache, load: Load) -> Window | None:
+def read_window(query: Query, asked: Question, cache: ScopeCache, load: Load) -> QueryWindow | None:
     """The window that a query names; `None` where it names none, or one beside a topic in which nothing lies.
 
     A season or a day in a request ("write a poem about autumn") is no window.
@@ -70,7 +70,7 @@ def read_window(query: Query, asked: Question, cache: ScopeCache, load: Load) ->
         asked.terms.intersection(words(rest, asked.language)) if names_topic(rest, asked.language) else frozenset[str]()
     )
     best = lying.max(initial=0.0)
-    return Window(lying / max(best, 1.0), topic) if best > 0 or not topic else None
+    return QueryWindow(lying / max(best, 1.0), topic) if best > 0 or not topic else None
 
 
 def _meant(period: Period, asked: date, years: list[int]) -> list[tuple[date, date]]:

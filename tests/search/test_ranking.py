@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.ranking import Ranking
-from langmem_adapter.search.ranking import Evidence, Ranked, Window, fuse
+from langmem_adapter.search.ranking import Evidence, QueryWindow, Ranked, fuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,7 +96,7 @@ EQUAL = [(0.5, 1.0)] * 3
     ("weights", "more", "best"),
     [
         ({"speaker": 0.2}, {"named": np.array([False, True, False])}, 2),
-        ({"window": 0.2}, {"window": Window(np.array([0.0, 1.0, 0.5]), frozenset({"tea"}))}, 2),
+        ({"window": 0.2}, {"window": QueryWindow(np.array([0.0, 1.0, 0.5]), frozenset({"tea"}))}, 2),
         ({"time": 0.2}, {"timed": np.array([False, False, True])}, 3),
         ({"graph": 0.2}, {"graph": np.array([0.0, 0.5, 0.1])}, 2),
     ],
@@ -112,12 +112,12 @@ def test_each_kind_of_evidence_decides_between_equals(
 def test_a_window_counts_fully_where_a_query_asks_for_a_time_and_nothing_else() -> None:
     rows, lying = [(0.9, 3.0), (0.1, 0.0)], np.array([0.0, 1.0])
     for topic, best in ((frozenset({"tea"}), 1), (frozenset[str](), 2)):
-        assert fuse(evidence(rows, [1, 2], window=Window(lying, topic)), Ranking(words=0.5)).pks[0] == best
+        assert fuse(evidence(rows, [1, 2], window=QueryWindow(lying, topic)), Ranking(words=0.5)).pks[0] == best
 
 
 @given(ROWS)
 def test_the_parts_sum_up_to_the_score(rows: list[tuple[float, float]]) -> None:
-    window = Window(np.linspace(0, 1, len(rows)), frozenset({"tea"}))
+    window = QueryWindow(np.linspace(0, 1, len(rows)), frozenset({"tea"}))
     got = fuse(evidence(rows, range(1, len(rows) + 1), window=window), Ranking(), explain=True)
     assert np.sum(list(got.parts.values()), axis=0) == pytest.approx(got.scores)
 
