@@ -29,7 +29,7 @@ __all__ = ["history", "list_", "prompts", "search", "show", "trace"]
 
 _SHOWN: Final = (
     *("id", "updated_at", "text", *SCOPE_FIELDS),
-    *"metadata memory_type actor_id role created_at expires_at revision".split(),
+    *"metadata memory_type actor_id role created_at expires_at revision is_verbatim".split(),
 )
 _TRACES: Final = ("id", "created_at", "said", "facts", "events", "mode", "model_calls", "milliseconds")
 _TRACE: Final = ("id", "created_at", "turns", "facts", "candidates", "decisions", "calls", "result")
@@ -132,7 +132,7 @@ def show(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the name of 
     """Show one memory with everything about it.
 
     In a pipe these are columns: id, updated_at, text, user_id, agent_id, run_id,
-    metadata, memory_type, actor_id, role, created_at, expires_at, revision.
+    metadata, memory_type, actor_id, role, created_at, expires_at, revision, is_verbatim.
 
     [bold]Examples[/bold]
     $ langmem-adapter show 0f8fad5b-d9cb-469f-a165-70867728950e

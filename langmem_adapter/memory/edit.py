@@ -313,5 +313,6 @@ def _restoring(connection: Connection, memory_id: str, revision: int, within: Sc
         keep_expiry=False,
         replace_metadata=True,
         seen=lives.get(memory_id, last),
+        is_verbatim=row.is_verbatim,
     )
     return Write((decision,), scope=scope, within=within)

@@ -277,6 +277,7 @@ def _decision(state: PipelineState, fact: Fact, verdict: Placed, *, alone: bool)
         past_of=past,
         after=verdict.after,
         dated=turn.dated,
+        is_verbatim=fact.is_quotation and verdict.event == "ADD",
         **source,
     )
 

@@ -75,6 +75,8 @@ class MemoryItem:
         expires_at: From when on it is no longer shown.
         revision: Counts its own changes, from 1.
         hash: Of the text as `text.text_hash` reads it; equal hashes mean the same statement.
+        is_verbatim: Whether the text is the user's own words, kept as they were because no fact was made of them. Facts,
+            records and texts that were edited are not; nor is what `infer=False` stores.
     """
 
     id: str
@@ -89,6 +91,7 @@ class MemoryItem:
     expires_at: datetime | None
     revision: int
     hash: str
+    is_verbatim: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +144,11 @@ class Hit:
     def text(self) -> str:
         """The memory's text, all of it."""
         return self.item.text
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Whether the text is the user's own words, see `MemoryItem`."""
+        return self.item.is_verbatim
 
     @property
     def passage(self) -> str:

@@ -102,6 +102,8 @@ class Fact(Portable):
         date: The day that it speaks of, in ISO 8601, where one is said.
         speaker: Whose statement it is, where that is somebody named other than the scope's own; else blank.
         unattributed: Several people speak, and which of them says it is not known.
+        is_quotation: The text is the user's own words: only an equal text is compared with it, and the memory is marked
+            (`MemoryItem.is_verbatim`).
     """
 
     text: str
@@ -112,6 +114,7 @@ class Fact(Portable):
     date: str | None = None
     speaker: str = ""
     unattributed: bool = False
+    is_quotation: bool = False
 
     _forms = forms(relations=several(Triple))
 
@@ -146,6 +149,7 @@ class Decision(Portable):
         after: The same, where what stands is what becomes of the fact of this index in the same list; if nothing does, the
             last of those that name it stands itself. A NONE says the same once more, at its own date.
         dated: A NONE says once more, at *time*, what the memory says: that it was true then, too, is noted.
+        is_verbatim: The new text is the user's own words, see `MemoryItem`.
     """
 
     event: Event
@@ -168,6 +172,7 @@ class Decision(Portable):
     past_of: str | None = None
     after: int | None = None
     dated: bool = False
+    is_verbatim: bool = False
 
     _forms = forms(relations=several(Triple), metadata=MAPPING, time=TIME, expires_at=TIME)
 

@@ -29,6 +29,7 @@ _SHARING: Final = 10  # facts that have the setting's tokens together
 _BESIDE: Final = 10  # tokens that a memory takes beside its text: its number, its date, quotes
 _LETTERS: Final = 400  # shown of a text where not everything fits; every setting has room for one of them
 _MOST_SHARES: Final = 5  # fifty facts are compared at once
+_MOST_READ: Final = 20  # times as many as have room: among the nearest are texts that are never compared
 _RESERVED: Final = 4  # a quarter of the room is for the newest, and as much for what the graph names
 
 
@@ -96,9 +97,9 @@ def best_that_fit(
         ranked: For each fact, pks by each kind of nearness, nearest first; they take turns.
     """
     count = most // _BESIDE
-    newest = memories.latest(connection, scope, count // _RESERVED)
+    newest = memories.latest(connection, scope, count // _RESERVED, compared=True)
     taking_turns = [pk for turn in zip_longest(*ranked) for pk in turn if pk is not None]
-    near = list(dict.fromkeys(taking_turns))[:count]
+    near = memories.compared(connection, list(dict.fromkeys(taking_turns))[: _MOST_READ * count])[:count]
     rows = {row.pk: row for row in memories.texts(connection, {*named, *newest, *near}, _LETTERS)}
     chosen: dict[int, Any] = {}
     for pks, share in ((named, most // _RESERVED), (newest, most // _RESERVED), (near, most)):

@@ -62,7 +62,9 @@ def _words(found: Sequence[PastMemory], language: str) -> tuple[dict[str, list[A
     words: defaultdict[str, list[Any]] = defaultdict(list)
     total = 0
     for known in found:
-        rows = lexical.postings(0, known.pk, known.item.text, known.context, known.item.created_at, language)
+        rows = lexical.postings(
+            {**shallow(known.item), "scope_id": 0, "pk": known.pk, "context": known.context}, language
+        )
         total += rows[0]["length"]
         for row in rows:
             words[row["term"]].append((row["term"], known.pk, row["count"], row["length"]))

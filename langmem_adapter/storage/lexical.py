@@ -24,8 +24,7 @@ from langmem_adapter.text import marks, text_hash
 from langmem_adapter.text import words as terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -91,31 +90,33 @@ def parted(context: str) -> list[str]:
     return [text for text in context.split(_BETWEEN) if text.strip()]
 
 
-def postings(
-    scope_id: int,
-    pk: int,
-    text: str,
-    context: str,
-    time: datetime,
-    language: str = ENGLISH,
-    words: Words | None = None,
-) -> list[dict[str, Any]]:
-    """The rows of one memory; the day, month and year when it was said are words as well."""
+def postings(row: Mapping[str, Any], language: str = ENGLISH, words: Words | None = None) -> list[dict[str, Any]]:
+    """The rows of one memory; the day, month and year when it was said are words as well.
+
+    Of a text that is kept in the user's words no attributes are read: it is no statement to compare others with.
+
+    Args:
+        row: Its scope_id, pk, text, context, created_at and is_verbatim.
+        language: As for `text.words`.
+        words: The words of its texts, where they are split already.
+    """
     split = (words or Words()).of
     counts: Counter[str] = Counter()
+    text = row["text"]
     tokens = max(SHORT, tokens_in(text))
-    for around, weight in zip(context.split(_BETWEEN), _AROUND_WEIGHTS, strict=False):
+    for around, weight in zip(row["context"].split(_BETWEEN), _AROUND_WEIGHTS, strict=False):
         _count(counts, split(around, language), round(weight * SHORT / tokens))
     own = split(text, language)
     _count(counts, own, WEIGHT)
-    time = time.astimezone(UTC)  # as it comes back from the database
+    time = row["created_at"].astimezone(UTC)  # as it comes back from the database
     _count(counts, terms_of(f"{time.day} {MONTHS[time.month - 1]} {time.year}", language), _DATE_WEIGHT)
     length = counts.total()
-    counts.update(marks(text, language, own) | attributes(text) | days_told(text, time.date()))
+    counts.update(marks(text, language, own) | days_told(text, time.date()))
+    counts.update(() if row["is_verbatim"] else attributes(text))
     if tokens > SHORT:
         counts[LONG] = tokens
     return [
-        {"scope_id": scope_id, "term": term, "memory_pk": pk, "count": count, "length": length}
+        {"scope_id": row["scope_id"], "term": term, "memory_pk": row["pk"], "count": count, "length": length}
         for term, count in counts.items()
     ]
 
@@ -142,11 +143,11 @@ def rebuild(connection: Connection, language: str = ENGLISH) -> None:
     connection.execute(delete(words))
     totals: Counter[int] = Counter()
     hashes: list[dict[str, Any]] = []
-    query = select(memories.c.pk, memories.c.scope_id, memories.c.text, memories.c.context, memories.c.created_at)
-    for pk, scope_id, text, context, time in connection.execute(query).all():
-        rows = postings(scope_id, pk, text, context, time, language)
-        totals[scope_id] += rows[0]["length"]
-        hashes.append({"_pk": pk, "_hash": text_hash(text)})
+    columns = memories.c["pk", "scope_id", "text", "context", "created_at", "is_verbatim"]
+    for row in connection.execute(select(*columns)).all():
+        rows = postings(row._asdict(), language)
+        totals[row.scope_id] += rows[0]["length"]
+        hashes.append({"_pk": row.pk, "_hash": text_hash(row.text)})
         connection.execute(insert(words), rows)
     if hashes:
         hashed = update(memories).where(memories.c.pk == bindparam("_pk")).values(hash=bindparam("_hash"))

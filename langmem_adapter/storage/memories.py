@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "best",
+    "compared",
     "equal_texts",
     "every_text",
     "extent",
@@ -72,15 +73,15 @@ def best(connection: Connection, pks: Sequence[int]) -> dict[int, MemoryItem]:
 
 
 def extent(connection: Connection, scope: Scope, most: int) -> tuple[int, int]:
-    """How many facts are within *scope*, and how many letters their texts have; no more than *most* are looked at."""
-    some = select(func.length(memories.c.text).label("letters")).where(_facts(scope)).limit(most).subquery()
+    """How many facts within *scope* are compared, and how many letters they have; no more than *most* are looked at."""
+    some = select(func.length(memories.c.text).label("letters")).where(_compared(scope)).limit(most).subquery()
     count, letters = connection.execute(select(func.count(), func.sum(some.c.letters)).select_from(some)).one()
     return count, letters or 0
 
 
 def every_text(connection: Connection, scope: Scope) -> list[AnyRow]:
-    """The pk, id, seq, updated_at, actor_id, role and text of every fact within *scope*."""
-    return list(connection.execute(select(*_LAST, memories.c.text).where(_facts(scope)).order_by(memories.c.pk)))
+    """The pk, id, seq, updated_at, actor_id, role and text of every fact within *scope* that is compared."""
+    return list(connection.execute(select(*_LAST, memories.c.text).where(_compared(scope)).order_by(memories.c.pk)))
 
 
 def texts(connection: Connection, pks: Iterable[int], letters: int) -> list[Any]:
@@ -105,10 +106,18 @@ def equal_texts(connection: Connection, scope: Scope, hashes: Sequence[str]) -> 
     return found
 
 
-def latest(connection: Connection, scope: Scope, count: int) -> list[int]:
-    """Pks of the facts within *scope* that changed last, latest first."""
-    query = select(memories.c.pk).where(_facts(scope)).order_by(memories.c.seq.desc()).limit(count)
+def latest(connection: Connection, scope: Scope, count: int, *, compared: bool = False) -> list[int]:
+    """Pks of the facts within *scope* that changed last, latest first; all of them, or those that are compared."""
+    facts = _compared(scope) if compared else _facts(scope)
+    query = select(memories.c.pk).where(facts).order_by(memories.c.seq.desc()).limit(count)
     return list(connection.execute(query).scalars())
+
+
+def compared(connection: Connection, pks: Sequence[int]) -> list[int]:
+    """Those of some memories that are compared, in the order given."""
+    query = select(memories.c.pk).where(any_of(memories.c.pk, pks), memories.c.is_verbatim.is_(False))
+    kept = set(connection.execute(query).scalars())
+    return [pk for pk in pks if pk in kept]
 
 
 def matching(
@@ -215,6 +224,11 @@ def _lasting() -> ColumnElement[bool]:
 
 def _facts(scope: Scope) -> Any:
     return and_(_visible(scope), memories.c.memory_type.is_(None))
+
+
+def _compared(scope: Scope) -> Any:
+    """Facts but for texts that are kept in the user's words: nothing but an equal text is compared with those."""
+    return and_(_facts(scope), memories.c.is_verbatim.is_(False))
 
 
 def _typed(memory_type: str | None) -> list[ColumnElement[bool]]:

@@ -175,4 +175,5 @@ def item_of(row: AnyRow, began: datetime) -> MemoryItem:
         expires_at=row.expires_at,
         revision=row.revision,
         hash=text_hash(text),
+        is_verbatim=row.is_verbatim,
     )

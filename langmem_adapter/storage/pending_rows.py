@@ -26,7 +26,8 @@ _INSERT_MEMORY: Final = Prepared(insert(memories))
 _DELETE_MEMORIES: Final = Prepared(delete(memories).where(any_of(memories.c.pk, "pks")))
 _INSERT_HISTORY: Final = Prepared(insert(history))
 _CHANGING: Final = (
-    "text context metadata actor_id role hash embedding created_at updated_at expires_at seq revision related".split()
+    *"text context metadata actor_id role hash embedding created_at updated_at expires_at".split(),
+    *"seq revision related is_verbatim".split(),
 )
 _UPDATE_MEMORY: Final = Prepared(
     update(memories).where(memories.c.pk == bindparam("_pk")).values({name: bindparam(name) for name in _CHANGING})
@@ -105,12 +106,7 @@ class PendingRows:
         if self._unworded:
             for pk, length in lexical.forget(connection, list(self._unworded)).items():
                 grown[self._unworded[pk]] -= length
-        new = [
-            lexical.postings(
-                row["scope_id"], row["pk"], row["text"], row["context"], row["created_at"], language, words
-            )
-            for row in self._worded.values()
-        ]
+        new = [lexical.postings(row, language, words) for row in self._worded.values()]
         lexical.INSERT_WORDS.run(connection, *(posting for postings in new for posting in postings))
         for first, *_ in new:  # each has its date at least
             grown[first["scope_id"]] += first["length"]

@@ -10,7 +10,21 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sqlalchemy import JSON, BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    false,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 
 from langmem_adapter.records.scope import SCOPE_FIELDS
@@ -45,6 +59,11 @@ Number: Final = BigInteger().with_variant(Integer, "sqlite")
 
 def _scope() -> Column[Any]:
     return Column("scope_id", Number, ForeignKey("scopes.id"), nullable=False)
+
+
+def _is_verbatim() -> Column[Any]:
+    """Whether the text is kept in the user's words, see `MemoryItem.is_verbatim`."""
+    return Column("is_verbatim", Boolean, nullable=False, server_default=false())
 
 
 metadata: Final = MetaData()
@@ -105,6 +124,7 @@ memories: Final = Table(
     Column("seq", Number, ForeignKey("changes.seq"), nullable=False),
     Column("revision", Integer, nullable=False),
     Column("related", Integer),  # 1 where the text has been read for relations, whether it states some or not
+    _is_verbatim(),
     # What a search asks of every memory of a scope, so that it need not read their texts and vectors from the disk.
     Index("ix_memories_roll", *"scope_id seq pk created_at updated_at actor_id expires_at memory_type".split()),
     Index("ix_memories_scope_hash", "scope_id", "hash"),
@@ -137,6 +157,7 @@ history: Final = Table(
     Column("valid_from", UTCDateTime, nullable=False),
     Column("valid_to", UTCDateTime),  # where it was over when it was written
     Column("past_of", String(64)),  # the memory that stood, where the row was dated before it: see storage/courses.py
+    _is_verbatim(),
     Index("ix_history_memory", "memory_id", "seq"),
     Index("ix_history_past", "past_of"),
     Index("ix_history_scope", "scope_id", "seq"),

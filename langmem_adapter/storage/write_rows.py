@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["WriteRows"]
 
-_COPIED: Final = "seq scope_id revision context metadata memory_type expires_at created_at".split()
+_COPIED: Final = "seq scope_id revision context metadata memory_type expires_at created_at is_verbatim".split()
 
 
 class WriteRows:
@@ -177,7 +177,7 @@ class WriteRows:
         )
         if row["text"] != old["text"]:
             row.update(hash=text_hash(row["text"]), embedding=self._embedding(row["text"]))
-            row["related"] = int(self._write.related)
+            row.update(related=int(self._write.related), is_verbatim=decision.is_verbatim)
         self._put(old, row)
         self._record(row, "UPDATE", old["text"], row["text"], decision)
         self._tell(decision, row, old["text"], row["text"])
@@ -408,7 +408,9 @@ class WriteRows:
 
 
 def _said_of(decision: Decision) -> dict[str, Any]:
-    copied = {name: getattr(decision, name) for name in ("memory_type", "actor_id", "role", "expires_at")}
+    copied = {
+        name: getattr(decision, name) for name in ("memory_type", "actor_id", "role", "expires_at", "is_verbatim")
+    }
     return {**copied, "metadata": dict(decision.metadata or {})}
 
 

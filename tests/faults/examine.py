@@ -114,7 +114,7 @@ def _words_and_memories(connection: Connection) -> Iterator[str]:
     expected: set[tuple[Any, ...]] = set()
     lengths: Counter[int] = Counter()
     for row in connection.execute(select(memories)):
-        postings = lexical.postings(row.scope_id, row.pk, row.text, row.context, row.created_at)
+        postings = lexical.postings(row._asdict())
         expected |= {tuple(posting[column.name] for column in words.c) for posting in postings}
         lengths[row.scope_id] += postings[0]["length"]
     kept = {tuple(row) for row in connection.execute(select(words))}

@@ -58,7 +58,7 @@ def right_words(memory: Memory, language: str) -> set[tuple[Any, ...]]:
         return {
             tuple(posting[name] for name in names)
             for row in connection.execute(select(memories))
-            for posting in lexical.postings(row.scope_id, row.pk, row.text, row.context, row.created_at, language)
+            for posting in lexical.postings(row._asdict(), language)
         }
 
 

@@ -391,11 +391,11 @@ def test_every_route_has_its_place_in_the_document(http: TestClient) -> None:
 
 ANSWERED = {
     "MemoryShown": (
-        "actor_id agent_id created_at expires_at hash id memory_type metadata revision role run_id text "
+        "actor_id agent_id created_at expires_at hash id is_verbatim memory_type metadata revision role run_id text "
         "updated_at user_id"
     ),
     "HitShown": (
-        "actor_id agent_id created_at expires_at explanation hash id memory_type metadata passage relevance "
+        "actor_id agent_id created_at expires_at explanation hash id is_verbatim memory_type metadata passage relevance "
         "revision role run_id score text updated_at user_id"
     ),
     "Changed": "event id previous_text reason relations text valid_to",

@@ -72,6 +72,27 @@ def test_a_memory_is_added_updated_deleted_and_its_life_recorded(database: Datab
         assert connection.execute(select(scopes.c.word_count)).scalar_one() == 0
 
 
+def test_is_verbatim_marks_the_words_of_a_user_until_they_are_edited(database: Database, ledger: Ledger) -> None:
+    quoted, tidy = ledger.apply(write(add("My locker code is 4312", is_verbatim=True), add("Likes tea")))
+    with database.read() as connection:
+        marks = {item.text: item.is_verbatim for item in reading.page(connection, ALICE, k=9)[0]}
+        assert marks == {"My locker code is 4312": True, "Likes tea": False}
+        pks = connection.execute(select(memories.c.pk).order_by(memories.c.pk)).scalars().all()
+        assert [row.text for row in reading.every_text(connection, ALICE)] == ["Likes tea"]
+        assert reading.latest(connection, ALICE, 9, compared=True) == reading.compared(connection, pks) == [pks[1]]
+        terms = connection.execute(select(words.c.term).where(words.c.memory_pk == pks[0])).scalars().all()
+        assert not any(term.startswith(":") for term in terms)  # no attribute is read
+    ledger.apply(write(Decision("UPDATE", quoted.id, None, metadata={"a": 1})))
+    with database.read() as connection:
+        assert reading.get(connection, str(quoted.id)).is_verbatim
+    ledger.apply(write(Decision("UPDATE", quoted.id, "Locker code: 4312")))
+    ledger.apply(write(Decision("DELETE", tidy.id, None)))
+    with database.read() as connection:
+        assert not reading.get(connection, str(quoted.id)).is_verbatim
+        marked = connection.execute(select(history.c.is_verbatim).order_by(history.c.seq)).scalars().all()
+        assert marked == [True, False, True, False, False]
+
+
 def test_none_changes_nothing_and_gives_its_reason(database: Database, ledger: Ledger) -> None:
     (added,) = ledger.apply(write(add("Likes tea")))
     before = database.version() if database.dialect == "postgresql" else None

@@ -128,7 +128,14 @@ def test_another_tokenizer_version_writes_the_words_anew(database: Database) -> 
 
 
 def test_words_of_the_memory_count_more_than_those_of_its_source() -> None:
-    counts = {row["term"]: row["count"] for row in postings(1, 1, "Likes tea", "I like green tea", datetime.now(UTC))}
+    memory = {
+        "scope_id": 1,
+        "pk": 1,
+        "text": "Likes tea",
+        "context": "I like green tea",
+        "created_at": datetime.now(UTC),
+    }
+    counts = {row["term"]: row["count"] for row in postings({**memory, "is_verbatim": False})}
     assert counts["tea"] > counts["green"]
 
 

@@ -47,6 +47,7 @@ class Line(ScopeFields):
     updated_at: Moment | None = None
     revision: int | None = None
     hash: str | None = None
+    is_verbatim: bool | None = None
 
     def item(self) -> dict[str, Any]:
         """The arguments of its add, without whose it is."""
