@@ -37,6 +37,7 @@ __all__ = [
     "extent",
     "get",
     "ids",
+    "lasting",
     "latest",
     "matching",
     "page",
@@ -155,7 +156,7 @@ def page(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    query = _ITEM.where(reach(scope), true() if include_expired else _lasting(), *_typed(memory_type))
+    query = _ITEM.where(reach(scope), true() if include_expired else lasting(), *_typed(memory_type))
     query, order = query.where(*pushdown.conditions(filters)), (memories.c.created_at, memories.c.pk)
     rows, following = listed(connection, query, *order, k=k, after=after, fits=_fitting(filters))
     return [_item(row) for row in rows], following
@@ -215,10 +216,10 @@ def _past(connection: Connection, memory_id: str, scope: Scope | None) -> list[A
 
 
 def _visible(scope: Scope) -> Any:
-    return and_(memories.c.scope_id.in_(ids_within(scope)), _lasting())
+    return and_(memories.c.scope_id.in_(ids_within(scope)), lasting())
 
 
-def _lasting() -> ColumnElement[bool]:
+def lasting() -> ColumnElement[bool]:
     return or_(memories.c.expires_at.is_(None), memories.c.expires_at > datetime.now(UTC))
 
 
