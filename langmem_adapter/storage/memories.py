@@ -14,11 +14,13 @@ from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.storage import pushdown
 from langmem_adapter.storage.courses import courses
+from langmem_adapter.storage.meta import language_of
 from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, reach, seen, within
-from langmem_adapter.storage.tables import history, memories, scopes
-from langmem_adapter.text import text_hash
+from langmem_adapter.storage.tables import history, memories, scopes, words
+from langmem_adapter.text import meaningful, text_hash
+from langmem_adapter.text import words as split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,6 +38,7 @@ __all__ = [
     "every_text",
     "extent",
     "get",
+    "holding",
     "ids",
     "lasting",
     "latest",
@@ -119,6 +122,19 @@ def compared(connection: Connection, pks: Sequence[int]) -> list[int]:
     query = select(memories.c.pk).where(any_of(memories.c.pk, pks), memories.c.is_verbatim.is_(False))
     kept = set(connection.execute(query).scalars())
     return [pk for pk in pks if pk in kept]
+
+
+def holding(connection: Connection, scope: Scope, text: str, most: int) -> list[str]:
+    """Texts in the user's own words within *scope* that hold every word of a text which carries meaning, the latest first."""
+    language = language_of(connection)
+    terms = sorted(meaningful(split(text, language), language))
+    if not terms:
+        return []
+    posted = select(words.c.memory_pk).where(words.c.scope_id.in_(ids_within(scope)), any_of(words.c.term, terms))
+    posted = posted.group_by(words.c.memory_pk).having(func.count() == len(terms))
+    query = select(memories.c.text).where(memories.c.pk.in_(posted), memories.c.is_verbatim, lasting())
+    texts = connection.execute(query.order_by(memories.c.pk.desc()).limit(10 * most)).scalars()
+    return [each for each in texts if set(terms) <= set(split(each, language))][:most]
 
 
 def matching(

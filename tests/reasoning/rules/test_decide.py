@@ -140,3 +140,14 @@ def test_add_keeps_two_texts_that_are_not_equal(first: str, second: str) -> None
 def test_statements_keep_the_marks_of_older_databases(text: str, mark: str) -> None:
     said = read(text)
     assert f":{said.attribute} {said.subject}".rstrip() == mark
+
+
+def test_add_forget_deletes_an_equal_text_and_else_names_the_texts_with_those_words() -> None:
+    with Memory(":memory:") as memory:
+        for text in ("The spare key is under the blue pot.", "I live in Lyon.", "I think we should buy milk."):
+            memory.add(text, user_id="u")
+        for wish in ("Forget that I live in Lyon.", "Please forget that I think we should buy milk."):
+            assert [change.event for change in memory.add(wish, user_id="u").results] == ["DELETE"]
+        result = memory.add("Forget that my key is blue.", user_id="u")
+        assert "under the blue pot" in result.notes[0]
+        assert [item.text for item in memory.get_all(user_id="u")] == ["The spare key is under the blue pot."]
