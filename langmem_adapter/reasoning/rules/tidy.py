@@ -77,7 +77,7 @@ def _fact(clause: str, *, greeted: bool) -> str:
 
 def _may_be_name(name: str) -> bool:
     low = name.lower().split()
-    return (WORDS["DEMONYMS"] | WORDS["NO_NAME"] | WORDS["NO_TRADE"]).isdisjoint(low)
+    return (WORDS["DEMONYMS"] | WORDS["NO_NAME"] | WORDS["NO_JOB"]).isdisjoint(low)
 
 
 def _is_of_somebody(said: Statement) -> bool:
