@@ -377,7 +377,8 @@ def _edges(form: _Form, row: TableRow, groups: Mapping[str, str]) -> Iterator[Tr
 def _triples(
     who: _Who, row: TableRow, value: str, span: StatedSpan, *, over: bool = False, begins: bool = False
 ) -> Iterator[Triple]:
-    listed = _targets(row, value.strip(" ,'")) if row.relation and value else ()
+    listed = _targets(row, value.strip(" ,'")) if row.relation else ()
+    listed = tuple(target for target in listed if any(map(str.isalnum, target)))
     since, until = span.held(over=over, begins=begins)
     single = False if len(listed) > 1 else None
     for target in listed:

@@ -22,8 +22,7 @@ SINGLE: Final = frozenset("name nickname age birthday home employer job partner 
 MANY: Final = frozenset(
     "birthplace origin nationality language school major study family pet friend like prefer allergy habit speak visit own any".split()
 )
-"""Attributes of which one has several values; no statement ends another's for its date. `any` is said of what ends only: it
-ends whatever it names."""
+"""Attributes of which one has several values; no statement ends another's for its date. `any` ends whatever it names."""
 
 Kind = Literal["is", "begins", "ends", "touches"]
 """What a wording says of the attribute: its value, since now another value, that it is over, or something about it."""
@@ -44,16 +43,10 @@ class Person:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table: one wording, and what it says.
+    """A row of the table: one wording of a statement without its subject, and what it says of an attribute.
 
     Attributes:
-        attribute: Of `SINGLE` or `MANY`.
-        kind: What it says of the attribute.
-        text: The pattern: it matches a statement without its subject, whole ("live in Porto"); its group `v` is the value.
-        flags: Of the pattern.
-        relation: Its name in the graph; empty where the row states none.
-        target: What kind of thing the value is ("place"), where known.
-        heads: The words one of which comes before what the pattern matches; none where it matches all.
+        text: The pattern, which matches what follows one of the *heads*, whole; its group `v` is the value.
         put: The value that is compared, where that is not `v`: "married {v}".
     """
 

@@ -7,9 +7,8 @@ so that a message of any length costs time in proportion to it.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from langmem_adapter.statements.tables import patterns
 from langmem_adapter.text import is_cjk
@@ -22,32 +21,17 @@ __all__ = ["SENTENCES", "Sentence", "is_talk_in_chinese", "kind_of", "paragraphs
 
 SENTENCES: Final = patterns("sentences", {})
 """Patterns of sentences and their openings."""
-_END: Final = re.compile(r"(?<![.!?…])[.!?…]++[\"')\]”]*+(?=\s|$)|[。！？；]++[”』」）]*+|\n\s*+\n\s*+|\n(?!\s*[a-z])")
-_WORD: Final = re.compile(r"[^\W_]++(?:'[^\W_]++)*")
-_GRAMMAR: Final = frozenset(
-    "a about all am an and any are as at be been but by can could did do does for from had has have he her him his i i'm i'll i'd it"
-    " it's is if in into just like lot lets let's me more much my of off on or our out so some such than that that's the them then there"
-    " these they this those to too up us very was we were what when where which who will with would you your you're yours not don't"
-    " didn't no one i've".split()
-)
-_NAMING: Final = re.compile('["“”《》「」0-9@]|(?<=[a-z,] )(?!I\\b)[A-Z]')
-"""Marks of a name, a number or a quotation: what has one says something."""
+_GRAMMAR: Final = frozenset(SENTENCES.texts["GRAMMAR"].split()) | TALK
 _WORDS: Final = frozenset(SENTENCES.texts["WORDS"].split())
-_LONGEST_QUESTION: Final = 25  # words; a longer one states something
-_LONGEST_REQUEST: Final = 15
-_SHORT: Final = 6
+_LONGEST: Final = {"question": 25, "request": 15, "talk": 6, "question_cjk": 15, "request_cjk": 40}
+"""Words, in Chinese letters, of what says nothing; a longer one may state something."""
+Kind = Literal["talk", "question", "request", "command", "statement"]
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
-    """One sentence, never blank, without its closing mark.
+class Sentence(NamedTuple):
+    """One sentence, never blank, without its closing mark, and where it stands in the message.
 
-    Attributes:
-        text: Its words.
-        start: Where it begins in the message.
-        end: Where it ends there, closing mark included.
-        asks: Whether that is a question mark.
-        quoted: Whether it stands in a code block or a quotation: nothing is read from it.
+    Of a *quoted* one, which stands in a code block or a quotation, nothing is read.
     """
 
     text: str
@@ -66,13 +50,12 @@ def sentences(text: str) -> list[Sentence]:
     """
     found: list[Sentence] = []
     start, fences = 0, 0
-    for end in _END.finditer(text):
-        before = text[max(0, end.start() - 10) : end.start()]
-        abbreviated = end[0] == "." and SENTENCES["ABBREVIATION"].search(before)
-        goes_on = (
-            re.search(r"[A-Za-z]\.[A-Za-z]$|etc$", before) and text[end.end() : end.end() + 2].lstrip()[:1].islower()
+    for end in SENTENCES["END"].finditer(text):
+        before, after = text[max(0, end.start() - 10) : end.start()], text[end.end() : end.end() + 2].lstrip()
+        goes_on = SENTENCES["ABBREVIATION"].search(before) or (
+            SENTENCES["HALF_DAY"].search(before) and after[:1].islower()
         )
-        if not abbreviated and not (end[0] == "." and goes_on):
+        if end[0] != "." or not goes_on:
             found += _sentence(text, start, end.end(), quoted=fences % 2 == 1)
             fences += text.count("```", start, end.end())
             start = end.end()
@@ -81,16 +64,12 @@ def sentences(text: str) -> list[Sentence]:
 
 def _sentence(text: str, start: int, end: int, *, quoted: bool) -> Iterator[Sentence]:
     whole = text[start:end]
-    words = re.sub(r"^\s*(?:[-*•]|\d{1,3}[.)、])\s+", "", whole[:12]) + whole[12:]
+    words = SENTENCES["BULLET"].sub("", whole[:12]) + whole[12:]
     plain = " ".join(words.strip().strip("*").split()).rstrip('.!?…。！？；"”』」）')
     if any(map(str.isalnum, plain)):
-        closing = whole.rstrip()[-4:]
-        yield Sentence(
-            plain, start, end, "?" in closing or "？" in closing, quoted or "```" in whole or plain[:1] in ">＞"
-        )
-
-
-Kind = Literal["talk", "question", "request", "command", "statement"]
+        asks = re.search("[?？]", whole.rstrip()[-4:]) is not None
+        start = end - len(whole.lstrip())
+        yield Sentence(plain, start, end, asks, quoted or "```" in whole or plain[:1] in ">＞")
 
 
 def kind_of(sentence: Sentence) -> Kind:
@@ -102,53 +81,38 @@ def kind_of(sentence: Sentence) -> Kind:
     """
     if SENTENCES["COMMAND"].search(sentence.text):
         return "command"
-    if _NAMING.search(sentence.text):
+    if SENTENCES["NAMES"].search(sentence.text):  # what has a name, a number or a quotation says something
         return "statement"
-    if is_cjk(sentence.text):
-        return _kind_in_chinese(sentence)
+    return (_kind_in_chinese if is_cjk(sentence.text) else _kind_in_english)(sentence)
+
+
+def _kind_in_english(sentence: Sentence) -> Kind:
     plain = sentence.text.replace("’", "'").lower()
-    words = _WORD.findall(plain)
-    if _is_talk(words):
+    words = re.findall(r"[^\W_]++(?:'[^\W_]++)*", plain)
+    rest, short = _WORDS.issuperset(set(words) - _GRAMMAR), len(words) <= _LONGEST["talk"]
+    if _GRAMMAR.issuperset(words) or (rest and short and {"my", "we"}.isdisjoint(words)):
         return "talk"
     mine = SENTENCES["OF_SPEAKER"].search(SENTENCES["AFTER_AUX"].sub("", plain)) is not None
-    if len(words) <= _LONGEST_REQUEST and SENTENCES["REQUEST"].match(plain) and not re.search(r"\bi\b|\bi'", plain):
+    if len(words) <= _LONGEST["request"] and SENTENCES["REQUEST"].match(plain) and not re.search(r"\bi\b", plain):
         return "request"
-    if sentence.asks and len(words) <= _LONGEST_QUESTION and (not mine or _asks_shortly(plain, words)):
-        return "question"
-    return "statement"
-
-
-def _asks_shortly(plain: str, words: list[str]) -> bool:
-    """Whether a question names something of the speaker's and says nothing of it: "What's my email?"."""
-    return len(words) <= _SHORT and SENTENCES["ASKING"].match(plain) is not None and "," not in plain
-
-
-def _is_talk(words: list[str]) -> bool:
-    if not words:
-        return True
-    rest = [word for word in words if word not in TALK and word not in _GRAMMAR]
-    short = len(words) <= _SHORT and "my" not in words and "we" not in words
-    return not rest or (short and _WORDS.issuperset(rest))
+    shortly = short and SENTENCES["ASKING"].match(plain) is not None and "," not in plain  # "What's my email?"
+    return "question" if sentence.asks and len(words) <= _LONGEST["question"] and (not mine or shortly) else "statement"
 
 
 def _kind_in_chinese(sentence: Sentence) -> Kind:
     plain = sentence.text
     if is_talk_in_chinese(plain):
         return "talk"
-    pieces = re.split("[，,；;、 ]", plain)
-    asked = sentence.asks or re.search("[吗呢]$", plain) is not None
-    mine = "我" in plain
     if (
-        len(plain) <= 40
+        len(plain) <= _LONGEST["request_cjk"]
         and SENTENCES["REQUEST"].match(plain)
-        and not re.search("我(?![写讲翻总推列画查找解做想唱读])", plain)
-    ):  # noqa: PLR2004 - a longer one states something
+        and not SENTENCES["OF_ME_CJK"].search(plain)
+    ):
         return "request"
-    states = any("我" in piece and not SENTENCES["ASKED"].search(piece) for piece in pieces)
-    short = len(plain) <= 15 and SENTENCES["ASKED"].search(plain) is not None  # noqa: PLR2004 - a longer one states something
-    if asked and not states and (not mine or short):
-        return "question"
-    return "statement"
+    asked = sentence.asks or re.search("[吗呢]$", plain) is not None
+    states = any("我" in piece and not SENTENCES["ASKED"].search(piece) for piece in re.split("[，,；;、 ]", plain))
+    short = len(plain) <= _LONGEST["question_cjk"] and SENTENCES["ASKED"].search(plain) is not None
+    return "question" if asked and not states and ("我" not in plain or short) else "statement"
 
 
 def is_talk_in_chinese(text: str) -> bool:
@@ -162,31 +126,20 @@ def _talk_cjk() -> re.Pattern[str]:
 
 
 def paragraphs(text: str, most: int) -> list[str]:
-    """A text in parts of at most so many letters, cut at paragraphs, else at sentences, else where it must be.
+    r"""A text in parts of at most so many letters, cut at paragraphs, else at sentences or words, else where it must be.
 
     Example:
-        >>> paragraphs("One.\\n\\nTwo. Three.", 8)
+        >>> paragraphs("One.\n\nTwo. Three.", 8)
         ['One.', 'Two.', 'Three.']
     """
     parts: list[str] = []
-    for pattern in (r"\n\s*\n", r"\n", r"(?<=[.!?。！？])\s*", r"(?<=\s)"):
-        if len(text) <= most:
-            break
-        pieces = [piece for piece in re.split(pattern, text) if piece.strip()]
-        if len(pieces) > 1:
-            return _joined(
-                [part for piece in pieces for part in paragraphs(piece, most)], most, "\n\n" if "\n" in pattern else " "
-            )
-    else:
-        return [text[start : start + most] for start in range(0, len(text), most)]
-    return [*parts, text.strip()]
-
-
-def _joined(pieces: list[str], most: int, mark: str) -> list[str]:
-    parts: list[str] = []
-    for piece in pieces:
-        if parts and len(parts[-1]) + len(mark) + len(piece) <= most:
-            parts[-1] += mark + piece.strip()
-        else:
-            parts.append(piece.strip())
-    return parts
+    while len(text) > most:
+        ends = (
+            text.rfind(mark, 1, most) + len(mark.rstrip())
+            for mark in ("\n\n", "\n", ". ", "。", " ")
+            if mark in text[1:most]
+        )
+        end = next(ends, most)
+        parts.append(text[:end].strip())
+        text = text[end:].lstrip()
+    return [part for part in (*parts, text.strip()) if part]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, Extraction
-from langmem_adapter.reasoning.extracts import RuleSummarizer
+from langmem_adapter.reasoning.extracts import RuleSummarizer, record_of_steps
 from langmem_adapter.reasoning.rules.compare import compare
 from langmem_adapter.reasoning.rules.messages import SENTENCES, kind_of, paragraphs, sentences
 from langmem_adapter.reasoning.rules.people import Company
@@ -23,7 +23,7 @@ from langmem_adapter.text import refers_back, text_hash
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from langmem_adapter.reasoning.rules.messages import Sentence
     from langmem_adapter.records.graph import Triple
@@ -61,7 +61,7 @@ class RuleReasoner:
 
     def __init__(self) -> None:
         self.summarizer: Final = RuleSummarizer()
-        self.record: Final = finding(lambda question: Plan(partial(_record, question)), "rules_record")
+        self.record: Final = finding(lambda question: Plan(partial(record_of_steps, question)), "rules_record")
         self.extract: Final = finding(lambda question: Plan(partial(_extract, question)), "rules_extract")
         self.decide: Final = comparing(lambda comparison: Plan(partial(_decide, comparison)), "rules_decide")
 
@@ -103,8 +103,8 @@ def _of_turn(index: int, turn: Turn) -> list[Fact]:
                 or sentence.quoted
                 or kind_of(sentence) == "statement"
             )
-            start = sentence.end - len(turn.text[sentence.start : sentence.end].lstrip())
-            rest.append(replace(sentence, start=start + (order.end() if order and body != sentence.text else 0)))
+            cut = order.end() if order and body != sentence.text else 0
+            rest.append(sentence._replace(start=sentence.start + cut))
     kept = _kept(turn.text, rest, whole=whole) if keeps and turn.role == "user" else []
     return [*facts.values(), *(Fact(text, index, is_quotation=True) for text in kept)]
 
@@ -161,42 +161,3 @@ def _decide(comparison: Comparison) -> DecideOutput:
     return DecideOutput(
         tuple(v if v.text == texts[v.fact] else replace(v, relations=_relations(v.text)) for v in verdicts)
     )
-
-
-# ── records of what was done ────────────────────────────────────────────────────────────────────────────────────────────────
-
-_STEPS: Final = {"user": "Request", "assistant": "Agent Action", "tool": "Action Result"}
-
-
-def _record(question: ExtractInput) -> Extraction:
-    """A numbered list of what was said, called and returned, word for word; rules do not summarise."""
-    turns = [turn for turn in question.turns if turn.role in _STEPS]
-    steps = [f"{number}. {step}" for number, step in enumerate(_steps(turns), start=1)]
-    if not steps:
-        return Extraction(())
-    texts = [turn.text for turn in sorted(turns, key=lambda turn: turn.role != "user") if turn.text]
-    head = [f"**Task Objective**: {text}" for text in texts[:1]]
-    head += [f"**Instructions**: {turn.text}" for turn in question.turns if turn.role == "system" and turn.text]
-    text = "\n".join((*head, "", *steps)).strip()
-    return Extraction((Fact(text, len(question.turns) - 1, verbatim=True),))
-
-
-def _steps(turns: Iterable[Turn]) -> list[str]:
-    steps: list[str] = []
-    called: dict[str, int] = {}
-    for turn in turns:
-        if turn.text or turn.answers:
-            steps.append(f"**{_step(turn, called)}**: {turn.text}")
-        for call in turn.calls:
-            steps.append(f"**Agent Action**: {call.name}({call.arguments})")
-            called |= {call.id: len(steps)} if call.id else {}
-    return steps
-
-
-def _step(turn: Turn, called: Mapping[str, int]) -> str:
-    name = "Errors" if turn.failed else _STEPS[turn.role]
-    if turn.role != "tool":
-        return name
-    if turn.answers in called:
-        return f"{name} of step {called[turn.answers]}"
-    return name if turn.actor == turn.role else f"{name} of {turn.actor}"
