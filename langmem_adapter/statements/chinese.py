@@ -6,8 +6,8 @@ Whose it is, and whether it is denied or over, is read off its front; the rest i
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.statements.chinese_dates import WHEN, chinese_number, chinese_span
@@ -29,13 +29,10 @@ _P: Final = patterns("chinese", _GIVEN, flags=0)
 _TABLE: Final = rows("chinese", _GIVEN, flags=0)
 _NAMED: Final = re.compile(f"{_P.texts['LATIN']}|[小阿][\u4e00-\u9fff](?=住|在|喜|有|是|会|今|工|来|不|每|对)")
 _SAME: Final = dict(pair.split("=") for pair in _WORDS["SAME"])
-_HABIT: Final = re.compile(
-    "(?P<when>(?:每天|每周|每晚|每个?月|经常|常常|天天|平时)[^喝吃抽玩看听练打踢跑骑弹唱画学开戴追]{0,6})?(?P<verb>[喝吃抽玩练打踢跑骑弹唱画戴]|学|开)(?P<obj>[^，,。]{1,10})"
-)
+_LONGEST_OF_LIST, _LONGEST_NAME = 6, 16
 
 
-@dataclass(frozen=True, slots=True)
-class _Who:
+class _Who(NamedTuple):
     """Whom a statement is about: as compared, as the graph names it (empty for a pronoun), and what its front says."""
 
     key: str = ""
@@ -130,139 +127,108 @@ def _said(body: str, who: _Who, span: StatedSpan) -> Statement:
     """What is said of somebody, by the first row that fits."""
     told, positive, ended = _sign(body)
     told = _bare(told)
-    empty = ended and body.startswith(("不再", "已经不再"))
+    held = _Held(who, span, positive, ended)
     if found := _P["HAS"].fullmatch(told.removesuffix("了")):
         count = re.sub(f"{_P.texts['MEASURES']}$", "", found["count"] or "")
-        said = _called(
-            who,
-            found["kin"],
-            found["before"] or found["after"] or "",
-            "" if count in {"", "一", "1"} else str(chinese_number(count)),
-        )
+        number = "" if count in {"", "一", "1"} else str(chinese_number(count))
+        said = _called(who, found["kin"], found["before"] or found["after"] or "", number)
         edges = tuple(replace(one, ended=ended) for one in said.relations if positive or ended)
-        return replace(said, positive=positive, ended=ended, empty=empty, relations=edges)
-    for row in _TABLE:
-        if match := row.pattern.fullmatch(told.removesuffix("了")) or row.pattern.fullmatch(told):
-            groups = {name: text for name, text in match.groupdict().items() if text}
-            if _is_value(row, groups.get("v", "")):
-                said = _of_row(row, groups, who, span, positive=positive, ended=ended)
-                return replace(said, empty=empty and said.ended)
-            return Statement("")
-    return replace(
-        _habit(told, who, positive=positive, ended=ended) or _detail(told, who, positive=positive), empty=empty
-    )
+        said = replace(said, positive=positive, ended=ended, relations=edges)
+    else:
+        pairs = ((row, row.pattern.fullmatch(told.removesuffix("了")) or row.pattern.fullmatch(told)) for row in _TABLE)
+        read = (_of_row(row, found, held, told) for row, found in pairs if found)
+        said = next((said for said in read if said.attribute), Statement(""))
+    return replace(said, empty=said.ended and body.startswith(("不再", "已经不再")))
 
 
 def _sign(body: str) -> tuple[str, bool, bool]:
     """What is affirmed, denied or over; whether it is affirmed; whether it is over."""
     for name, ended in (("OVER", True), ("DENIED", False)):
         if found := _P[name].fullmatch(body):
-            parts = found.groupdict()
-            quit_ = {"烟": "抽烟", "酒": "喝酒"}.get(parts.get("x") or "", parts.get("x") or "")
-            hated = f"喜欢{parts['w']}" if name == "DENIED" and parts["w"] else parts["w"]
-            has = f"有{parts['h'].removeprefix('有')}" if parts["h"] else ""
-            return parts["v"] or hated or quit_ or has, False, ended
+            parts = {name: text for name, text in found.groupdict().items() if text}
+            put = {
+                "w": "{}" if ended else "喜欢{}",
+                "h": "有{}",
+                "x": {"烟": "抽{}", "酒": "喝{}"}.get(parts.get("x", ""), "{}"),
+            }
+            (name, text), *_ = parts.items()
+            return put.get(name, "{}").format(text.removeprefix("有") if name == "h" else text), False, ended
     return body, True, False
 
 
-def _is_value(row: TableRow, value: str) -> bool:
-    if not value:
-        return True
-    if _P["NOT_SIMPLE"].search(value) or (
-        row.attribute not in {"like", "favorite"} and "的" in value and len(value) > 10
-    ):  # noqa: PLR2004 - a clause
-        return False
-    if row.attribute == "home":
-        return _P["NO_HOME"].search(value) is None
-    if row.attribute == "job" and row.kind == "touches":
-        return _P["NO_TRADE"].search(value) is None and len(value) <= 10  # noqa: PLR2004 - a trade
-    return not (row.attribute == "origin" and value[-1] in "男女好本别老年轻")
+class _Held(NamedTuple):
+    """What holds of every statement that some words make."""
+
+    who: _Who
+    span: StatedSpan
+    positive: bool
+    ended: bool
 
 
-def _of_row(
-    row: TableRow, groups: dict[str, str], who: _Who, span: StatedSpan, *, positive: bool, ended: bool
-) -> Statement:
-    value, noun = (
-        groups.get("v", "").strip(" ：:"),
-        groups.get("n", "") or (row.target if row.attribute == "detail" else ""),
+def _of_row(row: TableRow, found: re.Match[str], held: _Held, told: str) -> Statement:
+    """What a row says, where its value is a plain one."""
+    groups = {name: text for name, text in found.groupdict().items() if text}
+    value, who, ends = groups.get("v", "").strip(" ：:"), held.who, row.kind == "ends"
+    name = f"NO_{row.attribute.upper()}"
+    odd = _P["NOT_SIMPLE"].search(value) or (name in _P.texts and _P[name].search(f"{groups.get('n', '')}|{value}"))
+    passing = (
+        row.attribute == "habit"
+        and not held.ended
+        and (told.endswith(("过", "了")) or not ("when" in groups or not held.positive))
     )
-    ended = ended or row.kind == "ends"
-    positive = positive and row.kind != "ends"
-    compared = str(chinese_number(value)) if row.attribute == "age" else row.put.format(v=value) if row.put else value
-    edges = tuple(_edges(row, groups, who, span, positive=positive, ended=ended)) if who.name else ()
+    if odd or passing or (row.attribute == "detail" and not held.positive):
+        return Statement("")
+    held = held._replace(ended=held.ended or ends, positive=held.positive and not ends)
+    noun = groups.get("n", row.target if row.attribute == "detail" else "")
+    about = f"{who.key} {noun}".strip()
+    new = not who.key and (
+        noun in _WORDS["RENEWED"] or "fresh" in groups or re.search("变成|换成|改", groups.get("is", ""))
+    )
     return Statement(
         "",
-        f"{who.key} {noun}".strip(),
+        about,
         row.attribute,
-        compared,
-        positive,
-        ended,
+        str(chinese_number(value))
+        if row.attribute == "age"
+        else row.put.format_map({**groups, "v": value})
+        if row.put
+        else value,
+        held.positive,
+        held.ended,
         touches=row.kind == "touches",
+        slot=f"detail {about}" if row.attribute == "detail" and new else "",
         people=who.people,
-        relations=(*who.implied, *edges),
+        relations=(*who.implied, *_edges(row, groups, held)) if who.name else (),
     )
 
 
-def _edges(
-    row: TableRow, groups: dict[str, str], who: _Who, span: StatedSpan, *, positive: bool, ended: bool
-) -> Iterator[Triple]:
-    denied = not positive and not ended
-    relation = "不喜欢" if denied and row.attribute == "like" else f"{row.relation}{groups.get('n', '')}"
-    if not row.relation or (denied and row.attribute != "like"):
+def _edges(row: TableRow, groups: dict[str, str], held: _Held) -> Iterator[Triple]:
+    denied, like = not held.positive and not held.ended, row.attribute == "like"
+    relation = (
+        "不喜欢"
+        if denied and like
+        else f"{row.relation}{groups.get('n', '')}"
+        if row.relation
+        else groups.get("verb", "")
+    )
+    if not relation or (denied and not like):
         return
-    since, until = span.held(over=ended, begins=row.kind == "begins" and not ended)
-    link = Triple(who.name, relation, "", who.type, row.target, valid_from=since, valid_to=until, ended=ended)
+    since, until = held.span.held(over=held.ended, begins=row.kind == "begins" and not held.ended)
+    who = held.who
+    link = Triple(who.name, relation, "", who.type, row.target, valid_from=since, valid_to=until, ended=held.ended)
     if old := groups.get("old"):
         yield replace(link, target=old, valid_from=None, valid_to=since, ended=True)
-    value = re.sub("^[吃喝](?=..)", "", groups.get("v", "")) if row.attribute == "like" else groups.get("v", "")
-    yield from (replace(link, target=name) for name in _listed(value))
+    value = groups.get("v", "")
+    yield from (replace(link, target=name) for name in _listed(re.sub("^[吃喝](?=..)", "", value) if like else value))
 
 
 def _listed(value: str) -> tuple[str, ...]:
-    """The things of a list: 苹果、香蕉和梨."""
+    """The things of a list: 苹果、香蕉和梨; none where it is not clearly one of nouns."""
     pieces = re.split("、|[，,]|和", value) if "、" in value else re.split("(?<=.)和(?=.)", value)
-    whole = len(pieces) > 1 and any(len(piece) > 6 or "的" in piece for piece in pieces)  # noqa: PLR2004 - what is listed is named shortly
-    return (
-        ()
-        if whole
-        else tuple(
-            re.sub("^[一1](?=[个名位家间只条]..)[个名位家间只条]", "", piece.strip(" 《》“”"))
-            for piece in pieces
-            if 0 < len(piece.strip()) <= 16
-        )
-    )  # noqa: PLR2004 - a name
-
-
-def _habit(told: str, who: _Who, *, positive: bool, ended: bool) -> Statement | None:
-    """What somebody does again and again (每天喝咖啡), or no more (不喝咖啡了)."""
-    found = _HABIT.fullmatch(told.removesuffix("了"))
-    plain = found and not told.endswith(("过", "了")) and not _P["NOT_SIMPLE"].search(found["obj"])
-    if found is None or not (plain or ended) or not (found["when"] or not positive):
-        return None
-    triple = Triple(who.name, found["verb"], found["obj"], who.type, ended=ended)
-    edges = (triple,) if who.name and (positive or ended) else ()
-    value = f"{found['verb']} {found['obj']}"
-    return Statement("", who.key, "habit", value, positive, ended, people=who.people, relations=(*who.implied, *edges))
-
-
-def _detail(told: str, who: _Who, *, positive: bool) -> Statement:
-    """What is said of something of the speaker's: 血型是A-; of a closed list, or where it is new, the value is the only one."""
-    found = re.fullmatch(
-        f"(?P<fresh>新的?)?(?P<n>[^，,的是]{{1,8}}?)(?P<is>{_P.texts['IS']})(?P<v>[^，,。；;]{{1,30}})", told
-    )
-    if (
-        found is None
-        or not positive
-        or found["v"].startswith("否")
-        or _P["NO_NOUN"].search(found["n"])
-        or _P["NOT_SIMPLE"].search(found["v"])
-    ):
-        return Statement("")
-    about = f"{who.key} {found['n']}".strip()
-    single = not who.key and (
-        found["n"] in _WORDS["RENEWED"] or found["fresh"] or re.search("变成|换成|改", found["is"])
-    )
-    return Statement("", about, "detail", found["v"], slot=f"detail {about}" if single else "", people=who.people)
+    if len(pieces) > 1 and any(len(piece) > _LONGEST_OF_LIST or "的" in piece for piece in pieces):
+        return ()
+    names = (re.sub("^[一1][个名位家间只条](?=..)", "", piece.strip(" 《》“”")) for piece in pieces)
+    return tuple(name for name in names if 0 < len(name) <= _LONGEST_NAME)
 
 
 # ── first person to a memory ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -293,8 +259,4 @@ def without_speaker(piece: str, *, goes_on: bool = False) -> str:
         return plain if goes_on else ""
     when = re.match(WHEN, plain)
     rest = plain[opening.end() :].lstrip("，, ")
-    return f"{when[0] if when else ''}{_without_now(rest)}"
-
-
-def _without_now(rest: str) -> str:
-    return re.sub("^(?:现在|目前|如今|已经|其实|真的|刚刚?|终于)+", "", rest) or rest
+    return f"{when[0] if when else ''}{re.sub('^(?:现在|目前|如今|已经|其实|真的|刚刚?|终于)+', '', rest) or rest}"
