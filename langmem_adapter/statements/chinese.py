@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["KIN", "chinese_statement", "without_speaker"]
 
 _WORDS: Final = lists("chinese-words")
-_KINDS: Final = {word: kind.lower() for kind in ("PARTNER", "PET", "FRIEND", "FAMILY") for word in _WORDS[kind]}
+_KINDS: Final = {
+    word: kind.lower().removesuffix("s") for kind in ("PARTNER", "PETS", "FRIEND", "FAMILY") for word in _WORDS[kind]
+}
 KIN: Final = "|".join(sorted(_KINDS, key=len, reverse=True))
 """Words for people and animals whom one has, longest first, for use in a pattern."""
 _GIVEN: Final = {"KIN": KIN, "WHEN": WHEN}

@@ -26,24 +26,18 @@ __all__ = ["Company", "named_memory"]
 
 _RECENT: Final = 50  # people that a pronoun may mean, the last ones named
 _CJK: Final = lists("chinese-words")
-_MEANT: Final = {
-    "FEMALE": "she her 她",
-    "MALE": "he his 他",
-    "PETS": "it its 它",
-    "PLURAL": "they their 她们 他们 它们",
-}
 _CLASS: Final = {
-    word: WORDS[key] | _CJK.get("PET" if key == "PETS" else key, frozenset())
-    for key, words in _MEANT.items()
+    word: WORDS[key] | _CJK.get(key, frozenset())
+    for key, words in {"FEMALE": "she her 她", "MALE": "he his 他", "PETS": "it its 它", "PLURAL": "they their"}.items()
     for word in words.split()
 }
 _GENDERED: Final = frozenset().union(*_CLASS.values())
 _P: Final = patterns("english", KIND_WORDS)
 _PRONOUN: Final = re.compile(
-    r"(?P<word>she|he|it|they|her|his|its|their)\b(?P<short>'s|'re)?\s*(?P<rest>.*)|(?P<cjk>她们|他们|它们|她|他|它)(?P<own>的)?(?P<said>.*)",
+    r"(?:(?P<word>she|he|it|they)(?P<is>'s|'re)?|(?P<own>her|his|its|their))\b\s*(?P<rest>.*)|(?P<cjk>[他她它])(?P<of>的)?(?P<said>.*)",
     re.IGNORECASE | re.DOTALL,
 )
-_NAMES: Final = re.compile(f"{_P.texts['NAMING']}|(?:她|他|它)(?:的(?:名字|姓名)(?:叫做?|是)|名?叫)", re.IGNORECASE)
+_NAMES: Final = re.compile(f"{_P.texts['NAMING']}|[他她它](?:的(?:名字|姓名)(?:叫做?|是)|名?叫)", re.IGNORECASE)
 
 
 class Company:
@@ -58,45 +52,41 @@ class Company:
     def __init__(self, known: Iterable[Person] = ()) -> None:
         persons = dict.fromkeys(known)
         kinds = {person.name: person for person in persons if person.kind and person.name}
-        self._known = [kinds.get(person.name, person) if person.name else person for person in persons]
+        self._known = {kinds.get(person.name, person) if person.name else person for person in persons}
         self._recent: deque[Person] = deque(maxlen=_RECENT)
 
     def resolved(self, text: str) -> str:
         """The statement with its pronoun resolved, where it has one and it is clear; whom it is about is then named last."""
-        found = _PRONOUN.match(text) if refers_back(text) else None
-        person = self._meant(text, found) if found else None
+        found, naming = _PRONOUN.match(text) if refers_back(text) else None, _NAMES.match(text) is not None
+        person = self._meant((found["word"] or found["own"] or found["cjk"]).lower(), naming=naming) if found else None
         plain = _put(found, person) if found and person else text
         self._recent.extendleft(reversed(read(plain).people))
-        if person and not _NAMES.match(text):
+        if person and not naming:
             self._recent.appendleft(person)
         return plain
 
-    def _meant(self, text: str, found: re.Match[str]) -> Person | None:
+    def _meant(self, word: str, *, naming: bool) -> Person | None:
         """The last fitting one of this conversation, else the only fitting one of those known."""
-        word, naming = (found["word"] or found["cjk"]).lower(), _NAMES.match(text) is not None
-        fitting = [person for person in self._recent if _fits(person, word) and not (naming and person.name)]
-        if fitting:
-            return fitting[0]
-        known = {person for person in self._known if _fits(person, word) and not (naming and person.name)}
-        sure = {person for person in known if person.kind in _CLASS[word]} or known
-        return sure.pop() if len(sure) == 1 else None
+        recent, known = (
+            [person for person in people if _fits(person, word) and not (naming and person.name)]
+            for people in (self._recent, self._known)
+        )
+        sure = [person for person in known if person.kind in _CLASS[word]] or known
+        return recent[0] if recent else sure[0] if len(sure) == 1 else None
 
 
 def _put(found: re.Match[str], person: Person) -> str:
     who = person.name or person.kind[0].upper() + person.kind[1:]
     if found["cjk"]:
-        return f"{who}{found['own'] or ''}{found['said']}"
-    owns = found["word"].lower() in {"her", "his", "its", "their"}
-    verb = {"'s": " is", "'re": " are", None: ""}[found["short"] and found["short"].lower()]
-    return f"{who}{chr(39) + 's' if owns else verb} {found['rest']}"
+        return f"{who}{found['of'] or ''}{found['said']}"
+    return f"{who}{chr(39) + 's' if found['own'] else ' is' if found['is'] else ''} {found['rest']}"
 
 
 def _fits(person: Person, word: str) -> bool:
-    if not person.kind or person.kind not in _GENDERED:
-        return word not in {"it", "its", "它", "它们"}
-    if person.kind in _CLASS["it"] and word in {"she", "her", "he", "his", "她", "他"}:
-        return bool(person.name)
-    return person.kind in _CLASS[word]
+    if person.kind not in _GENDERED:
+        return word not in {"it", "its", "它"}
+    pet = person.kind in _CLASS["it"] and word not in {"it", "its", "它", "they", "their"}
+    return bool(person.name) if pet else person.kind in _CLASS[word]
 
 
 def named_memory(memory: str, fact: str) -> str:
@@ -108,13 +98,10 @@ def named_memory(memory: str, fact: str) -> str:
     """
     person = next((person for person in read(fact).people if person.kind and person.name), None)
     plain = memory.strip().rstrip(".。")
-    if person is None:
+    chinese = re.fullmatch(f"(?P<has>(?:有|养)[了着]?.{{0,6}}?)(?P<kind>{KIN})", plain) if in_chinese(plain) else None
+    found = chinese or _P["UNNAMED"].match(plain)
+    if person is None or found is None or found["kind"].lower() != person.kind.lower():
         return ""
-    if in_chinese(plain):
-        found = re.fullmatch(f"(?P<has>(?:有|养)[了着]?.{{0,6}}?)(?P<kind>{KIN})", plain)
-        same = found is not None and found["kind"] == person.kind
-        return f"{found['has']}叫{person.name}的{person.kind}" if found and same else ""
-    found = _P["UNNAMED"].match(plain)
-    if found is None or found["kind"].lower() != person.kind.lower():
-        return ""
+    if chinese:
+        return f"{found['has']}叫{person.name}的{person.kind}"
     return f"{plain[: found.end('kind')]} named {person.name}{plain[found.end('kind') :]}"
