@@ -236,6 +236,7 @@ def _visible(scope: Scope) -> Any:
 
 
 def lasting() -> ColumnElement[bool]:
+    """That a memory has not expired."""
     return or_(memories.c.expires_at.is_(None), memories.c.expires_at > datetime.now(UTC))
 
 
