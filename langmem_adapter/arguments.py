@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langmem_adapter.errors import InvalidInputError
@@ -148,15 +148,15 @@ def parse_time(value: object, name: str) -> datetime:
     Raises:
         InvalidInputError: It is none of these.
     """
+    fix = "write it like 2026-05-01 or 2026-05-01T12:00"
     try:
         if isinstance(value, str):
             value = datetime.fromisoformat(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            value = datetime.fromtimestamp(value, UTC)
+            fix = "is it in milliseconds? A Unix time is in seconds"
+            value = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value)  # as `fromtimestamp`, also on Windows
         if isinstance(value, datetime):
             return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise InvalidInputError(
-            f"{name}={quoted(value)} is no point in time ({error}); write it like 2026-05-01 or 2026-05-01T12:00"
-        ) from None
+        raise InvalidInputError(f"{name}={quoted(value)} is no point in time ({error}); {fix}") from None
     raise InvalidInputError(f"{name} must be a datetime, ISO 8601 text or Unix seconds, not {type(value).__name__}")

@@ -11,8 +11,10 @@ that Python code would expect:
     ├── MemoryNotFoundError(LookupError, ValueError)   no such memory, or not within the given scope
     ├── RelationNotFoundError(LookupError)   no such relation, or not within the given scope
     ├── EntityNotFoundError(LookupError)     nobody and nothing of that name within the given scope
-    ├── ModelReplyError(ValueError)          a chat model's reply stayed unreadable after one repair
-    ├── ModelTimeoutError(TimeoutError)      a chat model, or the embeddings, did not answer in time
+    ├── ModelError                           a chat model or embeddings failed, or the server of one
+    │   ├── ModelReplyError(ValueError)      a chat model's reply stayed unreadable after one repair
+    │   ├── ModelTimeoutError(TimeoutError)  no answer came in time
+    │   └── ModelUnreachableError(ConnectionError)   connection refused, unknown host, connection lost
     ├── EmbeddingMismatchError(ValueError)   the vectors stored here come from another embedding model
     ├── ConflictError                        others kept changing the same memories
     ├── StorageError                         the database refused or failed
@@ -40,8 +42,10 @@ __all__ = [
     "LangmemAdapterError",
     "MemoryNotFoundError",
     "MissingDependencyError",
+    "ModelError",
     "ModelReplyError",
     "ModelTimeoutError",
+    "ModelUnreachableError",
     "RelationNotFoundError",
     "ScopeError",
     "StorageError",
@@ -120,7 +124,28 @@ class EntityNotFoundError(LangmemAdapterError, LookupError):
         self.name = name
 
 
-class ModelReplyError(LangmemAdapterError, ValueError):
+class ModelError(LangmemAdapterError):
+    """A chat model or embeddings failed, or the server of one; nothing was written. `__cause__` is the client's own error.
+
+    Attributes:
+        status: The HTTP status of the answer, if there was one.
+        transient: Whether the same call may succeed in a moment (too many requests, an error of the server, no connection).
+        hint: What to do; the message ends with it.
+    """
+
+    def __init__(
+        self, message: str, *, hint: str = "", status: int | None = None, transient: bool = False, brief: str = ""
+    ) -> None:
+        super().__init__(f"{message}; {hint}" if hint else message)
+        self.hint, self.status, self.transient, self._brief = hint, status, transient, brief
+
+    @property
+    def brief(self) -> str:
+        """The same without the words of the provider, which may quote keys and what was sent."""
+        return self._brief or str(self)
+
+
+class ModelReplyError(ModelError, ValueError):
     """A chat model's reply could not be read, also after one repair; nothing was written.
 
     Attributes:
@@ -132,8 +157,12 @@ class ModelReplyError(LangmemAdapterError, ValueError):
         self.reply = reply[:2000]
 
 
-class ModelTimeoutError(LangmemAdapterError, TimeoutError):
+class ModelTimeoutError(ModelError, TimeoutError):
     """A chat model, or the embeddings, did not answer within `Settings.model_timeout`; nothing was written."""
+
+
+class ModelUnreachableError(ModelError, ConnectionError):
+    """No server of a chat model, or of embeddings, answers at its address; nothing was written."""
 
 
 class EmbeddingMismatchError(LangmemAdapterError, ValueError):
@@ -149,11 +178,13 @@ class StorageError(LangmemAdapterError):
 
     Attributes:
         transient: Whether the same call may well succeed in a moment (a lock, a lost connection).
+        waited: Whether the call waited for a lock as long as the setting `busy_timeout` allows.
     """
 
-    def __init__(self, message: str, *, transient: bool = False, brief: str = UNUSABLE) -> None:
+    def __init__(self, message: str, *, transient: bool = False, waited: bool = False, brief: str = UNUSABLE) -> None:
         super().__init__(message)
         self.transient = transient
+        self.waited = waited
         self._brief = brief
 
     @property

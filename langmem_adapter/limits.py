@@ -1,22 +1,28 @@
-"""How long a model may take, how often it is asked again, and whom an error of it speaks of.
+"""The timeout and the retries of a model call, and the typed error that a failure of the provider becomes.
 
 Every call of a chat model and of embeddings passes here, sync and async alike. A read timeout of a client is not enough: a
-server that sends a byte now and then defeats it, and the caller's own model may have none. So the whole call, with all that
-is asked again, has one end; what is still under way then is left behind, and its answer reaches nobody.
+server that sends a byte now and then defeats it, and the caller's own model may have none. So the whole call, with its
+retries, has one deadline; a call that is still running then is left behind, and its answer is dropped.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
+import socket
 import sys
+import time
+from collections.abc import Mapping
 from concurrent.futures import wait
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from tenacity import AsyncRetrying, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
-from langmem_adapter.errors import LangmemAdapterError, ModelTimeoutError
+from langmem_adapter.addresses import cleaned
+from langmem_adapter.errors import LangmemAdapterError, ModelError, ModelTimeoutError, ModelUnreachableError
 from langmem_adapter.twins import Plan, in_thread
 
 if TYPE_CHECKING:
@@ -27,32 +33,55 @@ if TYPE_CHECKING:
 
     from langmem_adapter.settings import Settings
 
-__all__ = ["Limits", "asked_of", "is_passing", "is_quota", "known_errors", "limits_of", "model_name", "status_of"]
+__all__ = ["Limits", "is_passing", "is_quota", "is_too_large", "limits_of", "model_name", "status_of"]
 
 R = TypeVar("R")
 
-_ASKED: Final = "asked of "
 _FAILED: Final = range(400, 600)
 _SERVER: Final = 500
 _PASSING: Final = frozenset({408, 409, 429})
 _LASTING: Final = frozenset({501, 505})
 _BACKOFF: Final = wait_random_exponential(multiplier=0.2, max=5.0)
+_STATUS: Final = ("status_code", "code", "http_status", "status", "HTTPStatusCode")  # what clients call the HTTP status
+_SIZE_STATUS: Final = frozenset({400, 413, 422})
+_SIZE: Final = re.compile(r"\b(?:tokens?|context|length|batch|inputs?|sequence|texts?|size)\b")
+_REFUSAL: Final = re.compile(r"exceed|max|limit|than|too |must |\btakes?\b|allow|only|increase")
+
+BATCH: Final = 256
+"""Texts of one call of embeddings, so that the time it may take does not depend on how many there are."""
+
+_KEY: Final = (
+    "check the key: LANGMEM_ADAPTER_API_KEY, the only one that a LANGMEM_ADAPTER_BASE_URL gets, or the model's own"
+)
+_HINTS: Final = {401: _KEY, 403: _KEY, 404: "check the name of the model, and LANGMEM_ADAPTER_BASE_URL"}
+_BILLING: Final = "the account is used up; see the provider's billing"
+_BUSY: Final = "it answered, but cannot do this now: its log may say why; try again later"
+_AWAY: Final = "is the server running? check its address, or try again later"
+_UNREADABLE: Final = "is it HTML, or another API? see whether LANGMEM_ADAPTER_BASE_URL is right; it often ends in /v1"
 
 
 class Limits:
     """The limits within which a model is called.
 
     Args:
-        who: Whom errors speak of.
-        address: Its server, if that is known beforehand; else errors that know it tell.
-        timeout: Seconds that a call may take, all that is asked again included.
-        retries: How often it is asked again after a failure that may pass: too many requests (but no quota that is used up), a
-            server's own error, a lost connection. The server's `Retry-After` is kept to.
+        who: What errors call the model.
+        address: Its server, if that is known beforehand; else it is taken from the error of the client.
+        timeout: Seconds that a call may take, with its retries.
+        retries: How often a call is repeated after a failure that may pass: too many requests (but no quota that is used up), a
+            server's own error, a lost connection. The server's `Retry-After` is respected.
+        batch: How many texts one call of embeddings may have.
     """
 
     def __init__(
-        self, who: str = "the model", *, address: str | None = None, timeout: float = 60.0, retries: int = 2
+        self,
+        who: str = "the model",
+        *,
+        address: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 2,
+        batch: int = BATCH,
     ) -> None:
+        self.batch: Final = batch
         self._who = who
         self._address = address
         self._timeout = timeout
@@ -72,8 +101,7 @@ class Limits:
         thread of its own then.
 
         Raises:
-            ModelTimeoutError: When the plan is carried out: there was no answer in time.
-            Exception: What the call raised last, unchanged; a note on it says whom was asked.
+            ModelError: When the plan is carried out: whatever the call raised last, or there was no answer in time.
         """
 
         def work() -> R:
@@ -102,22 +130,46 @@ class Limits:
                 f"{_named(self._who, self._address)} did not answer within {self._timeout:g} seconds; nothing was changed. "
                 "A slow model is given longer by the setting model_timeout"
             )
+        # Contract: what a provider's client raises on another thread, of whatever class, reaches the caller as an error of ours
+        # with the client's as its cause; an interrupt stays one.
+        # tests/test_limits.py::test_each_failure_of_a_provider_is_a_model_error
         error = answer.exception()
-        if error is not None and asked_of(error) is None:
-            error.add_note(_ASKED + _named(self._who, self._address or _url_of(error)))
+        if isinstance(error, Exception) and not isinstance(error, LangmemAdapterError):
+            raise self._model_error(error) from error
         return answer.result()
+
+    def _model_error(self, error: Exception) -> ModelError:
+        name = _named(self._who, self._address or _url_of(error))
+        status, transient = status_of(error), is_passing(error)
+        source = error if status else [*_causes(error)][-1]
+        words = cleaned((str(source).strip() or type(source).__name__).splitlines()[0])
+        kind: type[ModelError] = ModelError
+        if status:
+            what = f"answered {status}"
+            hint = _BILLING if is_quota(error) else _BUSY if transient else _HINTS.get(status, "try another model")
+        elif _is_any(error, TimeoutError, *_http_errors("TimeoutException"), handled=True):
+            kind, what, hint = ModelTimeoutError, "did not answer in time", _AWAY
+        elif transient or _is_any(error, OSError):
+            kind, what, hint = ModelUnreachableError, "cannot be reached", _AWAY
+        else:
+            unreadable = self._address is not None
+            what, hint = ("gave no answer that can be read", _UNREADABLE) if unreadable else ("failed", "")
+            words = words if unreadable else f"{type(source).__name__}: {words}"
+        summary = f"{name} {what}"
+        return kind(f"{summary}: {words}", hint=hint, status=status, transient=transient, brief=cleaned(summary))
 
 
 def limits_of(given: object, made: object, settings: Settings) -> Limits:
-    """The limits for a model that was *made* of what the user said: a name, or the model itself.
+    """The limits for the model *made* from what the user gave: a name, or the model itself.
 
-    Where its client repeats by itself (LangChain's standard parameter `max_retries`), it alone does: two that count would
-    multiply. Models that are made by name come without.
+    Where its client retries by itself (LangChain's standard parameter `max_retries`), only the client does: the two counts
+    would multiply. Models that are made by name come without.
     """
     named = isinstance(given, str)
-    who = f"{given}" if named else f"{type(made).__name__} {model_name(made)}"
+    who = f"{given}" if named else " ".join(dict.fromkeys((type(made).__name__, model_name(made))))
     retries = settings.model_retries if getattr(made, "max_retries", 0) == 0 else 0
-    return Limits(who, address=settings.base_url if named else None, timeout=settings.model_timeout, retries=retries)
+    address = settings.base_url if named else None
+    return Limits(who, address=address, timeout=settings.model_timeout, retries=retries, batch=settings.embedding_batch)
 
 
 def model_name(model: object) -> str:
@@ -142,8 +194,21 @@ def is_passing(error: BaseException) -> bool:
     """Whether the same call may well succeed in a moment."""
     status = status_of(error)
     if status is not None:
-        return (status in _PASSING and not is_quota(error)) or (status >= _SERVER and status not in _LASTING)
-    return any(isinstance(each, (ConnectionError, TimeoutError, *_lost())) for each in _causes(error, handled=True))
+        lasts = status in _LASTING or (status == _SERVER and _names_a_size(error))
+        return (status in _PASSING and not is_quota(error)) or (status >= _SERVER and not lasts)
+    lost = "TimeoutException", "NetworkError", "RemoteProtocolError", "ClientConnectionError"
+    return _is_any(error, ConnectionError, TimeoutError, socket.gaierror, *_http_errors(*lost), handled=True)
+
+
+def is_too_large(error: BaseException) -> bool:
+    """Whether a call of embeddings may have failed since it had too many texts, or one that is too long."""
+    status = status_of(error)  # llama.cpp answers 500; a model in this process has none
+    return status in _SIZE_STATUS or (status in {None, _SERVER} and _names_a_size(error))
+
+
+def _names_a_size(error: BaseException) -> bool:
+    text = " ".join(str(each) for each in _causes(error) if not isinstance(each, ModelError)).casefold()
+    return bool(_SIZE.search(text) and _REFUSAL.search(text))
 
 
 def is_quota(error: BaseException) -> bool:
@@ -152,25 +217,13 @@ def is_quota(error: BaseException) -> bool:
 
 
 def status_of(error: BaseException) -> int | None:
-    """The HTTP status of a failure that an error of a model's client tells, itself or by what caused it."""
-    told = (getattr(holder, name, None) for holder in _holders(error) for name in ("status_code", "code"))
-    return next((int(status) for status in told if isinstance(status, int) and status in _FAILED), None)
-
-
-def asked_of(error: BaseException) -> str | None:
-    """Whom was asked when this was raised, if a model raised it."""
-    notes = (note for each in _causes(error) for note in getattr(each, "__notes__", ()))
-    return next((note.removeprefix(_ASKED) for note in notes if note.startswith(_ASKED)), None)
-
-
-def known_errors() -> tuple[type[BaseException], ...]:
-    """The errors that are told without a traceback: ours, and whatever a model raised.
-
-    Meant for an `except` clause, which asks only once something was raised: that says whether a model was asked, of whatever
-    class it is. Clients rename their classes, and a server that sends HTML makes them stumble anywhere.
-    """
-    raised = sys.exception()
-    return LangmemAdapterError, *(() if raised is None or asked_of(raised) is None else (type(raised),))
+    """The HTTP status that an error of a model's client has, itself or through its cause."""
+    values = (
+        holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+        for holder in _holders(error)
+        for name in _STATUS
+    )
+    return next((int(status) for status in values if isinstance(status, int) and status in _FAILED), None)
 
 
 def _named(who: str, address: str | None) -> str:
@@ -188,38 +241,46 @@ def _url_of(error: BaseException) -> str | None:
 
 
 def _causes(error: BaseException, *, handled: bool = False) -> Iterator[BaseException]:
-    """An error and those it was raised from; where asked, also those that were only being handled (requests, urllib)."""
+    """An error and its causes; with *handled* also the errors during whose handling it was raised (requests, urllib)."""
     each: BaseException | None = error
     while each is not None:
         yield each
         each = each.__cause__ or (each.__context__ if handled and not each.__suppress_context__ else None)
 
 
+def _is_any(error: BaseException, *kinds: type[BaseException], handled: bool = False) -> bool:
+    return any(isinstance(each, kinds) for each in _causes(error, handled=handled))
+
+
 def _holders(error: BaseException) -> Iterator[object]:
-    """What may know of the request that failed: errors, and the responses that they carry."""
+    """What may have the status or the request: errors, and their responses (those of botocore are mappings)."""
     for each in _causes(error):
-        yield from (each, getattr(each, "response", None))
+        response = getattr(each, "response", None)
+        yield from (each, response)
+        if isinstance(response, Mapping):
+            yield response.get("ResponseMetadata")
 
 
-def _lost() -> Iterator[type[BaseException]]:
-    """What the HTTP clients that are loaded raise for a lost connection; not all of it derives from Python's own."""
-    for module in map(sys.modules.get, ("httpx", "httpx2")):
-        if module is not None:
-            yield from (module.TimeoutException, module.NetworkError, module.RemoteProtocolError)
+def _http_errors(*names: str) -> Iterator[type[BaseException]]:
+    """Error classes of the HTTP clients that are loaded; not all of them derive from Python's own."""
+    for module in map(sys.modules.get, ("httpx", "httpx2", "aiohttp")):
+        yield from (getattr(module, name) for name in names if hasattr(module, name))
 
 
 def _pause(state: RetryCallState) -> float:
-    """Seconds until it is asked again."""
+    """Seconds until the next try."""
     error = state.outcome.exception() if state.outcome else None
-    told = [] if error is None else [_retry_after(each) for each in _causes(error)]
-    return next((seconds for seconds in told if seconds is not None), _BACKOFF(state))
+    pauses = [] if error is None else [_retry_after(each) for each in _causes(error)]
+    return next((seconds for seconds in pauses if seconds is not None), _BACKOFF(state))
 
 
 def _retry_after(error: BaseException) -> float | None:
     headers = getattr(getattr(error, "response", None), "headers", None) or {}
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = str(headers.get(name, ""))
         try:
-            seconds = float(headers.get(name, "")) * unit
+            date = value[:1].isalpha()
+            seconds = parsedate_to_datetime(value).timestamp() - time.time() if date else float(value) * unit
         except ValueError:
             continue
         if seconds >= 0:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pydantic import ValidationError
 
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError, ModelUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,6 +82,7 @@ def provider_errors(what: str, *, key: str = KEY_HINT, form: str) -> Iterator[No
     Raises:
         MissingDependencyError: The provider's package is not installed.
         InvalidInputError: The name is not understood, or the key is missing.
+        ModelUnreachableError: A model cannot be loaded: its server or its files are not there.
     """
     from openai import OpenAIError  # noqa: PLC0415 - slow to import, and offline needs none
 
@@ -91,6 +92,10 @@ def provider_errors(what: str, *, key: str = KEY_HINT, form: str) -> Iterator[No
         raise MissingDependencyError(_package(error)) from error
     except OpenAIError as error:
         raise InvalidInputError(f"{what} has no key: {key}") from error
+    except OSError as error:  # those of an HTTP client are, too, or become one in the provider's package
+        raise ModelUnreachableError(
+            f"cannot load {what}: {_told(error)}", hint="check its name and the network"
+        ) from error
     except (ValueError, TypeError) as error:
         raise InvalidInputError(f"cannot use {what}: {_told(error)}; {form}") from None
 

@@ -7,10 +7,10 @@ import os
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import platformdirs
-from pydantic import Field, SecretStr, TypeAdapter, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, TypeAdapter, ValidationError, field_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from pydantic_settings import (
     BaseSettings,
@@ -29,16 +29,29 @@ from langmem_adapter.records.ranking import Ranking
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-__all__ = ["Origin", "Settings", "chosen_database", "default_database", "neo4j_login", "wants_content"]
+__all__ = [
+    "Origin",
+    "PrepareThreshold",
+    "Settings",
+    "chosen_database",
+    "default_database",
+    "neo4j_login",
+    "wants_content",
+]
 
 D = TypeVar("D")
 Origin: TypeAlias = Literal["argument", "environment", "file", "default"]
+PrepareThreshold: TypeAlias = Annotated[
+    int | None, Field(ge=0), BeforeValidator(lambda value: None if str(value).casefold() == "none" else value)
+]
+"""How often a connection runs a statement before it prepares it, as URLs, files and the environment say it."""
 
 _PREFIX: Final = "LANGMEM_ADAPTER_"
 _NAME: Final = "langmem_adapter"
 _CLI_VARIABLES: Final = frozenset({"user"})  # read by the command line: whose memory, where no flag says so
 _RANKING: Final = """LANGMEM_ADAPTER_RANKING='{"words": 0.8}'"""
 _TRUST: Final = "trust_folder"
+_OF_DATABASE: Final = {"busy_timeout", "prepare_threshold", "pool_size", "max_overflow", "pool_timeout"}
 _CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
@@ -64,6 +77,8 @@ class Settings(BaseSettings):
             model that you made yourself, too.
         model_retries: How often such a call is asked again after a failure that may pass (too many requests, a server's own
             error, a lost connection). A model of yours whose client repeats by itself (`max_retries`) is left to it.
+        embedding_batch: How many texts one call of an embedding model may have. A server that takes fewer is noticed: the calls
+            become smaller by halves, and the size that works is kept while the memory is open.
         index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
         graph: Whether to keep a knowledge graph beside the memories.
         facts_from_tools: Whether facts are taken from what tools returned as well; without it a tool's result only helps to
@@ -83,7 +98,13 @@ class Settings(BaseSettings):
         max_message: Letters that a message may have from which facts are found; a longer one is refused.
         attempts: How often an add starts over when others change the same memories meanwhile.
         trace_days: Days for which what each add saw and did is kept; 0 keeps nothing.
-        busy_timeout: Seconds to wait for another process's write; `inf` waits without an end.
+        busy_timeout: Seconds that a write waits for those of others, all its tries together; `inf` waits without an end.
+        prepare_threshold: How often a connection to Postgres runs a statement before it prepares it; `None` (in the environment
+            and in files `none`) never does, which PgBouncer needs in transaction mode. A URL may say it as well, and comes
+            first: `?prepare_threshold=None`.
+        pool_size: Connections to Postgres that stay open. This and the next two are for a URL; an `Engine` has its own.
+        max_overflow: Connections to Postgres beyond these while many calls run at once.
+        pool_timeout: Seconds that a call waits for one of them.
         sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
             stays), and how often an open memory looks for such ones; 0, and `inf`, never delete them unasked.
         merge_after: Changes after which the vector index writes its files anew; it also does when it is closed, and when the
@@ -116,6 +137,7 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = None
     model_timeout: float = Field(default=60.0, gt=0, le=86_400)
     model_retries: int = Field(default=2, ge=0, le=10)
+    embedding_batch: int = Field(default=256, ge=1, le=10_000)
     index: Literal["faiss", "exact", "pgvector"] = "faiss"
     graph: bool = False
     facts_from_tools: bool = False
@@ -127,6 +149,10 @@ class Settings(BaseSettings):
     attempts: int = Field(default=20, ge=1, le=1000)
     trace_days: float = Field(default=30.0, ge=0, le=36_500)
     busy_timeout: float = Field(default=30.0, gt=0)
+    prepare_threshold: PrepareThreshold = 5
+    pool_size: int = Field(default=5, ge=1, le=10_000)
+    max_overflow: int = Field(default=10, ge=0, le=10_000)
+    pool_timeout: float = Field(default=30.0, gt=0, le=86_400)
     sweep_minutes: float = Field(default=60.0, ge=0)
     merge_after: int = Field(default=5_000, ge=1)
     map_index: bool = True
@@ -163,6 +189,11 @@ class Settings(BaseSettings):
             ('argument', 'default')
         """
         return self._origins(())
+
+    @property
+    def database_options(self) -> dict[str, Any]:
+        """The settings that a `Database` takes, by its names for them."""
+        return self.model_dump(include=_OF_DATABASE)
 
     def _origins(self, given: Collection[str]) -> Mapping[str, Origin]:
         environment = {name.upper() for name in os.environ}

@@ -81,7 +81,8 @@ class OpenAIServer:
     Args:
         chat: The script for chat requests.
         dimensions: Length of vectors where a request does not say.
-        vectors: What goes wrong with requests for embeddings, if anything does.
+        vectors: What goes wrong with requests for embeddings, if anything does; or a function of the request's body that says
+            so for each.
         supports: Ways of asking that are served; `response_format` or `tools` get a 400 that names them if left out.
     """
 
@@ -90,12 +91,12 @@ class OpenAIServer:
         chat: Script = (),
         *,
         dimensions: int = 64,
-        vectors: Odd | None = None,
+        vectors: Odd | Callable[[dict[str, Any]], Odd | None] | None = None,
         supports: Sequence[str] = ("response_format", "tools"),
     ) -> None:
         self._chat = chat
         self._dimensions = dimensions
-        self._vectors = vectors
+        self.vectors = vectors
         self._supports = set(supports)
         self._lock = Lock()
         self._served = 0
@@ -128,7 +129,8 @@ class OpenAIServer:
         with self._lock:
             self._requests.append(request)
         if request.path.endswith("/embeddings"):
-            return self._vectors or self._embeddings(request.body)
+            wrong = self.vectors(request.body) if callable(self.vectors) else self.vectors
+            return wrong or self._embeddings(request.body)
         if not request.path.endswith("/chat/completions"):
             return Failure(404, f"no such path: {request.path}")
         for name in ("response_format", "tools"):

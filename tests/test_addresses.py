@@ -23,7 +23,8 @@ from langmem_adapter.adapters.retriever import MemoryRetriever
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.addresses import cleaned, shown
 from langmem_adapter.cli.failures import failure_of
-from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, LangmemAdapterError
+from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, LangmemAdapterError, ModelError
+from langmem_adapter.limits import Limits
 from langmem_adapter.maintenance.consolidate import Tidier
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.providers import provider_errors
@@ -256,11 +257,11 @@ def test_a_configuration_of_mem0_that_is_refused_is_not_repeated(config: dict[st
 
 def test_the_command_line_tells_a_clients_error_without_it() -> None:
     asked = httpx.Request("GET", f"http://ada:{BEGIN}@models.example/v1?api_key={END}")
-    with pytest.raises(httpx.HTTPStatusError, match=BEGIN) as caught:
-        httpx.Response(404, request=asked).raise_for_status()
-    refuse([failure_of(caught.value).message])
+    with pytest.raises(ModelError, match=r"models\.example") as caught:
+        Limits().plan(httpx.Response(404, request=asked).raise_for_status).run()
+    refuse([str(caught.value), caught.value.brief, failure_of(caught.value).message])
     with pytest.raises(InvalidInputError, match="models") as told, provider_errors("a model", form=""):
-        raise ValueError(str(caught.value))
+        raise ValueError(str(caught.value.__cause__))
     refuse(raised(told.value))
 
 

@@ -26,6 +26,8 @@ SAMPLES = [
     errors.MemoryNotFoundError("4711", "trace"),
     errors.RelationNotFoundError("4711"),
     errors.EntityNotFoundError("Ann"),
+    errors.ModelError("answered 503", hint="try again", status=503, transient=True, brief="it is down"),
+    errors.ModelUnreachableError("connection refused", transient=True),
     errors.ModelReplyError("unreadable", reply="<think>"),
     errors.ModelTimeoutError("no answer"),
     errors.EmbeddingMismatchError("other model"),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import re
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
+from langmem_adapter.records.cells import harmless, plain
 from langmem_adapter.records.checks import check_metadata, check_text
 from langmem_adapter.records.cost import ModelCall, Usage
 from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page
@@ -224,3 +226,12 @@ def test_a_hit_reads_through_to_its_memory() -> None:
     time = datetime(2024, 5, 1, tzinfo=UTC)
     hit = Hit(MemoryItem("4711", "Likes tea", Scope("a"), {}, None, None, None, time, time, None, 1, ""), 0.5, 0.5)
     assert (hit.id, hit.text) == ("4711", "Likes tea")
+
+
+@given(st.text(st.sampled_from("=+-@\uff1d;\t\r\n' a,")))
+@example(";=1+1").via("a semicolon separates cells in many countries")
+@example("\t=1+1").via("a tab does in what is pasted")
+@example("'\t'=1")
+def test_harmless_cells_hold_no_formula_however_they_are_split_and_plain_gives_them_back(text: str) -> None:
+    assert plain(harmless(text)) == text
+    assert not [cell for cell in re.split(r"[;\t\r\n]", harmless(text)) if cell.startswith(tuple("=+-@\uff1d"))]

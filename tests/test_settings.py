@@ -81,6 +81,15 @@ def test_values_of_the_environment_are_read_as_what_they_mean(here: Path, monkey
     assert (got.candidate_tokens, got.busy_timeout, got.index) == (1_900, 1.5, "exact")
 
 
+def test_prepare_threshold_is_a_number_or_none_in_every_source(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (Settings().prepare_threshold, Settings(prepare_threshold=None).prepare_threshold) == (5, None)
+    own.write_text('prepare_threshold = "none"\npool_size = 3\n')
+    assert (Settings().prepare_threshold, Settings().pool_size) == (None, 3)
+    for value, wanted in {"None": None, "none": None, "0": 0, "7": 7}.items():
+        monkeypatch.setenv("LANGMEM_ADAPTER_PREPARE_THRESHOLD", value)
+        assert Settings().prepare_threshold == wanted
+
+
 def test_a_dotenv_file_is_not_read_behind_anybodys_back(here: Path) -> None:
     (here.parent / ".env").write_text("LANGMEM_ADAPTER_MODEL=dotenv\nOPENAI_API_KEY=x\n")
     assert Settings().model == "offline"
@@ -232,6 +241,7 @@ def test_other_programs_variables_are_none_of_our_business(here: Path, monkeypat
     ("name", "value"),
     [("candidate_tokens", 999), ("candidate_tokens", 100_001), ("candidate_tokens", "many"),
      ("ranking", '{"words": 2}'), ("index", "hnsw"), ("attempts", 0), ("busy_timeout", 0), ("merge_after", 0),
+     ("pool_size", 0), ("max_overflow", -1), ("pool_timeout", 0), ("prepare_threshold", -1), ("prepare_threshold", "some"),
      ("model", None)],
 )  # fmt: skip
 def test_a_value_out_of_range_is_refused_by_name(

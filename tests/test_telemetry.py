@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from opentelemetry.trace import SpanKind, StatusCode
 
-from langmem_adapter.errors import MemoryNotFoundError
+from langmem_adapter.errors import MemoryNotFoundError, ModelError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import ScriptedChatModel
@@ -104,13 +104,13 @@ def test_whose_memory_it_is_and_what_it_says_is_told_where_each_is_asked_for(
 def test_an_operation_that_fails_tells_the_kind_of_the_error_alone(spans: InMemorySpanExporter) -> None:
     broken = ScriptedChatModel(replies=[RuntimeError("the secret bicycle")])
     with Memory(":memory:", model=broken) as memory:
-        with pytest.raises(RuntimeError):
+        with pytest.raises(ModelError):
             memory.add("My secret is a bicycle.", user_id="alice")
         with pytest.raises(MemoryNotFoundError):
             memory.delete("none")
     failed, absent = taken(spans)
     assert [(span.attributes or {})["error.type"] for span in (failed, absent)] == [
-        "RuntimeError",
+        "ModelError",
         "MemoryNotFoundError",
     ]
     assert failed.status.status_code is StatusCode.ERROR

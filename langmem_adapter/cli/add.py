@@ -15,7 +15,7 @@ import typer
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
-from langmem_adapter.cli.failures import CommandError, ExitCode, failure_of, known_errors
+from langmem_adapter.cli.failures import CommandError, ExitCode, failure_of
 from langmem_adapter.cli.inputs import STDIN, Item, items_of, joined, read_source
 from langmem_adapter.cli.options import GraphOption, Invocation, flags, option
 from langmem_adapter.cli.progress import Patience, Steps
@@ -164,7 +164,7 @@ def _store(
             outcome.under_way, outcome.left = outcome.left[:size], outcome.left[size:]
             try:
                 outcome.take(_results(memory, outcome.under_way, common))
-            except known_errors() as error:
+            except LangmemAdapterError as error:
                 outcome.broken = failure_of(error)
                 outcome.left = outcome.under_way + outcome.left
             steps.advance(sum(item.size for item in outcome.under_way))

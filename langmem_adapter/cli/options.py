@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 import typer
 
 from langmem_adapter.arguments import memory_id_of
-from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of, known_errors
+from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of
 from langmem_adapter.cli.output import Output
-from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.records.scope import Scope
 
@@ -177,7 +177,7 @@ class Invocation:
         if not create:
             self.refuse_absent()
         with _configured():
-            opened = Database(self.chosen, busy_timeout=self.settings.busy_timeout)
+            opened = Database(self.chosen, **self.settings.database_options)
         with closing(opened) as database:
             migrate(database)
             if not quiet:
@@ -326,7 +326,7 @@ def _failures_told(output: Output) -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         failure = CommandError("interrupted", code="interrupted", exit_code=ExitCode.INTERRUPTED)
-    except known_errors() as error:
+    except LangmemAdapterError as error:
         failure = failure_of(error)
     else:
         return

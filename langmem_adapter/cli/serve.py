@@ -1,11 +1,13 @@
 """The commands `serve`, the memory over HTTP, and `mcp`, for MCP clients that start a program and talk to it."""
 
 import json
+import os
 import shlex
 import shutil
 import socket
 import sys
 from contextlib import ExitStack
+from ipaddress import ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -41,6 +43,16 @@ def serve(
     per_minute: Annotated[
         int, typer.Option(metavar="N", min=0, help="Requests a minute from one address, in each process; 0: any.")
     ] = 0,
+    forwarded_allow_ips: Annotated[
+        list[Any] | None,
+        option(metavar="ADDRESS", parser=ip_network, help="A proxy, or its network: X-Forwarded-For says who calls."),
+    ] = None,
+    max_connections: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Connections of a process; default: half its files, ≤ 1,000.")
+    ] = None,
+    request_timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="Time in which headers, or more of a body, must arrive.")
+    ] = 20.0,
     fetch_images: Annotated[bool, typer.Option("--fetch-images", help="Let callers name images by addresses.")] = False,
     mcp: Annotated[bool, typer.Option("--mcp", help="Serve MCP clients as well, at /mcp.")] = False,
     metrics: Annotated[bool, typer.Option("--metrics", help="Tell Prometheus at /metrics what is done.")] = False,
@@ -61,7 +73,12 @@ def serve(
     $ langmem-adapter serve --port 8888 -d memory.db
     $ langmem-adapter serve --host 0.0.0.0 --host-name memory.example.com --workers 4
     """
-    how = {"max_body": max_body, "per_minute": per_minute, "fetch_images": fetch_images, "mcp": mcp, "metrics": metrics}
+    how: dict[str, Any] = {"max_body": max_body, "request_timeout": request_timeout, "per_minute": per_minute}
+    how |= {"fetch_images": fetch_images, "mcp": mcp, "metrics": metrics}
+    proxies = ",".join(map(str, forwarded_allow_ips or ()))
+    files = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else -1  # -1: any number
+    most = max_connections or (1_000 if files < 0 else min(1_000, max(files // 2, 1)))
+    how["limits"] = {"connections": most, "timeout": request_timeout, "proxies": proxies}
     _serve(call, how, host=host, port=port, names=host_name or [], workers=workers, graph=graph)
 
 
@@ -69,10 +86,11 @@ def _serve(
     call: Invocation, how: dict[str, Any], *, host: str, port: int, names: list[str], workers: int, graph: bool | None
 ) -> None:
     try:
-        from langmem_adapter.cli.workers import ServedApp, serve_alone, serve_together
+        from langmem_adapter.cli.workers import ConnectionLimits, ServedApp, serve_alone, serve_together
     except ModuleNotFoundError as error:
         raise MissingDependencyError("uvicorn", extra="server") from error
 
+    limits = ConnectionLimits(**how.pop("limits"))
     hosts = [*_LOOPBACK, *([] if host in _ANY else [_bracketed(host)]), *names]
     with ExitStack() as opened:
         memory = opened.enter_context(call.memory(create=True, graph=graph))
@@ -81,13 +99,13 @@ def _serve(
         auth = _auth(memory, host)
         served = ServedApp(call.options, graph, {**how, "auth": auth, "hosts": hosts})
         app = served.app(memory)  # of several processes none begins with what cannot be served
-        door = opened.enter_context(_listening(host, port))
-        _tell(call, _address(host, names, door), auth, unnamed=host in _ANY and not names)
+        listener = opened.enter_context(_listening(host, port))
+        _tell(call, _address(host, names, listener), auth, unnamed=host in _ANY and not names)
         if workers == 1:
-            serve_alone(app, door)
+            serve_alone(app, listener, limits)
         else:
             memory.close()
-            serve_together(served, door, workers)
+            serve_together(served, listener, limits, workers)
 
 
 def _refuse_unshared(memory: "Memory") -> None:
@@ -132,9 +150,9 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _address(host: str, names: list[str], door: socket.socket) -> str:
+def _address(host: str, names: list[str], listener: socket.socket) -> str:
     name = next((name for name in names if name != "*"), "localhost") if host in _ANY else _bracketed(host)
-    return f"http://{name}:{door.getsockname()[1]}"
+    return f"http://{name}:{listener.getsockname()[1]}"
 
 
 def _tell(call: Invocation, address: str, auth: str, *, unnamed: bool) -> None:

@@ -19,13 +19,14 @@ from uvicorn.supervisors import Multiprocess
 from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import Invocation
 from langmem_adapter.errors import LangmemAdapterError
+from langmem_adapter.server.connections import ConnectionLimits, LimitedProtocol
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from langmem_adapter.memory.memory import Memory
 
-__all__ = ["ServedApp", "serve_alone", "serve_together"]
+__all__ = ["ConnectionLimits", "ServedApp", "serve_alone", "serve_together"]
 
 _log: Final = logging.getLogger("langmem_adapter.server")
 _PATIENCE: Final = 300  # seconds that requests under way have when the server is told to stop
@@ -61,20 +62,22 @@ class ServedApp:
             return self.app(memory, also=open_.pop_all())
 
 
-def serve_alone(app: "FastAPI", door: socket) -> None:
+def serve_alone(app: "FastAPI", listener: socket, limits: ConnectionLimits) -> None:
     """Serve in this process until it is told to stop; what is under way is then done first."""
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(_Config(app, **_RULES)).run(sockets=[door])
+        uvicorn.Server(_Config(app, limits)).run(sockets=[listener])
 
 
-def serve_together(served: ServedApp, door: socket, workers: int) -> None:
+def serve_together(served: ServedApp, listener: socket, limits: ConnectionLimits, workers: int) -> None:
     """The same in several processes; one that dies is replaced."""
     with _counting_together():
-        config = _Config(served, factory=True, workers=workers, timeout_worker_healthcheck=_SIGN_OF_LIFE, **_RULES)
-        Multiprocess(config, sockets=[door]).run()
+        how: dict[str, Any] = {"workers": workers, "timeout_worker_healthcheck": _SIGN_OF_LIFE}
+        Multiprocess(_Config(served, limits, factory=True, **how), sockets=[listener]).run()
 
 
 _RULES: Final[Mapping[str, Any]] = {
+    "http": LimitedProtocol,
+    "ws": "none",
     "log_config": None,
     "access_log": False,
     "server_header": False,
@@ -84,6 +87,11 @@ _RULES: Final[Mapping[str, Any]] = {
 
 class _Config(uvicorn.Config):
     """Uvicorn's rules; it calls `configure_logging` in every process before anything else."""
+
+    def __init__(self, app: Any, limits: ConnectionLimits, **more: Any) -> None:
+        more |= {"proxy_headers": bool(limits.proxies), "forwarded_allow_ips": limits.proxies}
+        super().__init__(app, **_RULES, **more)
+        self.limits = limits
 
     def configure_logging(self) -> None:
         from langmem_adapter.server.log import write_log

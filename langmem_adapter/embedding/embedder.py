@@ -6,11 +6,15 @@ dimension, a NaN or a vector of zeros would otherwise surface much later as a se
 
 from __future__ import annotations
 
+import logging
 import math
+import sys
 from collections import OrderedDict
 from collections.abc import Sized
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
@@ -19,24 +23,32 @@ from numpy.typing import NDArray
 from langmem_adapter.embedding.hashing import LocalEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.forks import Lock
+from langmem_adapter.limits import BATCH, is_too_large
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.tracing import stage
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from langmem_adapter.limits import Limits
 
 __all__ = ["Embedder", "UnitVectors"]
 
+K = TypeVar("K")
+V = TypeVar("V")
 UnitVectors: TypeAlias = NDArray[np.float32]
 
+_log = logging.getLogger("langmem_adapter")
+
 _CACHED: Final = 4_096
-_AT_ONCE: Final = 256
-"""Texts of one call, so that the time it may take does not depend on how many there are."""
+_SHORT: Final = 200
+"""Letters that every model takes."""
 _METHODS: Final = ("embed_documents", "embed_query", "aembed_documents", "aembed_query")
 _Key: TypeAlias = tuple[str, str]
+_Made: TypeAlias = dict[str, UnitVectors]
+_RUNNING: Final[ContextVar[tuple[list[Embedder], ...]]] = ContextVar("running", default=())
+"""For each call of an embedding model that the code runs within: its embedder, as long as the call lasts."""
 
 
 class Embedder:
@@ -46,11 +58,15 @@ class Embedder:
     models embed a question otherwise than a statement. In a trace a call of the model is a run named `embed`, without the
     vectors. Safe to use from many threads; two that miss the same text at the same time may both embed it.
 
+    Where a model refuses a call that may be too large, smaller ones follow: half of the texts, and the size that works is kept;
+    of a single text half of its letters, so that its vector is that of its first part.
+
     Args:
         embeddings: Any LangChain embeddings.
         dimensions: Length of the vectors already stored; `None` learns it from the first vectors.
         cached: How many vectors to remember.
-        limits: How long a call may take, and how often it is made again; `None` for embeddings that ask nobody.
+        limits: How long a call may take, how often it is repeated and how many texts it may have; `None` for embeddings that
+            are computed in this process.
 
     Attributes:
         embeddings: The model that makes them.
@@ -75,6 +91,8 @@ class Embedder:
         self._vector = embeddings.vector if isinstance(embeddings, LocalEmbeddings) and _as_made(embeddings) else None
         self._most = cached
         self._limits = limits
+        self._batch = BATCH if limits is None else limits.batch
+        self._first_parts: OrderedDict[str, int] = OrderedDict()
         self._cache: OrderedDict[_Key, UnitVectors] = OrderedDict()
         self._lock = Lock()
 
@@ -82,7 +100,7 @@ class Embedder:
     def vectors(self, texts: Sequence[str]) -> Plan[UnitVectors]:
         """Unit vectors of texts.
 
-        Texts that are not remembered are embedded in calls of up to 256 texts, each of them once.
+        Texts that are not remembered are embedded in calls of up to `embedding_batch` texts, each of them once.
 
         Returns:
             Shape (n, dimensions), float32, C-contiguous; (0, 0) for no texts before the first vector.
@@ -90,14 +108,15 @@ class Embedder:
         Raises:
             EmbeddingMismatchError: The vectors have another dimension than those stored.
             InvalidInputError: The model returned too few vectors, or one without direction (NaN, infinite, all zeros).
-            ModelTimeoutError: It did not answer in time.
+            ModelError: It failed, or did not answer in time.
         """
+        if texts:
+            self._refuse_reentrance()
         distinct = list(dict.fromkeys(texts))
         found = {text: self._recall(("text", text)) for text in distinct}
         known = {text: vector for text, vector in found.items() if vector is not None}
         missing = [text for text in distinct if text not in known]
-        batches = [missing[start : start + _AT_ONCE] for start in range(0, len(missing), _AT_ONCE)]
-        return Plan.each(self._embedding, batches).then(lambda made: self._put_together(texts, known, made))
+        return self._embedded(missing).then(lambda made: self._put_together(texts, known, made))
 
     avectors = awaited(vectors)
 
@@ -108,8 +127,9 @@ class Embedder:
         Raises:
             EmbeddingMismatchError: See `vectors`.
             InvalidInputError: See `vectors`.
-            ModelTimeoutError: See `vectors`.
+            ModelError: See `vectors`.
         """
+        self._refuse_reentrance()
         known = self._recall(("query", text))
         return Plan.known(known) if known is not None else self._asking(text)
 
@@ -119,23 +139,95 @@ class Embedder:
         """Remember no vector any longer."""
         with self._lock:
             self._cache.clear()
+            self._first_parts.clear()
+
+    def note(self, text: str) -> str | None:
+        """What to tell the user where the vector of a text was made of its first part."""
+        if (letters := self._first_parts.get(text)) is None:
+            return None
+        taken = f"the embedding model takes the first {letters:,}, so a search by meaning compares only these"
+        return f"{_beginning(text)} has {len(text):,} letters; {taken}"
 
     # LangChain's embeddings are no Runnables: the run in a trace is ours, and shows how many vectors, never one of them.
 
-    def _embedding(self, texts: list[str]) -> Plan[dict[str, UnitVectors]]:
-        plan = self._call("embed_documents", texts)
-        made = stage(plan, "embed", inputs={"texts": texts}, shown=lambda vectors: {"vectors": len(vectors)})
+    def _embedded(self, texts: Sequence[str], most: int = sys.maxsize) -> Plan[list[_Made]]:
+        def batches() -> Iterator[Sequence[str]]:
+            start = 0
+            while start < len(texts):
+                batch = texts[start : start + min(self._batch, most)]  # the batch before may have made it smaller
+                start += len(batch)
+                yield batch
+
+        def embed(batch: Sequence[str]) -> Plan[_Made]:
+            return self._documents(batch).or_else(partial(self._smaller, batch))
+
+        return Plan.late(lambda: Plan.each(embed, batches()))
+
+    def _smaller(self, texts: Sequence[str], error: Exception) -> Plan[_Made] | None:
+        """The same texts in smaller calls; where not even one short text is taken, the failure is about something else."""
+        if len(texts) == 1:
+            vector = self._shortened(texts[0], self._document, error)
+            return None if vector is None else vector.then(lambda vector: {texts[0]: vector})
+        if not is_too_large(error):
+            return None
+        half = (len(texts) + 1) // 2
+        probe = self._document(min(texts, key=len)[:_SHORT])
+        return probe.and_then(lambda _: self._embedded(texts, half)).then(partial(self._learn, texts, half))
+
+    def _learn(self, texts: Sequence[str], half: int, made: list[_Made]) -> _Made:
+        with self._lock:
+            if self._first_parts.keys().isdisjoint(texts):  # else a long text may be what failed, not their number
+                self._batch = min(self._batch, half)
+        return {text: vector for vectors in made for text, vector in vectors.items()}
+
+    def _shortened(
+        self, text: str, embed: Callable[[str], Plan[UnitVectors]], error: Exception
+    ) -> Plan[UnitVectors] | None:
+        """The vector of the first part that the model takes: half of the text, a quarter, and so on."""
+        if not is_too_large(error) or len(text) <= _SHORT:
+            return None
+
+        def keep(letters: int, vector: UnitVectors) -> UnitVectors:
+            self._keep(self._first_parts, text, letters)
+            _log.warning("the embedding model takes the first %d letters of a text of %d", letters, len(text))
+            return vector
+
+        def first(letters: int) -> Plan[UnitVectors]:
+            part = embed(text[:letters]).then(partial(keep, letters))
+            return part.or_else(lambda error: first(letters // 2) if is_too_large(error) and letters > _SHORT else None)
+
+        return embed(text[:_SHORT]).and_then(lambda _: first(len(text) // 2))
+
+    def _document(self, text: str) -> Plan[UnitVectors]:
+        return self._documents([text]).then(lambda made: made[text])
+
+    def _documents(self, texts: Sequence[str]) -> Plan[_Made]:
+        plan = self._call("embed_documents", list(texts))
+        made = stage(plan, "embed", inputs={"texts": [*texts]}, shown=lambda vectors: {"vectors": len(vectors)})
         return made.then(lambda vectors: self._checked(texts, vectors))
 
-    def _asking(self, text: str) -> Plan[UnitVectors]:
+    def _question(self, text: str) -> Plan[UnitVectors]:
         plan = self._call("embed_query", text)
         made = stage(plan, "embed", inputs={"texts": [text]}, shown=lambda _: {"vectors": 1})
-        return made.then(lambda vector: self._kept(text, vector))
+        return made.then(lambda vector: self._checked([text], [vector])[text])
+
+    def _asking(self, text: str) -> Plan[UnitVectors]:
+        made = self._question(text).or_else(partial(self._shortened, text, self._question))
+        return made.then(lambda vector: self._keep(self._cache, ("query", text), vector))
 
     def _call(self, method: str, given: str | list[str]) -> Plan[Any]:
         if (vector := self._vector) is not None:  # arrays as they are, not through lists of numbers and back
             return Plan(lambda: vector(given) if isinstance(given, str) else list(map(vector, given)))
-        run, arun = (partial(getattr(self.embeddings, name), given) for name in (method, f"a{method}"))
+        call, acall = (partial(getattr(self.embeddings, name), given) for name in (method, f"a{method}"))
+
+        def run() -> Any:
+            with self._running():
+                return call()
+
+        async def arun() -> Any:
+            with self._running():
+                return await acall()
+
         own = getattr(type(self.embeddings), f"a{method}") is not getattr(Embeddings, f"a{method}")
         plan = Plan if self._limits is None else self._limits.plan
         return plan(run, arun if own else None)
@@ -146,15 +238,29 @@ class Embedder:
         for vectors in made:
             known |= vectors
             for text, vector in vectors.items():
-                self._remember(("text", text), vector)
+                self._keep(self._cache, ("text", text), vector)
         if not texts:
             return np.zeros((0, self.dimensions or 0), np.float32)
         return np.stack([known[text] for text in texts])
 
-    def _kept(self, text: str, vector: Sequence[float]) -> UnitVectors:
-        unit = self._checked([text], [vector])[text]
-        self._remember(("query", text), unit)
-        return unit
+    # Contract: what a call of the model starts, on its thread or in a copy of its context, cannot call the model again until
+    # that call is over. tests/embedding/test_limits_of_models.py::test_embeddings_that_call_their_memory_get_an_error_at_once
+
+    def _refuse_reentrance(self) -> None:
+        if any(self in call for call in _RUNNING.get()):
+            raise InvalidInputError(
+                "these embeddings call the Memory that they embed for, which would never end; give them a Memory of their own"
+            )
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        call = [self]
+        token = _RUNNING.set((*_RUNNING.get(), call))
+        try:
+            yield
+        finally:
+            call.clear()
+            _RUNNING.reset(token)
 
     def _recall(self, key: _Key) -> UnitVectors | None:
         with self._lock:
@@ -162,12 +268,13 @@ class Embedder:
                 self._cache.move_to_end(key)
             return self._cache.get(key)
 
-    def _remember(self, key: _Key, vector: UnitVectors) -> None:
+    def _keep(self, store: OrderedDict[K, V], key: K, value: V) -> V:
         with self._lock:
-            self._cache[key] = vector
-            self._cache.move_to_end(key)
-            while len(self._cache) > self._most:
-                self._cache.popitem(last=False)
+            store[key] = value
+            store.move_to_end(key)
+            while len(store) > self._most:
+                store.popitem(last=False)
+        return value
 
     # ── what a model returned ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -42,17 +42,21 @@ _OTHERS: Final = {
     **dict.fromkeys(("between", "range"), "gte"),  # and "lte"
     **dict.fromkeys(("anyof", "oneof", "isin"), "in"),
     **dict.fromkeys(("notin", "noneof"), "nin"),
-    **dict.fromkeys(("like", "ilike"), "icontains"),
+    **dict.fromkeys(("like", "ilike", "regex", "regexp", "startswith", "endswith", "beginswith"), "icontains"),
+    **dict.fromkeys(("notlike", "notcontains", "elemmatch", "containsany", "containsall"), "contains"),
+    **dict.fromkeys(("isnull", "isnotnull", "notnull", "notexists"), "exists"),
 }
 """What other filter languages call our operators, in small letters without spaces, dashes and underscores."""
 
 
-def parse(filters: Mapping[str, Any] | None, *, fields: Collection[str] = FIELDS) -> Filter:
+def parse(filters: Mapping[str, Any] | None, *, fields: Collection[str] = FIELDS, objects: bool = True) -> Filter:
     """Read a filter, whole: what is not understood is an error, never a condition that is left out.
 
     Args:
         filters: A filter as in the table of `langmem_adapter.filters`; `None` and `{}` hold for everything.
         fields: Keys that mean fields of a memory, whose kinds are known; `()` where other things than memories are filtered.
+
+        objects: Whether a mapping under a key may be a filter on the object there; in Mem0 it holds operators only.
 
     Raises:
         FilterError: An operator is unknown, an operand is not of its kind, a key is no text, `AND`, `OR` or `NOT` is empty,
@@ -65,7 +69,7 @@ def parse(filters: Mapping[str, Any] | None, *, fields: Collection[str] = FIELDS
     """
     if filters is None:
         return EVERYTHING
-    root = _Reader().mapping(filters, 0, frozenset(fields))
+    root = _Reader(objects=objects).mapping(filters, 0, frozenset(fields))
     return Filter(tuple(_certain(root)), frozenset(_keys(root)), root)
 
 
@@ -84,7 +88,8 @@ def _keys(node: Node) -> list[str]:
 class _Reader:
     """Reads one filter, and counts what it holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, objects: bool) -> None:
+        self._objects = objects
         self._parts = 0
         self._values = 0
 
@@ -101,7 +106,10 @@ class _Reader:
             return self._logic(key, value, depth, fields)
         if key.startswith("$"):
             raise FilterError(_misplaced(key))
-        if isinstance(value, Mapping) and not _has_operators(key, value, plain=key in fields and key != "metadata"):
+        if key.lower() in {"and", "or", "not", "nor"} and _is_logic(value):
+            raise FilterError(f"{key!r} is no operator: write AND, OR, NOT, or for a key {{{key!r}: {{'eq': …}}}}")
+        plain = key != "metadata" and (key in fields or not self._objects)
+        if isinstance(value, Mapping) and not _has_operators(key, value, plain=plain):
             self._count()
             return Inside(key, self.mapping(value, depth + 1, frozenset()))
         return _all(
@@ -182,6 +190,13 @@ def _all(nodes: Iterable[Node]) -> Node:
 def _filters(parts: object) -> bool:
     """Whether this is a list of filters that ask for something."""
     return isinstance(parts, list | tuple) and bool(parts) and all(isinstance(part, Mapping) and part for part in parts)
+
+
+def _is_logic(value: object) -> bool:
+    """Whether this is what `AND`, `OR` and `NOT` take, and no condition."""
+    if isinstance(value, Mapping):
+        return bool(value) and not any(_key(name).removeprefix("$") in OPERATORS for name in value)
+    return _filters(value)
 
 
 def _conditions(value: object) -> list[tuple[str, object]]:

@@ -39,6 +39,7 @@ from langmem_adapter.errors import InvalidInputError, MissingDependencyError, St
 from langmem_adapter.index.base import Found
 from langmem_adapter.index.checks import check_batch, check_query
 from langmem_adapter.index.rows import as_batch, compared
+from langmem_adapter.storage.driver_errors import without_rows
 from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows
 from langmem_adapter.storage.follow import lock_of
 from langmem_adapter.storage.tables import MEMORIES, memories
@@ -325,7 +326,7 @@ def _extend(connection: Connection) -> None:
         except DBAPIError as error:
             raise StorageError(
                 "this Postgres has no extension vector, and it cannot be made from here; install pgvector on the server and "
-                f"let its administrator run CREATE EXTENSION vector ({str(error.orig).strip()})"
+                f"let its administrator run CREATE EXTENSION vector ({without_rows(error)})"
             ) from error
     found = str(connection.execute(version).scalar_one())
     if Version(found) < _OLDEST:

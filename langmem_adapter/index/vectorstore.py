@@ -26,6 +26,7 @@ from langmem_adapter.index.checks import check_query
 from langmem_adapter.index.rows import as_batch, count
 from langmem_adapter.index.stores import StoreEntry
 from langmem_adapter.index.truth import Best, compared_exactly, cosines, read, size, spread
+from langmem_adapter.storage.driver_errors import without_rows
 from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows, birth
 from langmem_adapter.storage.tables import memories
 
@@ -321,7 +322,7 @@ class _Translated:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, LangmemAdapterError):
-            told = f"the vector store {self._kind} failed: {type(error).__name__}: {cleaned(str(error))}"
+            told = f"the vector store {self._kind} failed: {type(error).__name__}: {cleaned(without_rows(error))}"
             raise StorageError(told, transient=True) from error
 
 

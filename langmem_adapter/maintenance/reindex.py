@@ -116,7 +116,7 @@ def reindex(
     settings = settings or Settings()
     vectors = resolve_embeddings(embeddings, settings)
     embedder = Embedder(vectors, dimensions=None, cached=batch, limits=embedding_limits(embeddings, vectors, settings))
-    opened = Database(chosen_database(database, settings), busy_timeout=settings.busy_timeout)
+    opened = Database(chosen_database(database, settings), **settings.database_options)
     with closing(opened):
         meta.prepare(opened)
         return _Change(opened, embedder, fingerprint(vectors), batch, progress or (lambda *_: None)).carry_out()

@@ -116,7 +116,7 @@ class Parts:
         vectors = resolve_embeddings(spec, settings)
         self._limits = embedding_limits(spec, vectors, settings)
         self.cache = Cache(settings.redis_url) if settings.redis_url is not None else None
-        self.database = Database(chosen_database(database, settings), busy_timeout=settings.busy_timeout)
+        self.database = Database(chosen_database(database, settings), **settings.database_options)
         with ExitStack() as undo:
             undo.callback(self.database.close)
             self.fingerprint = fingerprint(vectors)

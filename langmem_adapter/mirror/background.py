@@ -21,7 +21,7 @@ __all__ = ["Following"]
 _log = logging.getLogger("langmem_adapter")
 
 _AGAIN: Final = 60.0  # seconds after which what was refused is tried once more
-_PATIENCE: Final = 5.0  # seconds that closing waits
+_PATIENCE: Final = 30.0  # seconds that closing waits for a server that does not get on
 
 
 class Following:
@@ -46,14 +46,18 @@ class Following:
         atexit.register(self._end)  # many a program never closes its memory: `test_background.py`
 
     def close(self) -> None:
-        """Mirror what is left, unless the server is away, and end; after a few seconds without it."""
+        """Mirror what is left, unless the server is away, and end; without it where the server stops answering."""
         atexit.unregister(self._end)
         self._stop.set()
-        until = time.monotonic() + _PATIENCE
-        while self._thread.is_alive() and (left := until - time.monotonic()) > 0:
-            self._thread.join(min(left, 1))  # in rounds, so that a Ctrl-C is seen: see `BackgroundWriter`
+        steps, until = -1, 0.0
+        while self._thread.is_alive() and (steps != self._mirror.steps or time.monotonic() < until):
+            if steps != self._mirror.steps:
+                steps, until = self._mirror.steps, time.monotonic() + _PATIENCE
+            self._thread.join(1)  # in rounds, so that a Ctrl-C is seen: see `BackgroundWriter`
         if self._thread.is_alive():
-            _log.warning("the graph is not mirrored to its end; that is done when the memory is next opened")
+            _log.warning(
+                "the graph is mirrored up to change %d; the rest when the memory is next opened", self._mirror.applied
+            )
 
     def _end(self) -> None:
         if os.getpid() == self._process:  # a forked child has no such thread, and its lock may be held for ever

@@ -9,8 +9,8 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Self, get_args
 
 from langmem_adapter.arguments import one_of, seconds
-from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.limits import known_errors
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
+from langmem_adapter.forks import Lock
 from langmem_adapter.mirror import rows
 from langmem_adapter.mirror.bolt import opened, place_of
 from langmem_adapter.mirror.dialects import Dialect
@@ -82,6 +82,10 @@ class Mirror:
     `recorded_at`, `retired_at`, `mentions`, `confidence` and `memory_ids`: one for each belief that there ever was, so
     `WHERE r.retired_at IS NULL` means what is believed now.
 
+    Attributes:
+        applied: Number of the last change that the target is known to show; 0 until it is filled.
+        steps: Marks of the target that were read or written: it grows as long as the mirror gets on.
+
     Args:
         database: The memory's.
         driver: The target: a `neo4j.Driver`, which stays the caller's to close, or an address like `bolt://localhost:7687`.
@@ -116,11 +120,23 @@ class Mirror:
         self._driver, self._own = opened(driver, username, password)
         within = {} if self._scope is None else self._scope.named
         self._target = Target(self._driver, place_of(driver), name, said, label, within)
+        self._alone = Lock()
+        self._goes_well = False
+        self.applied = self.steps = 0
 
     def close(self) -> None:
-        """Close the connection, unless the driver is the caller's."""
-        if self._own:
-            self._driver.close()
+        """Bring the target up to date once more, where the last run went well, and close the connection of an address.
+
+        A run that is under way ends first. If the target does not get all that was written, the log says how far it is.
+        """
+        try:
+            if self._goes_well:
+                self.run_once()
+        except LangmemAdapterError as error:
+            _log.warning("the graph is mirrored up to change %d, and not to its end: %s", self.applied, error)
+        finally:
+            if self._own:
+                self._driver.close()
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -176,7 +192,7 @@ class Mirror:
         while not stop.is_set():
             try:
                 report = self.run_once(progress=progress)
-            except known_errors() as error:
+            except LangmemAdapterError as error:
                 if not (begun or getattr(error, "transient", False)):
                     raise
                 _log.log(logging.DEBUG if missed else logging.WARNING, "the graph is not mirrored: %s", error)
@@ -189,6 +205,13 @@ class Mirror:
         return not missed
 
     def _run(self, progress: Callable[[int, int], None]) -> MirrorReport:
+        with self._alone:
+            self._goes_well = False
+            report = self._carry_out(progress)
+            self._goes_well = True
+            return report
+
+    def _carry_out(self, progress: Callable[[int, int], None]) -> MirrorReport:
         with self._database.read() as connection:
             birth, newest = feed.birth(connection), follow.last(connection)
         if birth is None:  # nothing ever happened here
@@ -197,7 +220,11 @@ class Mirror:
         key = blake2b(f"{lineage}/{self._about}".encode(), digest_size=16).hexdigest()
         start = Mark(newest.applied, newest.nonce.hex(), "clear")
         target = replace(self._target, key=key, lineage=lineage)
-        return _Run(self._database, target, self._scope, self._embedder, start, progress).carry_out()
+        return _Run(self._database, target, self._scope, self._embedder, start, progress, self._note).carry_out()
+
+    def _note(self, mark: Mark) -> None:
+        self.steps += 1
+        self.applied = mark.applied if mark.phase == "follow" else 0
 
 
 @dataclass(slots=True)
@@ -210,6 +237,7 @@ class _Run:
     embedder: Embedder | None
     start: Mark
     progress: Callable[[int, int], None]
+    note: Callable[[Mark], None]  # called with each mark that the target has
     report: MirrorReport = field(default_factory=MirrorReport)
     filled: tuple[int, int] | None = None  # rows done and of all, counted once
 
@@ -230,6 +258,7 @@ class _Run:
         mark = self.target.mark()
         with self.database.read() as connection:
             if mark is not None and follow.is_known(connection, mark.cursor):
+                self.note(mark)
                 return mark
         self.report = replace(self.report, rebuilt=True)
         self.target.prepare()
@@ -238,6 +267,7 @@ class _Run:
     def _write(self, was: Mark | None, now: Mark, batch: MirrorBatch) -> Mark:
         self._embed(batch)
         self.target.write(was, now, batch)
+        self.note(now)
         self.report = replace(
             self.report,
             entities=self.report.entities + len(batch.nodes),

@@ -40,11 +40,10 @@ _TRACED: Final = ("task", "before", "turns", "facts", "candidates", "decisions",
 def apply_stage(parts: StageParts) -> Planner:
     """The fifth stage: `decisions` to `result`; vectors that retrieve has made come from the embedder's cache."""
     ledger, embedder, settings = parts.ledger, parts.embedder, parts.settings
-    mode = parts.reasoner.mode
 
     def written(state: PipelineState, decisions: Sequence[Decision], vectors: NDArray[Any]) -> Plan[tuple[Change, ...]]:
         texts = dict(zip(_texts(decisions), vectors, strict=True))
-        trace = _trace(state, mode, settings.trace_days)
+        trace = _trace(state, parts.reasoner.mode, settings.trace_days)
         if not decisions and trace is None:
             return Plan.known(())
         write = _write(state, decisions, texts, trace=trace, graph=parts.uses_graph)
@@ -52,7 +51,7 @@ def apply_stage(parts: StageParts) -> Planner:
 
     def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> NodeResult:
         done = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
-        result = _result({**state, **done}, decisions, changes, mode)  # type: ignore[typeddict-item]
+        result = _result({**state, **done}, decisions, changes, parts)  # type: ignore[typeddict-item]
         trace_id = id_within(scope_of(state), state["task"]["key"]) if settings.trace_days else None
         return {"result": {**result, "trace_id": trace_id}, **done}
 
@@ -111,7 +110,9 @@ def _again(state: PipelineState, attempts: int, error: Exception) -> Plan[NodeRe
     return Plan.known(Command(update={"work": {**state["work"], "attempts": tried}}, goto="retrieve"))
 
 
-def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], mode: str) -> StateEdit:
+def _result(
+    state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], parts: StageParts
+) -> StateEdit:
     turns, facts = state["turns"], state["facts"]
     items: list[int] = [turns[facts[d.fact]["turn"]]["item"] for d in decisions if d.fact is not None]
     if len(items) != len(changes):  # the result of an earlier run of this name, which has one item and other facts
@@ -125,15 +126,18 @@ def _result(state: PipelineState, decisions: Sequence[Decision], changes: Sequen
     return {
         "results": [change.to_json() for change in changes],
         "items": items,
-        "notes": [_notes(state, item, said[item], ends[item]) for item in range(len(state["task"]["items"]))],
-        "mode": mode,
+        "notes": [_notes(state, item, said[item], ends[item], parts) for item in range(len(state["task"]["items"]))],
+        "mode": parts.reasoner.mode,
         "usage": cost_of(state["work"]).to_json(),
     }
 
 
-def _notes(state: PipelineState, item: int, turns: Sequence[Mapping[str, Any]], changes: Sequence[Change]) -> list[str]:
+def _notes(
+    state: PipelineState, item: int, turns: Sequence[Mapping[str, Any]], changes: Sequence[Change], parts: StageParts
+) -> list[str]:
     notes = [note for turn in turns for note in turn.get("notes", ())]
     notes += [note for told in state["work"].get("notes", [])[item : item + 1] for note in told]
+    notes += filter(None, (parts.embedder.note(change.text) for change in changes))
     unchanged = [change for change in changes if change.event == "NONE"]
     if not changes:
         notes.append(f"found no fact worth keeping in {len(turns)} message{'s' if len(turns) > 1 else ''}")

@@ -89,8 +89,9 @@ def _stages(parts: StageParts, *, dry: bool, review: bool) -> dict[str, Planner]
 
 def _worth_another_try(error: Exception) -> bool:
     # Models are asked again where they are called (`langmem_adapter.limits`): two that count would multiply.
-    return isinstance(error, StorageError) and error.transient
+    # What has waited for a lock has used up `busy_timeout`, the one deadline of all tries.
+    return isinstance(error, StorageError) and error.transient and not error.waited
 
 
 RETRIES: Final = RetryPolicy(initial_interval=0.2, max_interval=5.0, max_attempts=3, retry_on=_worth_another_try)
-"""Of a failure of the database that may pass (a lock, a lost connection): three tries, 0.2 seconds and more between them."""
+"""Of a failure of the database that may pass (a lost connection): three tries, 0.2 seconds and more between them."""

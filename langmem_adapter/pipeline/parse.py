@@ -60,7 +60,7 @@ _ROLES: Final = {
     "function": "tool",
 }
 _TEXT_PARTS: Final = ("text", "input_text", "output_text")  # compared, never hashed: a type may be anything
-_TIME_KEYS: Final = ("timestamp", "created_at")
+_TIME_KEYS: Final = ("timestamp", "created_at", "create_time")  # the last: of exports of ChatGPT
 _TIMES: Final = ("timestamp", "expires_at")
 OF_ITEM: Final = ("messages", "context", "metadata", "timestamp", "expires_at")
 MOST_BEFORE: Final = 20
@@ -150,7 +150,7 @@ def turns_of(
     Args:
         messages: A `str`, a dict, a LangChain message, or a sequence of these.
         scope: Whose memories; a message that names its owner itself must name this one.
-        time: When it was said, for messages that carry no time of their own (keys `timestamp` or `created_at`).
+        time: When it was said, for messages that carry no time of their own (keys `timestamp`, `created_at` or `create_time`).
         longest: How long they may be; default as the settings' defaults say.
         verbatim: Whether each becomes a memory as it is, but for system messages.
         descriptions: Words for images, by their address.
@@ -293,7 +293,7 @@ def _turn(
     role = _role(converted, number)
     calls = tool_calls_of(message, converted, number) if role == "assistant" else ()
     text, unread = _text(converted, number, descriptions, calling=bool(calls))
-    own = next((converted.additional_kwargs[key] for key in _TIME_KEYS if key in converted.additional_kwargs), None)
+    own = next(filter(lambda time: time is not None, map(converted.additional_kwargs.get, _TIME_KEYS)), None)
     return Turn(
         role=role,
         text=check_text(text, f"message {number}").strip(),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RuleSummarizer", "record_of_steps"]
 
-_END: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])(?![。！？])")
+_SENTENCE: Final = re.compile(r"(?:[^.!?。！？]++|[.!?]++(?!\s))++(?:[.!?]++|[。！？]++)?+|[.!?。！？]++")
 _SPEAKER: Final = re.compile(r"\w[\w .@-]{0,40}[:：]\s*")
 _CLOSING: Final = " \t\n.,;:!?。，、；：！？…"
 _RELATED: Final = 1 / 3
@@ -77,7 +77,7 @@ def _sentences(text: str) -> list[str]:
 def _of_line(line: str) -> Iterator[str]:
     named = _SPEAKER.match(line)
     speaker = named[0] if named else ""
-    for found in _END.split(line[len(speaker) :]):
+    for found in _SENTENCE.findall(line[len(speaker) :]):
         if found.strip(_CLOSING):
             yield f"{speaker}{found.strip()}"
 

@@ -34,7 +34,7 @@ __all__ = ["LLMSummarizer", "description", "record"]
 
 _QUOTES: Final = "\"'“”‘’「」《》*# \n"
 _FENCE: Final = re.compile(r"\A\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*\Z", re.DOTALL)
-_THOUGHT: Final = re.compile(r"<think>.*?</think>", re.DOTALL | re.IGNORECASE)
+_THOUGHT: Final = re.compile(r"<think>.*?(?:</think>|(?P<open>\Z))", re.DOTALL | re.IGNORECASE)
 
 
 def record(channel: Channel, question: ExtractInput) -> Plan[Extraction]:
@@ -63,7 +63,7 @@ def _written(channel: Channel, messages: list[BaseMessage], task: str, what: str
 
 def _plain_text(reply: BaseMessage, name: str, what: str) -> str:
     refusal = reply.additional_kwargs.get("refusal")
-    plain = _THOUGHT.sub("", reply.text).strip()
+    plain = _THOUGHT.sub(lambda match: "" if match["open"] is None else match[0], reply.text).strip()
     text = _FENCE.sub(r"\1", plain).strip()
     if refusal or not text:
         raise ModelReplyError(f"{name} did not say {what}; nothing was changed", reply=str(refusal or reply.text))

@@ -66,7 +66,7 @@ def structured(
 
     Returns:
         The plan of the value and its usage, the repair's included. Carried out, it raises `ModelReplyError` if no reply gave a
-        value, or the model declined; `ModelTimeoutError`; whatever else the model raises, unchanged.
+        value, or the model declined; another `ModelError` if the model failed or did not answer in time.
     """
     return _Talk(channel, schema, read).ask(messages, Usage())
 
@@ -137,9 +137,10 @@ class Channel:
             way += 1
 
         def instead(error: Exception) -> Plan[AIMessage] | None:
-            if (message := _message_within(error)) is not None:
+            cause = error.__cause__ or error
+            if (message := _message_within(cause)) is not None:
                 return Plan.known(message)
-            refused = way < _PLAIN and _refuses(error, _WAYS[way])
+            refused = way < _PLAIN and _refuses(cause, _WAYS[way])
             return self.ask(schema, messages, after=way) if refused else None
 
         return self.say(messages, bound).then(_plain).or_else(instead).then(partial(self._remember, way))
@@ -182,7 +183,7 @@ def _bind_schema(model: BaseChatModel, schema: type[ReplyModel]) -> Runnable[Any
     return chain.first if isinstance(chain, RunnableSequence) else None
 
 
-def _refuses(error: Exception, way: str) -> bool:
+def _refuses(error: BaseException, way: str) -> bool:
     """Whether a server, or the client that reads its answer, does not know this way of asking; nothing else counts."""
     if isinstance(error, NotImplementedError) or (isinstance(error, ValidationError) and error.title == "AIMessage"):
         return True  # no AIMessage takes the arguments of a tool call that a server encoded twice
@@ -191,7 +192,7 @@ def _refuses(error: Exception, way: str) -> bool:
     return status_of(error) in _REFUSED_STATUS and says_so is not None
 
 
-def _message_within(error: Exception) -> AIMessage | None:
+def _message_within(error: BaseException) -> AIMessage | None:
     """The model's message, where OpenAI's client raised it: the length limit or the content filter ended the reply."""
     completion = getattr(error, "completion", None)
     choices = getattr(completion, "choices", None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -11,17 +12,21 @@ if TYPE_CHECKING:
 
 __all__ = ["csv_line", "harmless", "plain"]
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", *"\uff1d\uff0b\uff0d\uff20")  # the last: full-width signs
+# Spreadsheets read a formula at the start, and after what may separate cells or lines; the last signs are full-width.
+_START: Final = r"(?:\A|(?<=[;\t\r\n]))"
+_FORMULA: Final = r"(?='*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"
+_UNSAFE: Final = re.compile(_START + _FORMULA)
+_SAFE: Final = re.compile(f"{_START}'{_FORMULA}")
 
 
 def harmless(cell: Any) -> Any:
     """A cell that no spreadsheet takes for a formula, which could send what stands beside it elsewhere.
 
     Example:
-        >>> [harmless(cell) for cell in ("=1+1", "'=1", "'tis", -1)]
-        ["'=1+1", "''=1", "'tis", -1]
+        >>> [harmless(cell) for cell in ("=1+1", "'=1", "'tis", -1, ";=1")]
+        ["'=1+1", "''=1", "'tis", -1, ";'=1"]
     """
-    return f"'{cell}" if isinstance(cell, str) and cell.lstrip("'").startswith(_FORMULA) else cell
+    return _UNSAFE.sub("'", cell) if isinstance(cell, str) else cell
 
 
 def plain(cell: str) -> str:
@@ -31,7 +36,7 @@ def plain(cell: str) -> str:
         >>> [plain(cell) for cell in ("'=1+1", "''=1", "'tis")]
         ['=1+1', "'=1", "'tis"]
     """
-    return cell[1:] if cell.startswith("'") and harmless(cell[1:]) != cell[1:] else cell
+    return _SAFE.sub("", cell)
 
 
 def csv_line(cells: Iterable[Any]) -> str:

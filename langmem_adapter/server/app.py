@@ -19,12 +19,12 @@ except ModuleNotFoundError as error:
     raise MissingDependencyError("fastapi", extra="server") from error
 
 from langmem_adapter.server import docs, mem0
-from langmem_adapter.server.auth import by_keys, locally
+from langmem_adapter.server.auth import NobodyError, by_keys, locally, principal_of
 from langmem_adapter.server.calls import Anyone, Service
-from langmem_adapter.server.guard import Guard, Rate
+from langmem_adapter.server.guard import BodyError, Guard, Rate
 from langmem_adapter.server.jobs import Workers
 from langmem_adapter.server.log import Logged
-from langmem_adapter.server.page.layout import Shell
+from langmem_adapter.server.page.layout import OPEN_FORMS, Shell
 from langmem_adapter.server.page.router import router as page
 from langmem_adapter.server.page.session import by_sessions
 from langmem_adapter.server.problems import answer_errors
@@ -34,6 +34,8 @@ from langmem_adapter.twins import beside
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
 
+    from starlette.requests import HTTPConnection
+
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.server.auth import Auth
     from langmem_adapter.server.mcp import Mounted
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["create_app"]
 
 _MEGABYTE: Final = 1_000_000
+_SHORT: Final = 10_000
 _ABOUT: Final = (
     "Every call shows a key, unless the server serves its own machine alone: "
     "`langmem-adapter keys create` makes one, *Authorize* takes it, in either of two ways."
@@ -54,6 +57,7 @@ def create_app(
     auth: Auth | str,
     hosts: Collection[str] = ("localhost", "127.0.0.1", "[::1]", "testserver"),
     max_body: int = 10 * _MEGABYTE,
+    request_timeout: float = 20.0,
     per_minute: int = 0,
     fetch_images: bool = False,
     mcp: bool = False,
@@ -68,6 +72,7 @@ def create_app(
             into another one knows nothing of that one's auth.
         hosts: Names by which it may be called (`Host`), without port; `"*"` for any, where keys are needed.
         max_body: Bytes of a request's body.
+        request_timeout: Seconds in which more of a request's body must arrive, at 20 bytes a second in the long run.
         per_minute: Requests a minute from one address; 0 for any number.
         fetch_images: Whether images may be named by addresses, which the chat model, or its client on this machine, then
             fetches: whoever may write chooses what it asks for. `data:` URLs always pass.
@@ -100,10 +105,22 @@ def create_app(
     tools = _mcp(memory, authenticate) if flag(mcp, "mcp") else None
     app = _app(workers, tools)
     counted = _metrics(app, memory) if flag(metrics, "metrics") else None
-    app.add_middleware(Guard, hosts=hosts, max_body=max_body, rate=Rate(per_minute))
+    shell = Shell(memory, visit, needs_login=auth == "keys")
+
+    async def admit(connection: HTTPConnection) -> int:
+        path = connection.url.path.removeprefix(connection.scope.get("root_path", ""))
+        if path in OPEN_FORMS:
+            return _SHORT
+        try:
+            await principal_of(connection, visit if shell.holds(path) else authenticate)
+        except NobodyError as error:
+            raise BodyError(401, str(error)) from None
+        return max_body
+
+    app.add_middleware(Guard, hosts=hosts, admit=admit, timeout=request_timeout, rate=Rate(per_minute))
     app.add_middleware(Logged, count=None if counted is None else counted.request)
     app.state.service = Service(memory, authenticate, fetch_images, workers)
-    app.state.shell, app.state.ending = Shell(memory, visit, needs_login=auth == "keys"), False
+    app.state.shell, app.state.ending = shell, False
     answer_errors(app)
     docs.put(app)
     app.include_router(mem0.router)

@@ -29,6 +29,7 @@ __all__ = [
     "by_server",
     "is_loopback",
     "locally",
+    "principal_of",
 ]
 
 _FORWARDED: Final = ("forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-forwarded-")
@@ -132,6 +133,15 @@ def by_server(memory: Memory) -> Auth:
         return Principal("signed in", Scope(user_id=user.identity), frozenset({"read", "write"}))
 
     return authenticate
+
+
+async def principal_of(connection: HTTPConnection, authenticate: Auth) -> Principal:
+    """Who calls, looked up once for each request."""
+    if not hasattr(connection.state, "principal"):
+        connection.state.principal = await authenticate(connection)
+        connection.state.caller = connection.state.principal.name
+    principal: Principal = connection.state.principal
+    return principal
 
 
 async def locally(connection: HTTPConnection) -> Principal:

@@ -13,7 +13,7 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline.images import address, is_image
-from langmem_adapter.server.auth import NobodyError, Principal
+from langmem_adapter.server.auth import NobodyError, Principal, principal_of
 from langmem_adapter.server.jobs import Workers
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ async def is_still_let_in(request: Request) -> bool:
 def _calling(right: str | None) -> Callable[..., Any]:
     async def calling(request: Request, _key: str | None = _KEY, _bearer: object = _BEARER) -> RequestCall:
         service = service_of(request)
-        principal = await service.authenticate(request)
-        request.state.caller = principal.name
+        principal = await principal_of(request, service.authenticate)
         if right is not None:
             principal.need(right)
         return RequestCall(service, principal)

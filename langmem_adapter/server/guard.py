@@ -5,33 +5,39 @@ Pure ASGI, so that streams pass through unbuffered.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections import OrderedDict
+from contextlib import suppress
+from functools import partial
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from fastapi import HTTPException
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 
 from langmem_adapter.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Awaitable, Callable, Collection
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["POLICY", "Guard", "Rate"]
+    Admit = Callable[[HTTPConnection], Awaitable[int]]
+
+__all__ = ["POLICY", "BodyError", "Guard", "Rate"]
 
 POLICY: Final = "default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'"
 """What a page may load and do, unless it sends a `Content-Security-Policy` of its own."""
 
-_LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
 _NAMED: Final = re.compile(r"[\w.-]{1,64}")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _MOST_CALLERS: Final = 10_000
+_MIN_RATE: Final = 20  # bytes of a body in a second
 _HEADERS: Final = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -74,18 +80,20 @@ class Guard:
     Args:
         app: What is behind it.
         hosts: Names that a request may give as `Host`, without port; `"*"` for any.
-        max_body: Bytes of a body.
+        admit: Says how many bytes of a body a request may send, or raises `BodyError`; called before any of it is read.
+        timeout: Seconds in which more of a body must arrive, at 20 bytes a second in the long run.
         rate: Counts requests by the address that they come from.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: Collection[str] = _LOCAL, max_body: int, rate: Rate) -> None:
+    def __init__(self, app: ASGIApp, *, hosts: Collection[str], admit: Admit, timeout: float, rate: Rate) -> None:
         if not hosts or isinstance(hosts, str):
             raise InvalidInputError(
                 "hosts lists the names by which the server may be called, as ['memory.example.com']"
             )
         self._app = app
         self._hosts = frozenset(host.casefold() for host in hosts)
-        self._max_body = max_body
+        self._admit = admit
+        self._timeout = timeout
         self._rate = rate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -97,13 +105,16 @@ class Guard:
         given = headers.get("x-request-id", "")
         number = given if _NAMED.fullmatch(given) else uuid4().hex
         scope.setdefault("state", {})["request_id"] = number
-        answer = _answering(send, number)
+        body = _Body(
+            receive, partial(self._admit, HTTPConnection(scope)), headers.get("content-length", ""), self._timeout
+        )
+        answer = _answering(send, number, body)
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             status, detail, more = refusal
             await JSONResponse({"detail": detail}, status, more)(scope, receive, answer)
             return
-        await self._app(scope, self._bounded(receive), answer)
+        await self._app(scope, body.receive, answer)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, dict[str, str]] | None:
         if not self._is_ours(headers.get("host", "")):
@@ -118,9 +129,6 @@ class Guard:
             and origin.partition("://")[2].casefold() != here.casefold()
         ):
             return 403, "another site may not write here", {}
-        length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > self._max_body:
-            return 413, f"a body may have {self._max_body:,} bytes", {}
         wait = self._rate.wait(_network(scope["client"][0]) if scope.get("client") else "")
         if wait:
             return 429, "too many requests", {"retry-after": str(int(wait) + 1)}
@@ -129,22 +137,47 @@ class Guard:
     def _is_ours(self, host: str) -> bool:
         return "*" in self._hosts or re.sub(r":\d*$", "", host).casefold() in self._hosts
 
-    def _bounded(self, receive: Receive) -> Receive:
-        got = 0
 
-        async def bounded() -> Message:
-            nonlocal got
-            message = await receive()
-            got += len(message.get("body", b""))
-            if got > self._max_body:  # sent in pieces, without saying how long it will be
-                raise BodyTooLongError(413, f"a body may have {self._max_body:,} bytes")
-            return message
+class _Body:
+    """A body within its limits; the time counts in which the app waits for it, until an answer begins."""
 
-        return bounded
+    def __init__(self, receive: Receive, admit: Callable[[], Awaitable[int]], length: str, timeout: float) -> None:
+        self._receive = receive
+        self._admit = admit
+        self._size = int(length) if length.isdecimal() else 0
+        self._timeout = timeout
+        self._most: int | None = None
+        self.left: float | None = timeout
+
+    async def receive(self) -> Message:
+        """The next part; a `BodyError` where the caller is unknown, or the body too long or too slow."""
+        if self._most is None:
+            self._most = await self._admit()
+            self._size = 0 if self._size <= self._most else self._most + 1
+        message: Message = {} if self._size > self._most else await self._in_time()
+        self._size += len(message.get("body", b""))
+        if self._size > self._most:
+            raise BodyError(413, f"a body may have {self._most:,} bytes")
+        if not message.get("more_body", False):
+            self.left = None
+        return message
+
+    async def _in_time(self) -> Message:
+        began = time.monotonic()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.left):
+                    message = await self._receive()
+                if self.left is not None:
+                    left = self.left + began - time.monotonic() + len(message.get("body", b"")) / _MIN_RATE
+                    self.left = min(left, self._timeout)
+                return message
+            if self.left is not None:
+                raise BodyError(408, "the body did not arrive in time", {"connection": "close"})
 
 
-class BodyTooLongError(HTTPException):
-    """A body turned out to be longer than it may be; of this kind, since FastAPI makes every other a 400."""
+class BodyError(HTTPException):
+    """A body that is not read; of this kind, since FastAPI makes every other a 400."""
 
 
 def _network(address: str) -> str:
@@ -156,8 +189,9 @@ def _network(address: str) -> str:
     return str(given.ipv4_mapped or IPv6Address(given.packed[:8] + bytes(8)))
 
 
-def _answering(send: Send, number: str) -> Send:
+def _answering(send: Send, number: str, body: _Body) -> Send:
     async def answering(message: Message) -> None:
+        body.left = None
         if message["type"] == "http.response.start":
             headers = MutableHeaders(scope=message)
             headers["x-request-id"] = number

@@ -13,7 +13,7 @@ from uuid import uuid4
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.runnables.config import var_child_runnable_config
 
-from langmem_adapter.errors import LangmemAdapterError, StorageError
+from langmem_adapter.errors import LangmemAdapterError, ModelError, StorageError
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
@@ -150,7 +150,9 @@ class Workers:
         error = work.exception()
         if isinstance(error, StorageError):
             raise error  # it is given back, and somebody tries again
-        if error is not None and not isinstance(error, LangmemAdapterError):
+        if isinstance(error, ModelError):
+            _log.warning("job %s: %s", job.id, logged(error))
+        elif error is not None and not isinstance(error, LangmemAdapterError):
             _log.error("job %s: %s", job.id, type(error).__name__, exc_info=error)
         end: dict[str, Any] = {"result": _told(work.result())} if error is None else {"error": told_of(error, job.id)}
         await self._memory.parts.database.awrite(partial(jobs.finish, job=job, owner=owner, **end))

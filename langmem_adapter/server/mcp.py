@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from uuid import uuid4
 
 from pydantic import Field
+from pydantic_core import from_json
 
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.errors import LangmemAdapterError, MissingDependencyError, ScopeError
-from langmem_adapter.limits import asked_of
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.memory.parts import parts_of
 
@@ -26,14 +26,14 @@ try:
     from mcp.server.transport_security import TransportSecuritySettings
     from mcp.types import ToolAnnotations
     from starlette.requests import Request
-    from starlette.responses import JSONResponse
 except ModuleNotFoundError as error:
     raise MissingDependencyError("mcp", extra="mcp") from error
 
-from langmem_adapter.server.auth import NobodyError, Principal
+from langmem_adapter.server.auth import Principal, principal_of
+from langmem_adapter.server.problems import logged
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import Message, Receive, Scope, Send
 
     from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.server.auth import Auth
@@ -130,14 +130,19 @@ class Mounted:
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         """Answer a request."""
-        request = Request(scope)
+        request = Request(scope, receive)
+        await principal_of(request, self._authenticate)
+        body = await request.body()
         try:
-            request.state.principal = await self._authenticate(request)
-        except NobodyError as error:
-            refusal = JSONResponse({"detail": str(error)}, 401, {"www-authenticate": "Bearer"})
-            await refusal(scope, receive, send)
-            return
-        await self._app(scope, receive, send)
+            from_json(body)  # the SDK answers 500 to deep nesting, long numbers and other encodings
+        except ValueError as error:
+            raise InvalidInputError(f"this is not JSON: {error}") from None
+        read: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_again() -> "Message":
+            return read.pop() if read else await receive()
+
+        await self._app(scope, receive_again, send)
 
     def running(self) -> AbstractAsyncContextManager[None]:
         """What has to be entered while the app runs."""
@@ -234,12 +239,13 @@ class _Told(AbstractContextManager[None]):
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Say it anew: the SDK would tell the text of any error, which may hold a password, or what others said."""
         if isinstance(error, LangmemAdapterError):
+            if error.brief != str(error):
+                _log.warning("%s", logged(error))
             raise ToolError(cleaned(error.brief)) from None
         if isinstance(error, Exception):
-            number, asked = uuid4().hex, asked_of(error)
+            number = uuid4().hex
             _log.error("%s: %s", number, type(error).__name__, exc_info=error)
-            who = "something went wrong here" if asked is None else f"{cleaned(asked)} gave no answer"
-            raise ToolError(f"{who}; the log has it under {number}") from None
+            raise ToolError(f"something went wrong here; the log has it under {number}") from None
 
 
 def _fields(record: object, *names: str) -> dict[str, Any]:

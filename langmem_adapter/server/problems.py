@@ -19,12 +19,11 @@ from langmem_adapter.errors import (
     LangmemAdapterError,
     MemoryNotFoundError,
     MissingDependencyError,
-    ModelReplyError,
+    ModelError,
     ModelTimeoutError,
     RelationNotFoundError,
     StorageError,
 )
-from langmem_adapter.limits import asked_of
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
 from langmem_adapter.storage.jobs import QueueFullError
 
@@ -50,10 +49,10 @@ _STATUS: Final[Mapping[type[LangmemAdapterError], int]] = {
     ConflictError: 409,
     QueueFullError: 429,
     MissingDependencyError: 501,
-    ModelReplyError: 502,
     EmbeddingMismatchError: 503,
     StorageError: 503,
     ModelTimeoutError: 504,
+    ModelError: 502,
 }
 
 
@@ -80,6 +79,8 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
     )
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, **told}
     body["instance"] = f"urn:request:{request.state.request_id}"
+    if hasattr(request.state, "progress"):  # part of the work is done
+        body |= request.state.progress()
     return _Told(body, status, more, media_type="application/problem+json")
 
 
@@ -93,17 +94,17 @@ class _Told(JSONResponse):
 def told_of(error: BaseException, number: str) -> dict[str, Any]:
     """What may be told of an error: HTTP's `status`, and `detail`; of one not raised on purpose only where it is logged."""
     if not isinstance(error, LangmemAdapterError):
-        asked = asked_of(error)
-        who = "something went wrong here" if asked is None else f"{cleaned(asked)} gave no answer"
-        return {"status": 500 if asked is None else 502, "detail": f"{who}; the log has it under {number}"}
+        return {"status": 500, "detail": f"something went wrong here; the log has it under {number}"}
     status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 400)
     return {"status": status, "detail": cleaned(error.brief)}
 
 
 def logged(error: BaseException) -> str:
-    """What the log says of an error: of a database's own the first line, since the next ones may quote what is kept."""
-    told = f": {cleaned(str(error)).partition(chr(10))[0]}" if isinstance(error, StorageError) else ""
-    return f"{type(error).__name__}{told}"
+    """What the log says of an error: nothing that may quote keys or memories, as the words of a provider do."""
+    if isinstance(error, ModelError) and error.__cause__ is not None:
+        return f"{type(error).__name__}: {error.brief} ({type(error.__cause__).__name__})"
+    words = f": {cleaned(str(error)).partition(chr(10))[0]}" if isinstance(error, StorageError) else ""
+    return f"{type(error).__name__}{words}"
 
 
 def _known(request: Request, error: Exception) -> Response:

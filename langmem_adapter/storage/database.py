@@ -10,24 +10,28 @@ import asyncio
 import math
 import os
 import threading
+import time
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from weakref import WeakSet
 
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, StorageError
 from langmem_adapter.forks import cached_property
+from langmem_adapter.settings import PrepareThreshold
 from langmem_adapter.storage import sqlite
-from langmem_adapter.storage.driver_errors import translated
+from langmem_adapter.storage.driver_errors import LOCK_TIMEOUT, translated
 from langmem_adapter.storage.group_commit import GroupCommit
+from langmem_adapter.storage.prepared_statements import driver_cursor
 from langmem_adapter.storage.urls import UNREADABLE, path_of, url_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -42,6 +46,8 @@ OpenConnection: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
 # their order and no follower of the feed passes over one. `test_no_change_becomes_visible_after_a_later_one`
 _WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem"
 _SESSION: Final = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL client_encoding = 'UTF8'"
+_PAUSE: Final = 0.05
+_UNPREPARED: Final = {"psycopg": {"prepare": False}}
 _COMMITTED: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"  # else the lock would come after the snapshot
 # Of libpq: how long it waits for a server that the network does not lead to any more. Left alone it is a quarter of an hour
 # for what was sent and two hours for an answer. https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
@@ -52,6 +58,7 @@ _PATIENCE: Final = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
+_THRESHOLD: Final = TypeAdapter[int | None](PrepareThreshold)
 # What `search` keeps of a scope is made of: the changes, and the language of its words (`storage.meta`).
 _VERSION: Final = text("SELECT coalesce(max(seq), 0), (SELECT value FROM meta WHERE key = 'language') FROM changes")
 
@@ -65,7 +72,7 @@ class Database:
     Args:
         where: A path (SQLite), `":memory:"`, an SQLAlchemy URL, or an `Engine` (Postgres; for SQLite give its path, since
             the driver must be set up our way).
-        busy_timeout: Seconds to wait for another process's write; `inf` waits without an end.
+        busy_timeout: This and all else as in `Settings`.
 
     Raises:
         InvalidInputError: *where* is not understood or names a database that is not supported.
@@ -73,22 +80,28 @@ class Database:
         StorageError: The database cannot be opened; the message says why.
     """
 
-    def __init__(self, where: str | Path | URL | Engine, *, busy_timeout: float = 30.0) -> None:
+    def __init__(
+        self,
+        where: str | Path | URL | Engine,
+        *,
+        busy_timeout: float = 30.0,
+        prepare_threshold: int | None = 5,
+        **pool: float,
+    ) -> None:
         self._busy_timeout = busy_timeout
         self._memory_lock = threading.RLock()
-        self._engine = where if isinstance(where, Engine) else self._create(url_of(where))
-        if isinstance(where, Engine) and url_of(where.url).get_backend_name() == "sqlite":
-            raise InvalidInputError("an Engine is taken for Postgres only; for SQLite give its path or URL")
+        url = url_of(where)
+        self._engine = where if isinstance(where, Engine) else self._create(url, prepare_threshold, pool)
         self._reads = self._engine.execution_options(sqlite_begin="DEFERRED")
         self._writes = self._engine.execution_options(sqlite_begin="IMMEDIATE")
-        self._writers = GroupCommit(self.location, self._write_transaction)
+        self._writers = GroupCommit(self.location, self._write_transaction, busy_timeout)
         self._poll: sqlite.FileConnection | None = None
         self._polls = 0
         self._polling = threading.Lock()
         self._process = os.getpid()
         self.closed = False
         self._file: sqlite.Identity = None  # which file lies at the path, as it was first used
-        self._log_lost = False
+        self._loss = ""
         _OPEN.add(self)
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,6 +144,7 @@ class Database:
         self._refuse()
         with translated(self.location), self._lone(), self._reads.begin() as connection:
             self._begin(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            self._refuse_loss(connection.connection.dbapi_connection)
             yield connection
 
     @contextmanager
@@ -161,6 +175,7 @@ class Database:
                 self._poll = sqlite.open_wal(path, timeout=self._busy_timeout)
                 self._polls += 1
             try:
+                self._refuse_loss(self._poll)
                 # Contract: the number is of this connection alone, another one may show the same though something was written
                 # between them; so the connection's own number goes with it.
                 # `test_the_parent_goes_on_where_it_was`
@@ -213,29 +228,47 @@ class Database:
             return work(connection)
 
     def maintain(self, statement: str, *, timeout: float | None = None) -> list[tuple[Any, ...]]:
-        """The rows of one statement outside any transaction, on a connection of its own: a checkpoint, a vacuum.
+        """The rows of one statement outside any transaction, on a connection of its own to an SQLite file.
 
-        A database in memory has no files to look after, and gives none.
+        Anything else has no files to look after, and gives none.
 
         Args:
-            statement: SQL that the database does not accept in a transaction.
-            timeout: Seconds to wait for other connections on SQLite; default `busy_timeout`.
+            statement: SQL that SQLite does not accept in a transaction.
+            timeout: Seconds to wait for other connections; default `busy_timeout`.
         """
         self._refuse()
-        with translated(self.location):
-            if self.path is not None:
-                wait = self._busy_timeout if timeout is None else timeout
-                with closing(sqlite.open_file(self.path, timeout=wait)) as lone:
-                    return lone.execute(statement).fetchall()
-            if self.dialect == "sqlite":
-                return []
-            with self._engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-                connection.exec_driver_sql(f"SET lock_timeout = {self._lock_timeout}")
-                try:
-                    found = connection.exec_driver_sql(statement)
-                    return [tuple(row) for row in found] if found.returns_rows else []
-                finally:
-                    connection.exec_driver_sql("RESET lock_timeout")
+        if self.path is None:
+            return []
+        with translated(self.location), closing(sqlite.open_wal(self.path, timeout=self._busy_timeout)) as lone:
+            if timeout is not None:
+                lone.execute(f"PRAGMA busy_timeout={int(timeout * 1000)}")
+            return lone.execute(statement).fetchall()
+
+    def vacuum(self, table: str) -> None:
+        """Vacuum a table on Postgres, once nothing else changes it.
+
+        Raises:
+            StorageError: It was not vacuumed; the message says why.
+        """
+        # Contract: nothing is set for a session, which behind a pooler belongs to others as well; so the server does not wait
+        # for the lock, and says in a warning that it did not vacuum. `test_purge_vacuums_behind_a_pooler_and_sets_nothing`
+        end, statement = time.monotonic() + self._busy_timeout, f'VACUUM (SKIP_LOCKED) "{table}"'
+        self._refuse()
+        with translated(self.location), self._engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT")
+            warnings: list[tuple[str | None, str | None]] = []
+            driver: Any = connection.connection.dbapi_connection
+            driver.add_notice_handler(note := lambda notice: warnings.append((notice.sqlstate, notice.message_primary)))
+            try:
+                connection.exec_driver_sql(statement)
+                while warnings and warnings[-1][0] == LOCK_TIMEOUT and time.monotonic() < end:
+                    warnings.clear()
+                    time.sleep(_PAUSE)
+                    connection.exec_driver_sql(statement)
+            finally:
+                driver.remove_notice_handler(note)
+        if warnings:
+            raise StorageError(f"{self.location}: {warnings[-1][1]}", transient=True)
 
     def close(self) -> None:
         """Finish what waits and close every connection; the object is of no use afterwards.
@@ -265,30 +298,42 @@ class Database:
         return self._writers.enqueue(work)
 
     @contextmanager
-    def _write_transaction(self) -> Iterator[Connection]:
+    def _write_transaction(self, wait: float | None = None) -> Iterator[Connection]:
         with translated(self.location), self._lone(), self._writes.connect() as connection:
+            used = connection.connection.dbapi_connection
+            if self.path is not None:
+                connection.execution_options(sqlite_waits=(self._lock_timeout(wait), self._lock_timeout()))
             with connection.begin():
-                self._begin(connection, f"{_COMMITTED}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})")
+                self._begin(connection, f"{_COMMITTED}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})", wait)
+                # Contract: a writer without its -shm would overwrite what others committed. So the check comes before the
+                # commit, and before a large transaction writes earlier. `test_nothing_is_acknowledged_once_the_shm_is_gone`
+                self._refuse_loss(used)
                 yield connection
+                self._refuse_loss(used)
+                if self.path is not None:
+                    sqlite.refuse_links(self.path)
             # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. It is
             # looked at while the connection is ours: once given back, a fork or `close` may end it, and the log with it. That
             # somebody closes meanwhile is no error of a write that is kept. tests/faults/test_crash.py and
             # `test_nothing_is_acknowledged_that_went_into_a_file_no_longer_at_its_place` and those beside it.
             self._refuse_replaced()
-            self._refuse_lost_log(connection.connection.dbapi_connection)
+            self._refuse_loss(used)
 
-    def _begin(self, connection: Connection, order: str) -> None:
+    def _begin(self, connection: Connection, order: str, wait: float | None = None) -> None:
         # Contract: whatever server, user, environment or pool decide about a session, a transaction of ours reads dates and
         # texts in one way, and waits as long as we say. LOCAL, since a caller's own Engine keeps its sessions as they are, and
         # behind a pooler no session is ours at all. `test_what_a_server_sets_changes_nothing`
         if self.dialect == "postgresql":
-            waits = f"SET LOCAL lock_timeout = {self._lock_timeout}"
-            connection.exec_driver_sql(f"{_SESSION}; {waits}; {order}").close()
+            if getattr(connection.connection.dbapi_connection, "autocommit", False):
+                raise InvalidInputError("this Engine commits each statement by itself; make it without AUTOCOMMIT")
+            sql = f"{_SESSION}; SET LOCAL lock_timeout = {self._lock_timeout(wait)}; {order}"
+            with driver_cursor(connection, sql) as cursor:  # not prepared: several statements in one cannot be
+                cursor.execute(sql, **_UNPREPARED.get(self._engine.driver, {}))
 
-    @property
-    def _lock_timeout(self) -> int:
+    def _lock_timeout(self, seconds: float | None = None) -> int:
         """Milliseconds, as Postgres takes them: 0 is no end, and a month the most."""
-        return 0 if math.isinf(self._busy_timeout) else max(1, int(min(self._busy_timeout, sqlite.LONGEST) * 1000))
+        seconds = self._busy_timeout if seconds is None else seconds
+        return 0 if math.isinf(seconds) else max(1, int(min(seconds, sqlite.LONGEST) * 1000))
 
     @contextmanager
     def _lone(self) -> Iterator[None]:
@@ -308,8 +353,8 @@ class Database:
         if self.closed:
             raise StorageError("this memory is closed; open it again")
         self.refuse_inherited()
-        if self._log_lost:
-            raise StorageError(self._lost())
+        if self._loss:
+            raise StorageError(self._loss)
 
     def refuse_inherited(self) -> None:
         """Raise a `StorageError` in a process that was forked from the one which opened it."""
@@ -319,18 +364,10 @@ class Database:
                 "of its own in each child, after the fork (gunicorn: post_fork; multiprocessing: the initializer)"
             )
 
-    def _refuse_lost_log(self, used: object) -> None:
-        if isinstance(used, sqlite.FileConnection) and self.path is not None:
-            lost = used.log != sqlite.identity(self.path.with_name(f"{self.path.name}-wal"))
-            self._log_lost = self._log_lost or lost
-            if lost:
-                raise StorageError(self._lost())
-
-    def _lost(self) -> str:
-        return (
-            f"{self.location}: its write-ahead log was removed or replaced while it was open here, so the last write may be "
-            "lost; close this memory, open it again and look. Never remove or copy over FILE-wal while a program runs"
-        )
+    def _refuse_loss(self, used: object) -> None:
+        if isinstance(used, sqlite.FileConnection) and (loss := used.loss()):
+            self._loss = loss
+            raise StorageError(loss)
 
     def _refuse(self) -> None:
         self._refuse_closed()
@@ -346,7 +383,7 @@ class Database:
 
     # ── the engine ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _create(self, url: URL) -> Engine:
+    def _create(self, url: URL, threshold: int | None, pool: Mapping[str, Any]) -> Engine:
         if url.get_backend_name() == "sqlite":
             path = path_of(url)
             if path is not None:
@@ -354,8 +391,9 @@ class Database:
             engine = sqlite.create(url, path, timeout=self._busy_timeout)
             event.listen(engine, "connect", self._note_file)
             return engine
+        arguments, url = _arguments(url, threshold), url.difference_update_query(["prepare_threshold"])
         try:
-            return create_engine(url, pool_pre_ping=True, connect_args=_patience(url))
+            return create_engine(url, pool_pre_ping=True, hide_parameters=True, connect_args=arguments, **pool)
         except (ModuleNotFoundError, NoSuchModuleError) as error:
             raise MissingDependencyError(f"the driver of {url.drivername}", extra="postgres") from error
         except (ArgumentError, ValueError):  # its text may quote any part of the URL
@@ -378,11 +416,15 @@ def _outcome(future: Future[Any]) -> Any:
         return error
 
 
-def _patience(url: URL) -> dict[str, int]:
-    """The same for a URL, whose own word comes first; another driver has other names for it."""
-    if not url.drivername.endswith(("+psycopg", "+psycopg2")):
-        return {}
-    return {name: value for name, value in _PATIENCE.items() if name not in url.query}
+def _arguments(url: URL, threshold: int | None) -> dict[str, int | None]:
+    """What the driver gets beside a URL, whose own word comes first; another driver has other names for it."""
+    waits = {name: value for name, value in _PATIENCE.items() if name not in url.query}
+    if not url.drivername.endswith("+psycopg"):
+        return {**waits} if url.drivername.endswith("+psycopg2") else {}
+    try:
+        return {**waits, "prepare_threshold": _THRESHOLD.validate_python(url.query.get("prepare_threshold", threshold))}
+    except ValidationError:
+        raise InvalidInputError("prepare_threshold in the database URL is a number from 0, or None") from None
 
 
 def _make_folder(folder: Path) -> None:

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError, StatementError
 
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import UNUSABLE, StorageError
@@ -14,9 +14,17 @@ from langmem_adapter.errors import UNUSABLE, StorageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["translated"]
+__all__ = ["LOCK_TIMEOUT", "translated", "without_rows"]
 
 _HELD: Final = "another process holds the write lock; raise the setting busy_timeout or look who it is"
+_POOLER: Final = (
+    "a pooler such as PgBouncer in transaction mode does not keep prepared statements: add ?prepare_threshold=None to the URL, "
+    "or set prepare_threshold to none; an Engine takes connect_args={'prepare_threshold': None}"
+)
+_TOO_MANY: Final = (
+    "the server or this role has no connection left: lower the settings pool_size and max_overflow, so that calls wait for one "
+    "another, or allow more connections there"
+)
 _NOT_OPENED: Final = "the folder is missing or may not be entered, the file may not be read, or too many files are open"
 _HINTS: Final = {
     "database is locked": _HELD,
@@ -27,13 +35,30 @@ _HINTS: Final = {
     "disk image is malformed": "the file is damaged; restore a backup",
     # The write stands in the WAL and was not synced: a process that opens the file after a crash takes it for committed.
     "disk I/O error": "the disk failed; should the process die before its next write, this one may still come true: look first",
+    "QueuePool limit": "on Postgres raise the settings pool_size, max_overflow or pool_timeout, or make fewer calls at once",
+    "invalid connection option": "libpq has no such parameter; pool_size, max_overflow and pool_timeout are settings",
+    "too many connections": _TOO_MANY,
+    "too many clients": _TOO_MANY,
+    "remaining connection slots": _TOO_MANY,
+    "no more connections allowed": _TOO_MANY,
+    # Of PgBouncer, which speaks English alone.
+    "unsupported startup parameter": "a pooler refuses what the URL asks for: leave it out and let ALTER ROLE … SET do it, or "
+    "let PgBouncer pass it over (ignore_startup_parameters)",
+    "statement pooling mode": "transactions are needed: set PgBouncer's pool_mode to transaction",
 }
 _LOST: Final = "the database broke this off, or does not answer; try again in a moment"
 _TRANSIENT: Final = ("database is locked",)
+_SETTINGS: Final = (
+    "unsupported startup parameter",
+    "statement pooling mode",
+)  # PgBouncer's code for them is a lost connection
+_POOL_EXHAUSTED: Final = "3o7r"  # SQLAlchemy's code for a call that got no connection of its pool
 
 # Of Postgres, whose texts come in the server's language: https://www.postgresql.org/docs/current/errcodes-appendix.html
-_LOCK_TIMEOUT: Final = "55P03"
-_PASSING: Final = ("08", "40", "53300", _LOCK_TIMEOUT, "57P01", "57P02", "57P03", "57P05")
+LOCK_TIMEOUT: Final = "55P03"
+"""SQLSTATE of a lock that was not to be had in time."""
+_PASSING: Final = ("08", "40", "53300", LOCK_TIMEOUT, "57P01", "57P02", "57P03", "57P05")
+_STATES: Final = {LOCK_TIMEOUT: _HELD, "26000": _POOLER, "42P05": _POOLER, "53300": _TOO_MANY}
 # Whom the server turned away has no code, only this word; and these will be let in in a moment.
 _REFUSED: Final = "FATAL:"
 _NOT_YET: Final = (
@@ -42,6 +67,8 @@ _NOT_YET: Final = (
     "recovery mode",
     "not yet accepting",
     "too many",
+    "connection slots",
+    "no more connections",
     "terminating connection",
 )
 _RECONNECT: Final = "8s2b"  # SQLAlchemy's code for a statement that came after the connection was lost
@@ -54,12 +81,33 @@ def translated(location: str) -> Iterator[None]:
         yield
     except DBAPIError as error:
         passing = error.connection_invalidated or _is_passing(error)
-        held = getattr(error.orig, "sqlstate", None) == _LOCK_TIMEOUT
-        raise _storage_error(location, str(error.orig), passing=passing, hint=_HELD if held else None) from error
+        hint = _STATES.get(getattr(error.orig, "sqlstate", None) or "")
+        raise _storage_error(location, without_rows(error), passing=passing, hint=hint) from error
     except sqlite3.Error as error:
         raise _storage_error(location, str(error)) from error
     except SQLAlchemyError as error:
-        raise _storage_error(location, str(error), passing=error.code == _RECONNECT) from error
+        passing = error.code in {_RECONNECT, _POOL_EXHAUSTED}
+        raise _storage_error(location, without_rows(error), passing=passing) from error
+
+
+def without_rows(error: BaseException) -> str:
+    """A driver's error as text, which names no value of a row; so does a traceback of it from then on.
+
+    Postgres quotes rows in the fields DETAIL and CONTEXT, also those of other tenants, and SQLAlchemy the parameters.
+    """
+    link: BaseException | None = error
+    while link is not None:
+        if isinstance(link, StatementError):
+            link.params = None
+        else:
+            link.__dict__.pop("detail", None)  # of asyncpg, which vector stores make use of
+        primary = getattr(getattr(getattr(link, "orig", link), "diag", None), "message_primary", None)
+        if link.args and isinstance(link.args[0], str):
+            link.args = (primary or link.args[0].partition("\nDETAIL:")[0], *link.args[1:])
+        link = link.__cause__ or link.__context__
+    if isinstance(error, DBAPIError):
+        return str(error.orig)
+    return str(error.args[0] if isinstance(error, StatementError) else error)
 
 
 def _is_passing(error: DBAPIError) -> bool:
@@ -73,7 +121,8 @@ def _is_passing(error: DBAPIError) -> bool:
 def _storage_error(location: str, message: str, *, passing: bool = False, hint: str | None = None) -> StorageError:
     sign = next((sign for sign in _HINTS if sign in message), None)
     hint = hint or _HINTS.get(sign or "")
-    transient = passing or any(sign in message for sign in _TRANSIENT)
+    transient = sign not in _SETTINGS and (passing or any(sign in message for sign in _TRANSIENT))
     end = f" ({hint})" if hint else ""
-    brief = f"{sign or 'the database is locked'}{end}" if hint else _LOST if transient else UNUSABLE
-    return StorageError(f"{location}: {cleaned(message.strip())}{end}", transient=transient, brief=brief)
+    waited = hint == _HELD
+    brief = f"{sign or 'the database is locked'}{end}" if waited or sign else _LOST if transient else UNUSABLE
+    return StorageError(f"{location}: {cleaned(message.strip())}{end}", transient=transient, waited=waited, brief=brief)

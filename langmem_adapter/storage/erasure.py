@@ -270,7 +270,7 @@ def _vacuum_tables(database: Database) -> None:
     with database.read() as connection:
         names = [rows.name for rows in metadata.sorted_tables if rows is not changes] + _derived_tables(connection)
     for name in names:
-        database.maintain(f'VACUUM "{name}"')
+        database.vacuum(name)
 
 
 def _derived_tables(connection: Connection) -> list[str]:

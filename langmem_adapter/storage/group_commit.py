@@ -7,6 +7,7 @@ Sync callers flush on their own thread; async callers let a thread of the queue'
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ class _Waiting(Generic[T]):
 
     work: Callable[[Connection], T]
     future: Future[T] = field(default_factory=Future)
+    since: float = field(default_factory=time.monotonic)
 
     @property
     def fresh(self) -> bool:
@@ -67,11 +69,16 @@ class GroupCommit:
 
     Args:
         location: Of the database, for errors.
-        transaction: A write transaction, which is committed as its block ends; its errors are ours.
+        transaction: A write transaction, which is committed as its block ends; its errors are ours. It waits for other
+            processes for so many seconds.
+        patience: How many seconds each piece of writing waits, from when it was queued.
     """
 
-    def __init__(self, location: str, transaction: Callable[[], AbstractContextManager[Connection]]) -> None:
+    def __init__(
+        self, location: str, transaction: Callable[[float], AbstractContextManager[Connection]], patience: float
+    ) -> None:
         self.commits = 0
+        self._patience: Final = patience
         self._location: Final = location
         self._transaction: Final = transaction
         self._queue: deque[_Waiting[Any]] = deque()
@@ -146,6 +153,14 @@ class GroupCommit:
             return
         outcomes: list[Outcome[Any]] = []
         error = attempt(self._commit_all, batch, outcomes).error
+        # Contract: a write waits for locks of other processes until `busy_timeout` after it was queued, however often it is
+        # tried: those queued later go on waiting. `test_busy_timeout_is_one_deadline`
+        while isinstance(error, StorageError) and error.waited and not outcomes and batch:
+            expired = sum(waiting.since + self._patience <= time.monotonic() for waiting in batch) or 1
+            for waiting in batch[:expired]:
+                waiting.end(Outcome(None, error))
+            batch = batch[expired:]
+            error = attempt(self._commit_all, batch, outcomes).error if batch else error
         if error is None:
             self.commits += 1
         elif not isinstance(error, Exception):  # an interrupt is the caller's own
@@ -156,7 +171,8 @@ class GroupCommit:
             waiting.end(outcome)
 
     def _commit_all(self, batch: list[_Waiting[Any]], outcomes: list[Outcome[Any]]) -> None:
-        with self._transaction() as connection:
+        wait = max(0.0, batch[0].since + self._patience - time.monotonic())
+        with self._transaction(wait) as connection:
             # Contract: of writers that share a commit each has its own savepoint; one that is alone needs none, its error rolls
             # the transaction back. `test_who_fails_after_writing_leaves_nothing_in_the_commit_that_he_shares`
             if len(batch) == 1:

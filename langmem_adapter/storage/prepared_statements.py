@@ -21,12 +21,11 @@ from sqlalchemy.sql.functions import FunctionElement
 if TYPE_CHECKING:
     from sqlalchemy import Connection
     from sqlalchemy.engine import Dialect
-    from sqlalchemy.engine.interfaces import DBAPICursor
     from sqlalchemy.sql.compiler import SQLCompiler
     from sqlalchemy.sql.expression import Executable
     from sqlalchemy.types import TypeEngine
 
-__all__ = ["Prepared", "any_of"]
+__all__ = ["Prepared", "any_of", "driver_cursor"]
 
 _Parameters: TypeAlias = Mapping[str, Any]
 
@@ -50,7 +49,7 @@ class Prepared:
     def rows(self, connection: Connection, values: _Parameters = {}) -> list[Any]:  # noqa: B006 - never written to
         """Every row that it gives, as named tuples."""
         form = _form(self.statement, connection.dialect)
-        with _cursor(connection, form) as cursor:
+        with driver_cursor(connection, form.sql) as cursor:
             cursor.execute(form.sql, form.bound(values))
             return form.read(cursor.fetchall())
 
@@ -63,7 +62,7 @@ class Prepared:
         if not rows:  # as most of the statements that a write could need
             return
         form = _form(self.statement, connection.dialect)
-        with _cursor(connection, form) as cursor:
+        with driver_cursor(connection, form.sql) as cursor:
             if len(rows) == 1:
                 cursor.execute(form.sql, form.bound(rows[0]))
             else:
@@ -183,7 +182,7 @@ def _from_json(value: Any) -> Any:
 
 
 @contextmanager
-def _cursor(connection: Connection, form: _Form) -> Iterator[DBAPICursor]:
+def driver_cursor(connection: Connection, sql: str) -> Iterator[Any]:
     """A cursor of the driver within the connection's transaction; its errors are those that SQLAlchemy would raise."""
     dialect = connection.dialect
     driver = connection.connection
@@ -195,7 +194,7 @@ def _cursor(connection: Connection, form: _Form) -> Iterator[DBAPICursor]:
         lost = dialect.is_disconnect(error, driver, cursor)
         if lost:
             connection.invalidate(error)
-        raise DBAPIError(form.sql, None, error, connection_invalidated=lost) from error
+        raise DBAPIError(sql, None, error, connection_invalidated=lost) from error
     finally:
         if cursor is not None:
             cursor.close()

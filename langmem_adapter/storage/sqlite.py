@@ -9,11 +9,16 @@ and a file that is in use at that moment is not opened in the child.
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import os
+import re
 import sqlite3
 import threading
 import time
 from contextlib import ExitStack, closing, suppress
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from weakref import WeakSet
 
@@ -23,17 +28,16 @@ from sqlalchemy.exc import DisconnectionError
 from langmem_adapter.errors import StorageError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sqlalchemy import URL, Connection, Engine
 
-__all__ = ["LONGEST", "FileConnection", "Identity", "create", "identity", "open_file", "open_wal"]
+__all__ = ["LONGEST", "FileConnection", "Identity", "create", "identity", "open_file", "open_wal", "refuse_links"]
 
 Identity: TypeAlias = "tuple[int, int] | None"
 """Which file lies at a path: device and inode; `None` where there is none."""
 
 LONGEST: Final = 2_147_483.0
 """Seconds, some 24 days: the longest wait that SQLite and Postgres can count in milliseconds; a longer one is none at all."""
+_NO_END: Final = int(LONGEST * 1000)
 _PAUSE: Final = 0.02
 _PRAGMAS: Final = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 
@@ -44,22 +48,52 @@ _OPEN: Final[WeakSet[FileConnection]] = WeakSet()
 _HELD: Final[list[FileConnection]] = []  # in use while the process forks
 # Contract: what the child inherits in use is never closed there: SQLite would give back the parent's place in the log.
 # `test_what_was_in_use_is_never_closed_in_the_child`, `test_a_file_that_was_in_use_is_not_opened_in_the_child`
-_INHERITED: Final[list[FileConnection]] = []
+# Nor is a connection closed here after its -shm was replaced (`FileConnection.close`).
+_UNUSABLE: Final[list[tuple[FileConnection, str]]] = []
+_FORKED: Final = (
+    "this process was forked while its parent was using the file, and SQLite's locks do not survive that: what is written here "
+    "could be lost. Fork when no call is running, or start processes with the method spawn or forkserver"
+)
+_REPLACED: Final = (
+    "FILE-shm was replaced while the file was open in this process; end this process, then open the file again"
+)
+_REMOVED: Final = (
+    "was removed or replaced while it was open here, so the last write may be lost; close this memory, open it again and look. "
+    "Never remove or copy over FILE-wal or FILE-shm while a program runs"
+)
+_UNSEEN: Final = (
+    "the database is locked by a process that uses another FILE-wal or FILE-shm than the ones beside this file: they were "
+    "removed while it ran, or it opened the file by another name; end that process, then open the file again"
+)
 
 
 class FileConnection(sqlite3.Connection):
-    """A connection to an SQLite file, of which it is known whether somebody uses it.
+    """A connection to an SQLite file that knows whether it is in use.
 
     Attributes:
+        path: Where the file was opened.
         file: The file that it opened.
         log: The write-ahead log that it writes into.
+        shm: The shared memory with the locks of the log.
         lent: Whether it is in use; true from when it is opened.
     """
 
+    path = ""
     file: Identity = None
     log: Identity = None
+    shm: Identity = None
     lent = True
     _closed = False
+
+    def loss(self) -> str:
+        """Why what it writes may be lost: others do not see its log or its locks; empty where they do."""
+        if self.shm != identity(f"{self.path}-shm"):
+            return f"{self.path}: its shared memory (FILE-shm) {_REMOVED}"
+        return "" if self.log == identity(f"{self.path}-wal") else f"{self.path}: its write-ahead log {_REMOVED}"
+
+    def is_replaced(self) -> bool:
+        """Whether others use a new -shm."""
+        return self.shm is not None and identity(f"{self.path}-shm") not in {None, self.shm}
 
     def take(self) -> bool:
         """Use it; not if a fork has closed it meanwhile."""
@@ -74,18 +108,27 @@ class FileConnection(sqlite3.Connection):
     def close(self) -> None:
         """Close it for good."""
         with _GATE:
+            if self._closed:
+                return
             self._closed, self.lent = True, False
             _OPEN.discard(self)
-            super().close()
+            # Contract: who closes last copies its log into the file and removes the log. After the -shm was replaced, what
+            # others wrote since is in that log too. So the connection stays open until the process ends, and its lock on the
+            # file keeps the log. `test_close_keeps_what_others_wrote_after_the_shm_was_replaced`
+            if self.is_replaced():
+                _UNUSABLE.append((self, _REPLACED))
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))  # the interpreter would close it at its end
+            else:
+                super().close()
 
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def identity(path: Path) -> Identity:
+def identity(path: Path | str) -> Identity:
     """Which file lies at a path."""
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116 - several times per commit, and `Path` costs more than the call
     except OSError:
         return None
     return status.st_dev, status.st_ino
@@ -95,22 +138,19 @@ def open_file(path: Path, *, timeout: float) -> FileConnection:
     """Open a file, for any thread and with no transactions of the driver's own; it is made for its user alone.
 
     Raises:
-        StorageError: The process was forked while the file was in use.
+        StorageError: The process was forked while the file was in use, or its -shm was replaced while it was open here.
         sqlite3.Error: It cannot be opened.
     """
     with _GATE:
         _make(path)
         file = identity(path)
-        if any(inherited.file == file for inherited in _INHERITED):
-            raise StorageError(
-                f"{path}: this process was forked while its parent was using the file, and SQLite's locks do not survive "
-                "that: what is written here could be lost. Fork when no call is running, or start processes with the "
-                "method spawn or forkserver"
-            )
+        for unusable, reason in _UNUSABLE:
+            if unusable.file == file:
+                raise StorageError(f"{path}: {reason}")
         connection = sqlite3.connect(
             path, timeout=min(timeout, LONGEST), check_same_thread=False, isolation_level=None, factory=FileConnection
         )
-        connection.file = file
+        connection.path, connection.file = str(path), file
         _OPEN.add(connection)
     return connection
 
@@ -119,15 +159,88 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
     """Open a file as every database of ours is opened: with a write-ahead log, durable, leaving nothing of deleted rows.
 
     Raises:
-        StorageError: See `open_file`.
+        StorageError: See `open_file`; the file has several names, is a mount point, or is in use with another log.
         sqlite3.Error: It cannot be opened, or is no database.
     """
+    refuse_links(path)
+    _refuse_mount_point(path)
+    end = time.monotonic() + timeout
+    while True:
+        # Contract: all connections of a process use the -shm that the first of them opened, whatever lies there now. So a
+        # connection is used only if the others of its process have the -shm that it finds at the path.
+        # `test_nothing_is_acknowledged_once_the_shm_is_gone`
+        others = _shms(path)
+        if not others:
+            _refuse_unseen_users(path, end)
+        connection = _open_log(path, timeout, end)
+        if {connection.shm} == others | _shms(path):
+            return connection
+        connection.close()
+        if time.monotonic() > end:
+            raise StorageError(f"{path}: its shared memory (FILE-shm) {_REMOVED}")
+        time.sleep(_PAUSE)
+
+
+def refuse_links(path: Path) -> None:
+    """Raise a `StorageError` where a file has several names."""
+    with suppress(OSError):  # SQLite says why it cannot be opened
+        if (count := path.stat().st_nlink) > 1:
+            raise StorageError(
+                f"{path}: the file has {count} names (hard links), and SQLite keeps a log for each name, so writes by one name "
+                "destroy those by another; remove the other names, and make copies with cp or sqlite3's .backup"
+            )
+
+
+def _refuse_mount_point(path: Path) -> None:
+    # Not `os.path.ismount`, which does not see a bind mount on the same file system.
+    try:
+        mounts = os.fsdecode(Path("/proc/self/mountinfo").read_bytes())
+    except OSError:  # not Linux
+        return
+    # https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
+    points = re.findall(r"^(?:[^ \n]+ ){4}([^ \n]+)", mounts, re.MULTILINE)
+    if str(path) in (re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), point) for point in points):
+        raise StorageError(
+            f"{path}: the file itself is a mount point, so FILE-wal and FILE-shm lie elsewhere than beside the mounted file; "
+            "mount the folder"
+        )
+
+
+def _shms(path: Path) -> set[Identity]:
+    """The shared memory that the connections of this process use; one, unless something went wrong."""
+    file = identity(path)
+    with _GATE:
+        return {connection.shm for connection in _OPEN if connection.shm is not None and connection.file == file}
+
+
+def _refuse_unseen_users(path: Path, end: float) -> None:
+    # Contract: a process that has the file open has a lock on it, a log and a -shm. Where one of these is missing, it uses
+    # others than the ones that would be made now, and neither sees the other's writes. So the file must be free for a moment.
+    # `test_two_processes_lose_nothing_that_add_acknowledged`
+    while not (identity(f"{path}-wal") and identity(f"{path}-shm")):
+        with closing(open_file(path, timeout=0)) as lone:
+            try:
+                lone.execute("PRAGMA locking_mode=EXCLUSIVE")  # needs no -shm
+                lone.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname == "SQLITE_IOERR_LOCK":  # the file can only be read
+                    return
+                if "locked" not in str(error):
+                    raise
+            else:
+                return
+        if time.monotonic() > end:  # until then, it may be opening or closing
+            raise StorageError(f"{path}: {_UNSEEN}", transient=True)
+        time.sleep(_PAUSE)
+
+
+def _open_log(path: Path, timeout: float, end: float) -> FileConnection:
     with ExitStack() as undo:
         connection = undo.enter_context(closing(open_file(path, timeout=timeout)))
-        _to_wal(connection, time.monotonic() + timeout)
+        _to_wal(connection, end)
         _set_up(connection)
-        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()  # opens the log
-        connection.log = identity(path.with_name(f"{path.name}-wal"))
+        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()  # opens the log and the -shm
+        connection.log, connection.shm = identity(f"{path}-wal"), identity(f"{path}-shm")
         undo.pop_all()
     return connection
 
@@ -161,10 +274,11 @@ def create(url: URL, path: Path | None, *, timeout: float) -> Engine:
     """An engine whose connections are set up our way, and wait some seconds for others; in memory there is no path."""
     if path is None:
         arguments = {"check_same_thread": False, "isolation_level": None}
-        engine = create_engine(url, connect_args=arguments, poolclass=StaticPool)
+        engine = create_engine(url, connect_args=arguments, poolclass=StaticPool, hide_parameters=True)
         event.listen(engine, "connect", _set_up)
     else:
-        engine = create_engine(url, creator=lambda: open_wal(path, timeout=timeout), pool_size=16, max_overflow=64)
+        opener = partial(open_wal, path, timeout=timeout)
+        engine = create_engine(url, creator=opener, pool_size=16, max_overflow=64, hide_parameters=True)
         event.listen(engine, "checkout", _take)
         event.listen(engine, "checkin", _give_back)
     event.listen(engine, "begin", _begin)
@@ -189,9 +303,12 @@ def _give_back(connection: Any, _: object) -> None:
 def _begin(connection: Connection) -> None:
     # Contract: the driver's own transaction handling is off, since it begins too late and commits around DDL: what is read in a
     # block is one state. `test_reading_and_opening_go_on_and_do_not_see_the_half_transaction`
-    cursor = connection.connection.cursor()
-    cursor.execute(f"BEGIN {connection.get_execution_options().get('sqlite_begin', 'DEFERRED')}")
-    cursor.close()
+    options = connection.get_execution_options()
+    with closing(connection.connection.cursor()) as cursor, ExitStack() as undo:
+        if (waits := options.get("sqlite_waits")) is not None:  # milliseconds of this transaction, and of any other
+            cursor.execute(f"PRAGMA busy_timeout = {waits[0] or _NO_END}")
+            undo.callback(cursor.execute, f"PRAGMA busy_timeout = {waits[1] or _NO_END}")
+        cursor.execute(f"BEGIN {options.get('sqlite_begin', 'DEFERRED')}")
 
 
 # ── forks ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -212,10 +329,18 @@ def _in_parent() -> None:
 
 
 def _in_child() -> None:
-    _INHERITED.extend(_HELD)
+    _UNUSABLE.extend((connection, _FORKED) for connection in _HELD)
     _OPEN.clear()
     _in_parent()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
     os.register_at_fork(before=_before_fork, after_in_parent=_in_parent, after_in_child=_in_child)
+
+
+@atexit.register
+def _at_exit() -> None:
+    # Many programs never close their memory, and the interpreter closes connections without calling `close`.
+    for connection in list(_OPEN):
+        if connection.is_replaced():
+            connection.close()

@@ -16,6 +16,7 @@ from langsmith import utils as langsmith_utils
 
 from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
 from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.errors import ModelError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.testing import ScriptedChatModel
@@ -292,7 +293,7 @@ async def test_a_model_stands_two_levels_below_its_stage_and_what_it_is_asked_is
 async def test_a_models_error_is_seen_on_its_own_run_and_on_those_above(langsmith: LangSmith, trace: Any) -> None:
     def add() -> None:
         model = ScriptedChatModel(replies=[ValueError("no mood")])
-        with Memory(":memory:", model=model) as memory, pytest.raises(ValueError, match="no mood"):
+        with Memory(":memory:", model=model) as memory, pytest.raises(ModelError, match="no mood"):
             memory.add("I live in Oslo.", user_id="a")
 
     await trace(add)

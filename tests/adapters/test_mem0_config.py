@@ -9,10 +9,16 @@ import pytest
 
 from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, MemoryConfig
 from langmem_adapter.embedding.hashing import HashEmbeddings
-from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, MissingDependencyError
+from langmem_adapter.errors import (
+    EmbeddingMismatchError,
+    InvalidInputError,
+    MissingDependencyError,
+    ModelError,
+    ModelUnreachableError,
+)
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
 from tests.cases import each
-from tests.openai_server import OpenAIServer
+from tests.openai_server import Failure, OpenAIServer
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +58,28 @@ def test_an_openai_model_and_its_embeddings_are_asked_with_what_the_configuratio
     assert vectors.body["input"] == ["Likes tea"]
     assert chat.headers["authorization"] == "Bearer sk-of-the-config"
     assert vectors.headers["authorization"] == "Bearer no-key"  # a key of the environment goes to no server of a config
+
+
+@each("part", ["llm", "embedder"])
+@each(
+    ("failure", "kind", "status"),
+    [(None, ModelUnreachableError, None), (Failure(401), ModelError, 401)],
+)
+async def test_a_failure_of_the_provider_is_a_model_error_in_both_classes(
+    failure: Failure | None, kind: type[ModelError], status: int | None, part: str
+) -> None:
+    with OpenAIServer(lambda _: failure or FACTS, vectors=failure) as server:
+        address = "http://127.0.0.1:9/v1" if failure is None else server.url
+        section = openai_config(server)[part]
+        config = {**IN_MEMORY, part: {**section, "config": {**section["config"], "openai_base_url": address}}}
+        with Memory.from_config(config) as memory:
+            with pytest.raises(kind, match=address) as caught:
+                memory.add("I like tea.", user_id="a")
+            assert caught.value.status == status
+            assert memory.get_all(user_id="a")["results"] == []
+        async with AsyncMemory.from_config(config) as twin:
+            with pytest.raises(kind, match=address):
+                await twin.add("I like tea.", user_id="a")
 
 
 async def test_the_async_class_takes_the_same_configuration() -> None:

@@ -12,12 +12,12 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import InjectedStore
-from langgraph.store.base import BaseStore, PutOp
+from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, PutOp
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.embedding.hashing import HashEmbeddings
-from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
+from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, ModelError, StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.item_writes import erase
 from langmem_adapter.storage.items import ITEMS
@@ -194,6 +194,15 @@ def test_without_vectors_a_query_is_ignored(memory: Memory) -> None:
     assert [item.score for item in store.search((), query="aaa")] == [None]
 
 
+def test_a_match_condition_of_one_label_may_be_a_text(memory: Memory) -> None:
+    store = MemoryStore(memory, index=False)
+    every = [("test", "documents", "public"), ("test", "documents", "private"), ("prod", "public"), ("public", "test")]
+    for namespace in every:
+        store.put(namespace, "k", {})
+    ending = (MatchCondition("suffix", "public"),)  # type: ignore[arg-type]  # as LangGraph's own test of Postgres has it
+    assert store.batch([ListNamespacesOp(match_conditions=ending)]) == [[every[2], every[0]]]
+
+
 def embed_letters(texts: Sequence[str]) -> list[list[float]]:
     return Letters().embed_documents(list(texts))
 
@@ -219,7 +228,7 @@ def test_an_async_function_embeds_for_async_callers(memory: Memory) -> None:
         return [item.key for item in await store.asearch((), query="b")]
 
     assert asyncio.run(work()) == ["2", "1"]
-    with pytest.raises(ValueError, match="async function"):
+    with pytest.raises(ModelError, match=r"^EmbeddingsLambda failed: ValueError: .*async function"):
         store.search((), query="b and something new")
 
 

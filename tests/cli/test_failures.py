@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from langmem_adapter import errors
-from langmem_adapter.cli.failures import ExitCode, failure_of, known_errors
+from langmem_adapter.cli.failures import ExitCode, failure_of
 from langmem_adapter.limits import Limits
 from tests.cases import each
 from tests.openai_server import Failure, OpenAIServer, Page, Stalled
@@ -21,7 +21,6 @@ def test_every_error_of_ours_has_a_code_and_an_exit_code(name: str) -> None:
     kind = getattr(errors, name)
     error = kind("pack", extra="x") if kind is errors.MissingDependencyError else kind("what went wrong")
     failure = failure_of(error)
-    assert isinstance(error, known_errors())
     assert re.fullmatch("[a-z_]+", failure.code)
     assert failure.message
     assert failure.exit_code not in {ExitCode.OK, ExitCode.UNEXPECTED}
@@ -58,7 +57,7 @@ def test_a_model_that_does_not_answer_is_unreachable(
 
 QUOTA = Failure(429, "insufficient_quota: you exceeded your current quota")
 HINTS = {
-    **dict.fromkeys((400, 422), "another --model"),
+    **dict.fromkeys((400, 422), "another model"),
     **dict.fromkeys((401, 403), "LANGMEM_ADAPTER_API_KEY, the only one that a LANGMEM_ADAPTER_BASE_URL gets"),
     404: "name of the model",
     **dict.fromkeys((408, 429, 500, 503), "it answered, but cannot do this now"),
@@ -118,31 +117,22 @@ SHAPES = [
     ClientError(status_code=401, request=REQUEST),
     ClientError(response=SimpleNamespace(status_code=401, _request=REQUEST)),
     ClientError(ClientError(code=401, status="UNAUTHENTICATED", _request=REQUEST)),
+    ClientError(http_status=401, request=REQUEST),
+    ClientError(response={"ResponseMetadata": {"HTTPStatusCode": 401}}, request=REQUEST),
 ]
 
 
-@pytest.mark.parametrize("error", SHAPES, ids=["anthropic", "httpx", "google"])
+@pytest.mark.parametrize("error", SHAPES, ids=["anthropic", "httpx", "google", "voyage", "botocore"])
 def test_errors_of_every_client_are_told_apart_by_their_status(error: ClientError) -> None:
     def refused() -> None:
         raise error
 
     try:
         Limits("vendor:any").plan(refused).run()
-    except known_errors() as caught:
+    except errors.ModelError as caught:
         failure = failure_of(caught)
     assert (failure.code, failure.exit_code) == ("model_configuration", ExitCode.CONFIGURATION)
     assert failure.message == "vendor:any at https://api.vendor.example/v1/messages answered 401: no"
-
-
-def test_an_error_that_no_model_raised_is_not_hidden() -> None:
-    def hidden() -> bool:
-        try:
-            return bool(1 / 0)
-        except known_errors():
-            return True
-
-    with pytest.raises(ZeroDivisionError):
-        hidden()
 
 
 def test_an_error_is_an_envelope_of_three_whenever_it_is_found(data: Data) -> None:

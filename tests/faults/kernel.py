@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-__all__ = ["SYNCS", "WRITES", "die_with_parent", "obey_modes", "small_disk", "under_faults"]
+__all__ = ["SYNCS", "WRITES", "bind_mount", "die_with_parent", "obey_modes", "small_disk", "under_faults"]
 
 T = TypeVar("T")
 
@@ -38,7 +38,7 @@ _LOAD, _IF_EQUAL, _IF_ABOVE, _RETURN = 0x20, 0x15, 0x25, 0x06  # BPF
 _CALL, _FIRST_ARGUMENT = 0, 16  # where they stand in struct seccomp_data
 _REFUSED, _ALLOWED = 0x00050000, 0x7FFF0000
 _STANDARD_ERROR: Final = 2
-_NEW_MOUNTS, _PRIVATE, _RECURSIVE = 0x00020000, 1 << 18, 1 << 14
+_NEW_MOUNTS, _PRIVATE, _RECURSIVE, _BIND = 0x00020000, 1 << 18, 1 << 14, 1 << 12
 _CAPABILITIES_VERSION: Final = 0x20080522
 _BYPASS_MODES: Final = 0b110  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 
@@ -105,10 +105,24 @@ def small_disk(folder: Path, size: int) -> Callable[[], None]:
     return ballast.unlink
 
 
+def bind_mount(source: Path, target: Path) -> None:
+    """Show a file or folder at another place too, for this process alone.
+
+    Raises:
+        PermissionError: Mounting is not allowed.
+    """
+    _own_mounts()
+    _checked(_LIBC.mount(os.fsencode(source), os.fsencode(target), None, _BIND, None))
+
+
 def _mount(folder: Path, size: int) -> None:
+    _own_mounts()
+    _checked(_LIBC.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, f"size={size}".encode()))
+
+
+def _own_mounts() -> None:
     _checked(_LIBC.unshare(_NEW_MOUNTS))
     _checked(_LIBC.mount(b"none", b"/", None, _PRIVATE | _RECURSIVE, None))
-    _checked(_LIBC.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, f"size={size}".encode()))
 
 
 def obey_modes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -66,6 +67,59 @@ def test_a_server_that_was_away_catches_up(bolt_server: GraphServer, caplog: pyt
         memory.graph.add("Anna", "likes", "jazz", user_id=who)
         following.close()  # the last run comes before the end
     assert likes(bolt_server, who) == {"tea", "jazz"}
+
+
+def test_close_of_a_mirror_waits_until_the_target_has_everything(
+    bolt_server: GraphServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    who = "close waits"
+    with Memory(":memory:") as memory:
+        with mirror_at(port_of(bolt_server), memory, bolt_server) as mirror:
+            memory.graph.add("Anna", "likes", "tea", user_id=who)
+            assert mirror.run_once().applied == mirror.applied == memory.stats().changes
+            memory.graph.add("Anna", "likes", "jazz", user_id=who)
+        assert likes(bolt_server, who) == {"tea", "jazz"}
+        assert mirror.applied == memory.stats().changes
+    assert warnings(caplog) == []
+
+
+def test_close_of_a_mirror_that_cannot_says_how_far_it_is(
+    bolt_server: GraphServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Proxy(port_of(bolt_server)) as proxy, Memory(":memory:") as memory:
+        mirror = mirror_at(proxy.port, memory, bolt_server)
+        memory.graph.add("Anna", "likes", "tea", user_id="how far")
+        mirror.run_once()
+        done = memory.stats().changes
+        memory.graph.add("Anna", "likes", "jazz", user_id="how far")
+        proxy.cut()
+        mirror.close()
+    (warning,) = warnings(caplog)
+    assert f"mirrored up to change {done}, and not to its end: " in warning
+    assert likes(bolt_server, "how far") == {"tea"}
+
+
+def test_close_waits_for_a_mirror_that_gets_on_and_says_how_far_another_one_is(
+    bolt_server: GraphServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("langmem_adapter.mirror.background._PATIENCE", 0.0)
+    answering = threading.Event()
+
+    class Silent(HashEmbeddings):
+        def embed_documents(self, texts: list[str]) -> list[list[float]]:
+            answering.wait()
+            return super().embed_documents(texts)
+
+    with Memory(":memory:", embeddings=Silent(64)) as memory:
+        memory.graph.add("Anna", "likes", "tea", user_id="silent")
+        following = Following(mirror_at(port_of(bolt_server), memory, bolt_server, embeddings=True), every=0.05)
+        following.close()
+        (warning,) = warnings(caplog)
+        assert "mirrored up to change 0; the rest when the memory is next opened" in warning
+        monkeypatch.undo()
+        answering.set()
+        following.close()
+    assert likes(bolt_server, "silent") == {"tea"}
 
 
 _NEVER_CLOSED = """

@@ -16,7 +16,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.graph import START, StateGraph
 
 from langmem_adapter.embedding.hashing import HashEmbeddings
-from langmem_adapter.errors import ConflictError, InvalidInputError, ScopeError
+from langmem_adapter.errors import ConflictError, InvalidInputError, ModelError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
@@ -216,7 +216,7 @@ def test_a_model_that_failed_is_asked_again_where_the_run_stopped(tmp_path: Path
     with Memory(tmp_path / "m.db", model=model) as memory, Memory(tmp_path / "m.db") as offline:
         offline.add("I live in Paris.", **ANN)
         graph = memory.build_pipeline(checkpointer=saver)
-        with pytest.raises(ValueError, match="down"):
+        with pytest.raises(ModelError, match="down"):
             graph.invoke({"messages": "I live in Rome.", "scope": ANN}, thread())
         assert graph.get_state(thread()).next == ("decide",)
         assert texts(memory) == {"Lives in Paris"}

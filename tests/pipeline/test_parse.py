@@ -281,7 +281,7 @@ def test_parts_that_are_not_read_are_named(kind: str | None) -> None:
 # ── when ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@each("key", ["timestamp", "created_at"])
+@each("key", ["timestamp", "created_at", "create_time"])
 @each(
     ("value", "expected"),
     [
@@ -291,6 +291,11 @@ def test_parts_that_are_not_read_are_named(kind: str | None) -> None:
         (1_683_547_200.5, datetime(2023, 5, 8, 12, 0, 0, 500_000, tzinfo=UTC)),
         (datetime(2023, 5, 8, 12, tzinfo=timezone(timedelta(hours=-1))), datetime(2023, 5, 8, 13, tzinfo=UTC)),
         (datetime(2023, 5, 8, 12), datetime(2023, 5, 8, 12, tzinfo=UTC)),  # noqa: DTZ001 - without a zone it means UTC
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (-0.5, datetime(1969, 12, 31, 23, 59, 59, 500_000, tzinfo=UTC)),
+        (-14_182_980, datetime(1969, 7, 20, 20, 17, tzinfo=UTC)),
+        (-62_135_596_800, datetime(1, 1, 1, tzinfo=UTC)),
+        ("1066-10-14", datetime(1066, 10, 14, tzinfo=UTC)),
         (None, NOW),
     ],
 )
@@ -304,6 +309,17 @@ def test_a_messages_own_time_goes_before_that_of_the_conversation(key: str, valu
 def test_a_time_that_is_none_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInputError, match="message 1"):
         turns({"role": "user", "content": "x", "timestamp": value})
+
+
+@each("value", [1_683_547_200_000, 1_683_547_200_123.4, 1_683_547_200_000_000, -1_683_547_200_000])
+def test_a_timestamp_in_milliseconds_is_refused_with_a_question(value: float) -> None:
+    with pytest.raises(InvalidInputError, match=r"message 1.*is it in milliseconds\? A Unix time is in seconds"):
+        turns({"role": "user", "content": "x", "timestamp": value})
+
+
+def test_a_messages_time_is_the_first_that_is_there() -> None:
+    (turn,) = turns({"role": "user", "content": "x", "timestamp": None, "create_time": 0})
+    assert turn.time == datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @given(st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.datetimes(timezones=st.timezones()))

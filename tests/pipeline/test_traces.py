@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import update
 
-from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelReplyError, ScopeError
+from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelError, ModelReplyError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline import parse
 from langmem_adapter.pipeline.build import RETRIES
@@ -231,8 +231,9 @@ def test_a_lasting_failure_reaches_the_caller_and_nothing_is_written(
 ) -> None:
     model = ScriptedChatModel(replies=[error] * 5)
     with Memory(tmp_path / "m.db", model=model) as memory:
-        with pytest.raises(type(error)):
+        with pytest.raises(ModelError) as caught:
             memory.add("I live in Rome.", user_id="a")
+        assert caught.value.__cause__ is error
         assert memory.stats().changes == 0
     assert len(model.calls) == calls
 

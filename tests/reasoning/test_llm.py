@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langchain_core.tracers.base import BaseTracer
 
-from langmem_adapter.errors import InvalidInputError, ModelReplyError
+from langmem_adapter.errors import InvalidInputError, ModelReplyError, ModelUnreachableError
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, KnownMemory, Reasoner
 from langmem_adapter.reasoning.llm import LLMReasoner
 from langmem_adapter.reasoning.prompts import examples
@@ -643,13 +643,12 @@ def test_many_threads_find_the_way_of_asking_together() -> None:
     assert all("tools" in options for options in model.options)
 
 
-def test_errors_of_the_model_come_through_unchanged() -> None:
+def test_an_error_of_the_model_is_the_cause_of_a_model_error() -> None:
     error = ConnectionError("the line is dead")
     model, reasoner = reasoner_for(*[error] * 3)
-    with pytest.raises(ConnectionError) as caught:
+    with pytest.raises(ModelUnreachableError, match=r"^scripted cannot be reached: the line is dead; ") as caught:
         reasoner.extract.invoke(asking(turn("user", "Hi")))
-    assert caught.value is error
-    assert error.__notes__ == ["asked of scripted"]
+    assert caught.value.__cause__ is error
     assert len(model.calls) == 3
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.app import create_app
+from langmem_adapter.server.page.router import router
 from langmem_adapter.storage import keys
+from tests.cases import each
 from tests.server.conftest import ALICE, HERE, client, key, remembered
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from starlette.types import Receive, Send
+    from starlette.types import Message, Receive, Send
     from starlette.types import Scope as Asked
 
     from langmem_adapter.memory.memory import Memory
@@ -37,6 +41,52 @@ def test_what_is_no_key_opens_nothing(memory: Memory, given: str) -> None:
     answer = client(memory).get("/memories/x", headers={b"X-API-Key": given.encode()})
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
     assert "valid key" in answer.json()["detail"]
+
+
+def test_no_route_reads_a_body_before_the_key_is_checked(memory: Memory) -> None:
+    """Routes come from the document, and from the page's, so that a new one is tried without being written down here."""
+    app, page = create_app(memory, auth="keys", hosts=["testserver"], mcp=True), FastAPI()
+    page.include_router(router)
+    paths = {**app.openapi()["paths"], "/mcp": {"post": {}}, **page.openapi()["paths"]}
+    routes = [(method.upper(), path) for path, methods in paths.items() for method in methods]
+    checked = [
+        each
+        for each in routes
+        if not each[1].startswith(("/ui/login", "/ui/logout", "/ui/theme", "/v1/health", "/v1/ready"))
+    ]
+
+    async def status_of(method: str, path: str) -> int:
+        async def receive() -> Message:
+            pytest.fail(f"{method} {path} reads the body")
+
+        sent: list[Message] = []
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        headers = [(b"host", b"testserver"), (b"content-type", b"application/json"), (b"content-length", b"9000000")]
+        asked = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "path": path,
+            "query_string": b"",
+            "headers": headers,
+        }
+        await app({**asked, "client": HERE, "server": ("testserver", 80), "scheme": "http"}, receive, send)
+        return int(sent[0]["status"])
+
+    statuses = {each: asyncio.run(status_of(*each)) for each in checked}
+    assert len(statuses) > 60 and set(statuses.values()) == {401, 303}, statuses
+    assert {path for (_, path), status in statuses.items() if status == 303} <= set(page.openapi()["paths"])
+
+
+@each("path", ["/ui/login", "/ui/logout", "/ui/theme"])
+def test_a_form_that_needs_no_login_is_short(memory: Memory, path: str) -> None:
+    http = client(memory)
+    for body in ({"data": {"key": "x" * 20_000}}, {"content": (b"key=" + b"x" * 900 for _ in range(20))}):
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        assert http.post(path, headers=headers, **body).status_code == 413
 
 
 def test_a_revoked_key_is_worth_nothing_at_once(memory: Memory) -> None:

@@ -163,7 +163,8 @@ async def test_what_cannot_be_done_is_told_and_the_next_job_follows(
         (broken,) = await ended(thinking, second.id)
     assert (unread.state, unread.error and unread.error["status"]) == ("failed", 502)
     assert broken.error is not None and broken.error["status"] == 502
-    assert str(broken.error["detail"]).endswith(f"gave no answer; the log has it under {second.id}")
+    assert broken.error["detail"] == "ScriptedChatModel scripted failed"
+    assert f"job {second.id}: ModelError: ScriptedChatModel scripted failed (RuntimeError)" in caplog.messages
     assert "secret tea" not in "".join(record.getMessage() for record in caplog.records)
     assert texts(memory) == []
 

@@ -28,6 +28,7 @@ from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.log import JSONLines
 from langmem_adapter.server.mcp import create_mcp
 from langmem_adapter.storage import keys
+from tests.cases import each
 from tests.programs import COMMAND, python
 from tests.server.conftest import key
 
@@ -194,6 +195,38 @@ def test_the_servers_log_quotes_nothing_of_a_call_that_is_wrong(
     lines = [JSONLines().format(record) for record in caplog.records]
     assert "hunter2" in caplog.text
     assert lines and not any("hunter2" in line for line in lines)
+
+
+@each(
+    ("body", "status"),
+    [
+        *((b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {"a": %b}}}' % deep, status)
+          for depth, status in ((100, 200), (300, 400), (975, 400), (1_000, 400), (100_000, 400))
+          for deep in (b"[" * depth + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth)),
+        (b"[" * 100_000, 400),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"a": %b}}' % (b"1" * 5_000), 400),
+        (b'{"jsonrpc": "2.0", "id": "\xff", "method": "tools/list"}', 400),
+        ('{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}'.encode("utf-16"), 400),
+        (b"", 400),
+        (b" " * 3_000_000, 413),
+    ],
+)  # fmt: skip
+def test_a_body_of_mcp_that_cannot_be_read_is_no_error_of_the_server(memory: Memory, body: bytes, status: int) -> None:
+    headers = {**key(memory), "Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    app = create_app(memory, auth="keys", mcp=True, max_body=2_000_000)
+    with TestClient(app, raise_server_exceptions=False) as http:
+        assert http.post("/mcp", content=body, headers=headers).status_code == status
+
+
+def test_a_line_of_the_log_names_the_caller_of_mcp(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+    headers = {**key(memory), "Accept": "application/json, text/event-stream"}
+    app = create_app(memory, auth="keys", mcp=True)
+    with caplog.at_level(logging.INFO, "langmem_adapter.server"), TestClient(app) as http:
+        for shown in (headers, {}):
+            http.post("/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, headers=shown)
+    lines = [json.loads(JSONLines().format(record)) for record in caplog.records if record.getMessage() == "request"]
+    known = headers["X-API-Key"].split("_")[1]
+    assert [(line["caller"], line["status"]) for line in lines] == [(known, 200), (None, 401)]
 
 
 def test_the_log_of_a_program_stays_its_own(memory: Memory) -> None:

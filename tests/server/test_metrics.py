@@ -64,7 +64,7 @@ def test_what_an_add_cost_and_how_it_failed_is_counted() -> None:
             assert http.post("/memories", json=body).status_code == status
         found = told(http)
     assert (found["model_calls_total"], found["records_total operation=upsert_memory"]) == (1, 1)
-    assert found["operation_duration_seconds_count error=RuntimeError operation=upsert_memory"] == 1
+    assert found["operation_duration_seconds_count error=ModelError operation=upsert_memory"] == 1
 
 
 def test_they_are_for_an_admin_of_everything(memory: Memory) -> None:

@@ -275,6 +275,17 @@ def test_what_was_exported_can_be_imported_elsewhere(http: TestClient, tmp_path:
     assert shown("alice") == shown("bob")
 
 
+def test_import_reads_create_time(http: TestClient) -> None:
+    times = [-14_182_980.5, "1969-07-20T20:17:00Z", 1_683_547_200_000, "soon"]
+    lines = [json.dumps({"text": f"{time}", "user_id": "alice", "create_time": time}) for time in times]
+    lines.append(json.dumps({"text": "both", "user_id": "alice", "create_time": 0, "created_at": 0}))
+    report = http.post("/v1/import", content="\n".join(lines)).json()
+    assert [error["line"] for error in report["errors"]] == [3, 4, 5]
+    assert "is it in milliseconds?" in report["errors"][0]["detail"]
+    items = http.get("/v1/memories?user_id=alice").json()["items"]
+    assert {item["created_at"] for item in items} == {"1969-07-20T20:16:59.500000Z", "1969-07-20T20:17:00Z"}
+
+
 def test_a_line_that_cannot_be_imported_is_told_and_the_others_are_taken(http: TestClient) -> None:
     good = json.dumps({"text": "I like tea.", "user_id": "alice"})
     bad = ["{", "[]", '{"text": ""}', '{"text": "x"}', json.dumps({"text": "x", "user_id": "alice", "colour": 1})]

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Final
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 import pytest
-from sqlalchemy import bindparam, create_engine, event, make_url, text
+from langchain_core.vectorstores import InMemoryVectorStore
+from sqlalchemy import URL, Engine, NullPool, bindparam, create_engine, event, insert, make_url, text
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
 
-from langmem_adapter.errors import StorageError
+from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.prepared_statements import Prepared
 from langmem_adapter.storage.tables import meta
+from langmem_adapter.twins import attempt
+from tests.cases import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection
 
@@ -156,3 +167,224 @@ def test_a_server_that_the_network_does_not_lead_to_any_more_is_not_waited_for(p
             told |= connection.connection.dbapi_connection.info.get_parameters()  # type: ignore[union-attr]
         database.close()
         assert {name: told[name] for name in wanted} == wanted
+
+
+# ── connections ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+THRESHOLDS: Final[list[tuple[str | None, int | None, int | None]]] = [
+    (None, 5, 5), (None, None, None), ("0", None, 0), ("7", 5, 7), ("None", 5, None), ("none", 5, None),
+]  # fmt: skip
+
+
+@each(("in_url", "setting", "wanted"), THRESHOLDS)
+def test_prepare_threshold_of_the_url_comes_before_the_setting(
+    postgres_url: str, in_url: str | None, setting: int | None, wanted: int | None
+) -> None:
+    url = make_url(postgres_url)
+    if in_url is not None:
+        url = url.update_query_dict({"prepare_threshold": in_url})
+    database = Database(url, **Settings(prepare_threshold=setting).database_options)
+    for _ in range(3):
+        assert database.write(lambda connection: connection.execute(_ANY).scalar()) == 1
+        with database.read() as connection:
+            assert connection.connection.dbapi_connection.prepare_threshold == wanted  # type: ignore[union-attr]
+    database.close()
+
+
+@each(
+    ("query", "message"),
+    [
+        *(({"prepare_threshold": value}, "a number from 0, or None") for value in ("-1", "x", "", "0.5", ("1", "2"))),
+        *(({name: "1"}, f"cannot say {name}") for name in ("autocommit", "context", "row_factory", "cursor_factory")),
+    ],
+)
+def test_a_url_with_what_no_url_can_say_is_refused(query: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        Database(make_url("postgresql+psycopg://127.0.0.1:9/x").update_query_dict(query))
+
+
+@each("name", ["pool_size", "max_overflow", "pool_timeout"])
+def test_a_setting_in_the_url_is_named_as_one(postgres_url: str, name: str) -> None:
+    database = Database(make_url(postgres_url).update_query_dict({name: "3"}))
+    with pytest.raises(StorageError, match=r"pool_size, max_overflow and pool_timeout are settings"):
+        database.write(lambda _: None)
+    database.close()
+
+
+@each("driver", ["asyncpg", "psycopg_async", "aiopg"])
+def test_an_asyncio_driver_names_the_driver_to_use(driver: str) -> None:
+    with pytest.raises(InvalidInputError, match=rf"{driver} .*write postgresql\+psycopg://"):
+        Memory(f"postgresql+{driver}://ada:s3cret@127.0.0.1:9/x")
+
+
+def test_engines_that_cannot_hold_a_transaction_are_refused(postgres_url: str) -> None:
+    engine = create_async_engine(postgres_url)
+    for given in (engine, engine.sync_engine):
+        with pytest.raises(InvalidInputError, match=r"asyncio alone; write postgresql\+psycopg://"):
+            Memory(given)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="without AUTOCOMMIT"):
+        Memory(create_engine(postgres_url, isolation_level="AUTOCOMMIT", poolclass=NullPool))
+
+
+@pytest.fixture
+def role(postgres_url: str) -> Iterator[tuple[URL, Engine]]:
+    """The address of the database for a role that owns nothing, and the owner's engine."""
+    name, owner = f"r{uuid4().hex}", create_engine(postgres_url)
+    with owner.begin() as connection:
+        connection.execute(text(f"CREATE ROLE {name} LOGIN"))
+        connection.execute(text(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}"))
+        connection.execute(text(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {name}"))
+    yield owner.url.set(username=name), owner
+    with owner.begin() as connection:
+        connection.execute(text(f"DROP OWNED BY {name}; DROP ROLE {name}"))
+    owner.dispose()
+
+
+@each(
+    ("pool", "hint"),
+    [
+        ({}, "lower the settings pool_size and max_overflow"),
+        ({"pool_size": 3, "max_overflow": 0}, ""),
+        ({"pool_size": 1, "max_overflow": 0}, ""),
+        ({"pool_size": 1, "max_overflow": 0, "pool_timeout": 0.01}, "raise the settings pool_size"),
+    ],
+)
+def test_pool_size_keeps_within_the_connections_of_a_role(
+    role: tuple[URL, Engine], pool: dict[str, Any], hint: str
+) -> None:
+    url, owner = role
+    with owner.begin() as connection:
+        connection.execute(text(f"ALTER ROLE {url.username} CONNECTION LIMIT 3"))
+    refused = Event()
+
+    def read(database: Database) -> None:
+        try:
+            with database.read() as connection:
+                connection.execute(_ANY)
+                if hint:  # connections stay open until one is refused
+                    refused.wait(60)
+        except StorageError:
+            refused.set()
+            raise
+
+    database = Database(url, **Settings(**pool).database_options)
+    with ThreadPoolExecutor(8) as threads:
+        errors = [done.exception() for done in [threads.submit(read, database) for _ in range(8)]]
+    database.close()
+    failures = [error for error in errors if error is not None]
+    assert bool(failures) is bool(hint), failures
+    assert all(isinstance(error, StorageError) and error.transient and hint in str(error) for error in failures), (
+        failures
+    )
+
+
+def test_row_level_security_without_a_policy_is_named(role: tuple[URL, Engine]) -> None:
+    url, owner = role
+
+    def execute(*statements: str) -> None:
+        with owner.begin() as connection:
+            for statement in statements:
+                connection.execute(text(statement))
+
+    def hidden() -> str:
+        error = attempt(Memory, url, embeddings="hash:64").error
+        return "" if error is None else str(error)
+
+    execute("ALTER TABLE alembic_version ENABLE ROW LEVEL SECURITY", "ALTER TABLE memories ENABLE ROW LEVEL SECURITY")
+    assert "hides every row of alembic_version, memories" in hidden()
+    execute(
+        "CREATE POLICY p ON alembic_version USING (true)", "CREATE POLICY p ON memories FOR INSERT WITH CHECK (true)"
+    )
+    assert "hides every row of memories" in hidden()
+    execute(f"CREATE POLICY q ON memories TO {url.username} USING (true)")
+    with Memory(url, embeddings="hash:64") as memory:
+        memory.add("I like tea.", user_id="a", infer=False)
+        assert [hit.text for hit in memory.search("tea", user_id="a")] == ["I like tea."]
+    with Memory(owner, embeddings="hash:64") as memory:  # security does not hold for the owner
+        assert len(memory.get_all(user_id="a").items) == 1
+    execute("DELETE FROM alembic_version")
+    assert "alembic_version, which names the schema, is empty" in str(
+        attempt(Memory, owner, embeddings="hash:64").error
+    )
+
+
+# ── texts of errors ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def whole(error: BaseException | None) -> str:
+    """What a log would have of an error, with all that it came from."""
+    return "".join(traceback.format_exception(error)) if error is not None else ""
+
+
+QUOTED: Final = "a row of another tenant"
+ROW: Final = {"key": QUOTED, "value": QUOTED}
+
+
+@each("how", ["core", "prepared", "shared commit", "own engine", "parameter"])
+def test_no_error_carries_the_detail_of_postgres(
+    new_postgres: Callable[[], AbstractContextManager[str]], how: str
+) -> None:
+    prepared = Prepared(insert(meta).values(key=bindparam("key"), value=bindparam("value")))
+
+    def again(connection: Connection) -> None:
+        if how == "prepared":
+            prepared.run(connection, ROW)
+        elif how == "parameter":
+            connection.execute(text("SELECT :value FROM no_such_table WHERE :key = ''"), ROW)
+        else:
+            connection.execute(insert(meta), ROW)
+
+    with new_postgres() as url:
+        database = Database(create_engine(url) if how == "own engine" else url)
+        database.write(lambda connection: connection.execute(insert(meta), ROW))
+        error = database.write_each([again, lambda _: None] if how == "shared commit" else [again])[0]
+        database.close()
+    assert isinstance(error, StorageError)
+    assert ("does not exist" if how == "parameter" else "duplicate key value") in str(error)
+    assert QUOTED not in whole(error)
+    assert QUOTED not in repr(error.__cause__)
+
+
+class AsyncpgError(Exception):
+    """As asyncpg makes its errors."""
+
+    def __init__(self, message: str, detail: str) -> None:
+        super().__init__(message)
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.args[0]}\nDETAIL:  {self.__dict__.get('detail')}"
+
+
+class Quoting(InMemoryVectorStore):
+    """A store in Postgres that quotes rows where a write fails."""
+
+    fail: Callable[[], None]
+
+    def add_documents(self, *_: Any, **__: Any) -> list[str]:
+        """Fail."""
+        self.fail()
+        return []
+
+
+@each("driver", ["psycopg", "asyncpg", "asyncpg, wrapped"])
+def test_no_error_of_a_vector_store_carries_the_detail_of_postgres(postgres_url: str, driver: str) -> None:
+    def fail() -> None:
+        error = AsyncpgError("duplicate key value", f"Key (key)=({QUOTED}) already exists.")
+        if driver == "asyncpg":
+            raise error
+        if driver != "psycopg":
+            adapted = OSError(str(error))
+            adapted.__cause__ = error
+            raise DBAPIError("INSERT", ROW, adapted) from adapted
+        with engine.begin() as connection:
+            connection.execute(insert(meta), [ROW, ROW])
+
+    engine, store = create_engine(postgres_url), Quoting(HashEmbeddings(64))
+    store.fail = fail
+    with Memory(":memory:", embeddings=HashEmbeddings(64), index=store) as memory:
+        memory.add("I like tea.", user_id="a", infer=False)
+        with pytest.raises(StorageError, match=r"Quoting failed: .*duplicate key value") as caught:
+            memory.search("tea", user_id="a")
+    engine.dispose()
+    assert QUOTED not in whole(caught.value)

@@ -18,6 +18,7 @@ from langmem_adapter.adapters.checkpointer.arguments import (
     selection_of,
     thread_id_of,
 )
+from langmem_adapter.adapters.checkpointer.serializer import path_to_problem
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_nesting, check_text, quoted
 from langmem_adapter.storage import checkpoints as storage
@@ -247,8 +248,8 @@ class Checkpoints:
     ) -> Callable[[Connection], None]:
         check_nesting(metadata, "the checkpoint's metadata")
         run_id, held = metadata.get("run_id"), checkpoint["channel_values"]
-        state = self._pack({key: value for key, value in checkpoint.items() if key not in _APART})
-        about = self._pack(metadata)
+        state = self._pack("the checkpoint", {key: value for key, value in checkpoint.items() if key not in _APART})
+        about = self._pack("the metadata", metadata)
         row = space._asdict() | {
             "id": check_text(checkpoint["id"], "the checkpoint's id"),
             "parent_id": None if parent_id == checkpoint["id"] else parent_id,
@@ -260,19 +261,28 @@ class Checkpoints:
             "metadata": about.body,
         }
         slots = slots_of({check_text(name, "a channel"): version for name, version in new_versions.items()})
-        changed = {slot: self._pack(held[name]) for name, slot in slots.items() if name in held}
+        changed = {slot: self._pack(f"channel {name!r}", held[name]) for name, slot in slots.items() if name in held}
         return partial(storage.put, checkpoint=row, changed=changed)
 
     def _draft_writes(self, task: Mapping[str, str], writes: Sequence[tuple[str, Any]]) -> Callable[[Connection], None]:
         rows = []
         for idx, (channel, value) in enumerate(writes):
             said = {"idx": WRITES_IDX_MAP.get(channel, idx), "channel": check_text(channel, "a channel")}
-            rows.append({**task, **said, **self._pack(value)._asdict()})
+            rows.append({**task, **said, **self._pack(f"channel {channel!r}", value)._asdict()})
         return partial(storage.put_writes, written=rows)
 
-    def _pack(self, value: Any) -> Packed:
-        kind, body = self._checked.dumps_typed(value)
+    def _pack(self, what: str, value: Any) -> Packed:
+        try:
+            kind, body = self._checked.dumps_typed(value)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{what}{path_to_problem(value, self._checked)}: {error}") from error
         return Packed(kind, bytes(body))
+
+    def _unpack(self, channel: str, value: tuple[str, bytes]) -> Any:
+        try:
+            return self._checked.loads_typed(value)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"channel {channel!r}: {error}") from error
 
     def _get_tuple(self, space: ThreadSpace, checkpoint_id: str | None) -> CheckpointTuple | None:
         with self._database.read() as connection:
@@ -306,13 +316,13 @@ class Checkpoints:
         for channel, (seed, writes) in found.items():
             made[channel] = {"writes": [self._pending(write) for write in writes]}
             if seed is not None:
-                made[channel]["seed"] = self._checked.loads_typed(seed)
+                made[channel]["seed"] = self._unpack(channel, seed)
         return made
 
     def _tuple(self, loaded: Loaded) -> CheckpointTuple:
         row, unpack = loaded.row, self._checked.loads_typed
         space = ThreadSpace(row.thread_id, row.ns)
-        held = {channel: unpack(value) for channel, value in loaded.values.items()}
+        held = {channel: self._unpack(channel, value) for channel, value in loaded.values.items()}
         state = unpack((row.state_kind, row.state))
         return CheckpointTuple(
             config=config_of(space, row.id),
@@ -323,7 +333,7 @@ class Checkpoints:
         )
 
     def _pending(self, write: Any) -> tuple[str, str, Any]:
-        return write.task_id, write.channel, self._checked.loads_typed((write.kind, write.body))
+        return write.task_id, write.channel, self._unpack(write.channel, (write.kind, write.body))
 
 
 def _for_each(thread_ids: Sequence[str], change: Callable[[Connection, str], None], connection: Connection) -> None:

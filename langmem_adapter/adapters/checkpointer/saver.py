@@ -16,6 +16,7 @@ from sqlalchemy import Engine as SQLEngine
 from langmem_adapter.adapters.checkpointer.methods import Checkpoints
 from langmem_adapter.adapters.checkpointer.serializer import checked
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.twins import Plan, awaited, beside, planned
@@ -174,7 +175,7 @@ def _opened(where: object) -> tuple[Database, bool]:
             f"a {type(where).__name__} is no database; give a path, ':memory:', a URL, a Postgres Engine or a Memory"
         )
     with ExitStack() as undo:
-        database = Database(where)
+        database = Database(where, **Settings().database_options)
         undo.callback(database.close)
         prepare(database)
         undo.pop_all()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 import sys
+from collections import deque
+from collections.abc import Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
@@ -18,14 +20,16 @@ from langgraph.checkpoint.serde.event_hooks import register_serde_event_listener
 from langgraph.checkpoint.serde.jsonplus import EXT_PYDANTIC_V2, JsonPlusSerializer
 
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.records.checks import quoted
+from langmem_adapter.twins import attempt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.event_hooks import SerdeEvent
 
-__all__ = ["checked"]
+__all__ = ["checked", "path_to_problem"]
 
 _LAST_TYPED: Final = EXT_PYDANTIC_V2  # msgpack extensions up to this number carry the name of a type
 
@@ -80,6 +84,25 @@ class _Checked:
             _refuse_lost(new)
             self._proven |= new
         return value
+
+
+def path_to_problem(value: Any, serde: SerializerProtocol) -> str:
+    """Where in a value that cannot be kept the reason lies, as `['trips'][3].guide`."""
+    path, part = "", value
+    while part is not None:
+        errors = ((step, inner, attempt(serde.dumps_typed, inner).error) for step, inner in _parts(part))
+        step, part = next(((step, inner) for step, inner, error in errors if error is not None), ("", None))
+        path += step
+    return path
+
+
+def _parts(value: Any) -> Iterable[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        return ((f"[{quoted(key)}]", part) for key, part in value.items())
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return ((f"[{place}]", part) for place, part in enumerate(value))
+    fields: Iterable[str] = getattr(value, "__pydantic_fields__", getattr(value, "__dataclass_fields__", ()))
+    return ((f".{name}", getattr(value, name)) for name in fields)
 
 
 def _types(data: bytes) -> set[tuple[str, str]]:

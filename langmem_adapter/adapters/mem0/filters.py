@@ -67,7 +67,7 @@ def scoped(filters: Mapping[str, Any] | None, *, user_id: Id, agent_id: Id, run_
         ScopeError: Two places name different scopes.
     """
     scope = {name: value for name, value in named(user_id, agent_id, run_id).items() if value is not None}
-    wanted = parse(filters)
+    wanted = parse(filters, objects=False)
     for key in wanted.fields & _ELSEWHERE.keys():
         raise FilterError(
             f"filters: {key!r} is {_ELSEWHERE[key]}; a key of the metadata of this name is 'metadata.{key}'"
@@ -80,7 +80,7 @@ def scoped(filters: Mapping[str, Any] | None, *, user_id: Id, agent_id: Id, run_
 
 def beyond_scope(filters: Mapping[str, Any] | None) -> bool:
     """Whether filters ask for more than a scope, so that of the graph only what the memories found say can be shown."""
-    wanted = parse(filters)
+    wanted = parse(filters, objects=False)
     known = {condition.key for condition in wanted.conditions if condition.operator == "eq"}
     return not wanted.fields <= known & {*SCOPE_FIELDS}
 

@@ -157,11 +157,13 @@ def _checked_listing(op: ListNamespacesOp) -> ListNamespacesOp:
     _check_page(op)
     if op.max_depth is not None:
         bounded(op.max_depth, "max_depth", most=inf)
-    for condition in each_of(op.match_conditions or (), "match_conditions"):
-        if not isinstance(condition, MatchCondition) or condition.match_type not in ("prefix", "suffix"):
-            raise InvalidInputError(f"namespaces match by 'prefix' or 'suffix', not by {quoted(condition)}")
-        _namespace(condition.path)
-    return op
+    return op._replace(match_conditions=tuple(map(_condition, each_of(op.match_conditions or (), "match_conditions"))))
+
+
+def _condition(given: object) -> MatchCondition:
+    if not isinstance(given, MatchCondition) or given.match_type not in ("prefix", "suffix"):
+        raise InvalidInputError(f"namespaces match by 'prefix' or 'suffix', not by {quoted(given)}")
+    return MatchCondition(given.match_type, _namespace((given.path,) if isinstance(given.path, str) else given.path))
 
 
 def _check_page(op: SearchOp | ListNamespacesOp) -> None:

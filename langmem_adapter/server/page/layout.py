@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.server.auth import Auth, Principal
 
-__all__ = ["PREFIX", "THEMES", "BarPiece", "Shell", "base_of", "pieces", "shell_of"]
+__all__ = ["OPEN_FORMS", "PREFIX", "THEMES", "BarPiece", "Shell", "base_of", "pieces", "shell_of"]
 
 PREFIX: Final = "/ui"
 """Where the page is."""
+OPEN_FORMS: Final = (f"{PREFIX}/login", f"{PREFIX}/logout", f"{PREFIX}/theme")
+"""Forms that anyone may send."""
 THEMES: Final = ("auto", "light", "dark")
 THEME: Final = "langmem_adapter_theme"
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator
 from starlette import status
 
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.server.auth import Principal
+from langmem_adapter.server.auth import Principal, principal_of
 from langmem_adapter.server.page.layout import PREFIX, Shell, base_of, shell_of
 from langmem_adapter.server.page.session import check_form
 from langmem_adapter.storage.scopes import counts
@@ -80,8 +80,7 @@ class View:
 def _view(right: str | None, *, form: bool = False) -> Callable[..., Any]:
     async def view(request: Request) -> View:
         shell = shell_of(request)
-        who = await shell.visit(request)
-        request.state.caller = who.name
+        who = await principal_of(request, shell.visit)
         if form:
             await check_form(request)
         if right is not None:

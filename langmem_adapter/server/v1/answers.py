@@ -115,7 +115,7 @@ def _page(name: str, what: str, shown: type[BaseModel]) -> type[BaseModel]:
 
 
 class Problem(_Answer):
-    """What went wrong, and what to do about it (RFC 9457)."""
+    """What went wrong, and what to do about it (RFC 9457); the last three of an import that failed after it began."""
 
     type: str
     title: str
@@ -123,6 +123,9 @@ class Problem(_Answer):
     detail: str
     instance: str
     errors: list[dict[str, Any]] = []
+    imported: int | None = None
+    refused: int | None = None
+    resume_line: int | None = None
 
 
 PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {

@@ -2,13 +2,18 @@
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import datetime
+from functools import partial
 from operator import itemgetter
 from typing import Annotated, Any, Final
+from uuid import UUID, uuid5
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
-from pydantic import Field, ValidationError
+from pydantic import AliasChoices, BeforeValidator, Field, ValidationError
+from starlette.requests import ClientDisconnect
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.plain import as_data
@@ -25,6 +30,7 @@ LINES: Final = "application/x-ndjson"
 PAGE: Final = 500
 """How many memories an export reads at a time."""
 _BATCH: Final = 100
+_KEYS: Final = UUID("0b1c6a55-52f4-4f0e-9a57-7c2f8f3d1b6e")  # of lines: no key of an add is one of them
 _MOST_ERRORS: Final = 1_000
 _EXPORT: Final[dict[int | str, dict[str, Any]]] = {
     200: {"description": "A memory a line, as JSON.", "content": {LINES: {"schema": {"type": "string"}}}}
@@ -39,7 +45,9 @@ class Line(ScopeFields):
     metadata: dict[str, Any] | None = None
     role: str | None = None
     actor_id: str | None = None
-    created_at: Moment | None = None
+    created_at: Annotated[datetime, BeforeValidator(partial(parse_time, name="it"))] | None = Field(
+        None, validation_alias=AliasChoices("created_at", "create_time")
+    )
     expires_at: Moment | None = None
     memory_type: None = Field(None, description="Records of an agent or a conversation cannot be imported.")
     # What an export says beside this is made anew.
@@ -69,20 +77,27 @@ async def export(call: Reads, asked: Annotated[requests.Export, Query()]) -> Str
 
 
 @router.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
-async def take_in(call: Writes, request: Request, idempotency_key: Annotated[str | None, Header()] = None) -> Any:
+async def take_in(
+    call: Writes,
+    request: Request,
+    idempotency_key: Annotated[str | None, Header()] = None,
+    first_line: Annotated[int, Query(ge=1, lt=2**63, description="The number of the first line of this body.")] = 1,
+) -> Any:
     """Add a memory for each JSON line, word for word, at its own date; a line that cannot be used is told, and left out.
 
-    The header `Idempotency-Key` names the import: repeated, it adds nothing twice.
+    The header `Idempotency-Key` names the import: repeated, it adds nothing twice. An import that fails answers with
+    `resume_line`: send the file from that line on, with `first_line` set to it, and the same key.
     """
-    taking = _Import(call, idempotency_key, request.state.request_id)
-    async for line in _lines(request.stream()):
-        await taking.take(line)
-    await taking.write()
-    return {
-        "imported": taking.imported,
-        "refused": taking.refused,
-        "errors": sorted(taking.errors, key=itemgetter("line")),
-    }
+    import_ = _Import(call, idempotency_key, request.state.request_id, first_line)
+    request.state.progress = lambda: {**import_.report(), "resume_line": import_.resume_line}
+    try:
+        async for line in _lines(request.stream()):
+            await import_.take(line)
+    except (HTTPException, ClientDisconnect):  # the body is too long, too slow or cut off: what arrived is kept
+        await import_.write()
+        raise
+    await import_.write()
+    return import_.report()
 
 
 class _Import:
@@ -91,14 +106,20 @@ class _Import:
     *key* names it, so that repeating it adds nothing twice; *request* is under what the log has what goes wrong.
     """
 
-    def __init__(self, call: RequestCall, key: str | None, request: str) -> None:
+    def __init__(self, call: RequestCall, key: str | None, request: str, first_line: int) -> None:
         self._call = call
         self._key = key
         self._request = request
-        self._number = 0
+        self._number = first_line - 1
         self._batch: dict[int, dict[str, Any]] = {}
-        self.imported = self.refused = 0
-        self.errors: list[dict[str, Any]] = []
+        self._imported = self._refused = 0
+        self._errors: list[dict[str, Any]] = []
+        self.resume_line = first_line
+
+    def report(self) -> dict[str, Any]:
+        """What became of the lines."""
+        errors = sorted(self._errors, key=itemgetter("line"))
+        return {"imported": self._imported, "refused": self._refused, "errors": errors}
 
     async def take(self, line: bytes) -> None:
         """Read a line; a blank one is none."""
@@ -120,7 +141,8 @@ class _Import:
             elif not end:
                 self._refuse(number, InvalidInputError("; ".join(end.notes) or "there is nothing to keep in it"))
             else:
-                self.imported += 1
+                self._imported += 1
+        self.resume_line = self._number + 1
 
     def _item(self, line: bytes) -> dict[str, Any]:
         try:
@@ -129,23 +151,25 @@ class _Import:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(map(str, first["loc"])) or "the line"
             raise InvalidInputError(f"{where}: {first['msg']}") from None
-        key = None if self._key is None else f"{self._key}:{self._number}"
+        key = None if self._key is None else str(uuid5(_KEYS, f"{self._key}:{self._number}"))
         return {**read.item(), **self._call.whose(read), "idempotency_key": key}
 
     def _refuse(self, number: int, error: Exception) -> None:
-        self.refused += 1
-        if len(self.errors) < _MOST_ERRORS:
-            self.errors.append({"line": number, **told_of(error, self._request)})
+        self._refused += 1
+        if len(self._errors) < _MOST_ERRORS:
+            self._errors.append({"line": number, **told_of(error, self._request)})
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    rest = b""
+    rest = bytearray()
     async for piece in pieces:
-        *whole, rest = (rest + piece).split(b"\n")
-        for line in whole:
-            yield line
+        rest += piece
+        if b"\n" in piece:
+            *lines, rest = rest.split(b"\n")
+            for line in lines:
+                yield bytes(line)
     if rest:
-        yield rest
+        yield bytes(rest)
 
 
 def as_line(item: MemoryItem) -> bytes:

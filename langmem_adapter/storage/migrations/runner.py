@@ -33,6 +33,11 @@ HEAD: Final = "0101"
 """The schema that this code speaks."""
 
 _FIRST: Final = "0100"
+_HIDDEN: Final = text("""
+    SELECT relname FROM pg_class WHERE relname = ANY (:names) AND pg_table_is_visible(oid) AND row_security_active(oid)
+    AND NOT EXISTS (SELECT FROM pg_policy WHERE polrelid = pg_class.oid AND polpermissive AND polcmd IN ('*', 'r')
+    AND (0 = ANY (polroles) OR EXISTS (SELECT FROM unnest(polroles) role WHERE pg_has_role(role, 'USAGE')))) ORDER BY 1
+""")
 _VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
 
 
@@ -43,9 +48,20 @@ def migrate(database: Database) -> None:
         StorageError: The database belongs to something else, is newer than this code, or was never meant to be kept.
     """
     with database.read() as connection:
+        if database.dialect == "postgresql":
+            _refuse_hidden(connection)
         if schema_version(connection) == HEAD:
             return
     database.setup(_upgrade)
+
+
+def _refuse_hidden(connection: Connection) -> None:
+    tables = connection.execute(_HIDDEN, {"names": ["alembic_version", *metadata.tables]}).scalars().all()
+    if tables:
+        raise StorageError(
+            f"row-level security hides every row of {', '.join(tables)} from this role, which no policy lets read "
+            "them: connect as the owner of the tables, or CREATE POLICY … TO <role> USING (true), or DISABLE ROW LEVEL SECURITY"
+        )
 
 
 def schema_version(connection: Connection) -> str | None:
@@ -82,6 +98,8 @@ def _schema(dialect_name: str) -> tuple[str, ...]:
 
 
 def _climb(connection: Connection, version: str) -> None:
+    if not version:
+        raise StorageError("the table alembic_version, which names the schema, is empty; restore a backup")
     if version < _FIRST:
         raise StorageError(
             f"the database has schema {version} of a langmem_adapter that was never released; nothing reads it: give another "

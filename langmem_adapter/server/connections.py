@@ -1,0 +1,212 @@
+"""HTTP connections of `langmem-adapter serve`: limits of headers, URLs and connections; another server has its own."""
+
+from __future__ import annotations
+
+import json
+import logging
+from functools import cache
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Iterable
+
+    from uvicorn import Config
+    from uvicorn.server import ServerState
+
+__all__ = ["ConnectionLimits", "LimitedProtocol"]
+
+_log: Final = logging.getLogger("langmem_adapter.server")
+_MAX_HEADERS: Final = 65_536
+_MAX_URL: Final = 8_192
+_MAX_FRAMING: Final = 131_072  # bytes of a chunked body that are not data, beside half as many as its data
+_MAX_UNREAD: Final = 65_536  # bytes of a body that are dropped after the answer, so that the connection stays usable
+_LINGER: Final = 2.0  # seconds in which the client can read the answer before the connection is closed
+_FORWARDED: Final = "X-Forwarded-For is not read, so all clients of a proxy share one limit: see --forwarded-allow-ips"
+_LATE, _LONG_URL, _LONG_HEADERS = 408, 414, 431
+
+
+class ConnectionLimits(NamedTuple):
+    """How many connections a process has, seconds that headers take, and what proxies are believed, joined by commas."""
+
+    connections: int
+    timeout: float
+    proxies: str
+
+
+@cache
+def _warn_once(message: str) -> None:
+    _log.warning(message)
+
+
+class _Connection(h11.Connection):
+    """Reads requests; raises `RemoteProtocolError` for those that are too long, or have no single length."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        super().__init__(h11.SERVER, _MAX_HEADERS)
+        self._limits = limits
+        self.received = self._allowed = 0  # bytes
+        self.status = 400
+
+    def receive_data(self, data: bytes) -> None:
+        self.received += len(data)
+        super().receive_data(data)
+
+    def next_event(self) -> Any:
+        before = self.their_state
+        try:
+            event = super().next_event()
+            self._check(event)
+        except h11.RemoteProtocolError as error:
+            self.status = error.error_status_hint
+            is_long = before is h11.IDLE and self.status == _LONG_HEADERS and self.their_state is h11.ERROR
+            if is_long and b"\n" not in self.trailing_data[0][:_MAX_URL]:
+                self.status = _LONG_URL
+            raise
+        return event
+
+    def _check(self, event: Any) -> None:
+        if isinstance(event, h11.Request):
+            if len(event.target) > _MAX_URL:
+                raise h11.RemoteProtocolError("long URL", error_status_hint=_LONG_URL)
+            _check_headers(event.headers)
+            names = {name for name, _ in event.headers}
+            # A proxy in front may take another length than h11 does, and what follows for another request (RFC 9112, 6.1).
+            if b"transfer-encoding" in names and (b"content-length" in names or event.http_version < b"1.1"):
+                raise h11.RemoteProtocolError("two lengths")
+            if b"x-forwarded-for" in names and not self._limits.proxies:
+                _warn_once(_FORWARDED)
+            self._allowed = self.received - len(self.trailing_data[0]) + _MAX_FRAMING
+        elif isinstance(event, h11.Data):
+            self._allowed += len(event.data) + len(event.data) // 2
+        elif event is h11.NEED_DATA and self.their_state is h11.SEND_BODY and self.received > self._allowed:
+            raise h11.RemoteProtocolError("too many small chunks")
+        elif isinstance(event, h11.EndOfMessage):
+            _check_headers(event.headers)
+
+
+def _check_headers(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    if sum(len(name) + len(value) + 4 for name, value in headers) > _MAX_HEADERS:
+        raise h11.RemoteProtocolError("long headers", error_status_hint=_LONG_HEADERS)
+
+
+class LimitedProtocol(H11Protocol):
+    """A connection with limits, which are the `limits` of uvicorn's configuration."""
+
+    conn: _Connection
+
+    def __init__(self, config: Config, server_state: ServerState, app_state: dict[str, Any], **more: Any) -> None:
+        super().__init__(config, server_state, app_state, **more)
+        self._limits: ConnectionLimits = getattr(config, "limits")  # noqa: B009 - an attribute of our subclass alone
+        self.conn = _Connection(self._limits)
+        self._timer: asyncio.TimerHandle | None = None
+        self._mark = 0
+        self._is_ending = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Serve a connection, or close it where too many are open."""
+        if len(self.connections) >= self._limits.connections:
+            _warn_once(f"{self._limits.connections:,} connections are open; further ones are closed")
+            self.transport = transport
+            transport.abort()
+            return
+        super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", _Transport(transport, self))
+        self._start_timer(self._limits.timeout, self._refuse, _LATE)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget a connection."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read what arrived; drop it once the connection is about to be closed."""
+        if self._is_ending:
+            return
+        if self._is_answered and self.conn.received + len(data) - self._mark > _MAX_UNREAD:
+            self._linger()
+            return
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE and not self._is_answered and not self._is_ending:
+            self._stop_timer()
+        elif self._timer is None:  # a part of the headers of a further request
+            self._start_timer(self._limits.timeout, self._refuse, _LATE)
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request; one that is answered before it is complete gets a little more time."""
+        super().on_response_complete()
+        if self._is_answered and not self.transport.is_closing():
+            self._mark = self.conn.received
+            self._start_timer(min(self.timeout_keep_alive, self._limits.timeout), self._linger)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's, which does not know the status
+        """Answer a request that cannot be read."""
+        self._refuse(self.conn.status)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Write nothing: there is no WebSocket here, and a client may ask for one."""
+
+    def shutdown(self) -> None:
+        """Close the connection, or let its request end first."""
+        if not self._is_ending:
+            super().shutdown()
+
+    def close(self, transport: asyncio.Transport) -> None:
+        """Close the connection; where more of a request may come, once the client had time to read the answer."""
+        if self.conn.their_state is h11.SEND_BODY and not self._is_ending:
+            self._linger()
+        else:
+            transport.close()
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether the answer is complete and the request is not."""
+        return self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete
+
+    def _start_timer(self, seconds: float, call: Callable[..., None], *arguments: int) -> None:
+        self._stop_timer()
+        self._timer = self.loop.call_later(seconds, call, *arguments)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _refuse(self, status: int) -> None:
+        """Answer instead of the app, if nothing is answered yet, and close; a connection never used is closed silently."""
+        is_unused = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE} and not is_unused:
+            line, body = f"{status} {HTTPStatus(status).phrase}", json.dumps({"detail": HTTPStatus(status).description})
+            headers = "content-type: application/json\r\nconnection: close\r\n"
+            self.transport.write(f"HTTP/1.1 {line}\r\n{headers}\r\n{body}".encode())
+        self._linger()
+
+    def _linger(self) -> None:
+        """Send nothing more, drop what arrives, and close soon: to close at once would lose the answer on its way."""
+        self._is_ending = True
+        self._unset_keepalive_if_required()
+        if self.cycle is not None:  # the headers were read
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            self.transport.write_eof()
+        self._start_timer(_LINGER, self.transport.abort)
+
+
+class _Transport:
+    """A transport that its protocol closes."""
+
+    def __init__(self, transport: asyncio.Transport, protocol: LimitedProtocol) -> None:
+        self._transport = transport
+        self._protocol = protocol
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def close(self) -> None:
+        self._protocol.close(self._transport)

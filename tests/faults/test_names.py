@@ -1,0 +1,326 @@
+"""Two processes that have one file open with different logs: what `add` acknowledges is there, or it raises an error."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from langmem_adapter.errors import StorageError
+from langmem_adapter.memory.memory import Memory
+from langmem_adapter.settings import Settings
+from langmem_adapter.storage import sqlite
+from tests.cases import each
+from tests.faults.kernel import bind_mount, obey_modes
+from tests.faults.processes import call, start
+from tests.faults.worker import EMBEDDINGS, USER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+    from pathlib import Path
+
+    from tests.faults.conftest import Bound
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be removed there")
+
+SECONDS: Final = 100
+OTHER_LOG: Final = "uses another FILE-wal or FILE-shm"
+
+
+def open_memory(path: Path, patience: float = 30.0) -> Memory:
+    return Memory(path, embeddings=EMBEDDINGS, index="exact", settings=Settings(trace_days=0, busy_timeout=patience))
+
+
+def write(where: Path, name: str, mounted: Path | None, pipe: Connection) -> None:
+    """Add memories, the first at once and as many others as the pipe says; send what was acknowledged, and the error."""
+    acknowledged: list[str] = []
+
+    def add(text: str) -> None:
+        memory.add(text, user_id=USER, infer=False)
+        acknowledged.append(text)
+
+    error = ""
+    try:
+        if mounted is not None:
+            bind_mount(mounted, where)
+        with open_memory(where, 1.0) as memory:
+            add(f"{name} first")
+            pipe.send(None)
+            for number in range(pipe.recv()):
+                add(f"{name} {number}")
+    except (StorageError, PermissionError) as failure:
+        error = f"{type(failure).__name__}: {failure}"
+    pipe.send((acknowledged, error))
+    pipe.recv()  # lives on after `close`
+
+
+class Writer:
+    """A process that runs `write`."""
+
+    def __init__(self, where: Path, name: str, mounted: Path | None = None) -> None:
+        self._pipe, theirs = multiprocessing.Pipe()
+        self._process = start(write, where, name, mounted, theirs)
+        self._ready = self._received()
+
+    def go_on(self, adds: int) -> None:
+        """Let it add the other memories."""
+        if self._ready is None:
+            self._pipe.send(adds)
+
+    def result(self) -> tuple[list[str], str]:
+        """What it sent."""
+        result: tuple[list[str], str] = self._received() if self._ready is None else self._ready
+        return result
+
+    def end(self) -> None:
+        """Let the process end."""
+        self._pipe.send(None)
+        self._process.join(SECONDS)
+        self._process.kill()
+
+    def _received(self) -> Any:
+        assert self._pipe.poll(SECONDS), "the writer hangs"
+        return self._pipe.recv()
+
+
+def keep(_: Path) -> None:
+    """Change nothing."""
+
+
+def remove(*ends: str) -> Callable[[Path], None]:
+    def act(path: Path) -> None:
+        for end in ends:
+            path.with_name(f"{path.name}{end}").unlink()
+
+    return act
+
+
+def link(path: Path) -> None:
+    path.parent.joinpath("other", path.name).hardlink_to(path)
+
+
+def symlink(path: Path) -> None:
+    path.parent.joinpath("other", path.name).symlink_to(path)
+
+
+def write_with_sqlite(path: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE foreigners(text)")
+        connection.execute("INSERT INTO foreigners VALUES ('kept')")
+        connection.commit()
+
+
+def replace_shm(path: Path) -> None:
+    remove("-shm")(path)
+    call(write_with_sqlite, str(path))
+
+
+def move(path: Path) -> None:
+    path.rename(path.parent / "other" / path.name)
+
+
+def move_back(path: Path) -> None:
+    path.parent.joinpath("other", path.name).rename(path)
+
+
+def unlink(path: Path) -> None:
+    path.parent.joinpath("other", path.name).unlink()
+
+
+@dataclass(frozen=True)
+class Case:
+    """What happens between the first and the second writer; parts of their errors, empty for none."""
+
+    act: Callable[[Path], None]
+    first: str = ""
+    second: str = ""
+    other: bool = True  # the second writer opens the file in the folder `other`
+    mounted: bool = False
+    restore: Callable[[Path], None] = keep
+
+
+CASES: Final = {
+    "nothing": Case(keep, other=False),
+    "symbolic link": Case(symlink),
+    "-shm removed": Case(remove("-shm"), "FILE-shm) was removed", OTHER_LOG, other=False),
+    "-wal removed": Case(remove("-wal"), "log was removed", OTHER_LOG, other=False),
+    "both removed": Case(remove("-wal", "-shm"), "was removed", OTHER_LOG, other=False),
+    "hard link": Case(link, "2 names (hard links)", "2 names (hard links)", restore=unlink),
+    "bind mount": Case(lambda path: (path.parent / "other" / path.name).touch(), "", "mount the folder", mounted=True),
+    "moved": Case(move, "removed or replaced", OTHER_LOG, restore=move_back),
+    "-shm replaced": Case(replace_shm, "FILE-shm) was removed or replaced", "", other=False),
+}
+
+
+@each("name", CASES)
+def test_two_processes_lose_nothing_that_add_acknowledged(tmp_path: Path, bound: Bound, name: str) -> None:
+    case, path, adds = CASES[name], tmp_path / name / "m.db", bound(15, long=60)
+    (path.parent / "other").mkdir(parents=True)
+    first = Writer(path, "first")
+    case.act(path)
+    second = Writer(path.parent / "other" / path.name if case.other else path, "second", path if case.mounted else None)
+    first.go_on(adds)
+    second.go_on(adds)
+    results = [first.result(), second.result()]
+    if "PermissionError" in results[1][1]:
+        return  # mounting is not allowed
+    case.restore(path)
+    for (acknowledged, error), part in zip(results, (case.first, case.second), strict=True):
+        assert (part in error) if part else not error, error
+        assert part or len(acknowledged) == 1 + adds
+    second.end()
+    if case.act is not replace_shm:  # else the first one keeps the file until its end
+        check(path, results)
+    first.end()
+    check(path, results)
+
+
+def check(path: Path, results: list[tuple[list[str], str]]) -> None:
+    """The file is whole and has all that was acknowledged."""
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    with open_memory(path) as memory:
+        texts = {item.text for item in memory.get_all(user_id=USER, k=1000)}
+        assert memory.verify().ok
+    assert texts >= {text for acknowledged, _ in results for text in acknowledged}
+
+
+def test_a_folder_mounted_elsewhere_is_shared_by_two_processes(tmp_path: Path) -> None:
+    path = tmp_path / "one" / "m.db"
+    path.parent.mkdir()
+    (tmp_path / "two").mkdir()
+    first = Writer(path, "first")
+    second = start(_write_mounted, tmp_path)
+    second.join(SECONDS)
+    first.go_on(1)
+    results = [first.result()]
+    first.end()
+    assert results[0][1] == ""
+    assert second.exitcode == 0
+    check(path, results)
+
+
+def _write_mounted(folder: Path) -> None:
+    try:
+        bind_mount(folder / "one", folder / "two")
+    except PermissionError:
+        return
+    with open_memory(folder / "two" / "m.db") as memory:
+        memory.add("of the second", user_id=USER, infer=False)
+
+
+def _open_mounted(folder: Path) -> str:
+    path = folder / "a b\t\\ ü\r记.db"
+    path.touch()
+    try:
+        bind_mount(path, path)
+        open_memory(path).close()
+    except PermissionError:
+        return "mount the folder"
+    except StorageError as error:
+        return str(error)
+    return "opened"
+
+
+def test_a_mounted_file_is_refused_whatever_its_name(tmp_path: Path) -> None:
+    assert "mount the folder" in call(_open_mounted, tmp_path)
+
+
+def test_a_link_made_later_is_refused_until_it_is_gone(tmp_path: Path) -> None:
+    path, copy = tmp_path / "m.db", tmp_path / "copy.db"
+    with open_memory(path) as memory:
+        memory.add("first", user_id=USER, infer=False)
+        copy.hardlink_to(path)
+        with pytest.raises(StorageError, match=r"hard links.*remove the other names"):
+            memory.add("second", user_id=USER, infer=False)
+        assert [item.text for item in memory.get_all(user_id=USER)] == ["first"]
+        copy.unlink()
+        memory.add("third", user_id=USER, infer=False)
+        assert {item.text for item in memory.get_all(user_id=USER)} == {"first", "third"}
+
+
+def test_nothing_is_acknowledged_once_the_shm_is_gone(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    memory = open_memory(path, 0.1)
+    memory.add("first", user_id=USER, infer=False)
+    (tmp_path / "m.db-shm").unlink()
+    for _ in range(2):
+        with pytest.raises(StorageError, match=r"FILE-shm\) was removed.*open it again"):
+            memory.search("first", user_id=USER)
+        with pytest.raises(StorageError, match=r"FILE-shm\) was removed.*open it again"):
+            memory.add("second", user_id=USER, infer=False)
+    with pytest.raises(StorageError, match="FILE-shm"):  # this process has it open
+        open_memory(path, 0.1)
+    memory.close()
+    with open_memory(path) as memory:
+        assert [item.text for item in memory.get_all(user_id=USER)] == ["first"]
+        memory.add("third", user_id=USER, infer=False)
+
+
+UNCLOSED: Final = """
+import sys
+from pathlib import Path
+from langmem_adapter.storage.sqlite import open_wal
+connection = open_wal(Path(sys.argv[1]), timeout=1)
+connection.execute("CREATE TABLE first(text)")
+print("ready", flush=True)
+sys.stdin.readline()
+"""
+CLOSED: Final = """
+connection.close()
+try:
+    open_wal(Path(sys.argv[1]), timeout=1)
+except Exception as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("way", ["close", "exit without close"])
+def test_close_keeps_what_others_wrote_after_the_shm_was_replaced(tmp_path: Path, way: str) -> None:
+    path = tmp_path / "m.db"
+    code = UNCLOSED + (CLOSED if way == "close" else "")
+    program = subprocess.Popen([sys.executable, "-c", code, path], stdin=-1, stdout=-1, text=True)
+    assert program.stdout is not None
+    assert program.stdout.readline() == "ready\n"
+    replace_shm(path)
+    output = program.communicate("\n", SECONDS)[0]
+    assert ("end this process" in output) == (way == "close")
+    assert program.returncode == 0
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT text FROM foreigners").fetchall() == [("kept",)]
+
+
+def _read_only(folder: Path) -> list[Any]:
+    obey_modes()
+    with closing(sqlite.open_wal(folder / "m.db", timeout=1)) as connection:
+        return connection.execute("SELECT text FROM foreigners").fetchall()
+
+
+def test_a_file_that_can_only_be_read_is_opened(tmp_path: Path) -> None:
+    sqlite.open_wal(tmp_path / "m.db", timeout=1).close()
+    write_with_sqlite(str(tmp_path / "m.db"))
+    (tmp_path / "m.db").chmod(0o400)
+    assert call(_read_only, tmp_path) == [("kept",)]
+
+
+def test_a_log_that_a_kill_or_a_copy_leaves_behind_is_read(tmp_path: Path) -> None:
+    def content(path: Path) -> list[Any]:
+        with closing(sqlite.open_wal(path, timeout=1)) as connection:
+            return connection.execute("SELECT text FROM notes").fetchall()
+
+    path = tmp_path / "m.db"
+    with closing(sqlite.open_wal(path, timeout=1)) as connection:
+        connection.execute("CREATE TABLE notes(text)")
+        connection.execute("INSERT INTO notes VALUES ('kept')")
+        for number, ends in enumerate([("-wal",), ("-wal", "-shm")]):
+            for end in ("", *ends):
+                copy = tmp_path / f"copy{number}.db{end}"
+                copy.write_bytes(path.with_name(f"m.db{end}").read_bytes())
+    assert content(tmp_path / "copy0.db") == content(tmp_path / "copy1.db") == [("kept",)]

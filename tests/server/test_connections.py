@@ -1,0 +1,333 @@
+"""Limits of connections: `langmem-adapter serve` as a program, called over raw sockets by clients that mean harm and others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import sys
+import time
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from httpx import AsyncClient
+from mcp import ClientSession
+from mcp.client.streamable_http import streamable_http_client
+
+from langmem_adapter.memory.memory import Memory
+from langmem_adapter.storage import jobs
+from tests.cases import each
+from tests.programs import COMMAND, python
+from tests.server.conftest import key
+from tests.serving import served, stopped, within_a_minute
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
+
+MEGABYTE: Final = 1_000_000
+TIMEOUT: Final = ("--request-timeout", "0.5")
+LIMIT: Final = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300)); " + COMMAND[1]
+
+
+class Server:
+    """A server with a key, and raw connections to it."""
+
+    def __init__(self, address: str, shown: str, database: Path) -> None:
+        self.address = address
+        self.database = database
+        self.key = {"X-API-Key": shown}
+        self.line = f"X-API-Key: {shown}\r\n"
+
+    def connect(self) -> socket.socket:
+        """A new connection; what its test waits for comes, or never does."""
+        at = urlsplit(self.address)
+        assert at.hostname is not None
+        return socket.create_connection((at.hostname, at.port or 0), timeout=60)
+
+    def answer(self, *parts: bytes | Iterable[bytes]) -> bytes:
+        """What comes back until the server closes the connection, which it does: nothing here ends by itself."""
+        with self.connect() as connection:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                for part in parts:
+                    for piece in [part] if isinstance(part, bytes) else part:
+                        connection.sendall(piece)
+            return read(connection)
+
+    def head(self, request: str, *headers: str, shown: bool = True) -> bytes:
+        """The beginning of a request, with the key."""
+        lines = [request, "Host: localhost", *headers]
+        return ("\r\n".join(lines) + "\r\n" + (self.line if shown else "")).encode()
+
+
+def read(connection: socket.socket) -> bytes:
+    got = b""
+    with suppress(ConnectionResetError):
+        while piece := connection.recv(65_536):
+            got += piece
+    return got
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    database = tmp_path_factory.mktemp("served") / "memory.db"
+    with Memory(database) as memory:
+        shown = key(memory)["X-API-Key"]
+    with served(database, *TIMEOUT, "--mcp", "--max-body", str(3 * MEGABYTE)) as (running, address):
+        yield Server(address, shown, database)
+        stopped(running)
+
+
+POST: Final = "POST /v1/search HTTP/1.1"
+JSON: Final = "Content-Type: application/json"
+CHUNKED: Final = "Transfer-Encoding: chunked"
+QUESTION: Final = b'{"query": "tea", "user_id": "alice"}'
+END: Final = b"\r\n"
+
+
+def endless(piece: bytes, megabytes: int = 8) -> Iterable[bytes]:
+    """Some megabytes, far beyond each limit."""
+    return [piece * (65_536 // len(piece))] * (megabytes * 16)
+
+
+def slowly(piece: bytes, seconds: float = 60, pause: float = 0.1) -> Iterator[bytes]:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        yield piece
+        time.sleep(pause)
+
+
+@each(
+    ("what", "expected"),
+    [
+        ("header lines", 431),
+        ("header value", 431),
+        ("header lines at once", 431),
+        ("URL", 414),
+        ("long URL", 414),
+        ("query", 414),
+        ("URL without an end", 414),
+        ("trailers", 431),
+        ("chunk extension", 431),
+        ("chunk size", 431),
+        ("small chunks", 400),
+        ("small chunks with extensions", 400),
+        ("half a header", 408),
+        ("slow header", 408),
+        ("half a body", 408),
+        ("slow body", 408),
+        ("half a chunk", 408),
+        ("two lengths", 400),
+        ("length and chunks", 400),
+        ("old and chunked", 400),
+        ("gzip", 501),
+        ("no HTTP", 400),
+        ("HEAD", 431),
+    ],
+)
+def test_serve_answers_and_closes_what_is_over_a_limit(server: Server, what: str, expected: int) -> None:
+    get, post = server.head("GET /v1/health HTTP/1.1"), server.head(POST, JSON)
+    chunked = server.head(POST, JSON, CHUNKED) + END
+    parts: dict[str, tuple[bytes | Iterable[bytes], ...]] = {
+        "header lines": (get, (f"h{number}: x\r\n".encode() * 100 for number in range(20_000))),
+        "header value": (get, b"h: ", endless(b"x")),
+        "header lines at once": (get + b"h: x\r\n" * 15_000 + END,),
+        "URL": (server.head(f"GET /{'x' * 9_000} HTTP/1.1") + END,),
+        "long URL": (server.head(f"GET /{'x' * 90_000} HTTP/1.1") + END,),
+        "query": (server.head(f"GET /v1/memories?user_id={'x' * 9_000} HTTP/1.1") + END,),
+        "URL without an end": (b"GET /", endless(b"x")),
+        "trailers": (chunked + b"2\r\n{}\r\n0\r\n", endless(b"t: x\r\n")),
+        "chunk extension": (chunked + b"2;", endless(b"x")),
+        "chunk size": (chunked, endless(b"0")),
+        "small chunks": (chunked, endless(b"1\r\n \r\n")),
+        "small chunks with extensions": (chunked, endless(b"1;" + b"x" * 1_000 + b"\r\n \r\n")),
+        "half a header": (get,),
+        "slow header": (get + b"h: ", slowly(b"x")),
+        "half a body": (post + b"Content-Length: 100\r\n\r\n{",),
+        "slow body": (post + b"Content-Length: 10000\r\n\r\n{", slowly(b" ")),
+        "half a chunk": (chunked + b"9\r\n{",),
+        "two lengths": (post + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}",),
+        "length and chunks": (post + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",),
+        "old and chunked": (server.head("POST /v1/search HTTP/1.0", JSON, CHUNKED) + END + b"2\r\n{}\r\n0\r\n\r\n",),
+        "gzip": (post + b"Transfer-Encoding: gzip\r\n\r\n",),
+        "no HTTP": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + END,),
+        "HEAD": (server.head("HEAD /v1/health HTTP/1.1") + b"h: x\r\n" * 15_000 + END,),
+    }
+    answer = server.answer(*parts[what])
+    assert status(answer) == expected and answer.count(b"HTTP/1.1") == 1, answer[:300]
+    assert b"connection: close" in answer.lower() and "detail" in json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert httpx.get(f"{server.address}/v1/health").status_code == 200
+
+
+def test_serve_closes_a_connection_without_a_request_silently(server: Server) -> None:
+    with server.connect() as connection:
+        assert read(connection) == b""
+
+
+@each(
+    ("what", "expected"),
+    [
+        ("keep-alive", [200, 200, 200]),
+        ("pipelining", [200, 404, 200]),
+        ("chunks and a trailer", [200, 200]),
+        ("slow progress", [200, 200]),
+        ("byte by byte", [200, 200]),
+        ("small chunks", [200, 200]),
+        ("continue", [100, 200, 200]),
+        ("HTTP/1.0", [200]),
+        ("WebSocket", [200, 200]),
+        ("WebSocket with a body", [200, 200]),
+        ("other upgrade", [200, 200]),
+        ("unread body", [200, 200]),
+        ("long URL", [200, 200]),
+        ("long headers", [200, 200]),
+        ("pipelining after chunks", [200, *[404] * 900, 200]),
+    ],
+)
+def test_serve_goes_on_with_requests_within_its_limits(server: Server, what: str, expected: list[int]) -> None:
+    get, post = server.head("GET /v1/health HTTP/1.1"), server.head(POST, JSON)
+    length = f"Content-Length: {len(QUESTION)}\r\n".encode()
+    chunked = server.head(POST, JSON, CHUNKED) + END
+    last_chunk = b"%x;a=b\r\n%b\r\n0\r\nt: x\r\n\r\n" % (len(QUESTION), QUESTION)
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in QUESTION)
+    upgrade = (
+        "Connection: Upgrade",
+        "Upgrade: websocket",
+        "Sec-WebSocket-Version: 13",
+        f"Sec-WebSocket-Key: {'A' * 22}==",
+    )
+    parts: dict[str, tuple[bytes | Iterable[bytes], ...]] = {
+        "keep-alive": (get + END, slowly(b"", 0.1), get + END),
+        "pipelining": (get + END + server.head("GET /nothing HTTP/1.1") + END,),
+        "chunks and a trailer": (chunked + last_chunk,),
+        "slow progress": (chunked, slowly(b"64\r\n%b\r\n" % (b" " * 100), 1.5), last_chunk),
+        "byte by byte": ([bytes([byte]) for byte in post + length + END + QUESTION],),
+        "small chunks": (chunked + chunks + b"0\r\n\r\n",),
+        "continue": (post + length + b"Expect: 100-continue\r\n\r\n", slowly(b"", 0.2), QUESTION),
+        "HTTP/1.0": (server.head("POST /v1/search HTTP/1.0", JSON) + length + END + QUESTION,),
+        "WebSocket": (server.head("GET /v1/health HTTP/1.1", *upgrade) + END,),
+        "WebSocket with a body": (
+            server.head("GET /v1/health HTTP/1.1", *upgrade, "Content-Length: 5") + END,
+            b"12345",
+        ),
+        "other upgrade": (server.head("GET /v1/health HTTP/1.1", "Connection: Upgrade", "Upgrade: h2c") + END,),
+        "unread body": (
+            server.head("DELETE /v1/memories?user_id=alice HTTP/1.1") + b"Content-Length: 9\r\n\r\n",
+            b"123456789",
+        ),
+        "long URL": (server.head(f"GET /v1/health?{'x' * 8_000} HTTP/1.1") + END,),
+        "long headers": (server.head("GET /v1/health HTTP/1.1") + b"h: " + b"x" * 60_000 + END + END,),
+    }
+    parts["pipelining after chunks"] = (chunked + last_chunk + (server.head("GET /nothing HTTP/1.1") + END) * 900,)
+    last = server.head("GET /v1/health HTTP/1.1", "Connection: close") + END
+    answer = server.answer(*parts[what], *([] if len(expected) == 1 else [last]))
+    assert [int(each[:3]) for each in answer.split(b"HTTP/1.1 ")[1:]] == expected, answer
+
+
+@each("method", ["GET", "POST"])
+def test_serve_gives_a_slow_answer_its_time(server: Server, method: str) -> None:
+    """The stream of a job outlasts all deadlines; neither ends the other, also where the body never comes."""
+    with Memory(server.database) as memory:
+        write = memory.parts.database.write
+        (job,) = write(partial(jobs.submit, requests=[{"messages": "I like tea.", "user_id": "alice"}], most=9))
+        assert write(partial(jobs.take, owner="somebody", lease=600)) is not None
+        with server.connect() as connection:
+            body = "Content-Length: 9" if method == "POST" else "Accept: */*"
+            connection.sendall(server.head(f"GET /v1/jobs/{job.id}/events HTTP/1.1", body) + END)
+            until, got = time.monotonic() + 1.5, b""
+            while time.monotonic() < until:
+                connection.settimeout(0.1)
+                with suppress(TimeoutError):
+                    piece = connection.recv(65_536)
+                    assert piece, got
+                    got += piece
+            write(partial(jobs.finish, job=job, owner="somebody", error={"status": 400, "detail": "over"}))
+            connection.settimeout(60)
+            while b"event: failed" not in got:
+                got += connection.recv(65_536)
+    assert status(got) == 200 and b"event: running" in got
+
+
+def test_a_client_of_mcp_works_within_the_limits(server: Server) -> None:
+    async def use() -> list[str]:
+        async with (
+            AsyncClient(headers=server.key) as http,
+            streamable_http_client(f"{server.address}/mcp", http_client=http) as (receive, send, _),
+            ClientSession(receive, send) as client,
+        ):
+            await client.initialize()
+            await asyncio.sleep(1)  # longer than the deadlines
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+    assert "search_memories" in asyncio.run(use())
+
+
+@each("how", ["", "Connection: close", "HTTP/1.0", "Expect: 100-continue", CHUNKED])
+def test_serve_answers_a_wrong_key_before_the_body_comes(server: Server, how: str) -> None:
+    """Nothing of it comes, or more and more: the answer arrives in both cases, and the connection is closed."""
+    version, header = ("1.0", "Accept: */*") if how == "HTTP/1.0" else ("1.1", how or "Accept: */*")
+    length = [] if how == CHUNKED else ["Content-Length: 2900000"]
+    head = server.head(f"POST /v1/memories HTTP/{version}", JSON, header, *length, shown=False) + END
+    for body in ((), endless(b"60\r\n%b\r\n" % (b"[]," * 32) if how == CHUNKED else b"[],", 2)):
+        answer = server.answer(head, body)
+        assert status(answer) == 401 and b"100 Continue" not in answer, answer[:300]
+
+
+def test_serve_closes_connections_beyond_max_connections_and_recovers(tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        running, address = opened.enter_context(
+            served(tmp_path / "memory.db", "--request-timeout", "2", program=("-c", LIMIT))
+        )
+        server = Server(address, "none", tmp_path)
+        waiting = [opened.enter_context(server.connect()) for _ in range(290)]
+        for connection in waiting:
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(b"GET / HTTP/1.1\r\nHost:")
+        answers = [read(connection) for connection in waiting]
+        assert {answer and status(answer) for answer in answers} == {b"", 408}
+        assert sum(answer != b"" for answer in answers) == 150
+        within_a_minute(lambda: server.answer(server.head("GET /v1/health HTTP/1.1", "Connection: close") + END))
+        log = stopped(running)
+    assert log.count("150 connections are open") == 1
+
+
+def test_max_connections_counts_those_that_are_open(tmp_path: Path) -> None:
+    with served(tmp_path / "memory.db", "--max-connections", "2") as (running, address):
+        server = Server(address, "none", tmp_path)
+        with server.connect(), server.connect(), server.connect() as third:
+            assert read(third) == b""
+        within_a_minute(lambda: server.answer(server.head("GET /v1/health HTTP/1.1", "Connection: close") + END))
+        stopped(running)
+
+
+@each(
+    ("options", "passed", "warnings"),
+    [((), 3, 1), (("--forwarded-allow-ips", "10.0.0.0/8"), 3, 0), (("--forwarded-allow-ips", "127.0.0.1"), 9, 0)],
+)
+def test_per_minute_reads_x_forwarded_for_of_named_proxies_alone(
+    tmp_path: Path, options: tuple[str, ...], passed: int, warnings: int
+) -> None:
+    with served(tmp_path / "memory.db", "--per-minute", "3", *options) as (running, address):
+        asked = [httpx.post(f"{address}/memories", headers={"X-Forwarded-For": f"10.1.0.{n}"}) for n in range(9)]
+        log = stopped(running)
+    assert [answer.status_code for answer in asked].count(401) == passed
+    assert {answer.status_code for answer in asked} <= {401, 429}
+    assert log.count("X-Forwarded-For is not read") == warnings
+
+
+def test_forwarded_allow_ips_takes_addresses_alone(tmp_path: Path) -> None:
+    for wrong in ("*", "proxy.example", "10.0.0.1/8"):
+        done = python(
+            *COMMAND, "-d", tmp_path / "memory.db", "serve", "--port", "0", "--forwarded-allow-ips", wrong, code=2
+        )
+        assert "--forwarded-allow-ips" in done.stderr

@@ -1,0 +1,116 @@
+"""`POST /v1/import`: how far an import that fails came, how it goes on, and what its keys have to do with those of adds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+
+from langmem_adapter.server.app import create_app
+from tests.cases import each
+from tests.server.conftest import HERE
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from fastapi.testclient import TestClient
+
+    from langmem_adapter.memory.memory import Memory
+
+Piece = bytes | float | type[Exception]
+
+
+async def pieces(*parts: Piece) -> AsyncIterator[bytes]:
+    for part in parts:
+        if isinstance(part, bytes):
+            yield part
+        elif isinstance(part, float):
+            await asyncio.sleep(part)
+        else:
+            raise part
+
+
+def import_(memory: Memory, *parts: Piece, key: str | None = None, **more: Any) -> httpx.Response:
+    async def send() -> httpx.Response:
+        app = create_app(memory, auth="local", max_body=100_000, request_timeout=0.5)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=HERE)
+        async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as http:
+            headers = {} if key is None else {"Idempotency-Key": key}
+            return await http.post("/v1/import", content=pieces(*parts), headers=headers, params=more)
+
+    return asyncio.run(send())
+
+
+LINES = 105
+
+
+@each(
+    ("name", "after", "status", "resume"),
+    [
+        ("too long", (b"x" * 100_000, b"x" * 100_000), 413, 106),
+        ("too long in a piece", (b"x" * 200_000,), 413, 106),
+        ("late", (b'{"text": ', 60.0), 408, 106),
+        ("an error of ours", (OSError,), 500, 102),
+        ("within a batch", (b'{"text": "one", "user_id": "x"}\n\n\n', b"x" * 100_000), 413, 109),
+    ],
+)
+def test_an_import_that_fails_says_how_far_it_came_and_goes_on_from_there(
+    memory: Memory, name: str, after: tuple[Piece, ...], status: int, resume: int
+) -> None:
+    """Good lines and one that is refused, and then a body that fails: from the line that is named on, none is lost."""
+    lines = [json.dumps({"text": f"fact {number}", "user_id": name}) for number in range(LINES)]
+    lines[20] = "{"
+    answer = import_(memory, "".join(f"{line}\n" for line in lines).encode(), *after)
+    told = answer.json()
+    kept = len(memory.get_all(user_id=name, k=1_000).items)
+    assert (answer.status_code, told["status"], told["resume_line"]) == (status, status, resume)
+    assert told["imported"] - (name == "within a batch") == kept == min(resume, LINES + 1) - 2
+    assert (told["refused"], [error["line"] for error in told["errors"]]) == (1, [21])
+    goes_on = [*lines[resume - 1 :], json.dumps({"text": "last", "user_id": name}), "{"]
+    report = import_(memory, "\n".join(goes_on).encode(), first_line=resume).json()
+    assert (report["imported"], [error["line"] for error in report["errors"]]) == (
+        len(goes_on) - 1,
+        [resume + len(goes_on) - 1],
+    )
+    assert len(memory.get_all(user_id=name, k=1_000).items) == LINES
+
+
+def test_an_import_that_goes_on_has_the_keys_of_the_whole(memory: Memory) -> None:
+    lines = [b'{"text": "I like tea", "user_id": "alice"}\n'] * 4
+    assert import_(memory, *lines[:2], b"x" * 200_000, key="k").json()["resume_line"] == 3
+    assert import_(memory, *lines[2:], key="k", first_line=3).json()["imported"] == 2
+    assert import_(memory, *lines, key="k").json()["imported"] == 4  # it was done before
+    assert len(memory.get_all(user_id="alice").items) == 4
+
+
+def test_an_import_of_a_body_that_is_too_long_by_its_length_begins_nothing(http: TestClient, memory: Memory) -> None:
+    answer = http.post("/v1/import", content=b'{"text": "x", "user_id": "a"}\n' * 400_000)
+    told = answer.json()
+    assert (answer.status_code, told["imported"], told["resume_line"]) == (413, 0, 1)
+    assert len(memory.get_all(user_id="a").items) == 0
+
+
+def test_a_line_in_many_pieces_is_read_once(memory: Memory) -> None:
+    line = b'{"text": "I like tea", "user_id": "alice"}'
+    report = import_(memory, *(bytes([byte]) for byte in line + b"\n" + line), key="k").json()
+    assert report["imported"] == 2
+
+
+def test_keys_of_imports_and_of_adds_are_apart(http: TestClient) -> None:
+    """An add, a job or a line named like a line of an import hinders none, and an import none of them."""
+
+    def added(key: str, wait: str = "true") -> int:
+        body = {"messages": f"fact {key}", "user_id": "alice", "infer": False}
+        return http.post(f"/v1/memories?wait={wait}", json=body, headers={"Idempotency-Key": key}).status_code
+
+    lines = "\n".join(json.dumps({"text": f"line {number}", "user_id": "alice"}) for number in (1, 2, 3))
+    assert [added("imp:1"), added("imp:2", "false"), added("imp:1:1")] == [201, 202, 201]
+    report = http.post("/v1/import", content=lines, headers={"Idempotency-Key": "imp"}).json()
+    assert report["imported"] == 3
+    assert http.post("/v1/import", content=lines, headers={"Idempotency-Key": "imp:1"}).json()["imported"] == 3
+    assert added("imp:3") == 201
+    texts = [item["text"] for item in http.get("/v1/memories?user_id=alice").json()["items"]]
+    assert sorted(text for text in texts if text.startswith("line")) == sorted(f"line {n}" for n in (1, 2, 3) * 2)
+    assert {"fact imp:1", "fact imp:1:1", "fact imp:3"} <= set(texts)
