@@ -64,8 +64,8 @@ class Neighbourhood:
         seen: Number of the last change that was taken into account.
         known: Those that a reasoner is shown, oldest statement first; behind them, those that only say a fact's own words.
         shown: How many of them it is shown.
-        equal: For each fact, the indexes of memories with the same words: of each speaker's the oldest. For a request to forget,
-            of those that say what is to be forgotten.
+        equal: For each fact, the indexes of memories with the same words: of each speaker's the oldest. For a request to
+            forget, of those that say what is to be forgotten.
         holding: For each request to forget, by its place, the texts in the user's own words that hold all of its words.
     """
 

@@ -153,8 +153,8 @@ def _sign(body: str) -> tuple[str, bool, bool]:
                 "h": "有{}",
                 "x": {"烟": "抽{}", "酒": "喝{}"}.get(parts.get("x", ""), "{}"),
             }
-            (name, text), *_ = parts.items()
-            return put.get(name, "{}").format(text.removeprefix("有") if name == "h" else text), False, ended
+            (group, text), *_ = parts.items()
+            return put.get(group, "{}").format(text.removeprefix("有") if group == "h" else text), False, ended
     return body, True, False
 
 

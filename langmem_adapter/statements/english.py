@@ -1,14 +1,14 @@
 """Short English statements, read by one table: what they say of their speaker, or of a person, an animal or a thing of theirs.
 
-A statement is brought into one form first ("No longer lives in Rome", "I've been living in Rome since 2015": `live in Rome`), so
-that a row says a wording once for all tenses. What no row reads whole, or what is no plain value, has no attribute.
+A statement is brought into one form first ("No longer lives in Rome", "I've been living in Rome since 2015": `live in Rome`),
+so that a row says a wording once for all tenses. What no row reads whole, or what is no plain value, has no attribute.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.records.graph import SELF, Triple
@@ -176,15 +176,16 @@ def _of_noun(who: _Who, rest: str) -> Statement | None:
     if kin.kind and not kin.named:
         called = naming or bool(re.search("called|named", value["how"]))
         return _naming(kin, v, called=called) if _P["LISTED"].fullmatch(v) else None
-    if who.kind or not _is_simple(v):
-        return None
-    plain = re.sub("^(?:new|current|main) ", "", noun.lower())
+    return None if who.kind or not _is_simple(v) else _thing(owner, noun.lower(), v)
+
+
+def _thing(owner: str, noun: str, v: str) -> Statement | None:
+    source, plain = _who(owner) if owner else _Who(), re.sub("^(?:new|current|main) ", "", noun)
     if favourite := _P["FAVOURITE"].fullmatch(plain):
-        return _favourite(_who(owner) if owner else _Who(), favourite["noun"].strip(), v)
+        return _favourite(source, favourite["noun"].strip(), v)
     row = next((row for row in _NOUNS if row.pattern.fullmatch(plain)), None)
     if row is None:
-        return _detail(owner.lower(), plain, v, fresh=noun.lower().startswith("new "))
-    source = _who(owner) if owner else _Who()
+        return _detail(owner.lower(), plain, v, fresh=noun.startswith("new "))
     if not _is_value(row.attribute, v) or (row.attribute == "employer" and not re.search("[A-Z]", v)):
         return None
     edges = tuple(_triples(source, row, v, StatedSpan())) if row.relation and source.name else ()
@@ -235,7 +236,7 @@ def _favourite(source: _Who, noun: str, v: str) -> Statement:
 
 def _detail(owner: str, noun: str, v: str, *, fresh: bool) -> Statement | None:
     """What is said of any other thing of the speaker's; of a closed list, or where it is new, the value is the only one."""
-    single = noun.split()[-1] in WORDS["RENEWED"] or noun.endswith(" code")
+    single = noun.rsplit(maxsplit=1)[-1] in WORDS["RENEWED"] or noun.endswith(" code")
     plain = single or re.match("(?:an?|the) ", v) or any(letter.isdigit() or letter.isupper() for letter in v)
     if (
         not plain
@@ -243,7 +244,7 @@ def _detail(owner: str, noun: str, v: str, *, fresh: bool) -> Statement | None:
         or _P["NO_NOUN"].fullmatch(noun)
         or not _P["THING"].fullmatch(noun)
         or _P["NO_DETAIL"].search(f"{noun} {v}")
-        or _tense(v.split()[0]) == "ing"
+        or _tense(v.split(maxsplit=1)[0]) == "ing"
     ):
         return None
     about = f"{owner} {noun}".strip()
@@ -263,7 +264,7 @@ class _Form:
     positive: bool
     ended: bool  # it says that it is over
     empty: bool  # and nothing else
-    span: StatedSpan = StatedSpan()
+    span: StatedSpan = field(default_factory=StatedSpan)
 
     def says(
         self, attribute: str, value: str, people: tuple[Person, ...] = (), relations: tuple[Triple, ...] = ()
@@ -397,7 +398,7 @@ def _targets(row: TableRow, value: str) -> tuple[str, ...]:
         return (
             (name,) if name and len(name.split()) <= _LONGEST_NAME and not re.search(r",(?! [A-Z])|[;:]", name) else ()
         )
-    return _things(re.sub(r"\b(?:fluent|some|basic|good|a little) ", "", value.split(" over ")[0]))
+    return _things(re.sub(r"\b(?:fluent|some|basic|good|a little) ", "", value.split(" over ", maxsplit=1)[0]))
 
 
 def _having(form: _Form, tail: str) -> Statement:

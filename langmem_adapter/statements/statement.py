@@ -20,7 +20,8 @@ SINGLE: Final = frozenset("name nickname age birthday home employer job partner 
 """Attributes that have one value at a time; a newer statement ends the older one of the same speaker."""
 
 MANY: Final = frozenset(
-    "birthplace origin nationality language school major study family pet friend like prefer allergy habit speak visit own any".split()
+    "birthplace origin nationality language school major study family pet friend like prefer allergy habit speak visit own"
+    " any".split()
 )
 """Attributes of which one has several values; no statement ends another's for its date. `any` ends whatever it names."""
 
@@ -71,7 +72,7 @@ class Statement:
 
     Attributes:
         text: As it is remembered: "Lives in Porto", "Sister lives in Rome", "住在波尔图".
-        subject: Whom or what it is about, in small letters; empty for the speaker. Of a favourite or detail, the noun ("color").
+        subject: Whom or what it is about, in small letters; empty for the speaker. Of a favourite or detail the noun.
         attribute: Of the row that reads it; empty where none does.
         value: What is said, as it is compared.
         positive: Whether it is affirmed; what is over is not.

@@ -51,11 +51,10 @@ def sentences(text: str) -> list[Sentence]:
     found: list[Sentence] = []
     start, fences = 0, 0
     for end in SENTENCES["END"].finditer(text):
-        before, after = text[max(0, end.start() - 10) : end.start()], text[end.end() : end.end() + 2].lstrip()
-        goes_on = SENTENCES["ABBREVIATION"].search(before) or (
-            SENTENCES["HALF_DAY"].search(before) and after[:1].islower()
-        )
-        if end[0] != "." or not goes_on:
+        before, after = text[max(0, end.start() - 10) : end.start()], text[end.end() : end.end() + 2].lstrip()[:1]
+        short = SENTENCES["ABBREVIATION"].search(before) or (SENTENCES["HALF_DAY"].search(before) and after.islower())
+        wrapped = end[0].count("\n") == 1 and after.islower()
+        if not wrapped and (end[0] != "." or not short):
             found += _sentence(text, start, end.end(), quoted=fences % 2 == 1)
             fences += text.count("```", start, end.end())
             start = end.end()

@@ -38,11 +38,11 @@ _LONGEST_TEXT: Final = 2_000
 class RuleReasoner:
     """Keeps what a user states, for work without a model, a key or a network.
 
-    A short statement that one of about twenty attributes reads whole becomes a tidy fact: "I live in Lyon" is "Lives in Lyon". It
-    replaces the earlier value of an attribute that has one value at a time (name, home, employer, job, age, birthday, partner,
-    phone, e-mail, diet) of the same speaker. "No longer", "stopped", "quit", 不再 end what an attribute reads. Everything else
-    is kept in the user's words, one memory a message, and marked (`MemoryItem.is_verbatim`); only an equal text, an edit or
-    `maintenance.refine` changes that. A message of small talk, pure questions and requests alone is not kept.
+    A short statement that one of about twenty attributes reads whole becomes a tidy fact: "I live in Lyon" is "Lives in
+    Lyon". It replaces the earlier value of an attribute that has one value at a time (name, home, employer, job, age,
+    birthday, partner, phone, e-mail, diet) of the same speaker. "No longer", "stopped", "quit", 不再 end what an attribute
+    reads. Everything else is kept in the user's words, one memory a message, and marked (`MemoryItem.is_verbatim`); only
+    an equal text, an edit or `maintenance.refine` changes that. Small talk, pure questions and requests are not kept.
 
     It does not understand: it keeps. English and Chinese; other languages are kept as they are. Of an assistant only tidy facts
     are kept. "Forget that I live in Lyon" deletes the fact that says so, or an equal text.
