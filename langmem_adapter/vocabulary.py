@@ -1,8 +1,8 @@
 """Word lists: what the rules of a language cannot tell. English and Chinese; everything else works without them.
 
 They are data for `text`, `languages` and `names`, kept as text: a name and its words, continued by indented lines. A change of
-`STOPWORDS`, `STOPWORDS_CJK`, `CLITICS`, `ELIDED`, `IRREGULAR`, `TIMES` or `TOPICS` changes the words that are stored: raise
-`text.TOKENIZER` with it; the others are only asked when a search is made.
+`STOPWORDS`, `STOPWORDS_CJK`, `CLITICS`, `ELIDED`, `IRREGULAR`, `TIMES`, or a new word in `TOPICS`, changes the words that are
+stored: raise `text.TOKENIZER` with it; the others are only used when a search is made.
 """
 
 from __future__ import annotations

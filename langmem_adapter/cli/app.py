@@ -11,7 +11,7 @@ from langmem_adapter._version import __version__
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.cli import graph, graph_edit, graph_exchange, keys, options
 from langmem_adapter.cli.add import add
-from langmem_adapter.cli.change import delete, purge, reindex, update
+from langmem_adapter.cli.change import delete, purge, refine, reindex, update
 from langmem_adapter.cli.demo import demo
 from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import conversations, questions
@@ -63,7 +63,8 @@ def _put_together(group: typer.Typer, *functions: Callable[..., None]) -> typer.
 
 
 _put_together(
-    app, demo, add, search, list_, show, history, trace, update, delete, purge, reindex, doctor, prompts, serve, mcp
+    *(app, demo, add, search, list_, show, history, trace, update, delete, purge),
+    *(refine, reindex, doctor, prompts, serve, mcp),
 )
 _graph = _put_together(
     typer.Typer(

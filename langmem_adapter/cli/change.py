@@ -1,8 +1,8 @@
-"""Commands that change by hand: `update`, `delete`, `purge`; and `reindex`, which changes the embedding model."""
+"""Commands that change memories: `update`, `delete`, `purge`; `refine`, and `reindex`, which changes the embedding model."""
 
 import shlex
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.table import Table
@@ -19,14 +19,16 @@ from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.work import Change
 
 if TYPE_CHECKING:
+    from langmem_adapter.maintenance.refine import Refined
     from langmem_adapter.maintenance.reindex import Reindexed
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.storage.erasure import Erasure
 
-__all__ = ["delete", "purge", "reindex", "update"]
+__all__ = ["delete", "purge", "refine", "reindex", "update"]
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
+_REFINED: Final = ("memories", "facts", "ended", "kept", "skipped", "left", "calls")
 _ERASED: Final = tuple("memories revisions words traces runs scopes files freed relations entities".split())
 
 
@@ -115,6 +117,40 @@ def purge(call: Invocation, yes: YesOption = False) -> None:
     call.output.show([row], columns=_ERASED, picture=lambda _: _picture(erased, named(whose)))
     if not erased.complete:
         raise typer.Exit(ExitCode.PARTIAL)
+
+
+def refine(
+    call: Invocation,
+    batch: Annotated[int, typer.Option(metavar="N", min=1, max=200, help="Texts per call of the model.")] = 20,
+    limit: Annotated[int | None, option(metavar="N", min=1, help="Read at most so many; else all.")] = None,
+    *,
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the texts beside their facts.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say how many calls it takes, and do nothing.")] = False,
+) -> None:
+    """Let the chat model state as facts what offline mode kept in your own words.
+
+    A text in which it finds facts ends, and its history says so; one in which it
+    finds none stays and is not read again. Interrupted, it goes on where it
+    stopped. In a pipe the numbers are: texts read, facts, texts that ended, texts
+    that stay, skipped, left, calls of the model.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter refine -u alice --model openai:gpt-5-mini --dry-run
+    $ langmem-adapter refine -u alice --model openai:gpt-5-mini
+    """
+    from langmem_adapter.maintenance.refine import refine as state
+
+    with call.memory() as memory, Steps(call.output, what="texts") as bar:
+        how: dict[str, Any] = {"batch": batch, "limit": limit, "keep": keep, "dry_run": dry_run}
+        done = state(memory, progress=bar.show, **how, **call.whose(memory.scopes))
+    call.output.show([done], columns=_REFINED, picture=_refined(done))
+
+
+def _refined(done: "Refined") -> str:
+    if done.is_dry_run:
+        return f"{done.memories} texts to read, at most {done.calls} calls of {done.mode}; nothing was done"
+    rest = f"; {done.left} left" if done.left else ""
+    return f"{done.memories} texts read by {done.mode}: {done.facts} facts, {done.ended} texts ended, {done.kept} stay{rest}"
 
 
 def reindex(

@@ -125,7 +125,8 @@ def model(memory: Memory) -> Iterator[Check]:
     """Whether the chat model answers in a form that can be read, and finds the facts in a plain sentence."""
     parts = memory.parts
     if memory.mode == "offline":
-        told = "offline: rules, no model; richer facts with --model openai:gpt-5-mini and its key"
+        told = "offline: keeps statements, tidies the simple ones, never guesses; "
+        told += "facts of all of them with --model openai:gpt-5-mini and its key"
         yield Check("model", "OK", told)
         return
     run = run_of({"messages": _STATEMENT, "user_id": "doctor"}, parts.longest)

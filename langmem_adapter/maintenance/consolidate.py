@@ -96,13 +96,13 @@ class Tidier:
         self._memory = memory
 
     def pending(self, scope: Scope) -> list[str]:
-        """The memories to go through, oldest statement first; records (memories of a type) are none.
+        """The memories to go through, oldest statement first; records and texts in the user's own words are none.
 
         Args:
             scope: The fields named must be equal; every exact scope within is tidied by itself.
         """
         told = sorted(self._all(scope), key=lambda item: (item.updated_at, item.created_at))
-        return [item.id for item in told if item.memory_type is None]
+        return [item.id for item in told if item.memory_type is None and not item.is_verbatim]
 
     def tidy(self, memory_id: str, within: Scope, *, dry_run: bool = False, without: Collection[str] = ()) -> Tidied:
         """Compare one memory with older ones, as an add would compare a fact, and do what follows.

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["AT_ONCE", "decide_stage"]
 
 _BEFORE: Final = 2
+_SHOWN: Final = 80  # letters of a text that is named in a reason
 _LONGEST: Final = 2_000  # letters of each: every memory of a turn keeps its own copy
 AT_ONCE: Final = 50
 """Facts that a chat model is asked about in one call; what becomes of them is known to the next."""
@@ -79,9 +80,11 @@ def _settle(
         if place in past:
             continue
         words = (entity_key(fact.speaker), text_hash(fact.text))
-        same = [] if fact.text.startswith(FORGET) else candidates["equal"][place]
+        wish, same = fact.text.startswith(FORGET), candidates["equal"][place]
         equal = next((n for n in same if _are_one(fact, candidates["known"][n]["speaker"])), None)
-        if equal is not None:
+        if wish and equal is not None and equal >= candidates["shown"] and words not in told:
+            settled.append(Placed(place, "DELETE", fact.text, "asked to forget it", equal))
+        elif equal is not None and not wish:
             settled.append(Placed(place, "NONE", fact.text, "already known, in the same words", equal))
         elif words in told:
             settled.append(Placed(place, "NONE", fact.text, "said twice", after=told[words]))
@@ -239,16 +242,19 @@ def _whose(speaker: str) -> str:
 def _decisions(
     state: PipelineState, facts: Sequence[Fact], verdicts: Sequence[Placed], usage: Usage | None = None
 ) -> StateEdit:
-    granted = sorted((_granted(verdict, facts) for verdict in verdicts), key=lambda verdict: verdict.fact)
+    holding = state["candidates"].get("holding", {})
+    granted = sorted((_granted(verdict, facts, holding) for verdict in verdicts), key=lambda verdict: verdict.fact)
     return _told(state, facts, in_course(granted, facts, state["turns"], state["candidates"]["known"]), usage)
 
 
-def _granted(verdict: Placed, facts: Sequence[Fact]) -> Placed:
-    """A verdict as it may stand: what asks to forget something never becomes a memory."""
+def _granted(verdict: Placed, facts: Sequence[Fact], holding: Mapping[str, Sequence[str]]) -> Placed:
+    """A verdict as it may stand: what asks to forget something never becomes a memory, and names the texts it may mean."""
     text = facts[verdict.fact].text
-    if verdict.event in {"DELETE", "NONE"} or not text.startswith(FORGET):
+    if verdict.event == "DELETE" or not text.startswith(FORGET):
         return verdict
-    return Placed(verdict.fact, "NONE", text, UNCLEAR)
+    quoted = ", ".join(f"“{each[:_SHOWN]}”" for each in holding.get(str(verdict.fact), ()))
+    named = f"; kept texts with these words: {quoted}" if quoted else ""
+    return Placed(verdict.fact, "NONE", text, f"{UNCLEAR if verdict.event != 'NONE' else verdict.reason}{named}")
 
 
 def _told(

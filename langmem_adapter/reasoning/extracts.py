@@ -1,4 +1,4 @@
-"""Summaries without a model: the sentences of a text that say most, as they stand, in their order."""
+"""Summaries and records without a model: the sentences that say most, the steps of what was done, as they stand."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.reasoning.base import Wording
+from langmem_adapter.reasoning.base import Extraction, Wording
 from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.work import Fact
 from langmem_adapter.text import content_words, is_cjk, subjects, text_hash
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from langmem_adapter.reasoning.base import Passage
+    from langmem_adapter.reasoning.base import ExtractInput, Passage
+    from langmem_adapter.records.work import Turn
 
-__all__ = ["RuleSummarizer"]
+__all__ = ["RuleSummarizer", "record_of_steps"]
 
 _SENTENCE: Final = re.compile(r"(?:[^.!?。！？]++|[.!?]++(?!\s))++(?:[.!?]++|[。！？]++)?+|[.!?。！？]++")
 _SPEAKER: Final = re.compile(r"\w[\w .@-]{0,40}[:：]\s*")
@@ -112,3 +114,42 @@ def _title(text: str, max_words: int) -> str:
 def _shares(one: frozenset[str], other: frozenset[str]) -> bool:
     fewer = min(len(one), len(other))
     return fewer > 0 and len(one & other) >= _RELATED * fewer
+
+
+# ── records of what was done ────────────────────────────────────────────────────────────────────────────────────────────────
+
+_STEPS: Final = {"user": "Request", "assistant": "Agent Action", "tool": "Action Result"}
+
+
+def record_of_steps(question: ExtractInput) -> Extraction:
+    """A numbered list of what was said, called and returned, word for word; rules do not summarise."""
+    turns = [turn for turn in question.turns if turn.role in _STEPS]
+    steps = [f"{number}. {step}" for number, step in enumerate(_steps(turns), start=1)]
+    if not steps:
+        return Extraction(())
+    texts = [turn.text for turn in sorted(turns, key=lambda turn: turn.role != "user") if turn.text]
+    head = [f"**Task Objective**: {text}" for text in texts[:1]]
+    head += [f"**Instructions**: {turn.text}" for turn in question.turns if turn.role == "system" and turn.text]
+    text = "\n".join((*head, "", *steps)).strip()
+    return Extraction((Fact(text, len(question.turns) - 1, verbatim=True),))
+
+
+def _steps(turns: Iterable[Turn]) -> list[str]:
+    steps: list[str] = []
+    called: dict[str, int] = {}
+    for turn in turns:
+        if turn.text or turn.answers:
+            steps.append(f"**{_step(turn, called)}**: {turn.text}")
+        for call in turn.calls:
+            steps.append(f"**Agent Action**: {call.name}({call.arguments})")
+            called |= {call.id: len(steps)} if call.id else {}
+    return steps
+
+
+def _step(turn: Turn, called: Mapping[str, int]) -> str:
+    name = "Errors" if turn.failed else _STEPS[turn.role]
+    if turn.role != "tool":
+        return name
+    if turn.answers in called:
+        return f"{name} of step {called[turn.answers]}"
+    return name if turn.actor == turn.role else f"{name} of {turn.actor}"

@@ -6,14 +6,17 @@ vector says.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping  # noqa: TC003 - `pipeline.scope_check` checks by these types
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import named_speaker
 from langmem_adapter.records.cost import tokens_in
+from langmem_adapter.records.work import FORGET
 from langmem_adapter.storage import memories
+from langmem_adapter.storage.meta import language_of
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ _BESIDE: Final = 10  # tokens that a memory takes beside its text: its number, i
 _LETTERS: Final = 400  # shown of a text where not everything fits; every setting has room for one of them
 _MOST_SHARES: Final = 5  # fifty facts are compared at once
 _MOST_READ: Final = 20  # times as many as have room: among the nearest are texts that are never compared
+_MOST_NAMED: Final = 3  # texts that a request to forget may mean
 _RESERVED: Final = 4  # a quarter of the room is for the newest, and as much for what the graph names
 
 
@@ -61,13 +65,16 @@ class Neighbourhood:
         seen: Number of the last change that was taken into account.
         known: Those that a reasoner is shown, oldest statement first; behind them, those that only say a fact's own words.
         shown: How many of them it is shown.
-        equal: For each fact, the indexes of memories with the same words: of each speaker's the oldest.
+        equal: For each fact, the indexes of memories with the same words: of each speaker's the oldest. For a request to
+            forget, of those that say what is to be forgotten.
+        holding: For each request to forget, by its place, the texts in the user's own words that hold all of its words.
     """
 
     seen: int
     known: tuple[Candidate, ...]
     shown: int
     equal: tuple[tuple[int, ...], ...]
+    holding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def room(tokens: int, facts: int) -> int:
@@ -112,7 +119,8 @@ def neighbourhood(
     connection: Connection, scope: Scope, facts: Iterable[str], shown: Iterable[Any], *, seen: int
 ) -> Neighbourhood:
     """Put together what some facts are compared with."""
-    words = [text_hash(fact) for fact in facts]
+    facts = list(facts)
+    words = [text_hash(fact.removeprefix(FORGET)) for fact in facts]
     equal = memories.equal_texts(connection, scope, words)
     rows = sorted(shown, key=lambda row: (row.updated_at, row.pk))
     others = {pk for pks in equal.values() for pk in pks}.difference(row.pk for row in rows)
@@ -133,6 +141,13 @@ def neighbourhood(
         ),
         shown=len(rows),
         equal=tuple(tuple(place[pk] for pk in equal.get(each, ()) if pk in place) for each in words),
+        holding={
+            str(number): tuple(
+                memories.holding(connection, scope, fact.removeprefix(FORGET), language_of(connection), _MOST_NAMED)
+            )
+            for number, fact in enumerate(facts)
+            if fact.startswith(FORGET)
+        },
     )
 
 

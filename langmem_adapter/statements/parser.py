@@ -45,22 +45,22 @@ def in_chinese(text: str) -> bool:
 
 
 def attributes(text: str) -> set[str]:
-    """The attributes that a statement speaks of, each with whom it is about.
+    """The attribute that a statement speaks of, with whom it is about, as a mark; none where no row reads it.
 
     Example:
         >>> attributes("Moved to Braga"), attributes("Sister lives in Porto"), attributes("Vive en Oporto")
         ({':home'}, {':home sister'}, set())
     """
-    told = read(text)
-    return {f":{each.attribute} {each.subject}".rstrip()[:64] for each in (told, *told.also) if each.attribute}
+    said = read(text)
+    return {f":{said.attribute} {said.subject}".rstrip()[:64]} if said.attribute else set()
 
 
 def single_valued(text: str) -> tuple[str, str] | None:
-    """Whom and what a statement is about, where that has one value at a time; of two such, one replaces the other.
+    """What a statement gives the one value of; of two such statements of a speaker, one replaces the other.
 
     Example:
         >>> single_valued("Lives in Porto") == single_valued("I moved to Braga"), single_valued("Likes tea")
         (True, None)
     """
-    told = read(text)
-    return (told.subject, told.attribute) if told.single and told.positive and not refers_back(text) else None
+    said = read(text)
+    return (said.subject, said.place) if said.single and said.positive and not refers_back(text) else None

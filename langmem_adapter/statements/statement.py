@@ -9,27 +9,21 @@ from typing import TYPE_CHECKING, Final, Literal
 from langmem_adapter.forks import cached_property
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from langmem_adapter.records.graph import Triple
 
 __all__ = ["LONGEST", "MANY", "SINGLE", "Kind", "Person", "Statement", "TableRow"]
 
-LONGEST: Final = 300
+LONGEST: Final = 200
 """Characters of the longest text that is read: what is longer is no short statement."""
 
-SINGLE: Final = frozenset(
-    "name nickname age birthday birthplace origin nationality gender home employer job school partner diet religion "
-    "phone email language height weight salary commute device car hours major wake team politics favorite detail".split()
-)
-"""Attributes that have one value at a time; a newer statement ends the older one."""
+SINGLE: Final = frozenset("name nickname age birthday home employer job partner phone email diet".split())
+"""Attributes that have one value at a time; a newer statement ends the older one of the same speaker."""
 
 MANY: Final = frozenset(
-    "family pet friend like prefer allergy health habit hobby group visit skill speak study vehicle own trait plan event goal "
-    "any".split()
+    "birthplace origin nationality language school major study family pet friend like prefer allergy habit speak visit own"
+    " any".split()
 )
-"""Attributes of which one has several values; no statement ends another's for its date. `any` is said of what ends only: it
-ends whatever it names."""
+"""Attributes of which one has several values; no statement ends another's for its date. `any` ends whatever it names."""
 
 Kind = Literal["is", "begins", "ends", "touches"]
 """What a wording says of the attribute: its value, since now another value, that it is over, or something about it."""
@@ -37,7 +31,7 @@ Kind = Literal["is", "begins", "ends", "touches"]
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody, or some animal, that a statement tells of.
+    """A person, or an animal, that a statement is about.
 
     Attributes:
         kind: "sister", "dog", 姐姐; empty where only the name is known.
@@ -50,18 +44,11 @@ class Person:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A row of the table: one wording, and what it says.
+    """A row of the table: one wording of a statement without its subject, and what it says of an attribute.
 
     Attributes:
-        attribute: Of `SINGLE` or `MANY`.
-        kind: What it says of the attribute.
-        text: The pattern: it matches a statement without its subject, whole ("live in Porto"); its group `v` is the value.
-        flags: Of the pattern.
-        relation: Its name in the graph; empty where the row states none.
-        target: What kind of thing the value is ("place"), where known.
-        heads: The words one of which comes before what the pattern matches; none where it matches all.
+        text: The pattern, which matches what follows one of the *heads*, whole; its group `v` is the value.
         put: The value that is compared, where that is not `v`: "married {v}".
-        also: What else it says, `attribute:value` each, `-` before what is over; a noun stands behind `/`.
     """
 
     attribute: str
@@ -72,21 +59,11 @@ class TableRow:
     target: str = ""
     heads: tuple[str, ...] = ()
     put: str = ""
-    also: tuple[str, ...] = ()
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """The pattern, compiled when it is first asked for: most programs meet few of them."""
+        """The pattern, compiled when it is first used: most programs use few of them."""
         return re.compile(self.text, self.flags)
-
-    def others(self, subject: str, groups: Mapping[str, str]) -> Iterator[Statement]:
-        """What else is said of somebody: who has retired works nowhere, who has bought a car has one."""
-        for part in self.also:
-            place, _, value = part.removeprefix("-").partition(":")
-            attribute, _, noun = place.partition("/")
-            named, over = noun.format_map(groups).lower(), part.startswith("-")
-            about = named[1:] if named.startswith("=") else f"{subject} {named}".strip()
-            yield Statement("", about, attribute, value.replace("_", " ").format_map(groups), not over, over)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +72,16 @@ class Statement:
 
     Attributes:
         text: As it is remembered: "Lives in Porto", "Sister lives in Rome", "住在波尔图".
-        subject: Whom or what it is about, in small letters; empty for whoever speaks. Of a favourite, the noun ("color").
-        attribute: Of the row that understood it; empty where none did.
+        subject: Whom or what it is about, in small letters; empty for the speaker. Of a favourite or detail the noun.
+        attribute: Of the row that reads it; empty where none does.
         value: What is said, as it is compared.
         positive: Whether it is affirmed; what is over is not.
         ended: Whether it says that something is over.
         empty: Whether it says nothing else than that ("No longer has a dog").
-        touches: Whether it speaks of the attribute without being its value: it neither ends another nor is ended for its date.
-        people: Whom it tells of: the one it introduces, then the one it is about.
+        touches: Whether it is one of several values: it neither ends another nor is ended for its date.
+        slot: What has one value at a time where the attribute alone does not say so: "detail address", "family mother".
+        people: Whom it is about: the one it introduces, then the one whose statement it is.
         relations: The relations that it plainly states.
-        also: Further statements that the same words make, each of another attribute.
     """
 
     text: str
@@ -115,11 +92,21 @@ class Statement:
     ended: bool = False
     empty: bool = False
     touches: bool = False
+    slot: str = ""
     people: tuple[Person, ...] = ()
     relations: tuple[Triple, ...] = ()
-    also: tuple[Statement, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """What it gives the one value of: an attribute of the speaker, or a `slot`; empty where there may be several.
+
+        Of another person only the name has one value: "My sister is 30" does not end "My sister is a nurse".
+        """
+        if self.slot or self.touches or self.subject:
+            return "" if self.touches else self.slot
+        return self.attribute if self.attribute in SINGLE else ""
 
     @property
     def single(self) -> bool:
-        """Whether it is the one value of its attribute."""
-        return self.attribute in SINGLE and not self.touches
+        """Whether it is the one value of what it speaks of."""
+        return bool(self.place)

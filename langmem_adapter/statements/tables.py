@@ -16,7 +16,7 @@ from langmem_adapter.vocabulary import entries
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Patterns", "lists", "patterns", "retold", "rows"]
+__all__ = ["Patterns", "lists", "patterns", "rows"]
 
 _HERE: Final = Path(__file__).parent / "tables"
 _KINDS: Final[Mapping[str, Kind]] = {"": "is", "+": "begins", "-": "ends", "~": "touches"}
@@ -63,7 +63,7 @@ def patterns(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE)
 
 
 def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> tuple[TableRow, ...]:
-    """The rows of a table: a line each, `attribute mark | relation:target | [heads] pattern | put | also`.
+    """The rows of a table: a line each, `attribute mark | relation:target | [heads] pattern | put`.
 
     The mark is `+` for what begins with the statement, `-` for what ends, `~` for what only touches the attribute; after the
     heads, one of which a statement begins with, the pattern matches the rest of it, whole.
@@ -71,12 +71,6 @@ def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> 
     texts = _texts(name, given)
     lines = _file(name).read_text(encoding="utf-8").splitlines()
     return tuple(_row(line, texts, flags) for line in lines if re.match(r"[a-z]+ .*\|", line))
-
-
-def retold(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> dict[str, tuple[TableRow, ...]]:
-    """The rows of a file that say how a wording is put plainly, by the kind that stands in place of an attribute."""
-    told = rows(name, given, flags=flags)
-    return {row.attribute: tuple(other for other in told if other.attribute == row.attribute) for row in told}
 
 
 def _texts(name: str, given: Mapping[str, str]) -> dict[str, str]:
@@ -96,10 +90,10 @@ def _filled(text: str, given: Mapping[str, str]) -> str:
 
 def _row(line: str, given: Mapping[str, str], flags: int) -> TableRow:
     parts = [part.strip() for part in re.split(r"(?<!\S)\|(?!\S)", line)]
-    head, edge, pattern, put, also, *_ = [*parts, "", "", "", ""]
+    head, edge, pattern, put, *_ = [*parts, "", "", ""]
     attribute, _, mark = head.partition(" ")
     relation, _, target = edge.partition(":")
     heads = re.match(r"\[([\w ]+)\] ?", pattern)
     plain = _filled(pattern[heads.end() :] if heads else pattern, given)
     listed = tuple(heads[1].split()) if heads else ()
-    return TableRow(attribute, _KINDS[mark.strip()], plain, flags, relation, target, listed, put, tuple(also.split()))
+    return TableRow(attribute, _KINDS[mark.strip()], plain, flags, relation, target, listed, put)

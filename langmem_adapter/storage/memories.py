@@ -18,8 +18,9 @@ from langmem_adapter.storage.courses import courses
 from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, reach, seen, within
-from langmem_adapter.storage.tables import history, memories, scopes
-from langmem_adapter.text import text_hash
+from langmem_adapter.storage.tables import history, memories, scopes, words
+from langmem_adapter.text import meaningful, text_hash
+from langmem_adapter.text import words as split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,7 +39,9 @@ __all__ = [
     "every_text",
     "extent",
     "get",
+    "holding",
     "ids",
+    "lasting",
     "latest",
     "matching",
     "page",
@@ -124,6 +127,18 @@ def compared(connection: Connection, pks: Sequence[int]) -> list[int]:
     return [pk for pk in pks if pk in kept]
 
 
+def holding(connection: Connection, scope: Scope, text: str, language: str, most: int) -> list[str]:
+    """Texts in the user's own words within *scope* that hold every word of a text which carries meaning, the latest first."""
+    terms = sorted(meaningful(split(text, language), language))
+    if not terms:
+        return []
+    posted = select(words.c.memory_pk).where(words.c.scope_id.in_(ids_within(scope)), any_of(words.c.term, terms))
+    posted = posted.group_by(words.c.memory_pk).having(func.count() == len(terms))
+    query = select(memories.c.text).where(memories.c.pk.in_(posted), memories.c.is_verbatim, lasting())
+    texts = connection.execute(query.order_by(memories.c.pk.desc()).limit(10 * most)).scalars()
+    return [each for each in texts if set(terms) <= set(split(each, language))][:most]
+
+
 def matching(
     connection: Connection, scope: Scope, *, filters: Filter = EVERYTHING, memory_type: str | None = None
 ) -> list[int]:
@@ -159,7 +174,7 @@ def page(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    query = _ITEM.where(reach(scope), true() if include_expired else _lasting(), *_typed(memory_type))
+    query = _ITEM.where(reach(scope), true() if include_expired else lasting(), *_typed(memory_type))
     query, order = query.where(*pushdown.conditions(filters)), (memories.c.created_at, memories.c.pk)
     rows, following = listed(connection, query, *order, k=k, after=after, fits=_fitting(filters))
     return [_item(row) for row in rows], following
@@ -235,10 +250,11 @@ def _history(connection: Connection, memory_id: str) -> list[AnyRow]:
 
 
 def _visible(scope: Scope) -> Any:
-    return and_(memories.c.scope_id.in_(ids_within(scope)), _lasting())
+    return and_(memories.c.scope_id.in_(ids_within(scope)), lasting())
 
 
-def _lasting() -> ColumnElement[bool]:
+def lasting() -> ColumnElement[bool]:
+    """That a memory has not expired."""
     return or_(memories.c.expires_at.is_(None), memories.c.expires_at > datetime.now(UTC))
 
 

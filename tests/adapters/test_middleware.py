@@ -406,16 +406,16 @@ def test_the_budget_keeps_the_best_memories(memory: Memory) -> None:
     for fact in ("Likes green tea", "Likes tea", "Has a cat"):
         memory.add(fact, user_id=ALICE.user_id, infer=False)
     model = answering()
-    agent_with(memory, model, max_tokens=13).invoke({"messages": "tea"}, context=ALICE)
+    agent_with(memory, model, max_tokens=13).invoke({"messages": "What about tea?"}, context=ALICE)
     assert notes_of(model.calls[0]) == ["- Likes tea"]
-    agent_with(memory, model, max_tokens=1).invoke({"messages": "tea"}, context=ALICE)
+    agent_with(memory, model, max_tokens=1).invoke({"messages": "What about tea?"}, context=ALICE)
     assert notes_of(model.calls[1]) == []
     with pytest.raises(InvalidInputError, match="max_tokens must be a whole number from 1"):
         agent_with(memory, model, max_tokens=0)
-    agent_with(memory, model, max_tokens=None, k=1).invoke({"messages": "tea"}, context=ALICE)
+    agent_with(memory, model, max_tokens=None, k=1).invoke({"messages": "What about tea?"}, context=ALICE)
     assert len(notes_of(model.calls[2])) == 1
     agent_with(memory, model, max_tokens=33, count_tokens=lambda messages: len(messages[0].text)).invoke(
-        {"messages": "tea"}, context=ALICE
+        {"messages": "What about tea?"}, context=ALICE
     )
     assert notes_of(model.calls[3]) == ["- Likes tea"]
 

@@ -168,7 +168,7 @@ def test_a_thread_takes_one_conversation_after_the_other(memory: Memory, saver: 
     assert [[change["event"] for change in result] for result in results] == [
         ["ADD"], ["UPDATE"], ["ADD", "ADD"], ["ADD"], ["ADD"],
     ]  # fmt: skip
-    assert texts(memory) == {"Lives in Oslo", "Likes tea", "Likes chess", "I said this.", "Owns a red bicycle"}
+    assert texts(memory) == {"Lives in Oslo", "Likes tea", "Likes chess", "I said this.", "I own a red bicycle."}
     tea = memory.search("tea", **ANN)[0].item
     assert (tea.metadata, tea.expires_at) == ({}, None) and tea.created_at.year > 2020
 

@@ -283,7 +283,7 @@ def test_what_is_told_in_a_related_word_reaches_the_prompt(
 
 
 def test_a_fact_is_not_found_by_what_else_was_said_in_its_turn(memory: Memory) -> None:
-    memory.add("I keep bees in Zanzibar and I love jazz.", user_id="eve")
+    memory.add("I live in Zanzibar and I love jazz.", user_id="eve")
     assert [hit.text for hit in memory.search("Who lives in Zanzibar?", user_id="eve", threshold="auto")]
     for found in memory.search("Zanzibar", user_id="eve", k=1):
         memory.delete(found.id, user_id="eve")

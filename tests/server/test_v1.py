@@ -180,7 +180,7 @@ def test_images_are_not_fetched_from_addresses_unless_that_is_allowed(memory: Me
 
 def test_a_scope_is_purged_with_what_was_to_be_added_to_it(memory: Memory, http: TestClient) -> None:
     added(http, "I like tea.")
-    http.post("/v1/memories?wait=false", json={"messages": "x", "user_id": "alice"})
+    http.post("/v1/memories?wait=false", json={"messages": "hi", "user_id": "alice"})
     erased = http.post("/v1/purge", json={"user_id": "alice"}).json()
     assert (erased["revisions"], erased["jobs"]) == (1, 1)
     assert erased.keys() == {field.name for field in fields(Erasure)}

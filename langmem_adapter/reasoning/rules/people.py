@@ -10,7 +10,8 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.statements.english import GIVEN
+from langmem_adapter.statements.chinese import KIN
+from langmem_adapter.statements.english import KIND_WORDS
 from langmem_adapter.statements.parser import in_chinese, read
 from langmem_adapter.statements.tables import lists, patterns
 from langmem_adapter.statements.words import WORDS
@@ -21,19 +22,22 @@ if TYPE_CHECKING:
 
     from langmem_adapter.statements.statement import Person
 
-__all__ = ["Company", "call"]
+__all__ = ["Company", "named_memory"]
 
 _RECENT: Final = 50  # people that a pronoun may mean, the last ones named
-_KINDS: Final = lists("people-words")
-_MEANT: Final = {
-    "FEMALE": "she her 她",
-    "MALE": "he his 他",
-    "PETS": "it its 它",
-    "PLURAL": "they their 她们 他们 它们",
+_CJK: Final = lists("chinese-words")
+_CLASS: Final = {
+    word: WORDS[key] | _CJK.get(key, frozenset())
+    for key, words in {"FEMALE": "she her 她", "MALE": "he his 他", "PETS": "it its 它", "PLURAL": "they their"}.items()
+    for word in words.split()
 }
-_CLASS: Final = {word: WORDS[key] | _KINDS[key] for key, words in _MEANT.items() for word in words.split()}
 _GENDERED: Final = frozenset().union(*_CLASS.values())
-_P: Final = patterns("people", GIVEN)
+_P: Final = patterns("english", KIND_WORDS)
+_PRONOUN: Final = re.compile(
+    r"(?:(?P<word>she|he|it|they)(?P<is>'s|'re)?|(?P<own>her|his|its|their))\b\s*(?P<rest>.*)|(?P<cjk>[他她它])(?P<of>的)?(?P<said>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_NAMES: Final = re.compile(f"{_P.texts['NAMING']}|[他她它](?:的(?:名字|姓名)(?:叫做?|是)|名?叫)", re.IGNORECASE)
 
 
 class Company:
@@ -41,80 +45,63 @@ class Company:
 
     Example:
         >>> company = Company()
-        >>> [company.told(text) for text in ("Has a sister named Jesica", "She has a dog", "It barks")]
-        ['Has a sister named Jesica', 'Jesica has a dog', 'Dog barks']
+        >>> [company.resolved(text) for text in ("Has a sister named Jesica", "She has a dog", "She lives in Rome")]
+        ['Has a sister named Jesica', 'Jesica has a dog', 'Jesica lives in Rome']
     """
 
     def __init__(self, known: Iterable[Person] = ()) -> None:
-        self._known = _joined(known)
+        persons = dict.fromkeys(known)
+        kinds = {person.name: person for person in persons if person.kind and person.name}
+        self._known = {kinds.get(person.name, person) if person.name else person for person in persons}
         self._recent: deque[Person] = deque(maxlen=_RECENT)
 
-    def told(self, text: str) -> str:
-        """The statement with its pronoun resolved, where it has one and it is clear; whom it tells of is then named last."""
-        found = _P["PRONOUN"].match(text) if refers_back(text) else None
-        person = self._meant(text, found) if found else None
-        plain = _resolved(found, person) if found and person else text
+    def resolved(self, text: str) -> str:
+        """The statement with its pronoun resolved, where it has one and it is clear; whom it is about is then named last."""
+        found, naming = _PRONOUN.match(text) if refers_back(text) else None, _NAMES.match(text) is not None
+        person = self._meant((found["word"] or found["own"] or found["cjk"]).lower(), naming=naming) if found else None
+        plain = _put(found, person) if found and person else text
         self._recent.extendleft(reversed(read(plain).people))
-        if person and not _named(text):
+        if person and not naming:
             self._recent.appendleft(person)
         return plain
 
-    def _meant(self, text: str, found: re.Match[str]) -> Person | None:
+    def _meant(self, word: str, *, naming: bool) -> Person | None:
         """The last fitting one of this conversation, else the only fitting one of those known."""
-        word, naming = (found["word"] or found["cjk"]).lower(), _named(text)
-        for person in self._recent:
-            if _fits(person, word) and not (naming and person.name):
-                return person
-        fitting = {person for person in self._known if _fits(person, word) and not (naming and person.name)}
-        sure = {person for person in fitting if person.kind in _CLASS[word]} or fitting
-        return sure.pop() if len(sure) == 1 else None
+        recent, known = (
+            [person for person in people if _fits(person, word) and not (naming and person.name)]
+            for people in (self._recent, self._known)
+        )
+        sure = [person for person in known if person.kind in _CLASS[word]] or known
+        return recent[0] if recent else sure[0] if len(sure) == 1 else None
 
 
-def _named(text: str) -> bool:
-    return _P["NAMING"].match(text.strip()) is not None
-
-
-def _resolved(found: re.Match[str], person: Person) -> str:
+def _put(found: re.Match[str], person: Person) -> str:
     who = person.name or person.kind[0].upper() + person.kind[1:]
     if found["cjk"]:
-        return f"{who}{found['own'] or ''}{found['said']}"
-    owns = found["word"].lower() in {"her", "his", "its", "their"}
-    verb = {"'s": " is", "'re": " are", "'ve": " have", None: ""}[found["short"] and found["short"].lower()]
-    genitive = "'" if who.endswith("s") and who.lower() in WORDS["PLURAL"] else "'s"
-    return f"{who}{genitive if owns else verb} {found['rest']}"
-
-
-def call(memory: str, fact: str) -> str:
-    """The memory with the name that a fact gives to the one it tells of; empty where they do not belong together.
-
-    Example:
-        >>> call("Has a sister", "Sister's name is Jesica"), call("有一个姐姐", "姐姐叫Jesica")
-        ('Has a sister named Jesica', '有一个叫Jesica的姐姐')
-    """
-    naming, plain = _P["NAMED_KIND"].match(fact.strip()), memory.strip().rstrip(".。")
-    if naming is None:
-        return ""
-    kind, name = naming["kind"] or naming["kind2"], naming["name"] or naming["name2"]
-    if in_chinese(plain):
-        told = re.search(rf"^(?!.*叫).*?(?:有|养)[了着]?.*?(?={re.escape(kind)}$)", plain)
-        return f"{told.group()}叫{name}的{kind}" if told else ""
-    found = _P["UNNAMED"].match(plain)
-    if found is None or found["kind"].lower() != kind.lower():
-        return ""
-    return f"{plain[: found.end('kind')]} named {name}{plain[found.end('kind') :]}"
+        return f"{who}{found['of'] or ''}{found['said']}"
+    return f"{who}{chr(39) + 's' if found['own'] else ' is' if found['is'] else ''} {found['rest']}"
 
 
 def _fits(person: Person, word: str) -> bool:
-    kind = person.kind
-    if not kind or kind not in _GENDERED:
-        return word not in {"it", "its", "它", "它们"}
-    if kind in _CLASS["it"] and word in {"she", "her", "he", "his", "她", "他"}:
-        return bool(person.name)
-    return kind in _CLASS[word]
+    if person.kind not in _GENDERED:
+        return word not in {"it", "its", "它"}
+    pet = person.kind in _CLASS["it"] and word not in {"it", "its", "它", "they", "their"}
+    return bool(person.name) if pet else person.kind in _CLASS[word]
 
 
-def _joined(known: Iterable[Person]) -> list[Person]:
-    """Everybody once: "Jesica has a dog" and "Has a sister named Jesica" tell of one Jesica."""
-    persons = dict.fromkeys(known)
-    kinds = {person.name: person for person in persons if person.kind and person.name}
-    return [kinds.get(person.name, person) if person.name else person for person in persons]
+def named_memory(memory: str, fact: str) -> str:
+    """The memory with the name that a fact gives to the one it is about; empty where they do not belong together.
+
+    Example:
+        >>> named_memory("Has a sister", "Sister's name is Jesica"), named_memory("有一个姐姐", "姐姐叫Jesica")
+        ('Has a sister named Jesica', '有一个叫Jesica的姐姐')
+    """
+    person = next((person for person in read(fact).people if person.kind and person.name), None)
+    plain = memory.strip().rstrip(".。")
+    chinese = re.fullmatch(f"(?P<has>(?:有|养)[了着]?.{{0,6}}?)(?P<kind>{KIN})", plain) if in_chinese(plain) else None
+    found = chinese or _P["UNNAMED"].match(plain)
+    if person is None or found is None or found["kind"].lower() != person.kind.lower():
+        return ""
+    if chinese:
+        return f"{found['has']}叫{person.name}的{person.kind}"
+    return f"{plain[: found.end('kind')]} named {person.name}{plain[found.end('kind') :]}"

@@ -112,7 +112,7 @@ def test_without_a_trace_the_words_kept_beside_it_are_shown(tmp_path: Path, user
         change = memory.add([("assistant", "And food?"), ("user", "I am vegetarian.")], user_id=user).results[0]
         page = http.get(f"/ui/memories/{change.id}").text
         assert not TRACE.search(page)
-        assert "I am vegetarian. And food? version 1 the words kept beside it" in words(page)
+        assert "I am vegetarian And food? version 1 the words kept beside it" in words(page)
         assert "switched of" in words(http.get(f"/ui/traces?user_id={user}").text)
 
 

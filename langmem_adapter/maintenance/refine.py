@@ -1,0 +1,249 @@
+"""Refining what offline mode kept: once there is a chat model, it reads the user's own words and states them as facts.
+
+Marked memories (`MemoryItem.is_verbatim`) are read, oldest first, in batches of one exact scope, each with its speaker and its
+day. A batch passes through the pipeline like an `add` of these messages at their dates. Tidy facts and records are not touched.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping  # noqa: TC003 - the same
+from dataclasses import dataclass, field, replace
+from datetime import datetime  # noqa: TC003 - a named tuple has its types
+from hashlib import blake2b
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sqlalchemy import func, select, update
+
+from langmem_adapter.arguments import bounded, flag
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory.parts import parts_of
+from langmem_adapter.pipeline.parse import ParsedConversation
+from langmem_adapter.pipeline.run import Run
+from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.plain import as_iso, shallow
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.work import Change, Decision, Turn
+from langmem_adapter.storage.memories import best, lasting
+from langmem_adapter.storage.scopes import ids_within
+from langmem_adapter.storage.tables import memories
+from langmem_adapter.storage.writes import Write
+from langmem_adapter.tracing import run_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from sqlalchemy import Connection
+
+    from langmem_adapter.memory.memory import Memory
+    from langmem_adapter.memory.parts import Parts
+    from langmem_adapter.records.results import MemoryItem
+
+__all__ = ["Refined", "refine"]
+
+_LETTERS: Final = 12_000  # of one batch, about 3,000 tokens
+_MOST: Final = 200
+_ASKED: Final = 2  # in `memories.related`: the text was read, and is not read again until it changes
+_PENDING: Final = (
+    memories.c.is_verbatim,
+    memories.c.memory_type.is_(None),
+    func.coalesce(memories.c.related, 0) < _ASKED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """What a refinement did, or what a dry run says it would take.
+
+    Attributes:
+        memories: Kept texts that were read, in a dry run those that would be.
+        facts: Facts that the model found in them.
+        ended: Kept texts that ended, since facts state them now.
+        kept: Kept texts that stay: the model found no fact, or *keep* was given.
+        skipped: Kept texts that others changed meanwhile.
+        left: Kept texts that are still to be read.
+        calls: Calls of the model; in a dry run at most so many, without repairs.
+        usage: Model calls and tokens.
+        mode: The chat model's name.
+        is_dry_run: Whether nothing was done.
+    """
+
+    memories: int = 0
+    facts: int = 0
+    ended: int = 0
+    kept: int = 0
+    skipped: int = 0
+    left: int = 0
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    mode: str = ""
+    is_dry_run: bool = False
+
+    def __add__(self, other: Refined) -> Refined:
+        """Both together, with the name of the first."""
+        mine, its = shallow(self), shallow(other)
+        return Refined(
+            **{name: mine[name] if name in {"mode", "is_dry_run"} else mine[name] + its[name] for name in mine}
+        )
+
+
+def refine(  # noqa: PLR0913 - each is keyword-only
+    memory: Memory,
+    *,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+    batch: int = 20,
+    limit: int | None = None,
+    keep: bool = False,
+    dry_run: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+) -> Refined:
+    """Let the chat model state the user's own words, which offline mode kept, as facts.
+
+    Where it finds facts, they are added, compared and dated like those of an `add`, and the text ends with the revision "stated
+    as n facts" (`Memory.history` and `as_of` still show it). Where it finds none, the text stays and is not read again. Others
+    may read and write meanwhile; an interrupted refinement goes on where it stopped when it is called again.
+
+    Args:
+        memory: A memory with a chat model.
+        user_id: Whose memories; at least one of the three is needed, the others are then free.
+        agent_id: The agent.
+        run_id: The run or session.
+        batch: Texts read in one call, 1 to 200; fewer where they are long. Those of two exact scopes are never shown together.
+        limit: Read at most so many; by default all.
+        keep: Leave the texts beside their facts.
+        dry_run: Say how many texts there are and how many calls they take, and do nothing.
+        progress: Called after each batch with the number of texts done and of all.
+
+    Raises:
+        ScopeError: No field of the scope is given, or one is blank.
+        InvalidInputError: An argument cannot be used, or the memory has no chat model.
+        ModelReplyError: A reply stayed unreadable; what was refined before stays refined.
+
+    Example:
+        >>> from langmem_adapter import Memory
+        >>> memory = Memory(":memory:")
+        >>> refine(memory, user_id="alice")
+        Traceback (most recent call last):
+        ...
+        langmem_adapter.errors.InvalidInputError: refine asks a chat model, and there is none; give model='openai:…' or the like
+        >>> memory.close()
+    """
+    parts, scope = parts_of(memory, "refine"), Scope(user_id, agent_id, run_id)
+    if not parts.reasoner.calls_model:
+        raise InvalidInputError("refine asks a chat model, and there is none; give model='openai:…' or the like")
+    size, most = bounded(batch, "batch", most=_MOST), None if limit is None else bounded(limit, "limit", most=10**9)
+    with parts.database.read() as connection:
+        pending = _pending(connection, scope)
+    chosen = pending[:most]
+    batches = list(_batches(chosen, size))
+    nothing = Refined(left=len(pending) - len(chosen), mode=parts.reasoner.mode, is_dry_run=flag(dry_run, "dry_run"))
+    if dry_run:
+        return replace(nothing, memories=len(chosen), calls=2 * len(batches))
+    done, total = 0, nothing
+    for pks in batches:
+        total += _refined(parts, pks, keep=keep)
+        done += len(pks)
+        if progress is not None:
+            progress(done, len(chosen))
+    return total
+
+
+class _Waiting(NamedTuple):
+    """A text that is to be read, with what its facts take over."""
+
+    home: int
+    metadata: Mapping[str, Any]
+    expires_at: datetime | None
+    pk: int
+    letters: int
+
+
+def _pending(connection: Connection, scope: Scope) -> list[_Waiting]:
+    """The texts to be read: those of one exact scope together, oldest statement first."""
+    order = memories.c.scope_id, memories.c.updated_at, memories.c.pk
+    columns = memories.c["scope_id", "metadata", "expires_at", "pk"]
+    query = select(*columns, func.length(memories.c.text)).order_by(*order)
+    query = query.where(memories.c.scope_id.in_(ids_within(scope)), lasting(), *_PENDING)
+    return [_Waiting(*tuple(row)) for row in connection.execute(query)]
+
+
+def _batches(pending: Sequence[_Waiting], size: int) -> Iterator[list[int]]:
+    """Pks of texts that are read together: of one exact scope, with the same metadata and expiry, and not too many letters."""
+    for _, alike in groupby(pending, key=lambda each: each[:3]):
+        batch, letters = list[int](), 0
+        for each in alike:
+            if batch and (len(batch) == size or letters + each.letters > _LETTERS):
+                yield batch
+                batch, letters = [], 0
+            batch.append(each.pk)
+            letters += each.letters
+        yield batch
+
+
+def _refined(parts: Parts, pks: Sequence[int], *, keep: bool) -> Refined:
+    """Read one batch, write its facts, then end the texts that are stated by them now."""
+    with parts.database.read() as connection:
+        found = best(connection, pks)
+        query = select(memories.c.pk, memories.c.seq).where(memories.c.pk.in_(pks), *_PENDING)
+        seen = {row.pk: row.seq for row in connection.execute(query)}
+    items = {pk: found[pk] for pk in pks if pk in seen and pk in found}
+    skipped = Refined(skipped=len(pks) - len(items))
+    if not items:
+        return skipped
+    run = _run(list(items.values()))
+    config = run_config("memory.refine", run.scope, parts.reasoner.mode)
+    output = parts.pipeline.invoke(run.state(), config)
+    counts, confirmed = _stated(output)
+    usage = Usage.from_json(output["result"]["usage"])
+    # Contract: facts are committed before the text that states them ends: who is killed in between asks once more, and equal
+    # facts are NONE. tests/maintenance/test_refine.py::test_refine_that_is_interrupted_goes_on.
+    ends: list[Write] = []
+    stays: list[int] = []
+    for place, (pk, item) in enumerate(items.items()):
+        if counts[place] and not keep and item.id not in confirmed:
+            reason = f"stated as {counts[place]} fact{'s' if counts[place] > 1 else ''}"
+            ends.append(Write((Decision("DELETE", item.id, None, reason, seen=seen[pk]),), within=item.scope))
+        else:
+            stays.append(pk)
+    gone = sum(isinstance(outcome, tuple) for outcome in parts.ledger.apply_each(ends)) if ends else 0
+    if stays:
+        asked = update(memories).where(memories.c.pk.in_(stays), *_PENDING).values(related=_ASKED)
+        parts.database.write(lambda connection: connection.execute(asked))
+    return skipped + Refined(
+        memories=len(items),
+        facts=counts.total(),
+        ended=gone,
+        kept=len(stays),
+        skipped=len(ends) - gone,
+        calls=usage.model_calls,
+        usage=usage,
+    )
+
+
+def _run(items: Sequence[MemoryItem]) -> Run:
+    """The messages of a batch at their own dates, as one add, which repeated adds nothing twice."""
+    turns = [Turn(item.role or "user", item.text, _actor(item), item.updated_at, dated=True) for item in items]
+    given: dict[str, Any] = {"messages": [turn.text for turn in turns], "metadata": dict(items[0].metadata) or None}
+    given["expires_at"] = as_iso(items[0].expires_at)
+    told = blake2b("\n".join(f"{item.id} {item.revision}" for item in items).encode(), digest_size=16).hexdigest()
+    conversation = ParsedConversation({**dict.fromkeys(("context", "timestamp")), **given}, [], turns)
+    return Run(items[0].scope, True, None, None, f"refine {told}", True, [conversation])  # noqa: FBT003 - as `Run` names them
+
+
+def _actor(item: MemoryItem) -> str:
+    return item.actor_id or item.role or "user"
+
+
+def _stated(output: Mapping[str, Any]) -> tuple[Counter[int], set[str | None]]:
+    """How many facts each turn gave, and the memories that say one in the same words."""
+    counts: Counter[int] = Counter()
+    confirmed: set[str | None] = set()
+    changes = [Change.from_json(change) for change in output["result"]["results"]]
+    for decision, change in zip(output["decisions"], changes, strict=False):
+        if change.id is not None and change.event != "DELETE" and decision["fact"] is not None:
+            counts[output["facts"][decision["fact"]]["turn"]] += 1
+            confirmed |= {change.id} if change.event == "NONE" else set()
+    return counts, confirmed

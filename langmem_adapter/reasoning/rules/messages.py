@@ -1,0 +1,144 @@
+"""Sentences of a message, and which of them say nothing that is worth keeping: small talk, questions, requests, commands.
+
+Closed lists decide, in English and Chinese; in doubt a sentence says something. All patterns look at a bounded stretch of text,
+so that a message of any length costs time in proportion to it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from langmem_adapter.statements.tables import patterns
+from langmem_adapter.text import is_cjk
+from langmem_adapter.vocabulary import STOPWORDS_CJK, TALK, TALK_CJK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["SENTENCES", "Sentence", "is_talk_in_chinese", "kind_of", "paragraphs", "sentences"]
+
+SENTENCES: Final = patterns("sentences", {})
+"""Patterns of sentences and their openings."""
+_GRAMMAR: Final = frozenset(SENTENCES.texts["GRAMMAR"].split()) | TALK
+_WORDS: Final = frozenset(SENTENCES.texts["WORDS"].split())
+_LONGEST: Final = {"question": 25, "request": 15, "talk": 6, "question_cjk": 15, "request_cjk": 40}
+"""Words, in Chinese letters, of what says nothing; a longer one may state something."""
+Kind = Literal["talk", "question", "request", "command", "statement"]
+
+
+class Sentence(NamedTuple):
+    """One sentence, never blank, without its closing mark, and where it stands in the message.
+
+    Of a *quoted* one, which stands in a code block or a quotation, nothing is read.
+    """
+
+    text: str
+    start: int
+    end: int
+    asks: bool = False
+    quoted: bool = False
+
+
+def sentences(text: str) -> list[Sentence]:
+    """Split a message at closing marks and line ends; abbreviations, decimals and wrapped lines hold together.
+
+    Example:
+        >>> [s.text for s in sentences("I met Dr. Wu at 3 p.m. on Monday. 我很开心！OK?")]
+        ['I met Dr. Wu at 3 p.m. on Monday', '我很开心', 'OK']
+    """
+    found: list[Sentence] = []
+    start, fences = 0, 0
+    for end in SENTENCES["END"].finditer(text):
+        before, after = text[max(0, end.start() - 10) : end.start()], text[end.end() : end.end() + 2].lstrip()[:1]
+        short = SENTENCES["ABBREVIATION"].search(before) or (SENTENCES["HALF_DAY"].search(before) and after.islower())
+        wrapped = end[0].count("\n") == 1 and after.islower()
+        if not wrapped and (end[0] != "." or not short):
+            found += _sentence(text, start, end.end(), quoted=fences % 2 == 1)
+            fences += text.count("```", start, end.end())
+            start = end.end()
+    return [*found, *_sentence(text, start, len(text), quoted=fences % 2 == 1)]
+
+
+def _sentence(text: str, start: int, end: int, *, quoted: bool) -> Iterator[Sentence]:
+    whole = text[start:end]
+    words = SENTENCES["BULLET"].sub("", whole[:12]) + whole[12:]
+    plain = " ".join(words.strip().strip("*").split()).rstrip('.!?…。！？；"”』」）')
+    if any(map(str.isalnum, plain)):
+        asks = re.search("[?？]", whole.rstrip()[-4:]) is not None
+        start = end - len(whole.lstrip())
+        yield Sentence(plain, start, end, asks, quoted or "```" in whole or plain[:1] in ">＞")
+
+
+def kind_of(sentence: Sentence) -> Kind:
+    """What a sentence is; in doubt a statement.
+
+    Example:
+        >>> [kind_of(each) for each in sentences("Thanks! How are you? Write a poem. I'm vegan, what can I eat?")]
+        ['talk', 'question', 'request', 'statement']
+    """
+    if SENTENCES["COMMAND"].search(sentence.text):
+        return "command"
+    if SENTENCES["NAMES"].search(sentence.text):  # what has a name, a number or a quotation says something
+        return "statement"
+    return (_kind_in_chinese if is_cjk(sentence.text) else _kind_in_english)(sentence)
+
+
+def _kind_in_english(sentence: Sentence) -> Kind:
+    plain = sentence.text.replace("’", "'").lower()
+    words = re.findall(r"[^\W_]++(?:'[^\W_]++)*", plain)
+    rest, short = _WORDS.issuperset(set(words) - _GRAMMAR), len(words) <= _LONGEST["talk"]
+    if _GRAMMAR.issuperset(words) or (rest and short and {"my", "we"}.isdisjoint(words)):
+        return "talk"
+    mine = SENTENCES["OF_SPEAKER"].search(SENTENCES["AFTER_AUX"].sub("", plain)) is not None
+    if len(words) <= _LONGEST["request"] and SENTENCES["REQUEST"].match(plain) and not re.search(r"\bi\b", plain):
+        return "request"
+    shortly = short and SENTENCES["ASKING"].match(plain) is not None and "," not in plain  # "What's my email?"
+    return "question" if sentence.asks and len(words) <= _LONGEST["question"] and (not mine or shortly) else "statement"
+
+
+def _kind_in_chinese(sentence: Sentence) -> Kind:
+    plain = sentence.text
+    if is_talk_in_chinese(plain):
+        return "talk"
+    if (
+        len(plain) <= _LONGEST["request_cjk"]
+        and SENTENCES["REQUEST"].match(plain)
+        and not SENTENCES["OF_ME_CJK"].search(plain)
+    ):
+        return "request"
+    asked = sentence.asks or re.search("[吗呢]$", plain) is not None
+    states = any("我" in piece and not SENTENCES["ASKED"].search(piece) for piece in re.split("[，,；;、 ]", plain))
+    short = len(plain) <= _LONGEST["question_cjk"] and SENTENCES["ASKED"].search(plain) is not None
+    return "question" if asked and not states and ("我" not in plain or short) else "statement"
+
+
+def is_talk_in_chinese(text: str) -> bool:
+    """Whether a text has no words but those of grammar and small talk."""
+    return not is_cjk(_talk_cjk().sub("", text)) and re.search("[A-Za-z0-9]", text) is None
+
+
+@cache
+def _talk_cjk() -> re.Pattern[str]:
+    return re.compile("|".join(sorted(TALK_CJK | STOPWORDS_CJK, key=len, reverse=True)))
+
+
+def paragraphs(text: str, most: int) -> list[str]:
+    r"""A text in parts of at most so many letters, cut at paragraphs, else at sentences or words, else where it must be.
+
+    Example:
+        >>> paragraphs("One.\n\nTwo. Three.", 8)
+        ['One.', 'Two.', 'Three.']
+    """
+    parts: list[str] = []
+    while len(text) > most:
+        ends = (
+            text.rfind(mark, 1, most) + len(mark.rstrip())
+            for mark in ("\n\n", "\n", ". ", "。", " ")
+            if mark in text[1:most]
+        )
+        end = next(ends, most)
+        parts.append(text[:end].strip())
+        text = text[end:].lstrip()
+    return [part for part in (*parts, text.strip()) if part]
