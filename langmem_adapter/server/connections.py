@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from functools import cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
@@ -26,6 +27,8 @@ _MAX_URL: Final = 8_192
 _MAX_FRAMING: Final = 131_072  # bytes of a chunked body that are not data, beside half as many as its data
 _MAX_UNREAD: Final = 65_536  # bytes of a body that are dropped after the answer, so that the connection stays usable
 _LINGER: Final = 2.0  # seconds in which the client can read the answer before the connection is closed
+_SEND_BUFFER: Final = 262_144  # bytes; with the kernel's megabytes a slow client seems to read nothing for minutes
+_READ_TIME: Final = 3  # times the timeout of headers: in it the client reads more of an answer
 _FORWARDED: Final = "X-Forwarded-For is not read, so all clients of a proxy share one limit: see --forwarded-allow-ips"
 _LATE, _LONG_URL, _LONG_HEADERS = 408, 414, 431
 
@@ -105,6 +108,7 @@ class LimitedProtocol(H11Protocol):
         self.conn = _Connection(self._limits)
         self._timer: asyncio.TimerHandle | None = None
         self._mark = 0
+        self._watcher: asyncio.TimerHandle | None = None
         self._is_ending = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -115,12 +119,17 @@ class LimitedProtocol(H11Protocol):
             transport.abort()
             return
         super().connection_made(transport)
-        self.transport = cast("asyncio.Transport", _Transport(transport, self))
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        self._wire = _Transport(transport, self)
+        self.transport = cast("asyncio.Transport", self._wire)
+        self._watch(-1)
         self._start_timer(self._limits.timeout, self._refuse, _LATE)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection."""
         self._stop_timer()
+        if self._watcher is not None:
+            self._watcher.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -167,6 +176,16 @@ class LimitedProtocol(H11Protocol):
         """Whether the answer is complete and the request is not."""
         return self.conn.their_state is h11.SEND_BODY and self.cycle.response_complete
 
+    def _watch(self, before: int) -> None:
+        """Close the connection of a client that reads nothing of an answer; *before*: bytes sent at the last look."""
+        unsent = self._wire.get_write_buffer_size()
+        sent = self._wire.written - unsent
+        if unsent and sent == before:
+            self._wire.abort()
+            return
+        seconds = _READ_TIME * self._limits.timeout
+        self._watcher = self.loop.call_later(seconds, self._watch, sent if unsent else -1)
+
     def _start_timer(self, seconds: float, call: Callable[..., None], *arguments: int) -> None:
         self._stop_timer()
         self._timer = self.loop.call_later(seconds, call, *arguments)
@@ -199,14 +218,19 @@ class LimitedProtocol(H11Protocol):
 
 
 class _Transport:
-    """A transport that its protocol closes."""
+    """A transport that counts what is written, and that its protocol closes."""
 
     def __init__(self, transport: asyncio.Transport, protocol: LimitedProtocol) -> None:
         self._transport = transport
         self._protocol = protocol
+        self.written = 0  # bytes
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        self.written += len(data)
+        self._transport.write(data)
 
     def close(self) -> None:
         self._protocol.close(self._transport)

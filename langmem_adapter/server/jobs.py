@@ -17,7 +17,8 @@ from langmem_adapter.errors import LangmemAdapterError, ModelError, StorageError
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.results import AddResult
-from langmem_adapter.server.problems import logged, told_of
+from langmem_adapter.server.log import logged
+from langmem_adapter.server.problems import told_of
 from langmem_adapter.storage import jobs
 from langmem_adapter.twins import beside
 

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter import telemetry
+from langmem_adapter.addresses import cleaned
+from langmem_adapter.errors import ModelError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["JSONLines", "Logged", "write_log"]
+__all__ = ["JSONLines", "Logged", "logged", "write_log"]
 
 _log: Final = logging.getLogger("langmem_adapter.server")
 _FIELDS: Final = "fields"
@@ -75,6 +77,14 @@ class Logged:
             if self._count is not None:
                 method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
                 self._count(method, _route(scope) or "", status, seconds)
+
+
+def logged(error: BaseException) -> str:
+    """What the log says of an error: nothing that may quote keys or memories, as the words of a provider do."""
+    if isinstance(error, ModelError) and error.__cause__ is not None:
+        return f"{type(error).__name__}: {error.brief} ({type(error.__cause__).__name__})"
+    words = f": {cleaned(str(error)).partition(chr(10))[0]}" if isinstance(error, StorageError) else ""
+    return f"{type(error).__name__}{words}"
 
 
 def write_log() -> None:

@@ -31,7 +31,7 @@ except ModuleNotFoundError as error:
     raise MissingDependencyError("mcp", extra="mcp") from error
 
 from langmem_adapter.server.auth import Principal, principal_of
-from langmem_adapter.server.problems import logged
+from langmem_adapter.server.log import logged
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send

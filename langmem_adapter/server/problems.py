@@ -25,6 +25,7 @@ from langmem_adapter.errors import (
     StorageError,
 )
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
+from langmem_adapter.server.log import logged
 from langmem_adapter.storage.jobs import QueueFullError
 
 if TYPE_CHECKING:
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["OURS", "answer_errors", "logged", "problem", "told_of"]
+__all__ = ["OURS", "answer_errors", "problem", "told_of"]
 
 _log = logging.getLogger("langmem_adapter.server")
 
 OURS: Final = "/v1"
 """Where our own routes begin."""
+_MOST_PROBLEMS: Final = 100  # that an answer lists: a body may have millions
 _STATUS: Final[Mapping[type[LangmemAdapterError], int]] = {
     NobodyError: 401,
     ForbiddenError: 403,
@@ -99,14 +101,6 @@ def told_of(error: BaseException, number: str) -> dict[str, Any]:
     return {"status": status, "detail": cleaned(error.brief)}
 
 
-def logged(error: BaseException) -> str:
-    """What the log says of an error: nothing that may quote keys or memories, as the words of a provider do."""
-    if isinstance(error, ModelError) and error.__cause__ is not None:
-        return f"{type(error).__name__}: {error.brief} ({type(error.__cause__).__name__})"
-    words = f": {cleaned(str(error)).partition(chr(10))[0]}" if isinstance(error, StorageError) else ""
-    return f"{type(error).__name__}{words}"
-
-
 def _known(request: Request, error: Exception) -> Response:
     told = told_of(error, request.state.request_id)
     if told["status"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -121,7 +115,8 @@ def _http(request: Request, error: Any) -> Response:
 
 def _invalid(request: Request, error: Any) -> Response:
     # What was sent is not sent back: it may be a secret in the wrong place.
-    told = [{"loc": [*each["loc"]], "msg": each["msg"], "type": each["type"]} for each in error.errors()]
+    problems = error.errors()[:_MOST_PROBLEMS]
+    told = [{"loc": [*each["loc"]], "msg": each["msg"], "type": each["type"]} for each in problems]
     return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, told)
 
 

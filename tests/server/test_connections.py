@@ -258,6 +258,31 @@ def test_serve_gives_a_slow_answer_its_time(server: Server, method: str) -> None
     assert status(got) == 200 and b"event: running" in got
 
 
+def many_answers(server: Server) -> bytes:
+    """Requests that need no key, with answers of 13 MB."""
+    last = server.head("GET /v1/health HTTP/1.1", "Connection: close", shown=False) + END
+    return (server.head("GET /openapi.json HTTP/1.1", shown=False) + END) * 100 + last
+
+
+def test_serve_closes_a_connection_whose_client_reads_nothing_of_the_answers(tmp_path: Path) -> None:
+    with served(tmp_path / "memory.db", *TIMEOUT, "--max-connections", "1") as (running, address):
+        server = Server(address, "none", tmp_path)
+        with server.connect() as connection:
+            connection.sendall(many_answers(server))
+            within_a_minute(lambda: server.answer(server.head("GET /v1/health HTTP/1.1", "Connection: close") + END))
+        stopped(running)
+
+
+def test_serve_gives_a_slow_reader_all_of_the_answers(server: Server) -> None:
+    got, until = b"", time.monotonic() + 4  # longer than the deadlines
+    with server.connect() as connection:
+        connection.sendall(many_answers(server))
+        while piece := connection.recv(65_536):
+            got += piece
+            time.sleep(0.1 if time.monotonic() < until else 0)
+    assert got.count(b"HTTP/1.1 200") == 101
+
+
 def test_a_client_of_mcp_works_within_the_limits(server: Server) -> None:
     async def use() -> list[str]:
         async with (

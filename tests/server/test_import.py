@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from langmem_adapter.server.app import create_app
+from langmem_adapter.storage import keys
 from tests.cases import each
-from tests.server.conftest import HERE
+from tests.server.conftest import HERE, key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -90,6 +91,25 @@ def test_an_import_of_a_body_that_is_too_long_by_its_length_begins_nothing(http:
     told = answer.json()
     assert (answer.status_code, told["imported"], told["resume_line"]) == (413, 0, 1)
     assert len(memory.get_all(user_id="a").items) == 0
+
+
+def test_an_import_ends_when_its_key_is_revoked(memory: Memory) -> None:
+    headers = key(memory)
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"text": "before"}\n' * 150
+        memory.parts.database.write(lambda connection: keys.revoke(connection, headers["X-API-Key"].split("_")[1]))
+        yield b'{"text": "after"}\n' * 150
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(create_app(memory, auth="keys"), client=HERE)
+        async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as http:
+            return await http.post("/v1/import", content=body(), headers=headers)
+
+    answer = asyncio.run(send())
+    told = answer.json()
+    assert (answer.status_code, told["imported"], told["resume_line"]) == (401, 100, 101)
+    assert len(memory.get_all(user_id="alice", k=1_000).items) == 100
 
 
 def test_a_line_in_many_pieces_is_read_once(memory: Memory) -> None:

@@ -157,6 +157,29 @@ def test_a_client_starts_the_command_and_talks_to_it(tmp_path: Path) -> None:
     asyncio.run(use())
 
 
+def test_mcp_on_standard_input_needs_no_fastapi(tmp_path: Path) -> None:
+    """The extra `mcp` alone is enough."""
+    code = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, *_):
+        if name.partition(".")[0] in {"fastapi", "jinja2"}:
+            raise ModuleNotFoundError(name, name=name)
+
+for name in [name for name in sys.modules if name.startswith(("fastapi", "jinja2", "langmem_adapter.server"))]:
+    del sys.modules[name]
+sys.meta_path.insert(0, Refuse())
+from langmem_adapter.cli.app import main
+main()
+"""
+    where = ("-d", tmp_path / "m.db", "mcp", "-u", "alice")
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    said = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    done = python("-c", code, *where, said=f"{said}\n")
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "langmem_adapter"
+
+
 def test_the_command_tells_clients_how_to_start_it(tmp_path: Path) -> None:
     done = python(*COMMAND, "mcp", "-u", "爱丽丝", "-d", tmp_path / "m.db", "--read-only", "--configuration")
     (entry,) = json.loads(done.stdout)["mcpServers"].values()

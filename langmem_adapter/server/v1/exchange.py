@@ -84,7 +84,7 @@ async def take_in(
     The header `Idempotency-Key` names the import: repeated, it adds nothing twice. An import that fails answers with
     `resume_line`: send the file from that line on, with `first_line` set to it, and the same key.
     """
-    import_ = _Import(call, idempotency_key, request.state.request_id, first_line)
+    import_ = _Import(call, idempotency_key, request, first_line)
     request.state.progress = lambda: {**import_.report(), "resume_line": import_.resume_line}
     try:
         async for line in _lines(request.stream()):
@@ -99,10 +99,10 @@ async def take_in(
 class _Import:
     """An import under way: lines become adds, some at a time.
 
-    *key* names it, so that repeating it adds nothing twice; *request* is under what the log has what goes wrong.
+    *key* names it, so that repeating it adds nothing twice.
     """
 
-    def __init__(self, call: RequestCall, key: str | None, request: str, first_line: int) -> None:
+    def __init__(self, call: RequestCall, key: str | None, request: Request, first_line: int) -> None:
         self._call = call
         self._key = key
         self._request = request
@@ -129,7 +129,8 @@ class _Import:
             await self.write()
 
     async def write(self) -> None:
-        """Add what was read since the last time."""
+        """Add what was read since the last time; `NobodyError` where the key was revoked meanwhile."""
+        await self._call.service.authenticate(self._request)
         batch, self._batch = self._batch, {}
         for number, end in zip(batch, await self._call.memory.aadd_many(list(batch.values())), strict=True):
             if isinstance(end, Exception):
@@ -153,7 +154,7 @@ class _Import:
     def _refuse(self, number: int, error: Exception) -> None:
         self._refused += 1
         if len(self._errors) < _MOST_ERRORS:
-            self._errors.append({"line": number, **told_of(error, self._request)})
+            self._errors.append({"line": number, **told_of(error, self._request.state.request_id)})
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
