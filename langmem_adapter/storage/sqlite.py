@@ -14,6 +14,8 @@ import ctypes
 import os
 import re
 import sqlite3
+import struct
+import sys
 import threading
 import time
 from contextlib import ExitStack, closing, suppress
@@ -26,6 +28,9 @@ from sqlalchemy import StaticPool, create_engine, event
 from sqlalchemy.exc import DisconnectionError
 
 from langmem_adapter.errors import StorageError
+
+if sys.platform == "linux":
+    import fcntl
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
@@ -118,8 +123,13 @@ class FileConnection(sqlite3.Connection):
             if self.is_replaced():
                 _UNUSABLE.append((self, _REPLACED))
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))  # the interpreter would close it at its end
-            else:
-                super().close()
+                return
+            # Contract: SQLite leaves the log of a file that was moved at the old path, where it would be read into the file
+            # that lies there next; so it is emptied. `test_close_empties_the_log_of_a_file_that_was_moved`
+            if self.file != identity(self.path):
+                with suppress(sqlite3.Error):
+                    self.executescript("PRAGMA busy_timeout=0; PRAGMA wal_checkpoint(TRUNCATE)")
+            super().close()
 
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,6 +172,8 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
         StorageError: See `open_file`; the file has several names, is a mount point, or is in use with another log.
         sqlite3.Error: It cannot be opened, or is no database.
     """
+    if path.exists() and not path.is_file():
+        raise StorageError(f"{path}: this is a folder or a device; give the path of a file, such as FOLDER/memory.db")
     refuse_links(path)
     _refuse_mount_point(path)
     end = time.monotonic() + timeout
@@ -172,6 +184,7 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
         others = _shms(path)
         if not others:
             _refuse_unseen_users(path, end)
+            _refuse_log_of_another(path, end)
         connection = _open_log(path, timeout, end)
         if {connection.shm} == others | _shms(path):
             return connection
@@ -232,6 +245,31 @@ def _refuse_unseen_users(path: Path, end: float) -> None:
         if time.monotonic() > end:  # until then, it may be opening or closing
             raise StorageError(f"{path}: {_UNSEEN}", transient=True)
         time.sleep(_PAUSE)
+
+
+def _refuse_log_of_another(path: Path, end: float) -> None:
+    # Contract: who uses a -shm has a lock on its file. Where the file at the path has none, the log beside it is that of a file
+    # that lay here before, and would be read into this one. `test_a_backup_is_not_opened_with_the_log_of_the_file_before`
+    # https://www.sqlite.org/walformat.html#wal_locks https://www.sqlite.org/lockingv3.html
+    while _is_locked(f"{path}-shm", 128, 1) and not _is_locked(str(path), 0x4000_0002, 510):
+        if time.monotonic() > end:
+            advice = "are in use with another file, which this one replaced; close that program, and remove them if they stay"
+            raise StorageError(f"{path}: FILE-wal and FILE-shm {advice}", transient=True)
+        time.sleep(_PAUSE)
+
+
+def _is_locked(path: str, start: int, length: int) -> bool:
+    """Whether a connection, also one of this process, has a lock on these bytes."""
+    with ExitStack() as undo, suppress(OSError):
+        if sys.platform == "linux" and (file := identity(path)) is not None:
+            # Contract: closing a file ends all locks of this process on it. `test_open_wal_keeps_locks_of_this_process`
+            own = (int(each.name) for each in Path("/proc/self/fd").iterdir() if identity(each) == file)
+            if (descriptor := next(own, None)) is None:
+                undo.callback(os.close, descriptor := os.open(path, os.O_RDONLY))
+            lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
+            kind: int = struct.unpack_from("h", fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, lock))[0]
+            return kind != fcntl.F_UNLCK
+    return False
 
 
 def _open_log(path: Path, timeout: float, end: float) -> FileConnection:
@@ -342,5 +380,5 @@ if hasattr(os, "register_at_fork"):  # not on Windows, which does not fork
 def _at_exit() -> None:
     # Many programs never close their memory, and the interpreter closes connections without calling `close`.
     for connection in list(_OPEN):
-        if connection.is_replaced():
+        if connection.is_replaced() or connection.file != identity(connection.path):
             connection.close()

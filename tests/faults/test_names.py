@@ -324,3 +324,71 @@ def test_a_log_that_a_kill_or_a_copy_leaves_behind_is_read(tmp_path: Path) -> No
                 copy = tmp_path / f"copy{number}.db{end}"
                 copy.write_bytes(path.with_name(f"m.db{end}").read_bytes())
     assert content(tmp_path / "copy0.db") == content(tmp_path / "copy1.db") == [("kept",)]
+
+
+def put_in_place(path: Path) -> None:
+    """Rename a copy, as rsync does, over a file that is in use."""
+    backup = path.with_name("backup.db")
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(backup)) as target:
+        source.backup(target)
+    write_with_sqlite(str(backup))
+    backup.replace(path)
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_a_backup_is_not_opened_with_the_log_of_the_file_before(tmp_path: Path, here: bool) -> None:  # noqa: FBT001
+    path = tmp_path / "m.db"
+    user = open_memory(path) if here else Writer(path, "first")
+    put_in_place(path)
+    backup = path.read_bytes()
+    with pytest.raises(StorageError, match=r"another file, which this one replaced; close that program"):
+        open_memory(path, 0.1)
+    assert path.read_bytes() == backup
+    if isinstance(user, Memory):
+        user.close()
+    else:
+        user.go_on(1)
+        assert "removed or replaced" in user.result()[1]
+        user.end()
+    with open_memory(path) as memory:
+        assert len(memory.get_all(user_id=USER)) == (0 if here else 1)
+        memory.add("second", user_id=USER, infer=False)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert connection.execute("SELECT text FROM foreigners").fetchall() == [("kept",)]
+
+
+def test_open_wal_keeps_locks_of_this_process(tmp_path: Path) -> None:
+    path = tmp_path / "m.db"
+    sqlite.open_wal(path, timeout=1).close()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE others(text)")
+        sqlite.open_wal(path, timeout=1).close()
+        other.execute("BEGIN IMMEDIATE")
+        sqlite.open_wal(path, timeout=1).close()
+        look = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+        program = subprocess.run([sys.executable, "-c", look, path], capture_output=True, text=True, check=False)
+        assert "database is locked" in program.stderr
+
+
+@pytest.mark.parametrize("way", ["close", "exit without close"])
+def test_close_empties_the_log_of_a_file_that_was_moved(tmp_path: Path, way: str) -> None:
+    path, moved = tmp_path / "m.db", tmp_path / "moved.db"
+    code = UNCLOSED + (CLOSED if way == "close" else "")
+    program = subprocess.Popen([sys.executable, "-c", code, path], stdin=-1, stdout=-1, text=True)
+    assert program.stdout is not None
+    assert program.stdout.readline() == "ready\n"
+    path.rename(moved)
+    program.communicate("\n", SECONDS)
+    assert program.returncode == 0
+    write_with_sqlite(str(path))  # beside the log that was left
+    for file, table in ((moved, "first"), (path, "foreigners")):
+        with closing(sqlite.open_wal(file, timeout=1)) as connection:
+            assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == [(table,)]
+
+
+def test_a_folder_or_device_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "folder", "/dev/null"):
+        with pytest.raises(StorageError, match="give the path of a file"):
+            Memory(path)
