@@ -416,9 +416,10 @@ def _outcome(future: Future[Any]) -> Any:
         return error
 
 
-def _arguments(url: URL, threshold: int | None) -> dict[str, int | None]:
+def _arguments(url: URL, threshold: int | None) -> dict[str, int | str | None]:
     """What the driver gets beside a URL, whose own word comes first; another driver has other names for it."""
-    waits = {name: value for name, value in _PATIENCE.items() if name not in url.query}
+    # Of a database in SQL_ASCII the driver gives bytes for texts, unless it asks for an encoding.
+    waits = {name: value for name, value in (_PATIENCE | {"client_encoding": "utf8"}).items() if name not in url.query}
     if not url.drivername.endswith("+psycopg"):
         return {**waits} if url.drivername.endswith("+psycopg2") else {}
     try:

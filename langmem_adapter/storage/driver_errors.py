@@ -17,15 +17,19 @@ if TYPE_CHECKING:
 __all__ = ["LOCK_TIMEOUT", "translated", "without_rows"]
 
 _HELD: Final = "another process holds the write lock; raise the setting busy_timeout or look who it is"
-_POOLER: Final = (
+_POOL: Final = (
     "a pooler such as PgBouncer in transaction mode does not keep prepared statements: add ?prepare_threshold=None to the URL, "
     "or set prepare_threshold to none; an Engine takes connect_args={'prepare_threshold': None}"
 )
-_TOO_MANY: Final = (
+_MANY: Final = (
     "the server or this role has no connection left: lower the settings pool_size and max_overflow, so that calls wait for one "
     "another, or allow more connections there"
 )
 _NOT_OPENED: Final = "the folder is missing or may not be entered, the file may not be read, or too many files are open"
+_UTF8: Final = "the database cannot hold this text: make one with ENCODING 'UTF8'"
+_COPY: Final = (
+    "a standby, or set so: add ?target_session_attrs=read-write to the URL, or see default_transaction_read_only"
+)
 _HINTS: Final = {
     "database is locked": _HELD,
     "database or disk is full": "free some space; nothing was written",
@@ -37,28 +41,25 @@ _HINTS: Final = {
     "disk I/O error": "the disk failed; should the process die before its next write, this one may still come true: look first",
     "QueuePool limit": "on Postgres raise the settings pool_size, max_overflow or pool_timeout, or make fewer calls at once",
     "invalid connection option": "libpq has no such parameter; pool_size, max_overflow and pool_timeout are settings",
-    "too many connections": _TOO_MANY,
-    "too many clients": _TOO_MANY,
-    "remaining connection slots": _TOO_MANY,
-    "no more connections allowed": _TOO_MANY,
+    "too many connections": _MANY,
+    "too many clients": _MANY,
+    "remaining connection slots": _MANY,
+    "no more connections allowed": _MANY,
     # Of PgBouncer, which speaks English alone.
     "unsupported startup parameter": "a pooler refuses what the URL asks for: leave it out and let ALTER ROLE … SET do it, or "
     "let PgBouncer pass it over (ignore_startup_parameters)",
     "statement pooling mode": "transactions are needed: set PgBouncer's pool_mode to transaction",
 }
 _LOST: Final = "the database broke this off, or does not answer; try again in a moment"
-_TRANSIENT: Final = ("database is locked",)
-_SETTINGS: Final = (
-    "unsupported startup parameter",
-    "statement pooling mode",
-)  # PgBouncer's code for them is a lost connection
+# PgBouncer's code for these is a lost connection.
+_SETTINGS: Final = ("unsupported startup parameter", "statement pooling mode")
 _POOL_EXHAUSTED: Final = "3o7r"  # SQLAlchemy's code for a call that got no connection of its pool
 
 # Of Postgres, whose texts come in the server's language: https://www.postgresql.org/docs/current/errcodes-appendix.html
 LOCK_TIMEOUT: Final = "55P03"
 """SQLSTATE of a lock that was not to be had in time."""
 _PASSING: Final = ("08", "40", "53300", LOCK_TIMEOUT, "57P01", "57P02", "57P03", "57P05")
-_STATES: Final = {LOCK_TIMEOUT: _HELD, "26000": _POOLER, "42P05": _POOLER, "53300": _TOO_MANY}
+_STATES: Final = {LOCK_TIMEOUT: _HELD, "53300": _MANY, "22P05": _UTF8, "25006": _COPY, "26000": _POOL, "42P05": _POOL}
 # Whom the server turned away has no code, only this word; and these will be let in in a moment.
 _REFUSED: Final = "FATAL:"
 _NOT_YET: Final = (
@@ -121,7 +122,7 @@ def _is_passing(error: DBAPIError) -> bool:
 def _storage_error(location: str, message: str, *, passing: bool = False, hint: str | None = None) -> StorageError:
     sign = next((sign for sign in _HINTS if sign in message), None)
     hint = hint or _HINTS.get(sign or "")
-    transient = sign not in _SETTINGS and (passing or any(sign in message for sign in _TRANSIENT))
+    transient = sign not in _SETTINGS and (passing or sign == "database is locked")
     end = f" ({hint})" if hint else ""
     waited = hint == _HELD
     brief = f"{sign or 'the database is locked'}{end}" if waited or sign else _LOST if transient else UNUSABLE

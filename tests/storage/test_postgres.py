@@ -211,6 +211,37 @@ def test_a_setting_in_the_url_is_named_as_one(postgres_url: str, name: str) -> N
     database.close()
 
 
+@each("encoding", ["SQL_ASCII", "LATIN1"])
+def test_add_of_what_the_encoding_of_a_database_cannot_hold_names_utf8(postgres_server: str, encoding: str) -> None:
+    engine = create_engine(postgres_server, isolation_level="AUTOCOMMIT")
+    name = f"t{uuid4().hex}"
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LOCALE 'C'"))
+        try:
+            with Memory(engine.url.set(database=name), embeddings="hash:64", index="exact") as memory:
+                memory.add("I like tea", user_id="a", infer=False)
+                with pytest.raises(StorageError, match=r"cannot hold this text: .*UTF8"):
+                    memory.add("I like tea 🍵", user_id="a", infer=False)
+                assert [item.text for item in memory.get_all(user_id="a")] == ["I like tea"]
+        finally:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+def test_add_to_a_database_that_is_only_read_names_target_session_attrs(postgres_url: str) -> None:
+    engine = create_engine(postgres_url)
+    with Memory(postgres_url, embeddings="hash:64", index="exact") as memory:
+        memory.add("I like tea", user_id="a", infer=False)
+        with engine.begin() as connection:
+            connection.execute(text(f"ALTER DATABASE {engine.url.database} SET default_transaction_read_only = on"))
+    engine.dispose()
+    with Memory(postgres_url, embeddings="hash:64", index="exact") as memory:
+        assert len(memory.search("tea", user_id="a")) == 1
+        with pytest.raises(StorageError, match="target_session_attrs=read-write") as caught:
+            memory.add("I like coffee", user_id="a", infer=False)
+        assert not caught.value.transient
+
+
 @each("driver", ["asyncpg", "psycopg_async", "aiopg"])
 def test_an_asyncio_driver_names_the_driver_to_use(driver: str) -> None:
     with pytest.raises(InvalidInputError, match=rf"{driver} .*write postgresql\+psycopg://"):
