@@ -114,7 +114,7 @@ def _in_chinese(text: str) -> list[tuple[str, str]]:
         said: Statement = replace(read(plain), text=plain)
         if piece[0] in "他她它" and said.attribute not in {"name", "pet", "family", "home", "employer", "job", "age"}:
             return []
-        loose = said.attribute == "detail" and not re.match("我们?(?:的|家)|新", piece)
+        loose = said.attribute == "detail" and said.subject != "工作地点" and not re.match("我们?(?:的|家)|新", piece)
         if not plain or not said.attribute or loose:
             return []
         kin = owned["kin"] if owned else kin if plain.startswith(kin) else ""
