@@ -110,6 +110,7 @@ class LimitedProtocol(H11Protocol):
         self._mark = 0
         self._watcher: asyncio.TimerHandle | None = None
         self._is_ending = False
+        self._is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Serve a connection, or close it where too many are open."""
@@ -134,7 +135,7 @@ class LimitedProtocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Read what arrived; drop it once the connection is about to be closed."""
-        if self._is_ending:
+        if self._is_ending or self._is_refused:
             return
         if self._is_answered and self.conn.received + len(data) - self._mark > _MAX_UNREAD:
             self._linger()
@@ -196,7 +197,15 @@ class LimitedProtocol(H11Protocol):
             self._timer = None
 
     def _refuse(self, status: int) -> None:
-        """Answer instead of the app, if nothing is answered yet, and close; a connection never used is closed silently."""
+        """Answer, if nothing is answered yet, and close; a connection never used is closed silently.
+
+        Where the app is reading the body it answers itself, since it knows what it did with the part that it has read.
+        """
+        if self.cycle is not None and not self.cycle.response_complete and self.conn.our_state is h11.SEND_RESPONSE:
+            self._is_refused = True
+            self.cycle.scope["state"]["refused"] = status
+            self.cycle.message_event.set()
+            return
         is_unused = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE} and not is_unused:
             line, body = f"{status} {HTTPStatus(status).phrase}", json.dumps({"detail": HTTPStatus(status).description})

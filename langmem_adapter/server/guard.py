@@ -11,8 +11,9 @@ import time
 from collections import OrderedDict
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from ipaddress import IPv6Address
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from fastapi import HTTPException
@@ -23,7 +24,7 @@ from starlette.responses import JSONResponse
 from langmem_adapter.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -105,9 +106,8 @@ class Guard:
         given = headers.get("x-request-id", "")
         number = given if _NAMED.fullmatch(given) else uuid4().hex
         scope.setdefault("state", {})["request_id"] = number
-        body = _Body(
-            receive, partial(self._admit, HTTPConnection(scope)), headers.get("content-length", ""), self._timeout
-        )
+        length, state = headers.get("content-length", ""), scope["state"]
+        body = _Body(receive, partial(self._admit, HTTPConnection(scope)), length, self._timeout, state)
         answer = _answering(send, number, body)
         refusal = self._refusal(scope, headers)
         if refusal is not None:
@@ -141,12 +141,21 @@ class Guard:
 class _Body:
     """A body within its limits; the time counts in which the app waits for it, until an answer begins."""
 
-    def __init__(self, receive: Receive, admit: Callable[[], Awaitable[int]], length: str, timeout: float) -> None:
+    def __init__(
+        self,
+        receive: Receive,
+        admit: Callable[[], Awaitable[int]],
+        length: str,
+        timeout: float,
+        state: Mapping[str, Any],
+    ) -> None:
         self._receive = receive
+        self._state = state
         self._admit = admit
         self._size = int(length) if length.isdecimal() else 0
         self._timeout = timeout
         self._most: int | None = None
+        self._refused: int | None = None
         self.left: float | None = timeout
 
     async def receive(self) -> Message:
@@ -154,7 +163,11 @@ class _Body:
         if self._most is None:
             self._most = await self._admit()
             self._size = 0 if self._size <= self._most else self._most + 1
-        message: Message = {} if self._size > self._most else await self._in_time()
+        is_over = self._size > self._most or self._refused is not None
+        message: Message = {} if is_over else await self._in_time()
+        self._refused = self._state.get("refused")
+        if self._refused is not None and not message.get("body"):  # by `LimitedProtocol`; what came before it is read
+            raise BodyError(self._refused, HTTPStatus(self._refused).description, {"connection": "close"})
         self._size += len(message.get("body", b""))
         if self._size > self._most:
             raise BodyError(413, f"a body may have {self._most:,} bytes")

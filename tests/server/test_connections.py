@@ -169,6 +169,33 @@ def test_serve_answers_and_closes_what_is_over_a_limit(server: Server, what: str
     assert httpx.get(f"{server.address}/v1/health").status_code == 200
 
 
+@each(
+    ("what", "expected"),
+    [
+        ("chunk size", 400),
+        ("small chunks", 400),
+        ("trailers", 431),
+    ],
+)
+def test_an_import_that_is_refused_within_its_body_says_how_far_it_came(
+    server: Server, what: str, expected: int
+) -> None:
+    lines = "".join(
+        json.dumps({"text": f"fact {number}", "user_id": "alice", "run_id": what}) + "\n" for number in range(130)
+    )
+    rest: dict[str, tuple[bytes | Iterable[bytes], ...]] = {
+        "chunk size": (b"no number\r\n",),
+        "small chunks": (endless(b"1\r\n \r\n"),),
+        "trailers": (b"0\r\n", endless(b"t: x\r\n")),
+    }
+    head = server.head("POST /v1/import HTTP/1.1", "Content-Type: application/x-ndjson", CHUNKED) + END
+    answer = server.answer(head + f"{len(lines):x}\r\n{lines}\r\n".encode(), *rest[what])
+    body = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert (status(answer), body["imported"], body["resume_line"]) == (expected, 130, 131)
+    with Memory(server.database) as memory:
+        assert len(memory.get_all(run_id=what, k=1_000).items) == 130
+
+
 def test_serve_closes_a_connection_without_a_request_silently(server: Server) -> None:
     with server.connect() as connection:
         assert read(connection) == b""
