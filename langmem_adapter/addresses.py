@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from langmem_adapter.errors import InvalidInputError
 
-__all__ = ["ENCODED", "SCHEMES", "check_server", "cleaned", "shown"]
+__all__ = ["ENCODED", "HIDDEN", "SCHEMES", "check_server", "cleaned", "shown"]
 
 ENCODED: Final = "and in names and passwords @ : / ? # [ ] % as %40 %3A %2F %3F %23 %5B %5D %25"
 """The fix for an address that cannot be read."""
@@ -20,7 +20,8 @@ ENCODED: Final = "and in names and passwords @ : / ? # [ ] % as %40 %3A %2F %3F 
 SCHEMES: Final = r"(?i:postgres(?:ql)?|mysql|mariadb|sqlite|file|https?)(?:\+\w+)?:(?!//)"
 """What an address begins with that lacks the slashes, as a pattern."""
 
-_HIDDEN: Final = "***"
+HIDDEN: Final = "***"
+"""What is shown in place of a secret."""
 _WEB: Final = ("http", "https")
 _HARMLESS: Final = frozenset(
     ("api-version", "application_name", "client_encoding", "connect_timeout", "host", "port", "sslmode", "version")
@@ -58,9 +59,9 @@ def shown(address: str) -> str:
     scheme, sign, rest = address.partition("://")
     owner, at, place = rest.rpartition("@")
     if not sign:
-        return _HIDDEN if _is_doubtful(address) else address
+        return HIDDEN if _is_doubtful(address) else address
     if not _SCHEME.fullmatch(scheme) or _QUERY.search(owner) or not _HOST.match(place):
-        return _HIDDEN
+        return HIDDEN
     return f"{scheme}://{_user(owner, scheme) if at else ''}{at}{_without_values(place)}"
 
 
@@ -102,8 +103,8 @@ def _readable(address: str) -> bool:
 
 def _user(owner: str, scheme: str) -> str:
     user, colon, _ = owner.partition(":")
-    told = _HIDDEN if scheme.lower() in _WEB or not _USER.fullmatch(user) else user
-    return told if told == _HIDDEN or not colon else f"{told}:{_HIDDEN}"
+    told = HIDDEN if scheme.lower() in _WEB or not _USER.fullmatch(user) else user
+    return told if told == HIDDEN or not colon else f"{told}:{HIDDEN}"
 
 
 def _is_doubtful(text: str) -> bool:
@@ -120,5 +121,5 @@ def _without_signs(word: re.Match[str]) -> str:
 def _without_values(text: str) -> str:
     for found in _PARAMETER.finditer(text):
         if found[1] not in _HARMLESS:
-            return text[: found.start() + 1] + _HIDDEN
+            return text[: found.start() + 1] + HIDDEN
     return text

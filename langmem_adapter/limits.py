@@ -12,16 +12,17 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import wait
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 
+from pydantic import SecretStr
 from tenacity import AsyncRetrying, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
-from langmem_adapter.addresses import cleaned
+from langmem_adapter.addresses import HIDDEN, cleaned
 from langmem_adapter.errors import LangmemAdapterError, ModelError, ModelTimeoutError, ModelUnreachableError
 from langmem_adapter.twins import Plan, in_thread
 
@@ -70,6 +71,7 @@ class Limits:
         retries: How often a call is repeated after a failure that may pass: too many requests (but no quota that is used up), a
             server's own error, a lost connection. The server's `Retry-After` is respected.
         batch: How many texts one call of embeddings may have.
+        secrets: Keys that a provider may repeat in an error; its words are shown without them.
     """
 
     def __init__(
@@ -80,8 +82,10 @@ class Limits:
         timeout: float = 60.0,
         retries: int = 2,
         batch: int = BATCH,
+        secrets: Collection[str] = (),
     ) -> None:
         self.batch: Final = batch
+        self._secrets: Final = secrets
         self._who = who
         self._address = address
         self._timeout = timeout
@@ -143,6 +147,8 @@ class Limits:
         status, transient = status_of(error), is_passing(error)
         source = error if status else [*_causes(error)][-1]
         words = cleaned((str(source).strip() or type(source).__name__).splitlines()[0])
+        for secret in self._secrets:
+            words = words.replace(secret, HIDDEN)
         kind: type[ModelError] = ModelError
         if status:
             what = f"answered {status}"
@@ -169,7 +175,11 @@ def limits_of(given: object, made: object, settings: Settings) -> Limits:
     who = f"{given}" if named else " ".join(dict.fromkeys((type(made).__name__, model_name(made))))
     retries = settings.model_retries if getattr(made, "max_retries", 0) == 0 else 0
     address = settings.base_url if named else None
-    return Limits(who, address=address, timeout=settings.model_timeout, retries=retries, batch=settings.embedding_batch)
+    secrets = {
+        value.get_secret_value() for value in getattr(made, "__dict__", {}).values() if isinstance(value, SecretStr)
+    } - {""}
+    numbers: Any = {"timeout": settings.model_timeout, "retries": retries, "batch": settings.embedding_batch}
+    return Limits(who, address=address, secrets=secrets, **numbers)
 
 
 def model_name(model: object) -> str:

@@ -19,6 +19,7 @@ import requests
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
 from langchain_openai import ChatOpenAI
+from pydantic import SecretStr
 
 from langmem_adapter.errors import ModelError, ModelTimeoutError, ModelUnreachableError
 from langmem_adapter.limits import Limits, is_passing, status_of
@@ -244,6 +245,18 @@ async def test_each_failure_of_a_provider_is_a_model_error(
     assert (type(caught.value), caught.value.status, caught.value.transient) == (kind, status, transient)
     assert str(caught.value).startswith(caught.value.brief) and "scripted" not in caught.value.brief
     assert isinstance(caught.value.__cause__, Exception)
+
+
+@each("part", ["model", "embeddings"])
+async def test_a_model_error_does_not_repeat_the_api_key(part: str) -> None:
+    key = "sk-very-long-and-secret"
+    wrong = Failure(401, f"Incorrect API key provided: {key}. Find yours.")
+    with OpenAIServer(lambda _: wrong, vectors=wrong) as server:
+        settings = Settings(base_url=server.url, api_key=SecretStr(key))
+        memory = Memory(":memory:", **{part: "openai:any"}, settings=settings)  # type: ignore[arg-type]
+        with memory, pytest.raises(ModelError, match=r"Incorrect API key provided: \*\*\*\. Find") as caught:
+            await memory.aadd("I live in Rome.", user_id="a")
+    assert key not in str(caught.value) and key not in caught.value.brief
 
 
 class BusyError(Exception):
