@@ -101,19 +101,22 @@ def thread_of_call(config: RunnableConfig | None = None) -> str | None:
     return None if thread_id in {None, ""} else str(thread_id)
 
 
-def failed_messages(ids: Collection[str]) -> set[str]:
-    """Those of some messages of the thread whose own run ended with an error, as far as the checkpointer knows."""
-    call, failed, suspects = ensure_config().get("configurable", {}), set[str](), set[str]()
+def failed_messages(unended: Collection[str], new: Collection[str]) -> set[str]:
+    """Those messages of the thread whose own run ended with an error; all *unended* ones, where that cannot be known."""
+    call, failed, suspects, ids = ensure_config().get("configurable", {}), set[str](), set[str](), {*unended, *new}
     saver, path = call.get(CONFIG_KEY_CHECKPOINTER), str(call.get("checkpoint_ns", "")).split("|")
     lasting = "|".join(takewhile(lambda part: ":" not in part, path))  # a graph within a task begins anew each time
     if not ids or not isinstance(saver, BaseCheckpointSaver):
-        return failed
-    at = saver.get_tuple({"configurable": {"thread_id": call.get("thread_id"), "checkpoint_ns": lasting}})
-    present = set(ids)
+        return set(unended)
+    try:
+        at = saver.get_tuple({"configurable": {"thread_id": call.get("thread_id"), "checkpoint_ns": lasting}})
+    except NotImplementedError:  # it has async methods alone
+        return set(unended)
+    present = ids
     while at is not None and present:
         messages = at.checkpoint["channel_values"].get("messages")
         listed = messages if isinstance(messages, list) else ()
-        present = set(ids).intersection(getattr(message, "id", None) for message in listed)
+        present = ids.intersection(getattr(message, "id", None) for message in listed)
         if suspects - present:  # their run began after this checkpoint
             failed, suspects = failed | (suspects - present), set()
         if any(channel == ERROR for _, channel, _ in at.pending_writes or ()):

@@ -380,7 +380,7 @@ def _begin(messages: Sequence[BaseMessage], scope: Scope, before: MemoryTurn | N
     new = [message.id for message in asked(latest) if message.id and message.id not in before["known"]]
     is_own = before["scope"] == key
     unended = before["new"] if is_own and not before["ended"] else []
-    failed = failed_messages({*unended, *new[:-1]})
+    failed = failed_messages(unended, new[:-1])
     left = [*(before["left"] if is_own else []), *(id_ for id_ in unended if id_ not in failed)][-_MOST_KNOWN:]
     over = [id_ for id_ in [*before["new"], *new] if id_ in failed or id_ not in {*unended, *new}]
     blocked, new = [*before["blocked"], *over][-_MOST_KNOWN:], [id_ for id_ in new if id_ not in failed]

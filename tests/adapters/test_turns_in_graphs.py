@@ -71,6 +71,23 @@ def test_memory_middleware_within_another_graph_never_remembers_what_another_blo
         assert sources(memory) == ["I like tea.", *failed, "I live in Oslo.", "I like beer."]
 
 
+class AsyncSaver(InMemorySaver):
+    def get_tuple(self, config: Any) -> Any:
+        raise NotImplementedError
+
+    async def aget_tuple(self, config: Any) -> Any:
+        return super().get_tuple(config)
+
+
+async def test_memory_middleware_goes_on_after_a_failed_turn_with_a_saver_that_is_only_async() -> None:
+    with Memory(":memory:") as memory:
+        agent = Agent(memory, ConnectionError("no model"), *["Noted."] * 9, after=[blocking()], saver=AsyncSaver())
+        for said in ("I like tea.", SECRET, "I live in Oslo."):
+            with suppress(ConnectionError, PIIDetectionError):
+                await agent.hear(said, sync=False)
+        assert sources(memory) == ["I like tea.", "I live in Oslo."]
+
+
 def test_memory_middleware_tells_messages_of_two_threads_with_one_id_apart() -> None:
     with Memory(":memory:") as memory:
         agent = Agent(memory, ConnectionError("no model"), *["Noted."] * 9, after=[guarded])
