@@ -6,6 +6,7 @@ import difflib
 import logging
 from collections.abc import Mapping
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from langchain_core.runnables.config import ensure_config
@@ -100,22 +101,28 @@ def thread_of_call(config: RunnableConfig | None = None) -> str | None:
     return None if thread_id in {None, ""} else str(thread_id)
 
 
-def failed_messages(ids: Collection[str]) -> set[str]:
-    """Those of some messages of the thread whose own run ended with an error: all, where that cannot be known."""
-    call = ensure_config().get("configurable", {})
-    saver, thread = call.get(CONFIG_KEY_CHECKPOINTER), {"thread_id": call.get("thread_id"), "checkpoint_ns": ""}
+def failed_messages(unended: Collection[str], new: Collection[str]) -> set[str]:
+    """Those messages of the thread whose own run ended with an error; all *unended* ones, where that cannot be known."""
+    call, failed, suspects, ids = ensure_config().get("configurable", {}), set[str](), set[str](), {*unended, *new}
+    saver, path = call.get(CONFIG_KEY_CHECKPOINTER), str(call.get("checkpoint_ns", "")).split("|")
+    lasting = "|".join(takewhile(lambda part: ":" not in part, path))  # a graph within a task begins anew each time
     if not ids or not isinstance(saver, BaseCheckpointSaver):
-        return set(ids)
-    failed, suspects, present = set[str](), set[str](), set(ids)
-    at = saver.get_tuple({"configurable": thread})
+        return set(unended)
+    try:
+        at = saver.get_tuple({"configurable": {"thread_id": call.get("thread_id"), "checkpoint_ns": lasting}})
+    except NotImplementedError:  # it has async methods alone
+        return set(unended)
+    present = ids
     while at is not None and present:
-        present = {message.id for message in at.checkpoint["channel_values"].get("messages", ())} & set(ids)
+        messages = at.checkpoint["channel_values"].get("messages")
+        listed = messages if isinstance(messages, list) else ()
+        present = ids.intersection(getattr(message, "id", None) for message in listed)
+        if suspects - present:  # their run began after this checkpoint
+            failed, suspects = failed | (suspects - present), set()
         if any(channel == ERROR for _, channel, _ in at.pending_writes or ()):
             suspects = present
-        if at.metadata.get("source") == "input":  # it has what was there before the input
-            failed, suspects = failed | (suspects - present), set()
         at = saver.get_tuple(at.parent_config) if at.parent_config else None
-    return failed
+    return failed | suspects
 
 
 def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> Plan[R]:

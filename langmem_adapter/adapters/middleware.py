@@ -117,8 +117,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     It sees messages as the `before_model` hooks of all other middleware leave them, in any order of middleware:
 
     - A redacted message is remembered redacted. A removed one is not remembered, unless LangChain's summary took its place.
-    - A turn that ends before the first model call is never remembered, since a middleware may have blocked it. Where that is a
-      `before_agent` hook that raises, put this middleware in front of it.
+    - A turn that fails before the first model call is never remembered, since a middleware may have blocked it.
     - A turn that fails later, or is given up, is remembered with the next one of its thread (which takes a checkpointer).
     - A message that was remembered and has another text now supersedes what came of the older text.
 
@@ -202,7 +201,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self._introduction = introduction
         self._name = name
         self._lock = Lock()
-        self._held: dict[tuple[Scope, str], _Held] = {}
+        self._held: dict[tuple[Scope, str | None, str], _Held] = {}
         self.tools = create_memory_tools(memory, user_id=user_id, agent_id=agent_id, run_id=run_id) if tools else []
 
     @property
@@ -313,13 +312,14 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self, messages: Sequence[BaseMessage], scope: Scope, ids: Collection[str], hidden: Collection[str]
     ) -> Plan[AddResult | None]:
         messages = [message for message in messages if message.id in ids or message.id not in hidden]
-        held = [id_ for owner, id_ in list(self._held) if owner == scope and id_ in ids]  # in the order of the thread
+        keys = {self._key(scope, id_): id_ for id_ in ids}
+        held = [keys[key] for key in list(self._held) if key in keys]  # in the order of the thread
         replaced = [self._hold(scope, id_).message for id_ in held if self._is_summarised(messages, scope, id_)]
         before, turn = turn_of([*filter(None, replaced), *messages], ids, tools=self._tools_tell)
         thread = self._thread(scope)
         how: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
         plan = remembered(self._memory, turn, scope, thread_id=None if thread is None else thread.thread_id, **how)
-        return plan.told(lambda outcome: [self._held.pop((scope, id_), None) for id_ in ids if outcome.error is None])
+        return plan.told(lambda outcome: [self._held.pop(key, None) for key in keys if outcome.error is None])
 
     def _turn(self, state: Mapping[str, Any], scope: Scope) -> MemoryTurn:
         """The turn at hand; one that began for another scope is shown no memories, and is not remembered."""
@@ -334,19 +334,22 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             return None
         return MessageThread(scope, thread_id if self._about == "user" else f"{thread_id} (agent)")
 
+    def _key(self, scope: Scope, id_: str) -> tuple[Scope, str | None, str]:
+        return scope, thread_of_call(), id_
+
     def _hold(self, scope: Scope, id_: str) -> _Held:
         with self._lock:
             while len(self._held) > _MOST_HELD:
                 self._held.pop(next(iter(self._held)), None)
-            return self._held.setdefault((scope, id_), _Held())
+            return self._held.setdefault(self._key(scope, id_), _Held())
 
     def _is_summarised(self, messages: Sequence[BaseMessage], scope: Scope, id_: str) -> bool:
-        held = self._held.get((scope, id_), _Held())
+        held = self._held.get(self._key(scope, id_), _Held())
         is_there = any(message.id == id_ for message in messages)
         return not is_there and held.message is not None and bool(summaries(messages) - held.summaries)
 
     def _was_shown(self, scope: Scope, id_: str) -> bool:
-        return self._held.get((scope, id_), _Held()).shown
+        return self._held.get(self._key(scope, id_), _Held()).shown
 
     def _scope(self, runtime: Runtime[Any]) -> Scope:
         scope = resolve_scope(runtime=runtime, config=ensure_config(), default=self._default)
@@ -368,22 +371,21 @@ def _turns(state: Mapping[str, Any]) -> dict[str, MemoryTurn]:
 
 def _begin(messages: Sequence[BaseMessage], scope: Scope, before: MemoryTurn | None) -> MemoryTurn:
     """The turn that begins: the messages after the last one that is known; where none is left, those of `latest_turn`."""
-    known = set(before["known"]) if before else set()
-    places = [place for place, message in enumerate(messages) if message.id in known]
+    ids, key = _latest_ids(messages), key_of(scope)
+    before = before or MemoryTurn(known=[], new=[], left=[], blocked=[], place=None, scope=key, ended=True)
+    places = [place for place, message in enumerate(messages) if message.id in before["known"]]
     latest = list(messages[places[-1] + 1 :]) if places else latest_turn(list(messages))
     if not places and any(map(is_answer, latest)):  # answered before: the agent goes on with a thread
         latest = []
-    new = [message.id for message in asked(latest) if message.id and message.id not in known]
-    ids, key = _latest_ids(messages), key_of(scope)
+    new = [message.id for message in asked(latest) if message.id and message.id not in before["known"]]
+    is_own = before["scope"] == key
+    unended = before["new"] if is_own and not before["ended"] else []
+    failed = failed_messages(unended, new[:-1])
+    left = [*(before["left"] if is_own else []), *(id_ for id_ in unended if id_ not in failed)][-_MOST_KNOWN:]
+    over = [id_ for id_ in [*before["new"], *new] if id_ in failed or id_ not in {*unended, *new}]
+    blocked, new = [*before["blocked"], *over][-_MOST_KNOWN:], [id_ for id_ in new if id_ not in failed]
     place = ids[-1] if ids else None
-    turn = MemoryTurn(known=ids, new=new, left=[], blocked=[], place=place, scope=key, ended=False)
-    if before is not None:
-        is_own = before["scope"] == key
-        failed = set(before["new"]) if before["ended"] or not is_own else failed_messages(before["new"])
-        left = [*(before["left"] if is_own else []), *(id_ for id_ in before["new"] if id_ not in failed)]
-        blocked = [*before["blocked"], *(id_ for id_ in before["new"] if id_ in failed)]
-        turn["left"], turn["blocked"] = left[-_MOST_KNOWN:], blocked[-_MOST_KNOWN:]
-    return turn
+    return MemoryTurn(known=ids, new=new, left=left, blocked=blocked, place=place, scope=key, ended=False)
 
 
 def _latest_ids(messages: Sequence[BaseMessage]) -> list[str]:

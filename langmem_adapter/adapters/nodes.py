@@ -261,10 +261,11 @@ def _unremembered(
     told = {} if thread is None else {each.id: thread.digest(each.content) for each in messages if each.id}
     rows = {} if thread is None else sources.messages_of(connection, thread, told)
     places = [place for place, each in enumerate(messages) if each.id in rows and rows[each.id].digest is not None]
-    if not places:
+    if thread is None or not places:
         return parted(messages, tools=tools)
     edited = {id_ for id_, row in rows.items() if sources.is_edited(row, told[id_])}
-    return turn_of(messages, edited | {message.id for message in messages[places[-1] + 1 :]}, tools=tools)
+    later = {message.id: message.content for message in messages[places[-1] + 1 :] if message.id}
+    return turn_of(messages, edited | (later.keys() - sources.of_other_users(connection, thread, later)), tools=tools)
 
 
 def _changes(result: AddResult | None) -> list[dict[str, Any]]:

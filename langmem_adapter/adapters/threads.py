@@ -72,7 +72,11 @@ def parted(
     messages: str | Sequence[MessageLikeRepresentation], *, tools: bool = False
 ) -> tuple[list[BaseMessage], list[BaseMessage]]:
     """What was said in a thread before its latest turn, and the turn, with what the *tools* returned; see `latest_turn`."""
-    spoken = [message for message in messages_in(messages) if _is_said(message) or _is_spoken(message, tools=tools)]
+    return _split(messages_in(messages), tools=tools)
+
+
+def _split(thread: Sequence[BaseMessage], *, tools: bool = False) -> tuple[list[BaseMessage], list[BaseMessage]]:
+    spoken = [message for message in thread if _is_said(message) or _is_spoken(message, tools=tools)]
     last = max((place for place, message in enumerate(spoken) if _is_said(message)), default=len(spoken))
     first = last
     while first > 0 and not is_answer(spoken[first - 1]):
@@ -93,7 +97,8 @@ def turn_of(
     thread: Sequence[BaseMessage], ids: Collection[str | None], *, tools: bool = False
 ) -> tuple[list[BaseMessage], list[BaseMessage]]:
     """What was said in a thread before the first of some messages of people, and these, with the answers from there on."""
-    chosen = [_is_said(message) and message.id in ids for message in thread]
+    latest = {id(message) for message in _split(thread)[1]}  # for messages that have no id
+    chosen = [_is_said(each) and (each.id in ids if each.id else id(each) in latest) for each in thread]
     first = chosen.index(True) if any(chosen) else len(thread)
     latter = [*zip(thread, chosen, strict=True)][first:]
     turn = [part for part, own in latter if own or (_is_spoken(part, tools=tools) and part.text.strip())]

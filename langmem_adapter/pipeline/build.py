@@ -66,7 +66,9 @@ def build_pipeline(
     elif not dry:
         graph.add_edge("decide", "apply")
     compiled = graph.compile(checkpointer=checkpointer, name="memory_pipeline")
-    return compiled.with_config(recursion_limit=10 + 4 * parts.settings.attempts)
+    # Without it LangGraph fails to run it within a graph that is called with durability="sync".
+    alone = {"__pregel_durability": "async"} if checkpointer is False else {}
+    return compiled.with_config(recursion_limit=10 + 4 * parts.settings.attempts, configurable=alone)
 
 
 def _stages(parts: StageParts, *, dry: bool, review: bool) -> dict[str, Planner]:

@@ -54,6 +54,7 @@ __all__ = [
     "is_edited",
     "mark_shown",
     "messages_of",
+    "of_other_users",
     "record",
     "reopen",
     "source_memories",
@@ -74,6 +75,7 @@ sources: Final = Table(
     Column("given", String(32), nullable=False),
     Column("digest", String(32)),
     Column("created_at", UTCDateTime, nullable=False),
+    Index("ix_sources_thread_id", "thread_id"),
 )
 
 # `seq` is that of the revision, or, where the message only says what a memory says already, a later one.
@@ -148,6 +150,14 @@ def messages_of(connection: Connection, thread: MessageThread, ids: Collection[s
     """The rows of some messages, by their ids; those that are not known are missing."""
     rows = _MESSAGES.rows(connection, {"thread": thread.key, "ids": list(ids)})
     return {row.message_id: row for row in rows}
+
+
+def of_other_users(connection: Connection, thread: MessageThread, contents: Mapping[str, object]) -> set[str]:
+    """The ids of those messages that are remembered, with these contents, for other users of the thread."""
+    theirs = sources.c.thread_id == thread.thread_id, sources.c.user_id != thread.scope.user_id
+    rows = connection.execute(select(sources).where(*theirs, any_of(sources.c.message_id, list(contents))))
+    digests = {row: MessageThread(of_row(row), row.thread_id).digest(contents[row.message_id]) for row in rows}
+    return {row.message_id for row, digest in digests.items() if row.digest == digest}
 
 
 def waiting(connection: Connection, thread: MessageThread, digests: Mapping[str, str]) -> tuple[set[str], set[str]]:

@@ -236,6 +236,7 @@ def ended(state: Any, runtime: Any) -> Any:
 BLOCKERS: dict[str, Callable[[], AgentMiddleware[Any, Any, Any]]] = {
     "PII": lambda: PIIMiddleware("word", detector="secret", strategy="block"),
     "raises": lambda: before_model(raises(ValueError("no"))),
+    "raises first": lambda: before_agent(raises(ValueError("no"))),
     "moderated": lambda: moderated,
     "removed": lambda: removed,
     "guarded": lambda: guarded,

@@ -25,6 +25,7 @@ def upgrade() -> None:
         sa.Column("digest", sa.String(32)),
         sa.Column("created_at", UTCDateTime, nullable=False),
     )
+    op.create_index("ix_sources_thread_id", "sources", ["thread_id"])
     op.create_table(
         "source_memories",
         sa.Column("thread", sa.String(64), primary_key=True),
