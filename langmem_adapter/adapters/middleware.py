@@ -59,24 +59,14 @@ _MOST_KNOWN: Final = 20
 
 
 class MemoryTurn(TypedDict):
-    """What one middleware keeps of a turn: ids, and no text.
+    """What one middleware keeps of a turn: ids, and no text."""
 
-    Attributes:
-        known: Ids of the latest messages of people.
-        new: Those that came with this turn; once it has ended, those of them that the model was not shown.
-        left: Those that turns before this one left open, without being blocked.
-        blocked: Those that another middleware blocked, unless the model was shown them after all.
-        place: The id of the newest one, which the memories follow.
-        scope: The key of the scope that the turn belongs to.
-        ended: Whether the turn has come to its end.
-    """
-
-    known: list[str]
-    new: list[str]
-    left: list[str]
-    blocked: list[str]
-    place: str | None
-    scope: str
+    known: list[str]  # the latest messages of people
+    new: list[str]  # those of this turn; once it has ended, those of them that the model was not shown
+    left: list[str]  # those of earlier turns that are not remembered and were not blocked
+    blocked: list[str]  # those that another middleware blocked, unless the model was shown them after all
+    place: str | None  # the newest one, which the memories follow
+    scope: str  # the key of the turn's scope
     ended: bool
 
 

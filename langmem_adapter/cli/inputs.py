@@ -31,23 +31,14 @@ STDIN: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to add.
+    """One thing to add."""
 
-    Attributes:
-        unit: What it is in the input: "line", "message" or "input".
-        first: Its number there, from 1.
-        last: The number of its last one, where several were joined.
-        messages: What `Memory.add` takes.
-        whole: Whether it is a conversation of its own, not to be joined with its neighbours.
-        error: Why it cannot be added; `messages` is `None` then.
-    """
-
-    unit: str
-    first: int
-    last: int
-    messages: Any
-    whole: bool = False
-    error: InvalidInputError | None = None
+    unit: str  # what it is in the input: "line", "message" or "input"
+    first: int  # its number there, from 1
+    last: int  # the number of its last one, where several were joined
+    messages: Any  # what `Memory.add` takes
+    whole: bool = False  # whether it is a conversation of its own, not to be joined with its neighbours
+    error: InvalidInputError | None = None  # why it cannot be added; `messages` is `None` then
 
     @property
     def where(self) -> str:

@@ -57,21 +57,13 @@ class SegmentError(StorageError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Catalogue:
-    """Which memory lies in which row.
+    """Which memory lies in which row."""
 
-    Attributes:
-        pks: The pk in each row, shape (n,).
-        scopes: The scopes, ascending, shape (m,).
-        starts: The first row of each, and the number of rows, shape (m + 1,).
-        sorted_pks: The same pks, ascending.
-        rows: The row of each of them.
-    """
-
-    pks: Pks
-    scopes: Pks
-    starts: Pks
-    sorted_pks: Pks
-    rows: NDArray[np.uint32]
+    pks: Pks  # the pk in each row, shape (n,)
+    scopes: Pks  # the scopes, ascending, shape (m,)
+    starts: Pks  # the first row of each, and the number of rows, shape (m + 1,)
+    sorted_pks: Pks  # the same pks, ascending
+    rows: NDArray[np.uint32]  # the row of each of them
 
     @classmethod
     def of(cls, pks: Pks, scopes: Pks) -> Catalogue:

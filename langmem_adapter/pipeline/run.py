@@ -41,25 +41,17 @@ _KNOWN: Final = frozenset((*SCOPE_FIELDS, *OF_ITEM, *_OF_RUN))
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of the pipeline is given.
-
-    Attributes:
-        key: Names the run within its scope; new ids derive from both.
-        repeatable: Whether the caller named the run, so that it may have happened before.
-        conversations: What was said, read.
-        thread: Of a single add: the thread that the messages belong to.
-        digests: What each message of the thread says, by its id.
-    """
+    """What one run of the pipeline is given."""
 
     scope: Scope
     infer: bool
     memory_type: str | None
     prompt: str | None
-    key: str
-    repeatable: bool
-    conversations: list[ParsedConversation]
-    thread: MessageThread | None = None
-    digests: Mapping[str, str] = field(default_factory=dict)
+    key: str  # names the run within its scope; new ids derive from both
+    repeatable: bool  # whether the caller named the run, so that it may have happened before
+    conversations: list[ParsedConversation]  # what was said, read
+    thread: MessageThread | None = None  # of a single add: the thread that the messages belong to
+    digests: Mapping[str, str] = field(default_factory=dict)  # what each message of the thread says, by its id
 
     def state(self) -> dict[str, Any]:
         """The graph's input."""

@@ -171,29 +171,17 @@ LOOKED_UP: Final = ("cause", "fingerprint", "message_id", "memory_id")
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """Which turns of a conversation; every condition that is given must hold.
+    """Which turns of a conversation; every condition that is given must hold."""
 
-    Attributes:
-        last: Only so many, the latest ones of those that fit; `None` for all.
-        after: Only those behind this position.
-        before: Only those in front of this one.
-        label: Only those of this speaker.
-        causes: Only those that one of these brought about.
-        holding: Only those whose text holds this, letter by letter.
-        fingerprints: Only those that say one of these.
-        message_ids: Only those with one of these ids.
-        memory_ids: Only those that one of these memories holds.
-    """
-
-    last: int | None = None
-    after: int = 0
-    before: int | None = None
-    label: str | None = None
-    causes: Collection[str] | None = None
-    holding: str = ""
-    fingerprints: Collection[str] | None = None
-    message_ids: Collection[str | None] | None = None
-    memory_ids: Collection[str] | None = None
+    last: int | None = None  # only so many, the latest ones of those that fit; `None` for all
+    after: int = 0  # only those behind this position
+    before: int | None = None  # only those in front of this one
+    label: str | None = None  # only those of this speaker
+    causes: Collection[str] | None = None  # only those that one of these brought about
+    holding: str = ""  # only those whose text holds this, letter by letter
+    fingerprints: Collection[str] | None = None  # only those that say one of these
+    message_ids: Collection[str | None] | None = None  # only those with one of these ids
+    memory_ids: Collection[str] | None = None  # only those that one of these memories holds
 
     def holds(self, turn: StoredTurn) -> bool:
         """Whether a turn fits, *last* aside."""

@@ -41,15 +41,10 @@ __all__ = ["PastMemory", "Then", "item_of", "page_then", "standing_vectors", "th
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """A moment of the past, in one sense or in both; with a time zone.
+    """A moment of the past, in one sense or in both; with a time zone."""
 
-    Attributes:
-        as_of: What was true then; `None`: what stood.
-        known_at: As far as it was known then; `None`: as far as it is known now.
-    """
-
-    as_of: datetime | None = None
-    known_at: datetime | None = None
+    as_of: datetime | None = None  # what was true then; `None`: what stood
+    known_at: datetime | None = None  # as far as it was known then; `None`: as far as it is known now
 
 
 def then_of(as_of: object, known_at: object, zone: tzinfo | None = UTC) -> Then | None:

@@ -106,12 +106,7 @@ class RememberedError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class MessageThread:
-    """A thread of messages, as one scope knows it.
-
-    Attributes:
-        scope: Whose memories.
-        thread_id: What the program calls the thread.
-    """
+    """A thread of messages, as one scope knows it."""
 
     scope: Scope
     thread_id: str
@@ -129,19 +124,12 @@ class MessageThread:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """Some messages of a thread.
-
-    Attributes:
-        thread: Theirs.
-        known: The ids of those that are remembered as they are.
-        ids: Those that were remembered with another text, and what each says now.
-        writes: What takes back what came of that, one decision each.
-    """
+    """Which messages of a thread were edited, and what takes back what came of the older texts."""
 
     thread: MessageThread
-    known: Collection[str]
-    ids: Mapping[str, str]
-    writes: Sequence[Write]
+    known: Collection[str]  # ids of those that are remembered as they are
+    ids: Mapping[str, str]  # those that were remembered with another text, and the digest of each as it is now
+    writes: Sequence[Write]  # take back what came of the older texts, one decision each
 
 
 def messages_of(connection: Connection, thread: MessageThread, ids: Collection[str]) -> dict[str, Any]:

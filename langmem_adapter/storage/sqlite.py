@@ -68,21 +68,13 @@ _UNSEEN: Final = (
 
 
 class FileConnection(sqlite3.Connection):
-    """A connection to an SQLite file that knows whether it is in use.
-
-    Attributes:
-        path: Where the file was opened.
-        file: The file that it opened.
-        log: The write-ahead log that it writes into.
-        shm: The shared memory with the locks of the log.
-        lent: Whether it is in use; true from when it is opened.
-    """
+    """A connection to an SQLite file that knows whether it is in use."""
 
     path = ""
     file: Identity = None
-    log: Identity = None
-    shm: Identity = None
-    lent = True
+    log: Identity = None  # the write-ahead log
+    shm: Identity = None  # the shared memory with the locks of the log
+    lent = True  # in use
     _closed = False
 
     def loss(self) -> str:
