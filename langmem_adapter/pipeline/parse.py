@@ -79,16 +79,9 @@ def parse_stage(describer: Describer | None, longest: Longest) -> Planner:
 
 
 class ParsedConversation(dict[str, Any]):
-    """One conversation of a run as it was given (`OF_ITEM`), and beside it what was read of it.
+    """One conversation of a run as it was given (`OF_ITEM`), which traces and streams show, and beside it what was read of it.
 
-    Traces and streams show what was given; who knows nothing of the rest, or loses it on the way, reads that once more. The
-    rest says nothing of whose it is: a run asks its scope alone.
-
-    Attributes:
-        before: Earlier turns, which help to understand it.
-        turns: Its own.
-        seconds: That reading it took.
-        thread: What `Task` keeps of its thread, where it has one.
+    A caller that loses the rest on the way reads it once more. It holds no scope: a run asks its own.
     """
 
     __slots__ = ("before", "seconds", "thread", "turns")
@@ -98,7 +91,7 @@ class ParsedConversation(dict[str, Any]):
     ) -> None:
         super().__init__(given)
         self.before, self.turns, self.seconds = before, turns, seconds
-        self.thread: Mapping[str, Any] = {}
+        self.thread: Mapping[str, Any] = {}  # what `Task` keeps of its thread, where it has one
 
 
 def conversation_of(

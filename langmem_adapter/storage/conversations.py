@@ -132,29 +132,17 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A message to be kept.
-
-    Attributes:
-        role: Who speaks.
-        text: What is said, as far as it is text.
-        message: The whole message as JSON.
-        message_id: Its id, where it has one.
-        fingerprint: Of all that it says, whatever its id.
-        label: What a program calls the speaker: a name of its own, or `"user"`, `"assistant"`, `"system"`, `"tool"`.
-        cause: What brought it about, where a program says so.
-        sender: Who sent it, likewise.
-        memory_id: Of the memory that holds the same for good, where there is one.
-    """
+    """A message to be kept."""
 
     role: str
-    text: str
-    message: str
+    text: str  # what is said, as far as it is text
+    message: str  # the whole message as JSON
     message_id: str | None = None
-    fingerprint: str | None = None
-    label: str | None = None
-    cause: str | None = None
-    sender: str | None = None
-    memory_id: str | None = None
+    fingerprint: str | None = None  # of all that it says, whatever its id
+    label: str | None = None  # the program's name for the speaker, or `"user"`, `"assistant"`, `"system"`, `"tool"`
+    cause: str | None = None  # what brought it about, where a program says so
+    sender: str | None = None  # who sent it, likewise
+    memory_id: str | None = None  # of the memory that holds the same for good, where there is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
