@@ -119,10 +119,9 @@ def summaries(thread: Sequence[BaseMessage]) -> frozenset[str | None]:
 def _listing(
     max_tokens: int | None, count_tokens: CountTokens, introduction: str
 ) -> Callable[[Sequence[Hit], str], str]:
-    """How what was found, best first, and what was asked become a list for a prompt, see `search.passages.fitting`.
+    """How hits, best first, and the question become a list for a prompt, see `search.passages.fitting`.
 
-    It has a line `- …` for each (`- Nate: …` where a named speaker said it) below the *introduction*, and is empty where there
-    is none.
+    It has a line `- …` for each hit (`- Nate: …` for a named speaker) below the *introduction*, and is empty without hits.
     """
     most = tokens(max_tokens)
 
@@ -187,9 +186,6 @@ def looking_up(
     """How what bears on what people said in a turn is found and listed; nothing where they sent pictures only.
 
     What the *thread* shows already is left out.
-
-    Raises:
-        InvalidInputError: An argument cannot be used; the text names it.
     """
     shown, least = _listing(max_tokens, count_tokens, introduction), relevance(threshold)
 

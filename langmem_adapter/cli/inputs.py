@@ -73,11 +73,7 @@ def _join(items: list[Item]) -> Item:
 
 
 def read_source(argument: str | None, file: Path | None) -> tuple[str, bool]:
-    """The raw text: the argument, else the file, else what is piped in; and whether its name says that it holds JSON lines.
-
-    Raises:
-        InvalidInputError: Both or nothing was given, the file cannot be read, or the bytes are not UTF-8.
-    """
+    """The raw text: the argument, else the file, else what is piped in; and whether its name says that it holds JSON lines."""
     if argument is not None and file is not None:
         raise InvalidInputError("give the text or --file, not both")
     if argument is not None:
@@ -110,9 +106,6 @@ def items_of(text: str, *, lines: bool = False) -> list[Item]:
     Args:
         text: Plain text; a JSON message, list of messages or `{"messages": [...]}`; or one of these per line.
         lines: Take it as JSON lines, whatever it looks like.
-
-    Raises:
-        InvalidInputError: It is empty, or it begins as JSON and is broken; the message names line and column.
     """
     if not text.strip():
         raise InvalidInputError("the input is empty")

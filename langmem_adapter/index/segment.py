@@ -144,16 +144,10 @@ class ClosedRows(LoadedRows):
 
 
 class FileRows(LoadedRows):
-    """Vectors in a mapped file; it stays open as long as somebody holds this.
+    """Vectors in a mapped file; it stays open as long as this object lives.
 
-    Each block is compared with its checksum when it is touched for the first time, and not again: who overwrites, in place, a
-    block that was compared is not noticed.
-
-    Args:
-        descriptor: Of the file, open for reading; it belongs to this object from now on.
-        count: How many rows it has to have.
-        dimensions: Their length.
-        digests: The checksum of each block.
+    Each block is compared with its checksum when it is touched for the first time, and not again: a block that is overwritten
+    in place after that is not noticed. *descriptor* belongs to this object from now on.
 
     Raises:
         SegmentError: The file has another size or header.

@@ -105,8 +105,8 @@ def conversation_of(
     """Read a conversation: the one place where its messages become turns.
 
     Args:
-        given: Its `messages` and, as it likes, `context`, `metadata`, `timestamp`, `timezone` and `expires_at`.
-        scope: Whose memories.
+        given: Its `messages` and, where wanted, the rest of `OF_ITEM`.
+        scope: Of the memories.
         longest: How long messages may be, and their time zone where nothing else names one.
         verbatim: Whether they are kept as they are.
         descriptions: Words for images, by their address.
@@ -154,16 +154,13 @@ def turns_of(  # noqa: PLR0913 - each is a knob of its own
 
     Args:
         messages: A `str`, a dict, a LangChain message, or a sequence of these.
-        scope: Whose memories; a message that names its owner itself must name this one.
-        time: When it was said, for messages that carry no time of their own (keys `timestamp`, `created_at` or `create_time`).
+        scope: Of the memories; a message that names its owner itself must name this one.
+        time: The time of messages that carry none of their own (keys `timestamp`, `created_at` or `create_time`).
         zone: Of times without an offset; `None` is the system's.
         longest: How long they may be; default as the settings' defaults say.
         verbatim: Whether each becomes a memory as it is, but for system messages.
         may_be_empty: Whether it is a part of a conversation, in which others may say something.
         descriptions: Words for images, by their address.
-
-    Raises:
-        InvalidInputError: It is empty, too long, holds something that is no message, or is somebody else's.
     """
     longest = longest or Longest()
     numbered = list(_turns(messages, scope, time, zone, descriptions or {}))
@@ -181,11 +178,7 @@ def turns_of(  # noqa: PLR0913 - each is a knob of its own
 def turns_before(
     context: object, *, scope: Scope, time: datetime, zone: tzinfo | None = UTC, verbatim: bool = False
 ) -> list[Turn]:
-    """The turns before a conversation: at most 20, of about 1,000 tokens, of which one may have 250; the latest of them.
-
-    Raises:
-        InvalidInputError: They cannot be read, are somebody else's, or of no use: messages are kept as they are.
-    """
+    """The turns before a conversation: at most 20, of about 1,000 tokens, of which one may have 250; the latest of them."""
     if context is None or (isinstance(context, list | tuple) and not context):
         return []
     if verbatim:
@@ -329,11 +322,7 @@ def _no_text(number: int) -> str:
 
 
 def message_of(message: object, number: int) -> BaseMessage:
-    """One message of a conversation, in whichever way it was given, as LangChain's; *number* is its place, for the error.
-
-    Raises:
-        InvalidInputError: It is none, or one whose fields were set to what no message holds.
-    """
+    """One message of a conversation, in whichever way it was given, as LangChain's; *number* is its place, for the error."""
     if isinstance(message, Mapping):
         message = chat_message(unwrapped(message), number)
     elif isinstance(message, tuple | list) and len(message) == 2:  # noqa: PLR2004 - role and text

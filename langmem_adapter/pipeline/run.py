@@ -78,12 +78,7 @@ class Run:
 
 
 def run_of(arguments: object, longest: Longest, *, many: bool = False) -> Run:
-    """The run of one `add`, or of an item of *many*.
-
-    Raises:
-        ScopeError: No scope is named.
-        InvalidInputError: An argument does not exist, or cannot be used; the message says which.
-    """
+    """The run of one `add`, or of an item of *many*."""
     arguments = arguments_of(arguments, "add", _KNOWN)
     scope = Scope(**{name: arguments.get(name) for name in SCOPE_FIELDS})
     infer, prompt, named = arguments.get("infer", True), arguments.get("prompt"), arguments.get("idempotency_key")
@@ -156,11 +151,7 @@ def _memory_type(memory_type: object, scope: Scope) -> str | None:
 
 
 def said_again(trace: Trace) -> dict[str, Any]:
-    """The graph's input that gives the turns of a trace once more, under a name of its own.
-
-    Raises:
-        InvalidInputError: It has none.
-    """
+    """The graph's input that gives the turns of a trace once more, under a name of its own."""
     state, task = trace.state, trace.state["task"]
     if not trace.turns:
         raise InvalidInputError("there is nothing to remember: the trace has no turns")

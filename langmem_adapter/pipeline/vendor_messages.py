@@ -31,9 +31,6 @@ def chat_message(message: Mapping[str, Any], number: int) -> dict[str, Any]:
 
     Among `tool_calls` LangChain would refuse broken arguments, and models write such: they stand in `additional_kwargs`. An
     item of OpenAI's Responses format becomes a message with the item as its only part, or the result of a tool.
-
-    Raises:
-        InvalidInputError: It has none of the keys of a message.
     """
     kind = message.get("type") if "role" not in message else None
     if isinstance(kind, str) and kind.endswith("_output"):

@@ -131,7 +131,6 @@ def open_file(path: Path, *, timeout: float) -> FileConnection:
 
     Raises:
         StorageError: The process was forked while the file was in use, or its -shm was replaced while it was open here.
-        sqlite3.Error: It cannot be opened.
     """
     with _GATE:
         _make(path)
@@ -152,7 +151,6 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
 
     Raises:
         StorageError: See `open_file`; the file has several names, is a mount point, or is in use with another log.
-        sqlite3.Error: It cannot be opened, or is no database.
     """
     refuse_links(path)
     _refuse_mount_point(path)

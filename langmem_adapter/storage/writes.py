@@ -31,9 +31,7 @@ class Write:
     vectors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)  # unit vectors of all new texts
     seen: int | None = None  # number of the last change that was taken into account; `None`: compared with nothing
     key: str | None = None  # names the run within `scope`; a second write of it gives the first one's result
-    trace: TraceDraft | None = (
-        None  # what to keep of the run; it is written even where nothing else is, and needs a key
-    )
+    trace: TraceDraft | None = None  # what to keep of the run, even where nothing else is written; it needs a key
     related: bool = False  # whether the texts have been read for relations, so that they need not be read again
     thread: str | None = None  # the thread of the messages that the run remembers
     digests: Mapping[str, str] = field(default_factory=dict)  # of those messages, by their ids: see `storage.sources`

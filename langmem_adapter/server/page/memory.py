@@ -207,11 +207,7 @@ def _patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
 
 
 def _life(connection: Connection, memory_id: str, scope: Scope | None, *, before: int | None = None) -> _Life:
-    """What is known of a memory, also of a deleted one, with its steps before a revision.
-
-    Raises:
-        MemoryNotFoundError: There never was such a memory, or it lies outside *scope*.
-    """
+    """What is known of a memory, also of a deleted one, with its steps before a revision."""
     steps = memories.revisions(connection, memory_id, scope)
     item = _standing(connection, memory_id, scope)
     shown = [step for step in steps if before is None or step.revision < before][-_STEPS:]
