@@ -21,7 +21,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import named_speaker, with_speaker
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
 from langmem_adapter.pipeline.tool_calls import results_apart
-from langmem_adapter.records.escapes import DATA_ONLY, escaped
+from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
@@ -158,8 +158,8 @@ def told(hit: Hit) -> str:
     if item.is_verbatim:
         speaker = named_speaker(item.actor_id, item.role, item.scope) or item.role or "user"
         quotation = hit.passage.replace('"', "'")
-        return escaped(" ".join(f'{speaker}, {day}: "{quotation}"'.split()))
-    return escaped(" ".join(f"{with_speaker(hit.passage, item.actor_id, item.role, item.scope)} ({day})".split()))
+        return escape(" ".join(f'{speaker}, {day}: "{quotation}"'.split()))
+    return escape(" ".join(f"{with_speaker(hit.passage, item.actor_id, item.role, item.scope)} ({day})".split()))
 
 
 def _not_in(thread: Sequence[BaseMessage], hits: Sequence[Hit]) -> list[Hit]:

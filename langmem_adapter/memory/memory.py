@@ -209,18 +209,22 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         reference_date: date | str | None = None,
         timezone: str | None = None,
     ) -> Runnable[Any, dict[str, Any]]:
-        """The first step of a chain: its input, and beside it what is known about it, as text.
+        """The first step of a chain: its input, and beside it the memories that bear on it, as text for a prompt.
+
+        The scope comes with the call; see `resolve_scope`. The Runnable maps a dict or text to a dict, sync and async.
 
         Args:
-            key: Key of the input that holds the question.
-            output_key: Key that the memories are put under.
-            user_id: Whose memories, where the call does not say; so the next two. See `adapters.retriever.recall`.
-            agent_id: The agent.
-            run_id: The run or session.
-            k: At most so many.
+            key: Where the input (a dict) holds the question: a text, a message or messages; of these the latest turn counts.
+                An input that is no dict is the question, and is put under this key.
+            output_key: Where to put the memories, one line `- …` for each below the line that they are data, best first; an
+                empty text where there are none.
+            user_id: The user where the call names none.
+            agent_id: The agent, in the same way.
+            run_id: The run or session, in the same way.
+            k: At most so many memories.
             threshold: Least relevance of a memory; see `Memory.search`.
-            max_tokens: About how long the text may be; `None` for any length.
-            reference_date: When it is asked; see `search`.
+            max_tokens: At most so many tokens of them, that line included; `None` for any number.
+            reference_date: When it is asked, which "last week" is counted from; by default now.
             timezone: IANA name of the zone that days begin in, where the call does not say; see `search`.
         """
         from langmem_adapter.adapters.retriever import recall  # noqa: PLC0415 - a guest, above this floor

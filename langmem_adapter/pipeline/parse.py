@@ -22,7 +22,7 @@ from langmem_adapter.pipeline.images import address, image_parts, is_image
 from langmem_adapter.pipeline.stage import Ask, StateEdit, thinking
 from langmem_adapter.pipeline.state import begun, finished
 from langmem_adapter.pipeline.tool_calls import is_tool_call, results_apart, tool_calls_of
-from langmem_adapter.pipeline.vendor_messages import chat_message, unwrapped
+from langmem_adapter.pipeline.vendor_messages import chat_message, unwrap
 from langmem_adapter.records.checks import check_metadata, check_text, quoted, zone_of
 from langmem_adapter.records.content import plain_content
 from langmem_adapter.records.cost import Usage, fitting
@@ -207,7 +207,7 @@ def _turns(
         converted = message_of(message, number)
         check_owner(converted, scope, f"message {number}")
         for part in results_apart(converted, number):
-            yield number, _turn(unwrapped(message), part, number, time, zone, descriptions)
+            yield number, _turn(unwrap(message), part, number, time, zone, descriptions)
 
 
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> StateEdit | Ask:
@@ -324,7 +324,7 @@ def _no_text(number: int) -> str:
 def message_of(message: object, number: int) -> BaseMessage:
     """One message of a conversation, in whichever way it was given, as LangChain's; *number* is its place, for the error."""
     if isinstance(message, Mapping):
-        message = chat_message(unwrapped(message), number)
+        message = chat_message(unwrap(message), number)
     elif isinstance(message, tuple | list) and len(message) == 2:  # noqa: PLR2004 - role and text
         message = chat_message(dict(zip(("role", "content"), message, strict=True)), number)
     elif not isinstance(message, str | BaseMessage | tuple | list):

@@ -8,7 +8,7 @@ from typing import Any, Final
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.images import parts_of
 
-__all__ = ["chat_message", "unwrapped"]
+__all__ = ["chat_message", "unwrap"]
 
 # OpenAI, LangChain · Google, Vercel · LlamaIndex · ShareGPT · Cohere
 _CONTENT: Final = ("content", "parts", "blocks", "value", "message", "text")
@@ -17,7 +17,7 @@ _TOOLS: Final = ("tool", "function", "observation", "function_response")
 _ITEMS: Final = ("reasoning", "item_reference", "compaction", "mcp_list_tools", "mcp_approval_request")
 
 
-def unwrapped(message: Any) -> Any:
+def unwrap(message: Any) -> Any:
     """A message without the wrapper of `dumpd` and `messages_to_dict` (LangChain), or of a choice (OpenAI)."""
     if not isinstance(message, Mapping) or message.keys() & {"role", "content"}:
         return message
