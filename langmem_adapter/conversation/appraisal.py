@@ -163,8 +163,8 @@ def numbered(experiences: Sequence[Experience]) -> str:
 
 
 def _told(experience: Experience) -> str:
-    told = escape(f"Given the request: {experience.request}, We can get the response: {experience.response}")
-    return f"{told}." if experience.score is None else f"{told}, which scored: {experience.score.value}."
+    text = escape(f"Given the request: {experience.request}, We can get the response: {experience.response}")
+    return f"{text}." if experience.score is None else f"{text}, which scored: {experience.score.value}."
 
 
 def in_context(request: Any, experiences: Sequence[Experience], /) -> Any:

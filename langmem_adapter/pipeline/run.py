@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from langmem_adapter.arguments import Longest
     from langmem_adapter.storage.traces import Trace
 
-__all__ = ["Run", "grouped", "run_of", "said_again", "unremembered", "would_be"]
+__all__ = ["Run", "grouped", "run_of", "said_again", "select_new", "would_be"]
 
 _OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key", "thread_id")
 _KNOWN: Final = frozenset((*SCOPE_FIELDS, *OF_ITEM, *_OF_RUN))
@@ -97,27 +97,28 @@ def run_of(arguments: object, longest: Longest, *, many: bool = False) -> Run:
     return replace(run, thread=thread, digests=digests)
 
 
-def unremembered(run: Run, longest: Longest, known: Collection[str]) -> Run | None:
-    """A run of a thread without what is *known*: the ids of messages that were remembered, which become context.
+def select_new(run: Run, longest: Longest, known_ids: Collection[str]) -> Run | None:
+    """A run of a thread without the messages that were remembered before (*known_ids*), which become context.
 
-    Of a message that is given twice, the last version counts. `None` where only answers to what is known are left.
+    The last version of a message counts. `None` where only answers to those are left.
     """
-    given, messages = run.conversations[0], _messages(run.conversations[0])
+    conversation, messages = run.conversations[0], _messages(run.conversations[0])
     versions = {message.id or place: place for place, message in enumerate(messages)}
     places = [versions[name] for name in dict.fromkeys(message.id or place for place, message in enumerate(messages))]
-    new = [place for place in places if messages[place].id not in known]
-    if not new or (known and not any(messages[place].type == "human" for place in new)):
+    new = [place for place in places if messages[place].id not in known_ids]
+    if not new or (known_ids and not any(messages[place].type == "human" for place in new)):
         return None
     if new != [*range(len(messages))]:
         verbatim = is_verbatim(run.infer, run.memory_type)
-        before = [*as_list(given["context"])] if given["context"] else []
+        before = [*as_list(conversation["context"])] if conversation["context"] else []
         before += [messages[place] for place in places if place not in new and not verbatim]
-        narrowed = {**given, "messages": [as_list(given["messages"])[place] for place in new], "context": before}
-        given = conversation_of(narrowed, scope=run.scope, longest=longest, verbatim=verbatim)
+        messages_left = [as_list(conversation["messages"])[place] for place in new]
+        narrowed = {**conversation, "messages": messages_left, "context": before}
+        conversation = conversation_of(narrowed, scope=run.scope, longest=longest, verbatim=verbatim)
     ids = [messages[place].id for place in new]
     thread_id = None if run.thread is None else run.thread.thread_id
-    given.thread = {"thread": thread_id, "digests": {id_: run.digests[id_] for id_ in ids if id_}}
-    return replace(run, conversations=[given])
+    conversation.thread = {"thread": thread_id, "digests": {id_: run.digests[id_] for id_ in ids if id_}}
+    return replace(run, conversations=[conversation])
 
 
 def _messages(conversation: Mapping[str, Any]) -> list[BaseMessage]:

@@ -76,7 +76,7 @@ def zone_of(timezone: object, default: str | None = None) -> tzinfo | None:
         return ZoneInfo(check_text(name, "timezone"))
     except (ValueError, OSError, LookupError):
         raise InvalidInputError(
-            f"timezone={quoted(name)} is no time zone that is known here; write an IANA name like 'Asia/Shanghai' or 'UTC'"
+            f"timezone={quoted(name)} is no known time zone; write an IANA name like 'Asia/Shanghai' or 'UTC'"
         ) from None
 
 

@@ -158,8 +158,8 @@ def _apply(connection: Connection, write: Write, known: Books, words: Words) -> 
     done = [carried[place] for place in range(len(places))]
     entry.post()
     if write.thread is not None and write.scope is not None:
-        came = ((d.source, done[place], entry.seq_of(place)) for place, d in enumerate(write.decisions))
-        sources.record(connection, sources.MessageThread(write.scope, write.thread), write.digests, came)
+        changes_of = ((d.source, done[place], entry.seq_of(place)) for place, d in enumerate(write.decisions))
+        sources.record(connection, sources.MessageThread(write.scope, write.thread), write.digests, changes_of)
     relations = entry.relations()
     result = tuple(
         replace(change, relations=relations[place]) if place in relations else change

@@ -153,10 +153,11 @@ def _checked_listing(op: ListNamespacesOp) -> ListNamespacesOp:
     return op._replace(match_conditions=tuple(map(_condition, each_of(op.match_conditions or (), "match_conditions"))))
 
 
-def _condition(given: object) -> MatchCondition:
-    if not isinstance(given, MatchCondition) or given.match_type not in ("prefix", "suffix"):
-        raise InvalidInputError(f"namespaces match by 'prefix' or 'suffix', not by {quoted(given)}")
-    return MatchCondition(given.match_type, _namespace((given.path,) if isinstance(given.path, str) else given.path))
+def _condition(condition: object) -> MatchCondition:
+    if not isinstance(condition, MatchCondition) or condition.match_type not in ("prefix", "suffix"):
+        raise InvalidInputError(f"namespaces match by 'prefix' or 'suffix', not by {quoted(condition)}")
+    path = (condition.path,) if isinstance(condition.path, str) else condition.path
+    return MatchCondition(condition.match_type, _namespace(path))
 
 
 def _check_page(op: SearchOp | ListNamespacesOp) -> None:
