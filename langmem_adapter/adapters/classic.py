@@ -84,7 +84,7 @@ class ConversationMemory(BaseMemory):
             `None` shows all that are not summed up.
         max_tokens: At most so many tokens of facts, summary and messages together; `None`: a million.
         count_tokens: Counts them.
-        introduction: What stands above the facts, in *facts_key* as well.
+        introduction: The text above the facts, in *facts_key* as well.
         background: A writer of `memory.background()`, so that the chain does not wait for facts to be remembered.
         on_error: `"raise"`: when memory fails, the chain fails; `"log"`: it goes on without. A missing scope is always raised.
 

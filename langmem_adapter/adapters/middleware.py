@@ -78,7 +78,9 @@ class MemoryState(AgentState[Any]):
         memory_turns: The turn, for each middleware of this kind, by its name.
     """
 
-    memory_turns: NotRequired[Annotated[dict[str, MemoryTurn], PrivateStateAttr, _merged]]  # a reducer stands last
+    memory_turns: NotRequired[
+        Annotated[dict[str, MemoryTurn], PrivateStateAttr, _merged]
+    ]  # LangGraph takes the last as reducer
 
 
 @dataclass(slots=True)

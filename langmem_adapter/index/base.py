@@ -25,7 +25,7 @@ Vectors: TypeAlias = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Net changes to bring an index up to date: each pk stands once, in `pks` or in `gone`."""
+    """Net changes to bring an index up to date: each pk occurs once, in `pks` or in `gone`."""
 
     pks: Pks  # memories to insert or overwrite, shape (n,)
     scopes: Pks  # the scope id of each, shape (n,), int64

@@ -26,7 +26,7 @@ def check_query(query: Vectors, dimensions: int) -> Vectors:
 
 
 def check_batch(batch: Batch, dimensions: int) -> None:
-    """Refuse a batch that an index of *dimensions* cannot take: what stands in a database may be damaged."""
+    """Refuse a batch that an index of *dimensions* cannot take: the rows of a database may be damaged."""
     if (named := len(batch.pks) + len(batch.gone)) > 1 and len(np.unique(np.append(batch.pks, batch.gone))) < named:
         raise InvalidInputError("a memory stands twice in one Batch; give net changes")
     if len(batch.vectors):

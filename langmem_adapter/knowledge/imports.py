@@ -31,7 +31,7 @@ _ONE: Final = "source and target are one and the same; nothing is related to its
 class Stated:
     """A relation that is told elsewhere."""
 
-    where: str  # where it stands there: `"line 7"`
+    where: str  # its place there: `"line 7"`
     begins: str  # how it begins there, for a report
     scope: Scope  # the exact scope that it shall have
     triple: Triple  # the relation

@@ -211,14 +211,10 @@ class Memory(AddMethods, SearchMethods, EditMethods):
     ) -> Runnable[Any, dict[str, Any]]:
         """The first step of a chain: its input, and beside it the memories that bear on it, as text for a prompt.
 
-        The scope comes with the call; see `resolve_scope`. The Runnable maps a dict or text to a dict, sync and async.
-
         Args:
-            key: Where the input (a dict) holds the question: a text, a message or messages; of these the latest turn counts.
-                An input that is no dict is the question, and is put under this key.
-            output_key: Where to put the memories, one line `- …` for each below the line that they are data, best first; an
-                empty text where there are none.
-            user_id: The user where the call names none.
+            key: Where a dict has the question: a text, or messages, of which the latest turn counts. Other input is put there.
+            output_key: Where to put the memories: a line `- …` for each below the line that they are data; empty without any.
+            user_id: The user where the call names none; see `resolve_scope`.
             agent_id: The agent, in the same way.
             run_id: The run or session, in the same way.
             k: At most so many memories.

@@ -39,8 +39,8 @@ class Placed:
     reason: str
     known: int | None = None  # place of the memory concerned
     relations: tuple[Triple, ...] | None = None  # what the text says of relations, where that is not what the fact says
-    past: bool = False  # the memory named stands; what is said was true before it
-    after: int | None = None  # place of the fact that was said later, whose memory stands
+    past: bool = False  # the memory stays; the statement was true before it
+    after: int | None = None  # place of the later fact, of which the current memory comes
 
 
 def older(facts: Sequence[Fact], turns: Sequence[Mapping[str, Any]]) -> dict[int, int]:

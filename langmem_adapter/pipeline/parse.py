@@ -200,9 +200,9 @@ def _turns(
 ) -> Iterator[tuple[int, Turn]]:
     """Each turn with the number of its message."""
     for number, message in enumerate(as_list(messages), start=1):
-        if isinstance(message, str):  # the user speaks; told without a detour by LangChain's messages
-            told = check_text(message, f"message {number}").strip()
-            yield number, Turn("user", told, "user", time, notes=() if told else (_no_text(number),))
+        if isinstance(message, str):  # of the user; quicker than a message of LangChain
+            text = check_text(message, f"message {number}").strip()
+            yield number, Turn("user", text, "user", time, notes=() if text else (_no_text(number),))
             continue
         converted = message_of(message, number)
         check_owner(converted, scope, f"message {number}")
@@ -277,18 +277,14 @@ def is_verbatim(infer: bool, memory_type: str | None) -> bool:  # noqa: FBT001 -
 
 def as_list(messages: object) -> Sequence[object]:
     """The messages of a conversation, in whichever way it was given."""
-    if isinstance(messages, str | Mapping | BaseMessage) or _is_pair(messages):
+    is_pair = isinstance(messages, tuple) and len(messages) == 2 and messages[0] in tuple(_ROLES)  # noqa: PLR2004 - role, text
+    if is_pair or isinstance(messages, str | Mapping | BaseMessage):
         return [messages]
     if isinstance(messages, Sequence) and not isinstance(messages, bytes | bytearray):
         if not messages:
             raise InvalidInputError("there is nothing to remember: the list of messages is empty")
         return messages
     raise InvalidInputError(f"messages must be a str, a message or a list of messages, not {type(messages).__name__}")
-
-
-def _is_pair(messages: object) -> bool:
-    """Whether it is one message in LangChain's short form: `("user", "I like tea.")`."""
-    return isinstance(messages, tuple) and len(messages) == 2 and messages[0] in tuple(_ROLES)  # noqa: PLR2004 - role and text
 
 
 def _turn(

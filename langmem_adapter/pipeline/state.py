@@ -85,7 +85,7 @@ class Task(TypedDict):
     """What a run is to do, as parse has read it."""
 
     key: str  # name of the run within its scope
-    scope: dict[str, str]  # whose memories
+    scope: dict[str, str]
     infer: bool  # extract facts, or store turns verbatim
     memory_type: str | None  # `None`, or `"procedural_memory"`
     prompt: str | None  # replaces the extraction instructions

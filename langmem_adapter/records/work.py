@@ -57,9 +57,9 @@ class Turn(Portable):
     """One message of a conversation, reduced to what a memory can come from."""
 
     role: str  # `"user"`, `"assistant"`, `"system"` or `"tool"`
-    text: str  # what was said, images already replaced by words
+    text: str  # images are already replaced by words
     actor: str  # the speaker's name, or the role where no name is known
-    time: datetime  # when it was said, with the UTC offset of who said it
+    time: datetime  # with the speaker's UTC offset
     item: int = 0  # which item of an `add_many` it belongs to; 0 for a single `add`
     notes: tuple[str, ...] = ()  # what could not be used of the message, in words (an image without `vision=True`)
     calls: tuple[ToolCall, ...] = ()  # the tools that were called in it
@@ -81,8 +81,8 @@ class Fact(Portable):
     verbatim: bool = False  # stored as it is, without comparison (`infer=False` and procedural records)
     relations: tuple[Triple, ...] = ()  # what it says of things and their relations, for the knowledge graph
     date: str | None = None  # the day that it speaks of, in ISO 8601, where one is said
-    speaker: str = ""  # whose statement it is, where that is somebody named other than the scope's own; else blank
-    unattributed: bool = False  # several people speak, and which of them says it is not known
+    speaker: str = ""  # the named speaker, where that is another one than the scope's own; else blank
+    unattributed: bool = False  # several people speak, and it is unknown which of them says it
     is_quotation: bool = False  # the user's own words: compared with equal texts only (`MemoryItem.is_verbatim`)
 
     _forms = forms(relations=several(Triple))

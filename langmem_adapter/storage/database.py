@@ -409,7 +409,7 @@ def _outcome(future: Future[Any]) -> Any:
 
 
 def _arguments(url: URL, threshold: int | None) -> dict[str, int | None]:
-    """What the driver gets beside a URL, whose own word comes first; another driver has other names for it."""
+    """What the driver gets beside a URL, which comes first; another driver has other names for it."""
     waits = {name: value for name, value in _PATIENCE.items() if name not in url.query}
     if not url.drivername.endswith("+psycopg"):
         return {**waits} if url.drivername.endswith("+psycopg2") else {}

@@ -46,7 +46,7 @@ class Cursor:
 
     applied: int  # number of the last change that it has applied; 0 before the first
     nonce: bytes  # that change's nonce, 8 bytes
-    fingerprint: str = ""  # of the embedding model whose vectors it holds; empty for who holds none
+    fingerprint: str = ""  # of the embedding model of its vectors; empty without vectors
 
 
 NOTHING: Final = Cursor(0, b"")

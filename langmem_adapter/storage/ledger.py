@@ -108,7 +108,7 @@ class Ledger:
     ) -> Plan[tuple[RelationChange, ...]]:
         """State relations without a memory, and give what became of them; nothing for a relation of something to itself.
 
-        *scope* is the exact scope that they belong to, whose own things may be named by their ids (`names.whom`).
+        *scope* is their exact scope; its own things may be named by their ids (`names.whom`).
         """
         write = Write((), scope=scope, within=scope)
         return self.writing(lambda c: WriteRows(c, write, books(c, write), Words()).relate(scope, triples, time))

@@ -104,7 +104,7 @@ def prepare(database: Database, language: str | None = None) -> None:
 
 
 def language_of(connection: Connection) -> str:
-    """The language by whose rules the words of a database are stemmed."""
+    """The language in which the words of a database are stemmed."""
     kept = get(connection, LANGUAGE) or ENGLISH
     try:
         return checked(kept)
@@ -138,7 +138,7 @@ def dimensions(connection: Connection) -> int | None:
 
 
 def check_embeddings(connection: Connection, fingerprint: str, space: Space = VECTORS) -> bool:
-    """Whether the fingerprint of an embedding model stands in the database; without any row every model is welcome."""
+    """Whether the database names this embedding model; an error where its vectors come from another one."""
     return fits(connection, get(connection, space.model), fingerprint, space)
 
 

@@ -115,7 +115,7 @@ class TraceDraft:
     """What to keep of a run; its id is the run's."""
 
     days: float  # how long traces are kept; older ones go as new ones come
-    state: Mapping[str, Any]  # the pipeline's state before apply, plain JSON; its task says whose memories
+    state: Mapping[str, Any]  # the pipeline's state before apply, plain JSON; its task has the scope
 
 
 def keep(
