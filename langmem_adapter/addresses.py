@@ -82,11 +82,7 @@ def cleaned(text: str) -> str:
 
 
 def check_server(address: object, whose: str = "") -> str:
-    """Return the address of a web server if every client reads it alike; *whose* it is begins the error.
-
-    Raises:
-        InvalidInputError: It is no such address; the message does not repeat it, as the clients' own would.
-    """
+    """Return the address of a web server if every client reads it alike; *whose* it is begins the error."""
     if not isinstance(address, str) or not _readable(address):
         raise InvalidInputError(f"{whose}no address of a server; write it like http://localhost:11434/v1, {ENCODED}")
     return address

@@ -66,7 +66,7 @@ class Limits:
 
     Args:
         who: What errors call the model.
-        address: Its server, if that is known beforehand; else it is taken from the error of the client.
+        address: Its server; by default that of the client's error.
         timeout: Seconds that a call may take, with its retries.
         retries: How often a call is repeated after a failure that may pass: too many requests (but no quota that is used up), a
             server's own error, a lost connection. The server's `Retry-After` is respected.
@@ -90,7 +90,7 @@ class Limits:
         self._address = address
         self._timeout = timeout
         self._rules: dict[str, Any] = {
-            # Contract: a call that was left behind asks nobody again; its time is over when it comes back.
+            # Contract: a call that was left behind is not repeated; its time is over when it comes back.
             # tests/test_limits.py::test_what_was_left_behind_asks_nobody_again
             "stop": stop_after_attempt(1 + retries) | stop_before_delay(timeout),
             "wait": _pause,
@@ -119,11 +119,11 @@ class Limits:
         async def asynchronous() -> R:
             again = AsyncRetrying(**self._rules)
             answer = asyncio.wrap_future(in_thread(work)) if arun is None else asyncio.ensure_future(again(arun))
-            answer.add_done_callback(_looked_at)
+            answer.add_done_callback(_retrieve_error)
             try:
                 done, _ = await asyncio.wait([answer], timeout=self._timeout)
             finally:
-                answer.cancel()  # nobody waits for what comes of it: a model may not listen
+                answer.cancel()  # a model may not listen, and its answer is dropped
             return self._result(answer if done else None)
 
         return Plan(sync, asynchronous)
@@ -165,18 +165,17 @@ class Limits:
         return kind(f"{summary}: {words}", hint=hint, status=status, transient=transient, brief=cleaned(summary))
 
 
-def limits_of(given: object, made: object, settings: Settings) -> Limits:
-    """The limits for the model *made* from what the user gave: a name, or the model itself.
+def limits_of(spec: object, model: object, settings: Settings) -> Limits:
+    """The limits for the *model* made from *spec*: its name, or the model itself.
 
     Where its client retries by itself (LangChain's standard parameter `max_retries`), only the client does: the two counts
     would multiply. Models that are made by name come without.
     """
-    named = isinstance(given, str)
-    who = f"{given}" if named else " ".join(dict.fromkeys((type(made).__name__, model_name(made))))
-    retries = settings.model_retries if getattr(made, "max_retries", 0) == 0 else 0
-    address = settings.base_url if named else None
+    who = spec if isinstance(spec, str) else " ".join(dict.fromkeys((type(model).__name__, model_name(model))))
+    retries = settings.model_retries if getattr(model, "max_retries", 0) == 0 else 0
+    address = settings.base_url if isinstance(spec, str) else None
     secrets = {
-        value.get_secret_value() for value in getattr(made, "__dict__", {}).values() if isinstance(value, SecretStr)
+        value.get_secret_value() for value in getattr(model, "__dict__", {}).values() if isinstance(value, SecretStr)
     } - {""}
     numbers: Any = {"timeout": settings.model_timeout, "retries": retries, "batch": settings.embedding_batch}
     return Limits(who, address=address, secrets=secrets, **numbers)
@@ -191,8 +190,8 @@ def model_name(model: object) -> str:
     return type(model).__name__
 
 
-def _looked_at(answer: asyncio.Future[Any]) -> None:
-    """Nobody else looks at the error of what was left behind, and asyncio would complain."""
+def _retrieve_error(answer: asyncio.Future[Any]) -> None:
+    """Retrieve the error of a call that was left behind, which asyncio would complain about."""
     if not answer.cancelled():
         answer.exception()
 
@@ -238,15 +237,14 @@ def status_of(error: BaseException) -> int | None:
 
 def _named(who: str, address: str | None) -> str:
     parts = urlsplit(address or "")
-    # Neither a password nor a key in the query is told.
-    host = parts.netloc.rpartition("@")[2]
+    host = parts.netloc.rpartition("@")[2]  # without a password; nor is the query shown, which may hold a key
     return f"{who} at {parts.scheme}://{host}{parts.path}" if host else who
 
 
 def _url_of(error: BaseException) -> str | None:
     """Where the request went that failed; looked up with care, for a property of httpx raises where there is none."""
-    told = (getattr(holder, "__dict__", {}) for holder in _holders(error))
-    urls = (getattr(parts.get(name), "url", None) for parts in told for name in ("request", "_request"))
+    attributes = (getattr(holder, "__dict__", {}) for holder in _holders(error))
+    urls = (getattr(parts.get(name), "url", None) for parts in attributes for name in ("request", "_request"))
     return next((str(url) for url in urls if url), None)
 
 

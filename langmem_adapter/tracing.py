@@ -60,11 +60,7 @@ def is_heard() -> bool:
 
 
 class PlanNode(Runnable[Q, R], Generic[Q, R]):
-    """A plan as a Runnable that leaves no run of its own in a trace: what the plan calls stands right below its caller.
-
-    Args:
-        plan: From the input, and the config of the call, to what is done.
-    """
+    """A plan as a Runnable that leaves no run of its own in a trace: the plan's calls appear right below its caller."""
 
     def __init__(self, plan: Callable[[Q, RunnableConfig | None], Plan[R]]) -> None:
         self._plan = plan

@@ -279,11 +279,7 @@ def _keywords(method: Callable[..., Any]) -> frozenset[str]:
 def refuse_unknown(
     name: str, given: Mapping[str, object], known: frozenset[str], elsewhere: Mapping[str, str] = _NOTHING
 ) -> None:
-    """Refuse keyword arguments that a method does not have, with a hint at the one that was meant.
-
-    Raises:
-        UnknownArgumentError: One is unknown.
-    """
+    """Refuse keyword arguments that a method does not have, with a hint at the one that was meant."""
     if given.keys() <= known:
         return
     unknown = next(word for word in given if word not in known)

@@ -1,4 +1,4 @@
-"""What guests ask of those who make and call them: fields that fit, whose memory it is, and whether it may fail with it."""
+"""What integrations read from a call (scope, thread, time zone), check of their arguments, and do when memory fails."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ R = TypeVar("R")
 _log = logging.getLogger("langmem_adapter")
 
 OnError: TypeAlias = Literal["raise", "log"]
-"""What becomes of the guest's work when memory fails: it fails as well, or it goes on without."""
+"""What happens when memory fails: `"raise"` fails the call as well, `"log"` goes on without memory."""
 
 
 @contextmanager
@@ -80,9 +80,9 @@ def only(
 
 
 def scope_of_call(default: object, config: RunnableConfig | None = None, *, explicit: object = None) -> Scope:
-    """Whose memory a call works with, anywhere in LangChain or LangGraph: see `resolve_scope`.
+    """The scope that a call works with, anywhere in LangChain or LangGraph: see `resolve_scope`.
 
-    *default* is what the adapter's constructor was given; *config*, of the call, completes that of the run around it.
+    *default* comes from the integration's constructor; *config*, of the call, completes that of the run around it.
     """
     return resolve_scope(explicit=explicit, runtime=_runtime(), config=ensure_config(config), default=default)
 
@@ -90,14 +90,14 @@ def scope_of_call(default: object, config: RunnableConfig | None = None, *, expl
 def timezone_of_call(config: RunnableConfig | None = None) -> dict[str, Any]:
     """The `timezone` of the runtime's context, else of `configurable`, as an argument of `Memory`; empty without one."""
     context = getattr(_runtime(), "context", None)
-    named = context.get("timezone") if isinstance(context, Mapping) else getattr(context, "timezone", None)
-    named = ensure_config(config).get("configurable", {}).get("timezone") if named is None else named
-    return {} if named is None else {"timezone": named}
+    zone = context.get("timezone") if isinstance(context, Mapping) else getattr(context, "timezone", None)
+    zone = ensure_config(config).get("configurable", {}).get("timezone") if zone is None else zone
+    return {} if zone is None else {"timezone": zone}
 
 
-def thread_of_call(config: RunnableConfig | None = None) -> str | None:
+def thread_of_call() -> str | None:
     """The id of the thread that a call works in; `None` where it has none."""
-    thread_id = ensure_config(config).get("configurable", {}).get("thread_id")
+    thread_id = ensure_config().get("configurable", {}).get("thread_id")
     return None if thread_id in {None, ""} else str(thread_id)
 
 
@@ -128,7 +128,7 @@ def failed_messages(unended: Collection[str], new: Collection[str]) -> set[str]:
 def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> Plan[R]:
     """A plan that, with `on_error="log"`, gives *otherwise* where it fails, and says so in the log, with what it was *doing*.
 
-    Whatever a model's client raises counts: these errors share no base. What bubbles up is no failure: the graph pauses.
+    LangGraph's `GraphBubbleUp` is no failure: the graph pauses.
     """
 
     def instead(error: Exception) -> Plan[R] | None:

@@ -40,6 +40,8 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from langchain_core.runnables import RunnableConfig
+
     from langmem_adapter.records.scope import Scope
 
 __all__ = ["ConversationMemory"]
@@ -82,7 +84,7 @@ class ConversationMemory(BaseMemory):
             `None` shows all that are not summed up.
         max_tokens: At most so many tokens of facts, summary and messages together; `None`: a million.
         count_tokens: Counts them.
-        introduction: What stands above the facts, in *facts_key* as well.
+        introduction: The text above the facts, in *facts_key* as well.
         background: A writer of `memory.background()`, so that the chain does not wait for facts to be remembered.
         on_error: `"raise"`: when memory fails, the chain fails; `"log"`: it goes on without. A missing scope is always raised.
 
@@ -196,14 +198,13 @@ class ConversationMemory(BaseMemory):
 
     def _whose(self) -> tuple[Scope, str]:
         """Whose memory the call works with, and the name of its conversation."""
-        call = _configurable()
-        default = MemoryContext(self.user_id, self.agent_id, self.run_id)
-        scope = scope_of_call(default, {"configurable": dict(call)})
-        return scope, call.get("session_id") or self.session_id
+        config = _config_of_chain()
+        scope = scope_of_call(MemoryContext(self.user_id, self.agent_id, self.run_id), config)
+        return scope, config["configurable"].get("session_id") or self.session_id
 
     def _history(self, scope: Scope, session: str) -> SQLChatMessageHistory:
-        whose: dict[str, Any] = scope.named
-        return SQLChatMessageHistory(session, self.memory, **whose)
+        fields: dict[str, Any] = scope.named
+        return SQLChatMessageHistory(session, self.memory, **fields)
 
     # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -217,22 +218,22 @@ class ConversationMemory(BaseMemory):
 
         how: dict[str, Any] = {"k": self.k, "introduction": ""}  # `_told` puts one in front
         look = looking_up(self.memory, threshold=self.threshold, max_tokens=share, count_tokens=cost, **how)
-        turn, config = asked(self._question(inputs)), {"configurable": {**_configurable()}}
+        turn, config = asked(self._question(inputs)), _config_of_chain()
         shown = self._earlier(scope, session).then(lambda earlier: earlier[-(self.last or len(earlier)) :])
         return shown.and_then(lambda thread: look(turn, scope, config, thread=thread))
 
     def _remembering(self, said: Sequence[BaseMessage], scope: Scope, session: str) -> Plan[Any]:
         if not self.k:
             return Plan(lambda: None)
-        options = {"thread_id": session, **timezone_of_call({"configurable": {**_configurable()}})}
+        options = {"thread_id": session, **timezone_of_call(_config_of_chain())}
         remember = partial(remembered, self.memory, said, scope, writer=self.background, **options)
         return self._earlier(scope, session).and_then(lambda earlier: remember(before=earlier))
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _brain(self, scope: Scope, session: str) -> BrainMemory:
-        whose: dict[str, Any] = scope.named
-        return BrainMemory(self.memory, session, count_tokens=self.count_tokens, **whose)
+        fields: dict[str, Any] = scope.named
+        return BrainMemory(self.memory, session, count_tokens=self.count_tokens, **fields)
 
     def _talk(self, scope: Scope, session: str, facts: str) -> Plan[list[BaseMessage]]:
         """The summary as a system message, where there is one, and the messages behind it."""
@@ -317,19 +318,19 @@ def _messages(
     return [message for message in said if message.content]
 
 
-def _configurable() -> Mapping[str, Any]:
-    """What the call is configured with: by the chain's config, a chain's around it, or the run's around these.
+def _config_of_chain() -> RunnableConfig:
+    """The config of the chain, of a chain around it, or of the run around these.
 
-    A chain hands its memory no config, nor does it set LangChain's context variable, so that
+    A chain gives its memory no config, nor does it set LangChain's context variable, so that
     `chain.invoke(question, {"configurable": {"user_id": ...}})` would read and write the memories of the constructor's user.
-    The config stands in the frames of `Chain.invoke`, below ours.
+    So it is read from the frames of `Chain.invoke`, below ours.
     """
     around = ensure_config().get("configurable", {})
     frame = inspect.currentframe()
     while frame is not None:
         if frame.f_code in _CALLS_OF_A_CHAIN:
-            given: Mapping[str, Any] = frame.f_locals["config"]["configurable"]
-            if given != around:  # a chain within a chain is given nothing of its own: it has what is around it
-                return given
+            own: dict[str, Any] = frame.f_locals["config"]["configurable"]
+            if own != around:  # a chain within a chain has no config of its own: it has the one around it
+                return {"configurable": own}
         frame = frame.f_back
-    return around
+    return {"configurable": around}

@@ -257,13 +257,13 @@ def _runnable(answer: RunnableLike[Any, Any]) -> Runnable[Any, Any]:
 def _unremembered(
     connection: Connection, messages: list[BaseMessage], thread: MessageThread | None, *, tools: bool
 ) -> tuple[list[BaseMessage], list[BaseMessage]]:
-    """What was said in a thread before its turn, and the turn: edited messages, and what follows the last remembered one."""
-    told = {} if thread is None else {each.id: thread.digest(each.content) for each in messages if each.id}
-    rows = {} if thread is None else sources.messages_of(connection, thread, told)
+    """The messages before the turn of a thread, and the turn: edited messages, and those after the last remembered one."""
+    digests = {} if thread is None else {each.id: thread.digest(each.content) for each in messages if each.id}
+    rows = {} if thread is None else sources.messages_of(connection, thread, digests)
     places = [place for place, each in enumerate(messages) if each.id in rows and rows[each.id].digest is not None]
     if thread is None or not places:
         return parted(messages, tools=tools)
-    edited = {id_ for id_, row in rows.items() if sources.is_edited(row, told[id_])}
+    edited = {id_ for id_, row in rows.items() if sources.is_edited(row, digests[id_])}
     later = {message.id: message.content for message in messages[places[-1] + 1 :] if message.id}
     return turn_of(messages, edited | (later.keys() - sources.of_other_users(connection, thread, later)), tools=tools)
 

@@ -144,28 +144,9 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
     reference_date: date | str | None = None,
     timezone: str | None = None,
 ) -> Runnable[Any, dict[str, Any]]:
-    """The first step of a chain: its input, and beside it what is known that bears on it, as text for a prompt.
+    """The first step of a chain: its input, and beside it the memories that bear on it, as text for a prompt.
 
-    Whose memory it is comes with the call; see `resolve_scope`.
-
-    Args:
-        memory: The memory.
-        key: Where the input (a dict) holds the question: a text, a message or messages; of these the latest turn counts.
-            An input that is no dict is the question, and stands under this key afterwards.
-        output_key: Where to put the memories, one line `- …` for each below the line that they are data, best first; an empty
-            text where there are none.
-        user_id: Whose memory it is where the call does not say.
-        agent_id: The agent, in the same way.
-        run_id: The run or session, in the same way.
-        k: At most so many memories.
-        threshold: Least relevance of a memory; see `Memory.search`.
-        max_tokens: At most so many tokens of them, that line included.
-        count_tokens: Counts them.
-        reference_date: When it is asked, which "last week" is counted from; by default now.
-        timezone: IANA name of the zone that days begin in, where the call does not say; see `Memory.search`.
-
-    Returns:
-        A Runnable from a dict or text to a dict, sync and async.
+    The arguments are those of `Memory.recall`; *count_tokens* counts what *max_tokens* limits.
 
     Example:
         >>> memory = Memory(":memory:")

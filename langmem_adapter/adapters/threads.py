@@ -21,7 +21,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import named_speaker, with_speaker
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
 from langmem_adapter.pipeline.tool_calls import results_apart
-from langmem_adapter.records.escapes import DATA_ONLY, escaped
+from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
@@ -124,10 +124,9 @@ def summaries(thread: Sequence[BaseMessage]) -> frozenset[str | None]:
 def _listing(
     max_tokens: int | None, count_tokens: CountTokens, introduction: str
 ) -> Callable[[Sequence[Hit], str], str]:
-    """How what was found, best first, and what was asked become a list for a prompt, see `search.passages.fitting`.
+    """How hits, best first, and the question become a list for a prompt, see `search.passages.fitting`.
 
-    It has a line `- …` for each (`- Nate: …` where a named speaker said it) below the *introduction*, and is empty where there
-    is none.
+    It has a line `- …` for each hit (`- Nate: …` for a named speaker) below the *introduction*, and is empty without hits.
     """
     most = tokens(max_tokens)
 
@@ -164,8 +163,8 @@ def told(hit: Hit) -> str:
     if item.is_verbatim:
         speaker = named_speaker(item.actor_id, item.role, item.scope) or item.role or "user"
         quotation = hit.passage.replace('"', "'")
-        return escaped(" ".join(f'{speaker}, {day}: "{quotation}"'.split()))
-    return escaped(" ".join(f"{with_speaker(hit.passage, item.actor_id, item.role, item.scope)} ({day})".split()))
+        return escape(" ".join(f'{speaker}, {day}: "{quotation}"'.split()))
+    return escape(" ".join(f"{with_speaker(hit.passage, item.actor_id, item.role, item.scope)} ({day})".split()))
 
 
 def _not_in(thread: Sequence[BaseMessage], hits: Sequence[Hit]) -> list[Hit]:
@@ -192,9 +191,6 @@ def looking_up(
     """How what bears on what people said in a turn is found and listed; nothing where they sent pictures only.
 
     What the *thread* shows already is left out.
-
-    Raises:
-        InvalidInputError: An argument cannot be used; the text names it.
     """
     shown, least = _listing(max_tokens, count_tokens, introduction), relevance(threshold)
 

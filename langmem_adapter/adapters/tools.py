@@ -26,7 +26,7 @@ from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import named_speaker
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.cost import tokens_in
-from langmem_adapter.records.escapes import DATA_ONLY, escaped
+from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.records.results import Abstained
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.search.passages import fitting
@@ -226,7 +226,7 @@ def _relations(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]
 def _dated(relation: Relation) -> str:
     moments = (("since", relation.valid_from), ("until", relation.valid_to))
     dates = [f"{word} {moment.date()}" for word, moment in moments if moment is not None]
-    return escaped(f"{relation.text} ({', '.join(dates)})" if dates else relation.text)
+    return escape(f"{relation.text} ({', '.join(dates)})" if dates else relation.text)
 
 
 def _save(memory: Memory, scope: Scope, content: str) -> Plan[str]:
@@ -273,4 +273,4 @@ def _told(change: Change) -> str:
 
 
 def _line(memory_id: str, text: str) -> str:
-    return f"{memory_id}: {escaped(' '.join(text.split()))}"
+    return f"{memory_id}: {escape(' '.join(text.split()))}"

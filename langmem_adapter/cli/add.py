@@ -43,25 +43,15 @@ _PAST: Final = (
 
 @dataclass(slots=True)
 class _Outcome:
-    """What became of the items so far.
+    """What became of the items so far."""
 
-    Attributes:
-        changes: Where each change came from, and the change.
-        failed: Where each item stood that was refused, and why.
-        notes: What was seen and not used, with how often it was said.
-        accepted: How many messages were gone through; what they told is stored for good.
-        under_way: Items whose fate is open: they were being written when the command was broken off.
-        left: Items that were not begun.
-        broken: Why it stopped early; an interrupt has none.
-    """
-
-    changes: list[tuple[str, Change]] = field(default_factory=list)
-    failed: list[tuple[str, CommandError]] = field(default_factory=list)
-    notes: Counter[str] = field(default_factory=Counter)
-    accepted: int = 0
-    under_way: list[Item] = field(default_factory=list)
-    left: list[Item] = field(default_factory=list)
-    broken: CommandError | None = None
+    changes: list[tuple[str, Change]] = field(default_factory=list)  # where each came from, and the change
+    failed: list[tuple[str, CommandError]] = field(default_factory=list)  # the places of refused items, and why
+    notes: Counter[str] = field(default_factory=Counter)  # what was not used, and how often
+    accepted: int = 0  # messages that were read; their facts are stored
+    under_way: list[Item] = field(default_factory=list)  # being written when the command was interrupted
+    left: list[Item] = field(default_factory=list)  # not begun
+    broken: CommandError | None = None  # why it stopped early; an interrupt has none
 
     @property
     def stopped(self) -> bool:

@@ -31,23 +31,14 @@ STDIN: Final = "-"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One thing to add.
+    """One thing to add."""
 
-    Attributes:
-        unit: What it is in the input: "line", "message" or "input".
-        first: Its number there, from 1.
-        last: The number of its last one, where several were joined.
-        messages: What `Memory.add` takes.
-        whole: Whether it is a conversation of its own, not to be joined with its neighbours.
-        error: Why it cannot be added; `messages` is `None` then.
-    """
-
-    unit: str
-    first: int
-    last: int
-    messages: Any
-    whole: bool = False
-    error: InvalidInputError | None = None
+    unit: str  # what it is in the input: "line", "message" or "input"
+    first: int  # its number there, from 1
+    last: int  # the number of its last one, where several were joined
+    messages: Any  # what `Memory.add` takes
+    whole: bool = False  # whether it is a conversation of its own, not to be joined with its neighbours
+    error: InvalidInputError | None = None  # why it cannot be added; `messages` is `None` then
 
     @property
     def where(self) -> str:
@@ -82,11 +73,7 @@ def _join(items: list[Item]) -> Item:
 
 
 def read_source(argument: str | None, file: Path | None) -> tuple[str, bool]:
-    """The raw text: the argument, else the file, else what is piped in; and whether its name says that it holds JSON lines.
-
-    Raises:
-        InvalidInputError: Both or nothing was given, the file cannot be read, or the bytes are not UTF-8.
-    """
+    """The raw text: the argument, else the file, else what is piped in; and whether its name says that it holds JSON lines."""
     if argument is not None and file is not None:
         raise InvalidInputError("give the text or --file, not both")
     if argument is not None:
@@ -119,9 +106,6 @@ def items_of(text: str, *, lines: bool = False) -> list[Item]:
     Args:
         text: Plain text; a JSON message, list of messages or `{"messages": [...]}`; or one of these per line.
         lines: Take it as JSON lines, whatever it looks like.
-
-    Raises:
-        InvalidInputError: It is empty, or it begins as JSON and is broken; the message names line and column.
     """
     if not text.strip():
         raise InvalidInputError("the input is empty")

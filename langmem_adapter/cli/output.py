@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from langmem_adapter.records.escapes import CONTROLS, escaped
+from langmem_adapter.records.escapes import CONTROLS, escape
 from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Output:
         if "data" in body:
             envelope |= {} if self.mode is None else {"mode": self.mode}
             envelope["ms"] = round((time.perf_counter() - self._began) * 1000)
-        sys.stdout.write(escaped(json.dumps(envelope, ensure_ascii=False)) + "\n")
+        sys.stdout.write(escape(json.dumps(envelope, ensure_ascii=False)) + "\n")
 
 
 def _fields(record: Any) -> Mapping[str, Any]:
@@ -137,7 +137,7 @@ def visible(text: str) -> str:
 
 
 def one_line(value: object) -> str:
-    """A value as one field of a tab-separated line: backslash, tab and line end are escaped, nothing becomes empty."""
+    """A value as one field of a tab-separated line: backslash, tab and line end are escape, nothing becomes empty."""
     if value is None:
         return ""
     plain = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -15,7 +15,7 @@ from langchain_core.messages import BaseMessage, convert_to_messages
 from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.records.escapes import escaped
+from langmem_adapter.records.escapes import escape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -163,8 +163,8 @@ def numbered(experiences: Sequence[Experience]) -> str:
 
 
 def _told(experience: Experience) -> str:
-    told = escaped(f"Given the request: {experience.request}, We can get the response: {experience.response}")
-    return f"{told}." if experience.score is None else f"{told}, which scored: {experience.score.value}."
+    text = escape(f"Given the request: {experience.request}, We can get the response: {experience.response}")
+    return f"{text}." if experience.score is None else f"{text}, which scored: {experience.score.value}."
 
 
 def in_context(request: Any, experiences: Sequence[Experience], /) -> Any:

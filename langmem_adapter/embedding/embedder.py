@@ -116,7 +116,7 @@ class Embedder:
         found = {text: self._recall(("text", text)) for text in distinct}
         known = {text: vector for text, vector in found.items() if vector is not None}
         missing = [text for text in distinct if text not in known]
-        return self._embedded(missing).then(lambda made: self._put_together(texts, known, made))
+        return self._embed(missing).then(lambda made: self._put_together(texts, known, made))
 
     avectors = awaited(vectors)
 
@@ -130,8 +130,10 @@ class Embedder:
             ModelError: See `vectors`.
         """
         self._refuse_reentrance()
-        known = self._recall(("query", text))
-        return Plan.known(known) if known is not None else self._asking(text)
+        if (vector := self._recall(("query", text))) is not None:
+            return Plan.known(vector)
+        made = self._question(text).or_else(partial(self._embed_first_part, text, self._question))
+        return made.then(lambda vector: self._keep(self._cache, ("query", text), vector))
 
     aquery = awaited(query)
 
@@ -150,7 +152,7 @@ class Embedder:
 
     # LangChain's embeddings are no Runnables: the run in a trace is ours, and shows how many vectors, never one of them.
 
-    def _embedded(self, texts: Sequence[str], most: int = sys.maxsize) -> Plan[list[_Made]]:
+    def _embed(self, texts: Sequence[str], most: int = sys.maxsize) -> Plan[list[_Made]]:
         def batches() -> Iterator[Sequence[str]]:
             start = 0
             while start < len(texts):
@@ -159,20 +161,20 @@ class Embedder:
                 yield batch
 
         def embed(batch: Sequence[str]) -> Plan[_Made]:
-            return self._documents(batch).or_else(partial(self._smaller, batch))
+            return self._documents(batch).or_else(partial(self._embed_in_smaller_calls, batch))
 
         return Plan.late(lambda: Plan.each(embed, batches()))
 
-    def _smaller(self, texts: Sequence[str], error: Exception) -> Plan[_Made] | None:
+    def _embed_in_smaller_calls(self, texts: Sequence[str], error: Exception) -> Plan[_Made] | None:
         """The same texts in smaller calls; where not even one short text is taken, the failure is about something else."""
         if len(texts) == 1:
-            vector = self._shortened(texts[0], self._document, error)
+            vector = self._embed_first_part(texts[0], self._document, error)
             return None if vector is None else vector.then(lambda vector: {texts[0]: vector})
         if not is_too_large(error):
             return None
         half = (len(texts) + 1) // 2
         probe = self._document(min(texts, key=len)[:_SHORT])
-        return probe.and_then(lambda _: self._embedded(texts, half)).then(partial(self._learn, texts, half))
+        return probe.and_then(lambda _: self._embed(texts, half)).then(partial(self._learn, texts, half))
 
     def _learn(self, texts: Sequence[str], half: int, made: list[_Made]) -> _Made:
         with self._lock:
@@ -180,7 +182,7 @@ class Embedder:
                 self._batch = min(self._batch, half)
         return {text: vector for vectors in made for text, vector in vectors.items()}
 
-    def _shortened(
+    def _embed_first_part(
         self, text: str, embed: Callable[[str], Plan[UnitVectors]], error: Exception
     ) -> Plan[UnitVectors] | None:
         """The vector of the first part that the model takes: half of the text, a quarter, and so on."""
@@ -211,14 +213,10 @@ class Embedder:
         made = stage(plan, "embed", inputs={"texts": [text]}, shown=lambda _: {"vectors": 1})
         return made.then(lambda vector: self._checked([text], [vector])[text])
 
-    def _asking(self, text: str) -> Plan[UnitVectors]:
-        made = self._question(text).or_else(partial(self._shortened, text, self._question))
-        return made.then(lambda vector: self._keep(self._cache, ("query", text), vector))
-
-    def _call(self, method: str, given: str | list[str]) -> Plan[Any]:
+    def _call(self, method: str, texts: str | list[str]) -> Plan[Any]:
         if (vector := self._vector) is not None:  # arrays as they are, not through lists of numbers and back
-            return Plan(lambda: vector(given) if isinstance(given, str) else list(map(vector, given)))
-        call, acall = (partial(getattr(self.embeddings, name), given) for name in (method, f"a{method}"))
+            return Plan(lambda: vector(texts) if isinstance(texts, str) else list(map(vector, texts)))
+        call, acall = (partial(getattr(self.embeddings, name), texts) for name in (method, f"a{method}"))
 
         def run() -> Any:
             with self._running():

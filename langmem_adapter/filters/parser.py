@@ -55,7 +55,6 @@ def parse(filters: Mapping[str, Any] | None, *, fields: Collection[str] = FIELDS
     Args:
         filters: A filter as in the table of `langmem_adapter.filters`; `None` and `{}` hold for everything.
         fields: Keys that mean fields of a memory, whose kinds are known; `()` where other things than memories are filtered.
-
         objects: Whether a mapping under a key may be a filter on the object there; in Mem0 it holds operators only.
 
     Raises:

@@ -27,19 +27,12 @@ Values: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One key, one operator, one operand.
+    """One key, one operator, one operand."""
 
-    Attributes:
-        key: A key, or a path with dots.
-        operator: Without the `$`; a plain value is `"eq"`, `"*"` is `"exists"`, a plain list is `"in"`.
-        operand: Plain JSON, or a datetime where one was given.
-        test: Whether it holds for a value.
-    """
-
-    key: str
-    operator: str
-    operand: Any
-    test: Test = field(repr=False, compare=False)
+    key: str  # a key, or a path with dots
+    operator: str  # without the `$`; a plain value is `"eq"`, `"*"` is `"exists"`, a plain list is `"in"`
+    operand: Any  # plain JSON, or a datetime where one was given
+    test: Test = field(repr=False, compare=False)  # whether it holds for a value
 
     def __call__(self, values: Values) -> bool:
         """Whether it holds."""

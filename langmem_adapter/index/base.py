@@ -25,19 +25,12 @@ Vectors: TypeAlias = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Net changes to bring an index up to date: each pk stands once, in `pks` or in `gone`.
+    """Net changes to bring an index up to date: each pk occurs once, in `pks` or in `gone`."""
 
-    Attributes:
-        pks: Memories to insert or overwrite, shape (n,).
-        scopes: The scope id of each, shape (n,), int64.
-        vectors: Their unit vectors, shape (n, dimensions), float32, C-contiguous.
-        gone: Memories to forget, shape (m,); unknown ones are ignored.
-    """
-
-    pks: Pks
-    scopes: Pks
-    vectors: Vectors
-    gone: Pks
+    pks: Pks  # memories to insert or overwrite, shape (n,)
+    scopes: Pks  # the scope id of each, shape (n,), int64
+    vectors: Vectors  # their unit vectors, shape (n, dimensions), float32, C-contiguous
+    gone: Pks  # memories to forget, shape (m,); unknown ones are ignored
 
     @classmethod
     def empty(cls, dimensions: int) -> Batch:

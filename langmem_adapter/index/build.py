@@ -59,12 +59,6 @@ def open_feed(
         dimensions: Length of the vectors; `None` takes it from the first memory.
         merge_after: Changes after which an index of this process writes its files anew.
         mapped: Whether its file is mapped; else it is read into memory.
-
-    Raises:
-        EmbeddingMismatchError: The vectors kept have another length.
-        InvalidInputError: There is no such index, or not with this database.
-        MissingDependencyError: A package is not installed.
-        StorageError: The database or the vector store failed.
     """
     if index in ("faiss", "exact"):
         make = partial(open_index, index)

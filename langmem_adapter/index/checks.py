@@ -18,12 +18,7 @@ _CHUNK: Final = 8192  # rows looked at in one go: no second copy of a large batc
 
 
 def check_query(query: Vectors, dimensions: int) -> Vectors:
-    """Return *query*, contiguous, if an index of *dimensions* can be searched with it.
-
-    Raises:
-        EmbeddingMismatchError: It has another length.
-        InvalidInputError: It holds NaN or infinity.
-    """
+    """Return *query*, contiguous, if an index of *dimensions* can be searched with it."""
     check_length("the query", len(query), dimensions)
     if not math.isfinite(np.vdot(query, query)) and not np.isfinite(query).all():
         raise InvalidInputError("the query vector holds NaN or infinity; the embedding model failed, embed it again")
@@ -31,12 +26,7 @@ def check_query(query: Vectors, dimensions: int) -> Vectors:
 
 
 def check_batch(batch: Batch, dimensions: int) -> None:
-    """Refuse a batch that an index of *dimensions* cannot take: what stands in a database may be damaged.
-
-    Raises:
-        EmbeddingMismatchError: Its vectors have another length.
-        InvalidInputError: A vector holds NaN or infinity, or a memory stands twice.
-    """
+    """Refuse a batch that an index of *dimensions* cannot take: the rows of a database may be damaged."""
     if (named := len(batch.pks) + len(batch.gone)) > 1 and len(np.unique(np.append(batch.pks, batch.gone))) < named:
         raise InvalidInputError("a memory stands twice in one Batch; give net changes")
     if len(batch.vectors):
@@ -52,11 +42,7 @@ def check_batch(batch: Batch, dimensions: int) -> None:
 
 
 def check_length(what: str, length: float, dimensions: int) -> None:
-    """Refuse a vector that an index of *dimensions* cannot hold or be asked with.
-
-    Raises:
-        EmbeddingMismatchError: It has another length.
-    """
+    """Refuse a vector that an index of *dimensions* cannot hold or be asked with."""
     if length != dimensions:
         raise EmbeddingMismatchError(
             f"{what} has {length:g} dimensions, this index holds vectors of {dimensions}; open the database with the "

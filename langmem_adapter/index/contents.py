@@ -25,23 +25,14 @@ _TOGETHER: Final = 4096
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """What an index holds at one moment; it never changes.
+    """What an index holds at one moment; it never changes."""
 
-    Attributes:
-        segment: Most of it.
-        deaths: Which of the segment's rows have gone, and when.
-        tail: What came since.
-        update: Number of the last update.
-        count: How many memories.
-        lost: How many of the segment's rows have gone.
-    """
-
-    segment: Segment
-    deaths: Deaths
-    tail: Tail
-    update: int
-    count: int
-    lost: int
+    segment: Segment  # most of it
+    deaths: Deaths  # which of the segment's rows have gone, and when
+    tail: Tail  # what came since
+    update: int  # number of the last update
+    count: int  # how many memories
+    lost: int  # how many of the segment's rows have gone
 
     @classmethod
     def of(cls, segment: Segment) -> Contents:

@@ -20,9 +20,6 @@ class ExactIndex:
     """Every vector compared with the query, in numpy. Each update copies all rows, so it fits some ten thousand memories.
 
     A search works on the state that it found when it began; nobody waits for anybody.
-
-    Args:
-        dimensions: Length of the vectors.
     """
 
     def __init__(self, dimensions: int) -> None:

@@ -31,11 +31,7 @@ _FEW: Final = 256  # so many are sorted faster than chosen from
 
 
 class FaissIndex:
-    """Exact search within scopes at memory speed, cheap changes, any number of threads.
-
-    Args:
-        dimensions: Length of the vectors.
-    """
+    """Exact search within scopes at memory speed, cheap changes, any number of threads."""
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions: Final = dimensions

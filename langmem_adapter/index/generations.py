@@ -152,12 +152,9 @@ class Generations:
         return _locked(self.manifest.with_name(f"{self.manifest.name}.lock"))
 
     def publish(self, contents: Contents, cursor: Cursor) -> None:
-        """Write the next generation, as whoever is `merging`; searches and changes go on meanwhile.
+        """Write the next generation, while `merging`; searches and changes go on meanwhile.
 
-        Raises:
-            OSError: The disk is full, the folder is missing or may not be written, and so on. The previous generation stays,
-                and nothing else is left behind.
-            SegmentError: The segment that it holds is.
+        Where it fails, with an `OSError` or a `SegmentError`, the previous generation stays and nothing else is left behind.
         """
         dimensions = contents.tail.vectors.shape[1]
         self._check_room(file_size(contents.count, dimensions) + 32 * contents.count)

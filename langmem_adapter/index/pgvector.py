@@ -106,9 +106,6 @@ class PgVectorIndex:
     Raises:
         InvalidInputError: The database is no Postgres, or *dimensions* does not fit.
         MissingDependencyError: The package `pgvector` is not installed.
-
-    Attributes:
-        name: The table's name, and that of its cursor.
     """
 
     private: Final = False

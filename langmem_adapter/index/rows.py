@@ -45,11 +45,7 @@ def length(rows: Rows) -> int | None:
 
 
 def as_batch(rows: Rows, dimensions: int) -> Batch:
-    """The rows as net changes for an index.
-
-    Raises:
-        EmbeddingMismatchError: A vector has another length than *dimensions*.
-    """
+    """The rows as net changes for an index."""
     there = [row for row in rows if row.embedding is not None]
     return Batch(
         pks=_pks(row.pk for row in there),
@@ -65,9 +61,6 @@ def read_all(
     """Every row, sorted by scope and within it by pk. The transaction must see one state from beginning to end.
 
     *progress* is told after each batch how many rows were read.
-
-    Raises:
-        EmbeddingMismatchError: A vector has another length.
     """
     scopes, counts = np.array(connection.execute(space.counts).all(), np.int64).reshape(-1, 2).T
     next_free = np.cumsum(counts) - counts

@@ -57,21 +57,13 @@ class SegmentError(StorageError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Catalogue:
-    """Which memory lies in which row.
+    """Which memory lies in which row."""
 
-    Attributes:
-        pks: The pk in each row, shape (n,).
-        scopes: The scopes, ascending, shape (m,).
-        starts: The first row of each, and the number of rows, shape (m + 1,).
-        sorted_pks: The same pks, ascending.
-        rows: The row of each of them.
-    """
-
-    pks: Pks
-    scopes: Pks
-    starts: Pks
-    sorted_pks: Pks
-    rows: NDArray[np.uint32]
+    pks: Pks  # the pk in each row, shape (n,)
+    scopes: Pks  # the scopes, ascending, shape (m,)
+    starts: Pks  # the first row of each, and the number of rows, shape (m + 1,)
+    sorted_pks: Pks  # the same pks, ascending
+    rows: NDArray[np.uint32]  # the row of each of them
 
     @classmethod
     def of(cls, pks: Pks, scopes: Pks) -> Catalogue:
@@ -152,16 +144,10 @@ class ClosedRows(LoadedRows):
 
 
 class FileRows(LoadedRows):
-    """Vectors in a mapped file; it stays open as long as somebody holds this.
+    """Vectors in a mapped file; it stays open as long as this object lives.
 
-    Each block is compared with its checksum when it is touched for the first time, and not again: who overwrites, in place, a
-    block that was compared is not noticed.
-
-    Args:
-        descriptor: Of the file, open for reading; it belongs to this object from now on.
-        count: How many rows it has to have.
-        dimensions: Their length.
-        digests: The checksum of each block.
+    Each block is compared with its checksum when it is touched for the first time, and not again: a block that is overwritten
+    in place after that is not noticed. *descriptor* belongs to this object from now on.
 
     Raises:
         SegmentError: The file has another size or header.

@@ -65,12 +65,6 @@ class SharedIndexer:
     Attributes:
         index: The index; `None` while the length of its vectors is unknown, hence no memory exists. Take it anew each time.
         version: What `Database.version` said before the last pull: everything committed before that is in the index.
-
-    Raises:
-        EmbeddingMismatchError: A memory's vector has another length than the others, or the index makes others.
-        InvalidInputError: The index cannot be used with this database.
-        MissingDependencyError: A package that it needs is not installed.
-        StorageError: The database or the index failed.
     """
 
     def __init__(
@@ -101,11 +95,7 @@ class SharedIndexer:
         return self._seen if self._cursor is None else self._cursor.applied
 
     def view(self, connect: Callable[[], Connection]) -> VectorView | None:
-        """The index as seen from a read transaction, with no second connection.
-
-        Raises:
-            EmbeddingMismatchError: The database was re-embedded since the last pull; the vectors there are not ours.
-        """
+        """The index as seen from a read transaction, with no second connection."""
         connection = connect()
         check_embeddings(connection, self._fingerprint)
         return None if self.index is None else self.index.on(connection)
@@ -113,16 +103,10 @@ class SharedIndexer:
     # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pull(self) -> int:
-        """Bring the index up to date with everything that anybody committed before this call.
+        """Bring the index up to date with every commit before this call, and give how many changes this process applied.
 
-        Not to be called inside a `Database.read` block: it opens its own.
-
-        Returns:
-            How many changes this process applied; after a rebuild, how many memories were read.
-
-        Raises:
-            EmbeddingMismatchError: A new vector has another length.
-            StorageError: The database or the index failed; the cursor stands where it stood, nothing is lost.
+        After a rebuild it is how many memories were read. Not to be called inside a `Database.read` block: it opens its own.
+        After an error the cursor is where it was, and nothing is lost.
         """
         if self._database.version() == self.version:
             return 0
@@ -139,9 +123,6 @@ class SharedIndexer:
         """Bring every memory into the index anew, and tell how many there are; searches go on meanwhile.
 
         *progress* is told after each batch how many memories were read, and of how many.
-
-        Raises:
-            StorageError: The database or the index failed; doing it again makes good what is missing.
         """
         with self._pulling:
             index = self._opened()

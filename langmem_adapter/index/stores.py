@@ -29,25 +29,15 @@ _NEAR_ENOUGH: Final = 0.99  # cosine of two vectors of one text by one model, wh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreEntry:
-    """A memory as a store gets it, or has it.
+    """A memory as a store gets it, or has it."""
 
-    Attributes:
-        id: A UUID: Qdrant takes nothing else.
-        pk: The memory's.
-        scope: Id of its scope.
-        seq: Number of its last change.
-        database: Tells this database's memories from others in the same collection.
-        vector: Its unit vector; without numbers where a store does not show it.
-        text: Its text; nobody asks a store for it.
-    """
-
-    id: str
+    id: str  # a UUID: Qdrant takes nothing else
     pk: int
-    scope: int
-    seq: int
-    database: str
-    vector: Vectors
-    text: str = ""
+    scope: int  # the id of its scope
+    seq: int  # the number of its last change
+    database: str  # tells this database's memories from others in the same collection
+    vector: Vectors  # its unit vector; without numbers where a store does not show it
+    text: str = ""  # never read back
 
     @classmethod
     def read(cls, name: str, metadata: Mapping[str, Any], vector: Any = None) -> StoreEntry:

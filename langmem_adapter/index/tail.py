@@ -34,13 +34,7 @@ def standing(deaths: Deaths, update: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tail:
-    """The rows as they stand at one moment; arrays have room for more than *count* rows.
-
-    Attributes:
-        latest: The latest row of each memory, by pk.
-        older: The row that the same memory had before, by row.
-        by_scope: The rows of each scope, and how many they are.
-    """
+    """The rows as they stand at one moment; arrays have room for more than *count* rows."""
 
     # Contract: arrays are written to behind `count` alone, but for `deaths`, where 0 turns into the number of an update that
     # no reader of an older state looks at; the dicts may be newer than `count`, and who asks them leaves out rows behind it.
@@ -50,9 +44,9 @@ class Tail:
     scopes: Pks
     deaths: Deaths
     count: int
-    latest: dict[int, int]
-    older: dict[int, int]
-    by_scope: dict[int, tuple[Pks, int]]
+    latest: dict[int, int]  # the latest row of each memory, by pk
+    older: dict[int, int]  # the row that the same memory had before, by row
+    by_scope: dict[int, tuple[Pks, int]]  # the rows of each scope, and how many they are
 
     @classmethod
     def empty(cls, dimensions: int) -> Tail:

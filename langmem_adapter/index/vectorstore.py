@@ -99,12 +99,7 @@ class VectorStoreIndex:
     # ── feeding ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, connection: Connection) -> None:  # noqa: ARG002 - the feed's signature
-        """Look whether the store can hold these vectors.
-
-        Raises:
-            EmbeddingMismatchError: It is made for vectors of another length.
-            StorageError: The store failed.
-        """
+        """Look whether the store can hold these vectors."""
         with self._translated:
             self._store.check(self.dimensions, None)
 

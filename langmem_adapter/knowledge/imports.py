@@ -29,19 +29,12 @@ _ONE: Final = "source and target are one and the same; nothing is related to its
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A relation that is told elsewhere.
+    """A relation that is told elsewhere."""
 
-    Attributes:
-        where: Where it stands there: `"line 7"`.
-        begins: How it begins there, for a report.
-        scope: The exact scope that it shall have.
-        triple: The relation.
-    """
-
-    where: str
-    begins: str
-    scope: Scope
-    triple: Triple
+    where: str  # its place there: `"line 7"`
+    begins: str  # how it begins there, for a report
+    scope: Scope  # the exact scope that it shall have
+    triple: Triple  # the relation
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,18 +209,18 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         reference_date: date | str | None = None,
         timezone: str | None = None,
     ) -> Runnable[Any, dict[str, Any]]:
-        """The first step of a chain: its input, and beside it what is known about it, as text.
+        """The first step of a chain: its input, and beside it the memories that bear on it, as text for a prompt.
 
         Args:
-            key: Key of the input that holds the question.
-            output_key: Key that the memories are put under.
-            user_id: Whose memories, where the call does not say; so the next two. See `adapters.retriever.recall`.
-            agent_id: The agent.
-            run_id: The run or session.
-            k: At most so many.
+            key: Where a dict has the question: a text, or messages, of which the latest turn counts. Other input is put there.
+            output_key: Where to put the memories: a line `- …` for each below the line that they are data; empty without any.
+            user_id: The user where the call names none; see `resolve_scope`.
+            agent_id: The agent, in the same way.
+            run_id: The run or session, in the same way.
+            k: At most so many memories.
             threshold: Least relevance of a memory; see `Memory.search`.
-            max_tokens: About how long the text may be; `None` for any length.
-            reference_date: When it is asked; see `search`.
+            max_tokens: At most so many tokens of them, that line included; `None` for any number.
+            reference_date: When it is asked, which "last week" is counted from; by default now.
             timezone: IANA name of the zone that days begin in, where the call does not say; see `search`.
         """
         from langmem_adapter.adapters.retriever import recall  # noqa: PLC0415 - a guest, above this floor

@@ -23,7 +23,7 @@ from langmem_adapter.knowledge.evidence import GraphEvidence
 from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.memory.modes import warn_of_defaults
 from langmem_adapter.pipeline.build import build_pipeline
-from langmem_adapter.pipeline.run import unremembered
+from langmem_adapter.pipeline.run import select_new
 from langmem_adapter.reasoning.base import Describer
 from langmem_adapter.reasoning.llm import resolve_model
 from langmem_adapter.records.checks import quoted
@@ -175,30 +175,30 @@ class Parts:
         """One pass through the pipeline; none where the caller's key says that it has happened before."""
         swept = Plan.apart(self.sweeper.sweep_if_due) if self.sweeper.due else Plan.known(None)
         if not run.repeatable:
-            return swept.and_then(lambda _: self._passed(run))
+            return swept.and_then(lambda _: self._run(run))
         before = swept.and_then(lambda _: Plan(partial(self.ledger.finished, run.scope, run.key)))
-        return before.and_then(lambda changes: self._passed(run) if changes is None else self._repeated(changes))
+        return before.and_then(lambda changes: self._run(run) if changes is None else self._repeated(changes))
 
-    def _passed(self, run: Run, tried: int = 1) -> Plan[AddResult]:
+    def _run(self, run: Run, tried: int = 1) -> Plan[AddResult]:
         thread = run.thread
         if thread is None:
-            return self._ran(run)
+            return self._run_pipeline(run)
 
         def again(error: Exception) -> Plan[AddResult] | None:
             repeats = isinstance(error, ConflictError) and tried < self.settings.attempts
-            return self._passed(run, tried + 1) if repeats else None
+            return self._run(run, tried + 1) if repeats else None
 
         read = Plan(partial(self.reading, sources.edits, thread, run.digests))
-        return read.and_then(partial(self._passed_in_thread, run)).or_else(again)
+        return read.and_then(partial(self._run_new, run)).or_else(again)
 
-    def _passed_in_thread(self, run: Run, edits: Edits) -> Plan[AddResult]:
-        new = unremembered(run, self.longest, edits.known)
+    def _run_new(self, run: Run, edits: Edits) -> Plan[AddResult]:
+        new = select_new(run, self.longest, edits.known_ids)
         if new is None:
-            told = "the messages of this thread were remembered before; nothing was done again"
-            return Plan.known(AddResult((), self.reasoner.mode, notes=(told,)))
+            note = "the messages of this thread were remembered before; nothing was done again"
+            return Plan.known(AddResult((), self.reasoner.mode, notes=(note,)))
 
         def ran(changes: tuple[Change, ...]) -> Plan[AddResult]:
-            return self._ran(new).then(lambda result: replace(result, results=(*changes, *result.results)))
+            return self._run_pipeline(new).then(lambda result: replace(result, results=(*changes, *result.results)))
 
         return self._retract(edits).and_then(ran)
 
@@ -216,7 +216,7 @@ class Parts:
 
         return self._vectors(texts).and_then(lambda vectors: self.ledger.writing(partial(work, vectors)))
 
-    def _ran(self, run: Run) -> Plan[AddResult]:
+    def _run_pipeline(self, run: Run) -> Plan[AddResult]:
         state, config = run.state(), run_config("memory.add", run.scope, self.reasoner.mode)
         passed = Plan.calling(self.pipeline.invoke, self.pipeline.ainvoke, state, config, output_keys=_RESULT)
         return passed.then(lambda output: run.results(output)[0])

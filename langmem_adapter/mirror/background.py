@@ -25,13 +25,9 @@ _PATIENCE: Final = 30.0  # seconds that closing waits for a server that does not
 
 
 class Following:
-    """Keeps a mirror up to date in the background, and closes it in the end.
+    """Keeps a mirror up to date in the background, looks at the change feed *every* so many seconds, and closes it in the end.
 
-    Whatever becomes of the graph server, the memory does not notice: what goes wrong is told in the log, and tried again.
-
-    Args:
-        mirror: The mirror; it is this one's to close.
-        every: Seconds between two looks at the change feed.
+    If the graph server fails, the memory does not notice: the log says what went wrong, and it is tried again.
     """
 
     def __init__(self, mirror: Mirror, *, every: float = 1.0) -> None:

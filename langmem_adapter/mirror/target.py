@@ -59,27 +59,16 @@ class Mark:
 
 @dataclass(slots=True)
 class Target:
-    """What a graph database holds of one memory's database.
-
-    Attributes:
-        driver: How it is reached.
-        where: The server, for people.
-        database: The database's name there; `None` for the server's default.
-        dialect: `None` asks the server.
-        label: Of the nodes.
-        within: The properties that narrow the mirror to a scope.
-        key: Of the mark.
-        lineage: Which memory's database, as every node and relation bears it.
-    """
+    """What a graph database holds of one memory's database."""
 
     driver: Driver
-    where: str
-    database: str | None
-    dialect: Dialect | None
-    label: str
-    within: dict[str, str]
-    key: str = ""
-    lineage: str = ""
+    where: str  # the server, for people
+    database: str | None  # the database's name there; `None` for the server's default
+    dialect: Dialect | None  # `None` asks the server
+    label: str  # of the nodes
+    within: dict[str, str]  # the properties that narrow the mirror to a scope
+    key: str = ""  # of the mark
+    lineage: str = ""  # which memory's database, as every node and relation bears it
     _manner: dict[str, Any] = field(default_factory=dict)  # of its sessions; `mark` comes first, and learns it
     _say: Statements = field(init=False)
 

@@ -31,27 +31,16 @@ SAID_LATER: Final = "what was said later stands"
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A verdict whose fact and memory are places in the state, not in what the reasoner was shown.
+    """A verdict whose fact and memory are places in the state, not in what the reasoner was shown."""
 
-    Attributes:
-        fact: Place of the fact.
-        event: What becomes of it.
-        text: The text to keep, or the fact's.
-        reason: Why.
-        known: Place of the memory concerned.
-        relations: What the text says of relations, where that is not what the fact says.
-        past: The memory named stands; what is said was true before it.
-        after: Place of the fact that was said later, whose memory stands.
-    """
-
-    fact: int
+    fact: int  # place of the fact
     event: Event
-    text: str
+    text: str  # the text to keep, or the fact's
     reason: str
-    known: int | None = None
-    relations: tuple[Triple, ...] | None = None
-    past: bool = False
-    after: int | None = None
+    known: int | None = None  # place of the memory concerned
+    relations: tuple[Triple, ...] | None = None  # what the text says of relations, where that is not what the fact says
+    past: bool = False  # the memory stays; the statement was true before it
+    after: int | None = None  # place of the later fact, of which the current memory comes
 
 
 def older(facts: Sequence[Fact], turns: Sequence[Mapping[str, Any]]) -> dict[int, int]:

@@ -101,23 +101,16 @@ def _settle(
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """Facts that are still to be judged, and what became of those before them.
-
-    Attributes:
-        placed: What became of facts so far.
-        open: Places of the others.
-        most: How many of them are judged at once.
-        usage: Of the answers so far.
-    """
+    """Facts that are still to be judged, and what became of those before them."""
 
     reasoner: Reasoner
     graph: bool
     state: PipelineState
     facts: Sequence[Fact]
-    placed: list[Placed]
-    open: Sequence[int]
-    most: int
-    usage: Usage = Usage()
+    placed: list[Placed]  # what became of facts so far
+    open: Sequence[int]  # places of the others
+    most: int  # how many of them are judged at once
+    usage: Usage = Usage()  # of the answers so far
 
     def shown(self) -> list[_Shown]:
         """The memories as the verdicts so far leave them: those that are to be, too, and none that is to go."""

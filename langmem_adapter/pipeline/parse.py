@@ -22,7 +22,7 @@ from langmem_adapter.pipeline.images import address, image_parts, is_image
 from langmem_adapter.pipeline.stage import Ask, StateEdit, thinking
 from langmem_adapter.pipeline.state import begun, finished
 from langmem_adapter.pipeline.tool_calls import is_tool_call, results_apart, tool_calls_of
-from langmem_adapter.pipeline.vendor_messages import chat_message, unwrapped
+from langmem_adapter.pipeline.vendor_messages import chat_message, unwrap
 from langmem_adapter.records.checks import check_metadata, check_text, quoted, zone_of
 from langmem_adapter.records.content import plain_content
 from langmem_adapter.records.cost import Usage, fitting
@@ -79,16 +79,9 @@ def parse_stage(describer: Describer | None, longest: Longest) -> Planner:
 
 
 class ParsedConversation(dict[str, Any]):
-    """One conversation of a run as it was given (`OF_ITEM`), and beside it what was read of it.
+    """One conversation of a run as it was given (`OF_ITEM`), which traces and streams show, and beside it what was read of it.
 
-    Traces and streams show what was given; who knows nothing of the rest, or loses it on the way, reads that once more. The
-    rest says nothing of whose it is: a run asks its scope alone.
-
-    Attributes:
-        before: Earlier turns, which help to understand it.
-        turns: Its own.
-        seconds: That reading it took.
-        thread: What `Task` keeps of its thread, where it has one.
+    A caller that loses the rest on the way reads it once more. It holds no scope: a run asks its own.
     """
 
     __slots__ = ("before", "seconds", "thread", "turns")
@@ -98,7 +91,7 @@ class ParsedConversation(dict[str, Any]):
     ) -> None:
         super().__init__(given)
         self.before, self.turns, self.seconds = before, turns, seconds
-        self.thread: Mapping[str, Any] = {}
+        self.thread: Mapping[str, Any] = {}  # what `Task` keeps of its thread, where it has one
 
 
 def conversation_of(
@@ -112,8 +105,8 @@ def conversation_of(
     """Read a conversation: the one place where its messages become turns.
 
     Args:
-        given: Its `messages` and, as it likes, `context`, `metadata`, `timestamp`, `timezone` and `expires_at`.
-        scope: Whose memories.
+        given: Its `messages` and, where wanted, the rest of `OF_ITEM`.
+        scope: Of the memories.
         longest: How long messages may be, and their time zone where nothing else names one.
         verbatim: Whether they are kept as they are.
         descriptions: Words for images, by their address.
@@ -161,16 +154,13 @@ def turns_of(  # noqa: PLR0913 - each is a knob of its own
 
     Args:
         messages: A `str`, a dict, a LangChain message, or a sequence of these.
-        scope: Whose memories; a message that names its owner itself must name this one.
-        time: When it was said, for messages that carry no time of their own (keys `timestamp`, `created_at` or `create_time`).
+        scope: Of the memories; a message that names its owner itself must name this one.
+        time: The time of messages that carry none of their own (keys `timestamp`, `created_at` or `create_time`).
         zone: Of times without an offset; `None` is the system's.
         longest: How long they may be; default as the settings' defaults say.
         verbatim: Whether each becomes a memory as it is, but for system messages.
         may_be_empty: Whether it is a part of a conversation, in which others may say something.
         descriptions: Words for images, by their address.
-
-    Raises:
-        InvalidInputError: It is empty, too long, holds something that is no message, or is somebody else's.
     """
     longest = longest or Longest()
     numbered = list(_turns(messages, scope, time, zone, descriptions or {}))
@@ -188,11 +178,7 @@ def turns_of(  # noqa: PLR0913 - each is a knob of its own
 def turns_before(
     context: object, *, scope: Scope, time: datetime, zone: tzinfo | None = UTC, verbatim: bool = False
 ) -> list[Turn]:
-    """The turns before a conversation: at most 20, of about 1,000 tokens, of which one may have 250; the latest of them.
-
-    Raises:
-        InvalidInputError: They cannot be read, are somebody else's, or of no use: messages are kept as they are.
-    """
+    """The turns before a conversation: at most 20, of about 1,000 tokens, of which one may have 250; the latest of them."""
     if context is None or (isinstance(context, list | tuple) and not context):
         return []
     if verbatim:
@@ -214,14 +200,14 @@ def _turns(
 ) -> Iterator[tuple[int, Turn]]:
     """Each turn with the number of its message."""
     for number, message in enumerate(as_list(messages), start=1):
-        if isinstance(message, str):  # the user speaks; told without a detour by LangChain's messages
-            told = check_text(message, f"message {number}").strip()
-            yield number, Turn("user", told, "user", time, notes=() if told else (_no_text(number),))
+        if isinstance(message, str):  # of the user; quicker than a message of LangChain
+            text = check_text(message, f"message {number}").strip()
+            yield number, Turn("user", text, "user", time, notes=() if text else (_no_text(number),))
             continue
         converted = message_of(message, number)
         check_owner(converted, scope, f"message {number}")
         for part in results_apart(converted, number):
-            yield number, _turn(unwrapped(message), part, number, time, zone, descriptions)
+            yield number, _turn(unwrap(message), part, number, time, zone, descriptions)
 
 
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> StateEdit | Ask:
@@ -291,18 +277,14 @@ def is_verbatim(infer: bool, memory_type: str | None) -> bool:  # noqa: FBT001 -
 
 def as_list(messages: object) -> Sequence[object]:
     """The messages of a conversation, in whichever way it was given."""
-    if isinstance(messages, str | Mapping | BaseMessage) or _is_pair(messages):
+    is_pair = isinstance(messages, tuple) and len(messages) == 2 and messages[0] in tuple(_ROLES)  # noqa: PLR2004 - role, text
+    if is_pair or isinstance(messages, str | Mapping | BaseMessage):
         return [messages]
     if isinstance(messages, Sequence) and not isinstance(messages, bytes | bytearray):
         if not messages:
             raise InvalidInputError("there is nothing to remember: the list of messages is empty")
         return messages
     raise InvalidInputError(f"messages must be a str, a message or a list of messages, not {type(messages).__name__}")
-
-
-def _is_pair(messages: object) -> bool:
-    """Whether it is one message in LangChain's short form: `("user", "I like tea.")`."""
-    return isinstance(messages, tuple) and len(messages) == 2 and messages[0] in tuple(_ROLES)  # noqa: PLR2004 - role and text
 
 
 def _turn(
@@ -336,13 +318,9 @@ def _no_text(number: int) -> str:
 
 
 def message_of(message: object, number: int) -> BaseMessage:
-    """One message of a conversation, in whichever way it was given, as LangChain's; *number* is its place, for the error.
-
-    Raises:
-        InvalidInputError: It is none, or one whose fields were set to what no message holds.
-    """
+    """One message of a conversation, in whichever way it was given, as LangChain's; *number* is its place, for the error."""
     if isinstance(message, Mapping):
-        message = chat_message(unwrapped(message), number)
+        message = chat_message(unwrap(message), number)
     elif isinstance(message, tuple | list) and len(message) == 2:  # noqa: PLR2004 - role and text
         message = chat_message(dict(zip(("role", "content"), message, strict=True)), number)
     elif not isinstance(message, str | BaseMessage | tuple | list):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from langmem_adapter.arguments import Longest
     from langmem_adapter.storage.traces import Trace
 
-__all__ = ["Run", "grouped", "run_of", "said_again", "unremembered", "would_be"]
+__all__ = ["Run", "grouped", "run_of", "said_again", "select_new", "would_be"]
 
 _OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key", "thread_id")
 _KNOWN: Final = frozenset((*SCOPE_FIELDS, *OF_ITEM, *_OF_RUN))
@@ -41,25 +41,17 @@ _KNOWN: Final = frozenset((*SCOPE_FIELDS, *OF_ITEM, *_OF_RUN))
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What one run of the pipeline is given.
-
-    Attributes:
-        key: Names the run within its scope; new ids derive from both.
-        repeatable: Whether the caller named the run, so that it may have happened before.
-        conversations: What was said, read.
-        thread: Of a single add: the thread that the messages belong to.
-        digests: What each message of the thread says, by its id.
-    """
+    """What one run of the pipeline is given."""
 
     scope: Scope
     infer: bool
     memory_type: str | None
     prompt: str | None
-    key: str
-    repeatable: bool
-    conversations: list[ParsedConversation]
-    thread: MessageThread | None = None
-    digests: Mapping[str, str] = field(default_factory=dict)
+    key: str  # names the run within its scope; new ids derive from both
+    repeatable: bool  # whether the caller named the run, so that it may have happened before
+    conversations: list[ParsedConversation]  # what was said, read
+    thread: MessageThread | None = None  # of a single add: the thread that the messages belong to
+    digests: Mapping[str, str] = field(default_factory=dict)  # what each message of the thread says, by its id
 
     def state(self) -> dict[str, Any]:
         """The graph's input."""
@@ -86,12 +78,7 @@ class Run:
 
 
 def run_of(arguments: object, longest: Longest, *, many: bool = False) -> Run:
-    """The run of one `add`, or of an item of *many*.
-
-    Raises:
-        ScopeError: No scope is named.
-        InvalidInputError: An argument does not exist, or cannot be used; the message says which.
-    """
+    """The run of one `add`, or of an item of *many*."""
     arguments = arguments_of(arguments, "add", _KNOWN)
     scope = Scope(**{name: arguments.get(name) for name in SCOPE_FIELDS})
     infer, prompt, named = arguments.get("infer", True), arguments.get("prompt"), arguments.get("idempotency_key")
@@ -110,27 +97,28 @@ def run_of(arguments: object, longest: Longest, *, many: bool = False) -> Run:
     return replace(run, thread=thread, digests=digests)
 
 
-def unremembered(run: Run, longest: Longest, known: Collection[str]) -> Run | None:
-    """A run of a thread without what is *known*: the ids of messages that were remembered, which become context.
+def select_new(run: Run, longest: Longest, known_ids: Collection[str]) -> Run | None:
+    """A run of a thread without the messages that were remembered before (*known_ids*), which become context.
 
-    Of a message that is given twice, the last version counts. `None` where only answers to what is known are left.
+    The last version of a message counts. `None` where only answers to those are left.
     """
-    given, messages = run.conversations[0], _messages(run.conversations[0])
+    conversation, messages = run.conversations[0], _messages(run.conversations[0])
     versions = {message.id or place: place for place, message in enumerate(messages)}
     places = [versions[name] for name in dict.fromkeys(message.id or place for place, message in enumerate(messages))]
-    new = [place for place in places if messages[place].id not in known]
-    if not new or (known and not any(messages[place].type == "human" for place in new)):
+    new = [place for place in places if messages[place].id not in known_ids]
+    if not new or (known_ids and not any(messages[place].type == "human" for place in new)):
         return None
     if new != [*range(len(messages))]:
         verbatim = is_verbatim(run.infer, run.memory_type)
-        before = [*as_list(given["context"])] if given["context"] else []
+        before = [*as_list(conversation["context"])] if conversation["context"] else []
         before += [messages[place] for place in places if place not in new and not verbatim]
-        narrowed = {**given, "messages": [as_list(given["messages"])[place] for place in new], "context": before}
-        given = conversation_of(narrowed, scope=run.scope, longest=longest, verbatim=verbatim)
+        messages_left = [as_list(conversation["messages"])[place] for place in new]
+        narrowed = {**conversation, "messages": messages_left, "context": before}
+        conversation = conversation_of(narrowed, scope=run.scope, longest=longest, verbatim=verbatim)
     ids = [messages[place].id for place in new]
     thread_id = None if run.thread is None else run.thread.thread_id
-    given.thread = {"thread": thread_id, "digests": {id_: run.digests[id_] for id_ in ids if id_}}
-    return replace(run, conversations=[given])
+    conversation.thread = {"thread": thread_id, "digests": {id_: run.digests[id_] for id_ in ids if id_}}
+    return replace(run, conversations=[conversation])
 
 
 def _messages(conversation: Mapping[str, Any]) -> list[BaseMessage]:
@@ -164,11 +152,7 @@ def _memory_type(memory_type: object, scope: Scope) -> str | None:
 
 
 def said_again(trace: Trace) -> dict[str, Any]:
-    """The graph's input that gives the turns of a trace once more, under a name of its own.
-
-    Raises:
-        InvalidInputError: It has none.
-    """
+    """The graph's input that gives the turns of a trace once more, under a name of its own."""
     state, task = trace.state, trace.state["task"]
     if not trace.turns:
         raise InvalidInputError("there is nothing to remember: the trace has no turns")

@@ -82,63 +82,36 @@ class PipelineOutput(TypedDict, total=False):
 
 
 class Task(TypedDict):
-    """What a run is to do, as parse has read it.
+    """What a run is to do, as parse has read it."""
 
-    Attributes:
-        key: Name of the run within its scope.
-        scope: Whose memories.
-        infer: Extract facts, or store turns verbatim.
-        memory_type: `None`, or `"procedural_memory"`.
-        prompt: Replaces the extraction instructions.
-        items: `metadata` and `expires_at` of each conversation.
-        thread: The `thread_id` of the messages.
-        digests: What each of them says, by its id; see `storage.sources`.
-    """
-
-    key: str
+    key: str  # name of the run within its scope
     scope: dict[str, str]
-    infer: bool
-    memory_type: str | None
-    prompt: str | None
-    items: list[dict[str, Any]]
-    thread: NotRequired[str]
-    digests: NotRequired[dict[str, str]]
+    infer: bool  # extract facts, or store turns verbatim
+    memory_type: str | None  # `None`, or `"procedural_memory"`
+    prompt: str | None  # replaces the extraction instructions
+    items: list[dict[str, Any]]  # `metadata` and `expires_at` of each conversation
+    thread: NotRequired[str]  # the `thread_id` of the messages
+    digests: NotRequired[dict[str, str]]  # what each of them says, by its id; see `storage.sources`
 
 
 class Work(TypedDict, total=False):
-    """What a run has cost and been through.
+    """What a run has cost and been through."""
 
-    Attributes:
-        usage: Model calls and tokens so far.
-        clock: When the last stage ended, Unix seconds.
-        milliseconds: Time spent in each stage so far.
-        compared: Digest of the candidates that the decisions were made for.
-        attempts: How often the run went back to retrieve.
-        notes: For each conversation, what was seen in it and not used.
-        known: Ids of the memories that extract was shown: who erases one of them finds every trace of it by its id.
-    """
-
-    usage: dict[str, Any]
-    clock: float
-    milliseconds: dict[str, float]
-    compared: str | None
-    attempts: int
-    notes: list[list[str]]
-    known: list[str]
+    usage: dict[str, Any]  # model calls and tokens so far
+    clock: float  # when the last stage ended, Unix seconds
+    milliseconds: dict[str, float]  # time spent in each stage so far
+    compared: str | None  # digest of the candidates that the decisions were made for
+    attempts: int  # how often the run went back to retrieve
+    notes: list[list[str]]  # for each conversation, what was seen in it and not used
+    known: list[str]  # ids of the memories that extract was shown, so that an erasure finds every trace of them
 
 
 class PipelineState(PipelineInput, PipelineOutput, total=False):
-    """Everything between the two.
+    """Everything between the two."""
 
-    Attributes:
-        task: What to do.
-        before: Earlier turns of the conversations, the latest of each.
-        work: What it has cost and been through.
-    """
-
-    task: Task
-    before: list[dict[str, Any]]
-    work: Work
+    task: Task  # what to do
+    before: list[dict[str, Any]]  # earlier turns of the conversations, the latest of each
+    work: Work  # what it has cost and been through
 
 
 def scope_of(state: PipelineState) -> Scope:

@@ -46,13 +46,7 @@ def is_tool_call(part: Mapping[str, Any]) -> bool:
 def tool_calls_of(given: object, message: BaseMessage, number: int) -> tuple[ToolCall, ...]:
     """The tools that a message calls, each once, with the arguments as they were written.
 
-    Args:
-        given: The message as the caller gave it.
-        message: The same as LangChain's.
-        number: Its place in the conversation, for the error.
-
-    Raises:
-        InvalidInputError: One is no call, or has arguments that are no JSON.
+    *given* is the message as the caller gave it, *message* the same as LangChain's, *number* its place for the error.
     """
     found: dict[object, ToolCall] = {}
     for raw in _raw(given, message, f"the tool calls of message {number}"):
@@ -62,11 +56,7 @@ def tool_calls_of(given: object, message: BaseMessage, number: int) -> tuple[Too
 
 
 def results_apart(message: BaseMessage, number: int) -> list[BaseMessage]:
-    """A message without the results of tools that some vendors put among what a person says, and these before it.
-
-    Raises:
-        InvalidInputError: A result does not say what it answers, or has no content that a message may have.
-    """
+    """A message without the results of tools that some vendors put among what a person says, and these before it."""
     has_parts = isinstance(message, HumanMessage | ToolMessage) and not isinstance(message.content, str)
     parts = message.content if has_parts else ()
     read = [(part, _result(part, f"a tool's result in message {number}")) for part in parts]

@@ -8,7 +8,7 @@ from typing import Any, Final
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.images import parts_of
 
-__all__ = ["chat_message", "unwrapped"]
+__all__ = ["chat_message", "unwrap"]
 
 # OpenAI, LangChain · Google, Vercel · LlamaIndex · ShareGPT · Cohere
 _CONTENT: Final = ("content", "parts", "blocks", "value", "message", "text")
@@ -17,7 +17,7 @@ _TOOLS: Final = ("tool", "function", "observation", "function_response")
 _ITEMS: Final = ("reasoning", "item_reference", "compaction", "mcp_list_tools", "mcp_approval_request")
 
 
-def unwrapped(message: Any) -> Any:
+def unwrap(message: Any) -> Any:
     """A message without the wrapper of `dumpd` and `messages_to_dict` (LangChain), or of a choice (OpenAI)."""
     if not isinstance(message, Mapping) or message.keys() & {"role", "content"}:
         return message
@@ -31,9 +31,6 @@ def chat_message(message: Mapping[str, Any], number: int) -> dict[str, Any]:
 
     Among `tool_calls` LangChain would refuse broken arguments, and models write such: they stand in `additional_kwargs`. An
     item of OpenAI's Responses format becomes a message with the item as its only part, or the result of a tool.
-
-    Raises:
-        InvalidInputError: It has none of the keys of a message.
     """
     kind = message.get("type") if "role" not in message else None
     if isinstance(kind, str) and kind.endswith("_output"):

@@ -80,11 +80,7 @@ def json_values(text: str) -> list[Any]:
 
 
 def decoded(value: Any) -> Any:
-    """The JSON list or object that a string holds, or the value itself.
-
-    Raises:
-        UnusableReplyError: The JSON in the string is broken.
-    """
+    """The JSON list or object that a string holds, or the value itself."""
     if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
         return value
     values = json_values(value)
@@ -92,11 +88,7 @@ def decoded(value: Any) -> Any:
 
 
 def members_of(value: Any) -> dict[str, Any]:
-    """The members of an object by their names in lower case; none of what is no object.
-
-    Raises:
-        UnusableReplyError: Two names differ only in their case.
-    """
+    """The members of an object by their names in lower case; none of what is no object."""
     if not isinstance(value, dict):
         return {}
     members = {str(key).strip().casefold(): member for key, member in value.items()}

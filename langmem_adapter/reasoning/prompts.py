@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage
 
 from langmem_adapter.records.checks import check_text
-from langmem_adapter.records.escapes import escaped
+from langmem_adapter.records.escapes import escape
 from langmem_adapter.text import content_words, text_hash
 
 if TYPE_CHECKING:
@@ -301,4 +301,4 @@ def _request(ours: str, lead: str, data: dict[str, Any], form: str) -> list[Base
 
 
 def _json(data: Any) -> str:
-    return escaped(json.dumps(data, ensure_ascii=False))
+    return escape(json.dumps(data, ensure_ascii=False))

@@ -230,11 +230,7 @@ def usage_of(task: str, messages: Sequence[BaseMessage], reply: BaseMessage) -> 
 
 
 def read_reply(message: AIMessage, schema: type[M]) -> M:
-    """Read a reply out of the tool calls of a message, or else out of its text.
-
-    Raises:
-        UnusableReplyError: Neither holds a complete reply of that form; the text tells the model why.
-    """
+    """Read a reply out of the tool calls of a message, or else out of its text."""
     _refuse_declined(message)
     is_cut_off = _ending(message) in _CUT_OFF
     try:

@@ -44,11 +44,7 @@ def is_relation(item: Any) -> bool:
 
 
 def triple_of(item: Any, about: str) -> tuple[Triple, list[str]]:
-    """One relation, and which of its dates cannot be read and are left out; "I" is whom the facts are *about*.
-
-    Raises:
-        ValueError: It is no relation; the text says why, for the model.
-    """
+    """One relation, and which of its dates cannot be read and are left out; "I" is whom the facts are *about*."""
     members = _members(item)
     problems: list[str] = []
     since, until = _date(members, "valid_from", problems), _date(members, "valid_to", problems)

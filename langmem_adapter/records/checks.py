@@ -76,7 +76,7 @@ def zone_of(timezone: object, default: str | None = None) -> tzinfo | None:
         return ZoneInfo(check_text(name, "timezone"))
     except (ValueError, OSError, LookupError):
         raise InvalidInputError(
-            f"timezone={quoted(name)} is no time zone that is known here; write an IANA name like 'Asia/Shanghai' or 'UTC'"
+            f"timezone={quoted(name)} is no known time zone; write an IANA name like 'Asia/Shanghai' or 'UTC'"
         ) from None
 
 
@@ -94,11 +94,7 @@ def check_metadata(value: object) -> dict[str, Any]:
 
 
 def json_object(value: object, name: str) -> str:
-    """The same object as JSON text; the error calls it *name*.
-
-    Raises:
-        InvalidInputError: See `check_metadata`.
-    """
+    """The same object as JSON text; the error calls it *name*."""
     if not isinstance(value, Mapping):
         raise InvalidInputError(f"{name} must be a mapping, not {type(value).__name__}")
     check_nesting(value, name)
@@ -111,11 +107,7 @@ def json_object(value: object, name: str) -> str:
 
 
 def check_nesting(value: object, name: str, *, levels: int = DEEPEST) -> None:
-    """Refuse a value with more levels of objects and lists in each other than `DEEPEST`; the error calls it *name*.
-
-    Raises:
-        InvalidInputError: It has more.
-    """
+    """Refuse a value with more levels of objects and lists in each other than `DEEPEST`; the error calls it *name*."""
     if not isinstance(value, Mapping | list | tuple):
         return
     if not levels:

@@ -24,17 +24,14 @@ def plain_content(content: Any) -> Any:
 
 
 def _plain_part(part: Any) -> Any:
-    is_reasoning = isinstance(part, Mapping) and (part.get("type") in _REASONING or part.get("thought") is True)
-    if (
-        not isinstance(part, Mapping)
-        or is_reasoning
-        or (part.get("type") == "text" and isinstance(part.get("text"), str))
-    ):
+    if not isinstance(part, Mapping) or part.get("type") in _REASONING or part.get("thought") is True:
+        return part
+    if part.get("type") == "text" and isinstance(part.get("text"), str):
         return part
     inner = next((part[key] for key in _WRAPPERS if isinstance(part.get(key), Mapping)), part)
     holder = inner["source"] if isinstance(inner.get("source"), Mapping) else inner
-    held = holder.get("data") if holder.get("type") == "text" else None if holder is part else holder.get("content")
-    text = next((each for each in (holder.get("text"), holder.get("transcript"), held) if each is not None), None)
+    data = holder.get("data") if holder.get("type") == "text" else None if holder is part else holder.get("content")
+    text = next((each for each in (holder.get("text"), holder.get("transcript"), data) if each is not None), None)
     if isinstance(text, Mapping):  # OpenAI's assistants and Bedrock's guardrails nest it
         text = text.get("value", text.get("text"))
     if isinstance(text, list):

@@ -48,21 +48,13 @@ Message = TypeVar("Message", bound="BaseMessage")
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What a message carries.
+    """What a message carries."""
 
-    Attributes:
-        cause_by: What brought it about, as a name; empty where nothing is said.
-        sent_from: Who sent it, as a name; empty where nothing is said.
-        send_to: Whom it is for; empty for everybody.
-        label: What the program calls its speaker; empty where it says nothing.
-        payload: What else it holds: an object of a registered model (`register`), or plain JSON; `None` for nothing.
-    """
-
-    cause_by: str = ""
-    sent_from: str = ""
-    send_to: frozenset[str] = frozenset()
-    label: str = ""
-    payload: Any = None
+    cause_by: str = ""  # what brought it about, as a name; empty where nothing is said
+    sent_from: str = ""  # who sent it, as a name; empty where nothing is said
+    send_to: frozenset[str] = frozenset()  # whom it is for; empty for everybody
+    label: str = ""  # what the program calls its speaker; empty where it says nothing
+    payload: Any = None  # what else it holds: an object of a model of `register`, or plain JSON; `None` for nothing
 
 
 def stamp(

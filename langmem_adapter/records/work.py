@@ -45,78 +45,45 @@ UNCLEAR: Final = "no memory clearly says what is to be forgotten"
 
 @dataclass(frozen=True, slots=True)
 class ToolCall(Portable):
-    """A tool that was called.
-
-    Attributes:
-        name: Which.
-        arguments: With what, as JSON text (as the model wrote it, which may be broken).
-        id: What its result names as answered; empty where nothing does.
-    """
+    """A tool that was called."""
 
     name: str
-    arguments: str
-    id: str = ""
+    arguments: str  # JSON text, as the model wrote it; it may be broken
+    id: str = ""  # of the call, which its result names; may be empty
 
 
 @dataclass(frozen=True, slots=True)
 class Turn(Portable):
-    """One message of a conversation, reduced to what a memory can come from.
+    """One message of a conversation, reduced to what a memory can come from."""
 
-    Attributes:
-        role: `"user"`, `"assistant"`, `"system"` or `"tool"`.
-        text: What was said, images already replaced by words.
-        actor: The speaker's name, or the role where no name is known.
-        time: When it was said, with the UTC offset of who said it.
-        item: Which item of an `add_many` it belongs to; 0 for a single `add`.
-        notes: What could not be used of the message, in words (an image without `vision=True`).
-        calls: The tools that were called in it.
-        answers: The id of the call that a tool's turn is the result of; empty where none is named.
-        failed: Whether that call failed.
-        dated: Whether its time was given; else that is when the add began.
-        id: Of the message; empty where it has none.
-    """
-
-    role: str
-    text: str
-    actor: str
-    time: datetime
-    item: int = 0
-    notes: tuple[str, ...] = ()
-    calls: tuple[ToolCall, ...] = ()
-    answers: str = ""
-    failed: bool = False
-    dated: bool = False
-    id: str = ""
+    role: str  # `"user"`, `"assistant"`, `"system"` or `"tool"`
+    text: str  # images are already replaced by words
+    actor: str  # the speaker's name, or the role where no name is known
+    time: datetime  # with the speaker's UTC offset
+    item: int = 0  # which item of an `add_many` it belongs to; 0 for a single `add`
+    notes: tuple[str, ...] = ()  # what could not be used of the message, in words (an image without `vision=True`)
+    calls: tuple[ToolCall, ...] = ()  # the tools that were called in it
+    answers: str = ""  # the id of the call that a tool's turn is the result of; empty where none is named
+    failed: bool = False  # whether that call failed
+    dated: bool = False  # whether its time was given; else that is when the add began
+    id: str = ""  # of the message; empty where it has none
 
     _forms = forms(time=LOCAL_TIME, notes=LIST, calls=several(ToolCall))
 
 
 @dataclass(frozen=True, slots=True)
 class Fact(Portable):
-    """One short statement worth remembering, before it is compared with what is known.
+    """One short statement worth remembering, before it is compared with what is known."""
 
-    Attributes:
-        text: The statement, in the language of the conversation.
-        turn: Index of the turn that it came from.
-        context: The words of that turn: evidence, and more words to find it by, where no other fact came from it.
-        verbatim: Stored as it is, without comparison (`infer=False` and procedural records).
-        relations: What it says of things and their relations, for the knowledge graph.
-        date: The day that it speaks of, in ISO 8601, where one is said.
-        speaker: Whose statement it is, where that is somebody named other than the scope's own; else blank.
-        unattributed: Several people speak, and which of them says it is not known.
-        is_quotation: The text is the user's own words: only an equal text is compared with it, and the memory is marked
-            (`MemoryItem.is_verbatim`).
-    """
-
-    text: str
-    turn: int
-    context: str = ""
-    verbatim: bool = False
-    relations: tuple[Triple, ...] = ()
-    date: str | None = None
-    speaker: str = ""
-    unattributed: bool = False
-    is_quotation: bool = False
+    text: str  # the statement, in the language of the conversation
+    turn: int  # index of the turn that it came from
+    context: str = ""  # the words of that turn, where no other fact came from it: evidence, and words to find it by
+    verbatim: bool = False  # stored as it is, without comparison (`infer=False` and procedural records)
+    relations: tuple[Triple, ...] = ()  # what it says of things and their relations, for the knowledge graph
+    date: str | None = None  # the day that it speaks of, in ISO 8601, where one is said
+    speaker: str = ""  # the named speaker, where that is another one than the scope's own; else blank
+    unattributed: bool = False  # several people speak, and it is unknown which of them says it
+    is_quotation: bool = False  # the user's own words: compared with equal texts only (`MemoryItem.is_verbatim`)
 
     _forms = forms(relations=several(Triple))
 

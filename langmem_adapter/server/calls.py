@@ -57,11 +57,7 @@ class RequestCall:
         return self.service.memory
 
     def check_images(self, messages: Any) -> None:
-        """Refuse messages with an image that would have to be fetched: whoever does would ask for what the caller chooses.
-
-        Raises:
-            InvalidInputError: There is one, however deep in lists and objects.
-        """
+        """Refuse messages with an image that would have to be fetched: that request would go where the caller chooses."""
         for part in () if self.service.fetch_images else _objects(messages):
             named = address(part) if is_image(part) else None
             if named is not None and not named.lower().startswith("data:"):

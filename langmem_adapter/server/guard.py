@@ -74,12 +74,12 @@ class Rate:
 
 
 class Guard:
-    """The door: refuses hosts and origins that are not ours, bodies that are too long, callers that come too often.
+    """Refuses hosts and origins that are not ours, bodies that are too long, callers that come too often.
 
     A page of another site that had its name resolve to this machine (DNS rebinding) sends its own name as `Host`.
 
     Args:
-        app: What is behind it.
+        app: The app that answers.
         hosts: Names that a request may give as `Host`, without port; `"*"` for any.
         admit: Says how many bytes of a body a request may send, or raises `BodyError`; called before any of it is read.
         timeout: Seconds in which more of a body must arrive, at 20 bytes a second in the long run.
@@ -103,8 +103,8 @@ class Guard:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        given = headers.get("x-request-id", "")
-        number = given if _NAMED.fullmatch(given) else uuid4().hex
+        number = headers.get("x-request-id", "")
+        number = number if _NAMED.fullmatch(number) else uuid4().hex
         scope.setdefault("state", {})["request_id"] = number
         length, state = headers.get("content-length", ""), scope["state"]
         body = _Body(receive, partial(self._admit, HTTPConnection(scope)), length, self._timeout, state)

@@ -18,7 +18,7 @@ from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.memory.parts import parts_of
-from langmem_adapter.records.escapes import DATA_ONLY, escaped
+from langmem_adapter.records.escapes import DATA_ONLY, escape
 
 try:
     from mcp.server.fastmcp import FastMCP
@@ -198,7 +198,7 @@ class _Served:
         how: dict[str, Any] = {"k": k, "max_tokens": max_tokens, "after": after, "before": before, "timezone": timezone}
         with _Told():
             hits = await self._memory.asearch(query, threshold="auto", **how, **self._whose("read"))
-        found = [{**_shown(hit.item), "text": escaped(hit.passage), "relevance": hit.relevance} for hit in hits]
+        found = [{**_shown(hit.item), "text": escape(hit.passage), "relevance": hit.relevance} for hit in hits]
         told = {"nothing": hits.abstained.brief} if hits.abstained else {"note": DATA_ONLY}
         return {**told, "memories": found}
 
@@ -262,7 +262,7 @@ class _Told(AbstractContextManager[None]):
 
 def _fields(record: object, *names: str) -> dict[str, Any]:
     values = {name: getattr(record, name) for name in names}
-    return {name: escaped(value) if isinstance(value, str) else value for name, value in values.items()}
+    return {name: escape(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
 def _shown(item: "MemoryItem") -> dict[str, Any]:

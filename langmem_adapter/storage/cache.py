@@ -42,15 +42,7 @@ def redis_key(*parts: str) -> str:
 
 
 class Cache:
-    """Copies of conversations, by user and chat, for half an hour each.
-
-    Args:
-        url: Of the Redis server, as in `"redis://localhost:6379/0"`.
-
-    Raises:
-        InvalidInputError: It is no such address.
-        MissingDependencyError: The package `redis` is not installed.
-    """
+    """Copies of conversations in Redis, by user and chat, for half an hour each."""
 
     def __init__(self, url: str) -> None:
         try:

@@ -131,19 +131,12 @@ class ThreadSpace(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """A checkpoint with all that belongs to it.
+    """A checkpoint with all that belongs to it."""
 
-    Attributes:
-        row: Its row of `checkpoints`.
-        versions: The version of each channel.
-        values: The values of its channels, of those that have one.
-        writes: What tasks wrote from here on, rows of `task_writes` in the order in which a step applies it.
-    """
-
-    row: Any
-    versions: Mapping[str, Version]
-    values: Mapping[str, Packed]
-    writes: Sequence[Any]
+    row: Any  # its row of `checkpoints`
+    versions: Mapping[str, Version]  # the version of each channel
+    values: Mapping[str, Packed]  # the values of its channels, of those that have one
+    writes: Sequence[Any]  # rows of `task_writes` from here on, in the order in which a step applies them
 
 
 # ── statements ────────────────────────────────────────────────────────────────────────────────────────────────────────

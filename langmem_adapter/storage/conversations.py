@@ -132,29 +132,17 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A message to be kept.
-
-    Attributes:
-        role: Who speaks.
-        text: What is said, as far as it is text.
-        message: The whole message as JSON.
-        message_id: Its id, where it has one.
-        fingerprint: Of all that it says, whatever its id.
-        label: What a program calls the speaker: a name of its own, or `"user"`, `"assistant"`, `"system"`, `"tool"`.
-        cause: What brought it about, where a program says so.
-        sender: Who sent it, likewise.
-        memory_id: Of the memory that holds the same for good, where there is one.
-    """
+    """A message to be kept."""
 
     role: str
-    text: str
-    message: str
+    text: str  # what is said, as far as it is text
+    message: str  # the whole message as JSON
     message_id: str | None = None
-    fingerprint: str | None = None
-    label: str | None = None
-    cause: str | None = None
-    sender: str | None = None
-    memory_id: str | None = None
+    fingerprint: str | None = None  # of all that it says, whatever its id
+    label: str | None = None  # the program's name for the speaker, or `"user"`, `"assistant"`, `"system"`, `"tool"`
+    cause: str | None = None  # what brought it about, where a program says so
+    sender: str | None = None  # who sent it, likewise
+    memory_id: str | None = None  # of the memory that holds the same for good, where there is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,29 +159,17 @@ LOOKED_UP: Final = ("cause", "fingerprint", "message_id", "memory_id")
 
 @dataclass(frozen=True, slots=True)
 class Which:
-    """Which turns of a conversation; every condition that is given must hold.
+    """Which turns of a conversation; every condition that is given must hold."""
 
-    Attributes:
-        last: Only so many, the latest ones of those that fit; `None` for all.
-        after: Only those behind this position.
-        before: Only those in front of this one.
-        label: Only those of this speaker.
-        causes: Only those that one of these brought about.
-        holding: Only those whose text holds this, letter by letter.
-        fingerprints: Only those that say one of these.
-        message_ids: Only those with one of these ids.
-        memory_ids: Only those that one of these memories holds.
-    """
-
-    last: int | None = None
-    after: int = 0
-    before: int | None = None
-    label: str | None = None
-    causes: Collection[str] | None = None
-    holding: str = ""
-    fingerprints: Collection[str] | None = None
-    message_ids: Collection[str | None] | None = None
-    memory_ids: Collection[str] | None = None
+    last: int | None = None  # only so many, the latest ones of those that fit; `None` for all
+    after: int = 0  # only those behind this position
+    before: int | None = None  # only those in front of this one
+    label: str | None = None  # only those of this speaker
+    causes: Collection[str] | None = None  # only those that one of these brought about
+    holding: str = ""  # only those whose text holds this, letter by letter
+    fingerprints: Collection[str] | None = None  # only those that say one of these
+    message_ids: Collection[str | None] | None = None  # only those with one of these ids
+    memory_ids: Collection[str] | None = None  # only those that one of these memories holds
 
     def holds(self, turn: StoredTurn) -> bool:
         """Whether a turn fits, *last* aside."""

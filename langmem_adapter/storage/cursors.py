@@ -21,11 +21,7 @@ def cursor(*place: int | str) -> str:
 
 
 def parse_cursor(after: object, *kinds: type) -> list[Any]:
-    """The inverse of `cursor`, for a place of such kinds; numbers are those that a database can compare with.
-
-    Raises:
-        InvalidInputError: The cursor is none of ours.
-    """
+    """The inverse of `cursor`, for a place of such kinds; numbers are those that a database can compare with."""
     place = _read(after) if isinstance(after, str) else None
     if not isinstance(place, list) or [type(part) for part in place] != [*kinds]:
         raise no_cursor(after)

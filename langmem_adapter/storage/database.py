@@ -66,18 +66,14 @@ _VERSION: Final = text("SELECT coalesce(max(seq), 0), (SELECT value FROM meta WH
 class Database:
     """One SQL database: SQLite (embedded, the default) or Postgres.
 
-    Attributes:
-        closed: Whether somebody has closed it.
-
     Args:
-        where: A path (SQLite), `":memory:"`, an SQLAlchemy URL, or an `Engine` (Postgres; for SQLite give its path, since
-            the driver must be set up our way).
-        busy_timeout: This and all else as in `Settings`.
+        where: A path (SQLite), `":memory:"`, an SQLAlchemy URL, or an `Engine` for Postgres.
+        busy_timeout: This and the rest as in `Settings`.
 
     Raises:
-        InvalidInputError: *where* is not understood or names a database that is not supported.
+        InvalidInputError: *where* names no database that is supported.
         MissingDependencyError: The driver is not installed.
-        StorageError: The database cannot be opened; the message says why.
+        StorageError: The database cannot be opened.
     """
 
     def __init__(
@@ -228,13 +224,9 @@ class Database:
             return work(connection)
 
     def maintain(self, statement: str, *, timeout: float | None = None) -> list[tuple[Any, ...]]:
-        """The rows of one statement outside any transaction, on a connection of its own to an SQLite file.
+        """The rows of a statement that SQLite does not accept in a transaction; none in memory and on a server.
 
-        Anything else has no files to look after, and gives none.
-
-        Args:
-            statement: SQL that SQLite does not accept in a transaction.
-            timeout: Seconds to wait for other connections; default `busy_timeout`.
+        It waits *timeout* seconds for other connections, by default `busy_timeout`.
         """
         self._refuse()
         if self.path is None:
@@ -417,7 +409,7 @@ def _outcome(future: Future[Any]) -> Any:
 
 
 def _arguments(url: URL, threshold: int | None) -> dict[str, int | str | None]:
-    """What the driver gets beside a URL, whose own word comes first; another driver has other names for it."""
+    """What the driver gets beside a URL, which comes first; another driver has other names for it."""
     # Of a database in SQL_ASCII the driver gives bytes for texts, unless it asks for an encoding.
     waits = {name: value for name, value in (_PATIENCE | {"client_encoding": "utf8"}).items() if name not in url.query}
     if not url.drivername.endswith("+psycopg"):

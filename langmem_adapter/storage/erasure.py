@@ -150,11 +150,7 @@ class Erasure:
 
 
 def remove(database: Database, scope: Scope | None) -> Erasure:
-    """Remove everything within *scope* from the tables, in one transaction; `None` means everything of everybody.
-
-    Raises:
-        StorageError: The database refused or failed; nothing was removed.
-    """
+    """Remove everything within *scope* from the tables, in one transaction; `None` means everything of everybody."""
     return database.write(partial(_remove, scope=scope))
 
 
@@ -286,11 +282,7 @@ def _derived_tables(connection: Connection) -> list[str]:
 class Sweeper:
     """Deletes memories that are past their `expires_at`; they were hidden at once, and their history stays.
 
-    Args:
-        database: The truth.
-        ledger: Its writer.
-        minutes: How often `sweep_if_due` looks, and how long an expired memory may still be looked at before it goes; 0
-            and a century or more never sweep unasked.
+    *minutes*: how often `sweep_if_due` looks; 0 and a century or more never sweep unasked.
     """
 
     def __init__(self, database: Database, ledger: Ledger, *, minutes: float) -> None:

@@ -38,27 +38,17 @@ Rows: TypeAlias = "Sequence[Row[*tuple[Any, ...]]]"
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """One kind of rows with vectors, as the feed tells of them.
-
-    Attributes:
-        pk: The column that the changes name.
-        scope: What a search is narrowed by.
-        model: Key in `meta` of the fingerprint of the model that they come from.
-        remedy: What to do about vectors of another model than the one in use; `{location}` is the database's.
-        more: What else a follower reads of each row.
-        sizes: A quicker way to ask for each scope and its number of rows, ascending by scope.
-        batch: Changes or rows read in one go.
-    """
+    """One kind of rows with vectors in the change feed."""
 
     name: str
-    pk: Column[int]
-    scope: Column[int]
+    pk: Column[int]  # what the changes name
+    scope: Column[int]  # what a search is narrowed by
     embedding: Column[bytes]
-    model: str
-    remedy: str
-    more: tuple[Column[Any], ...] = ()
-    sizes: Select[*tuple[Any, ...]] | None = None
-    batch: int = 10_000
+    model: str  # key in `meta` of the fingerprint of the model that they come from
+    remedy: str  # what to do about vectors of another model than the one in use; `{location}` is the database's
+    more: tuple[Column[Any], ...] = ()  # what else a follower reads of each row
+    sizes: Select[*tuple[Any, ...]] | None = None  # a quicker way to count the rows of each scope, ascending by scope
+    batch: int = 10_000  # changes or rows read in one go
 
     # Statements are built once.
 

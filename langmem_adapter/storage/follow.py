@@ -42,17 +42,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a reader has come.
+    """How far a reader has come."""
 
-    Attributes:
-        applied: Number of the last change that it has applied; 0 before the first.
-        nonce: That change's nonce, 8 bytes.
-        fingerprint: Of the embedding model whose vectors it holds; empty for who holds none.
-    """
-
-    applied: int
-    nonce: bytes
-    fingerprint: str = ""
+    applied: int  # number of the last change that it has applied; 0 before the first
+    nonce: bytes  # that change's nonce, 8 bytes
+    fingerprint: str = ""  # of the embedding model of its vectors; empty without vectors
 
 
 NOTHING: Final = Cursor(0, b"")

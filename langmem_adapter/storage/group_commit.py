@@ -64,20 +64,16 @@ class _Waiting(Generic[T]):
 class GroupCommit:
     """The queue of one database.
 
-    Attributes:
-        commits: How many there were: fewer than pieces of writing, where those shared some.
-
     Args:
         location: Of the database, for errors.
-        transaction: A write transaction, which is committed as its block ends; its errors are ours. It waits for other
-            processes for so many seconds.
+        transaction: A write transaction that waits for other processes for so many seconds; its errors are ours.
         patience: How many seconds each piece of writing waits, from when it was queued.
     """
 
     def __init__(
         self, location: str, transaction: Callable[[float], AbstractContextManager[Connection]], patience: float
     ) -> None:
-        self.commits = 0
+        self.commits = 0  # fewer than pieces of writing, where those shared some
         self._patience: Final = patience
         self._location: Final = location
         self._transaction: Final = transaction

@@ -56,15 +56,15 @@ def holders(
     most: int = 50,
     skipped: int = 0,
 ) -> list[Holder]:
-    """Some of the users, agents or runs that have something, or had it and left a history.
+    """Some of the users, agents or runs (*field*) that have something, or had it and left a history.
 
     Args:
         connection: A read transaction.
-        field: Which: one of `SCOPE_FIELDS`.
+        field: One of `SCOPE_FIELDS`.
         scope: Within which; `None` for everybody.
-        begins: Only those whose names begin so, letter by letter.
-        sort: By which of `ORDERS`, then by name; with a `-` in front of it the most, or the latest, comes first.
-        most: At most so many, after those that are skipped.
+        begins: How their names begin.
+        sort: One of `ORDERS`, then by name; a `-` in front of it reverses the first.
+        most: At most so many.
         skipped: How many of the first are left out.
     """
     rows = _named(field, scope, begins)

@@ -140,11 +140,7 @@ def drop_vectors(connection: Connection, fingerprint: str) -> None:
 def give_vectors(
     connection: Connection, vectors: Mapping[int, Sequence[bytes]], rows: Iterable[Any], *, fingerprint: str
 ) -> None:
-    """Give items, as they were read, their vectors by their numbers, unless they were written, or given some, since then.
-
-    Raises:
-        EmbeddingMismatchError: Vectors of another one were written meanwhile.
-    """
+    """Give items, as they were read, their vectors by their numbers, unless they were written, or given some, since then."""
     _claim(connection, fingerprint)
     seqs = {row.pk: row.seq for row in rows}
     entry = _Entry(connection)

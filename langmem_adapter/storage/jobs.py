@@ -135,14 +135,11 @@ class Job:
 def submit(connection: Connection, requests: Sequence[Mapping[str, Any]], most: int) -> list[Job]:
     """Accept all of some adds or none, within a write transaction; their jobs, in order. What ended a day ago is dropped.
 
-    Args:
-        connection: A write transaction.
-        requests: Arguments of `Memory.add`, already checked, of plain JSON types. One whose idempotency key named a job of the
-            same scope before is that job; where it failed, it is tried again.
-        most: How many may wait.
+    *requests* are checked arguments of `Memory.add`, of plain JSON types. One whose idempotency key named a job of the same
+    scope before is that job; where it failed, it is tried again.
 
     Raises:
-        QueueFullError: More would wait.
+        QueueFullError: More than *most* would wait.
     """
     now = datetime.now(UTC)
     connection.execute(delete(jobs).where(jobs.c.state.in_(FINISHED), jobs.c.updated_at < now - _KEPT))

@@ -48,13 +48,7 @@ _INSERT_RUN: Final = Prepared(insert(runs))
 
 
 class Ledger:
-    """Carries out decisions, each list in one transaction.
-
-    Args:
-        database: The truth.
-        fingerprint: Of the embedding model that makes the vectors; a database keeps vectors of one model only.
-        longest: How long the text of a memory may be.
-    """
+    """Carries out decisions, each list in one transaction."""
 
     def __init__(self, database: Database, *, fingerprint: str, longest: Longest | None = None) -> None:
         self.database: Final = database
@@ -112,15 +106,9 @@ class Ledger:
     def relate(
         self, scope: Scope, triples: Sequence[Triple], *, time: datetime | None = None
     ) -> Plan[tuple[RelationChange, ...]]:
-        """State relations without a memory.
+        """State relations without a memory, and give what became of them; nothing for a relation of something to itself.
 
-        Args:
-            scope: The exact scope that they belong to.
-            triples: What is stated; the scope's own may be named by their ids (`names.whom`).
-            time: The date of the statement; default now.
-
-        Returns:
-            What became of relations; nothing for a relation of something to itself.
+        *scope* is their exact scope; its own things may be named by their ids (`names.whom`).
         """
         write = Write((), scope=scope, within=scope)
         return self.writing(lambda c: WriteRows(c, write, books(c, write), Words()).relate(scope, triples, time))
@@ -132,13 +120,6 @@ class Ledger:
         """Take relations over from another graph, as they are told there: dates, mentions, how sure they are.
 
         Taken over twice, nothing changes: what is known here only grows. See `storage.graph.imports`.
-
-        Args:
-            scope: The exact scope that they shall belong to.
-            triples: The relations; the scope's own may be named by their ids (`names.whom`).
-
-        Returns:
-            What became of each, in order.
         """
         write = Write((), scope=scope, within=scope)
         return self.writing(lambda c: WriteRows(c, write, books(c, write), Words()).take_in(scope, triples))
@@ -177,8 +158,8 @@ def _apply(connection: Connection, write: Write, known: Books, words: Words) -> 
     done = [carried[place] for place in range(len(places))]
     entry.post()
     if write.thread is not None and write.scope is not None:
-        came = ((d.source, done[place], entry.seq_of(place)) for place, d in enumerate(write.decisions))
-        sources.record(connection, sources.MessageThread(write.scope, write.thread), write.digests, came)
+        changes_of = ((d.source, done[place], entry.seq_of(place)) for place, d in enumerate(write.decisions))
+        sources.record(connection, sources.MessageThread(write.scope, write.thread), write.digests, changes_of)
     relations = entry.relations()
     result = tuple(
         replace(change, relations=relations[place]) if place in relations else change

@@ -181,11 +181,7 @@ def page(
 
 
 def revisions(connection: Connection, memory_id: str, scope: Scope | None = None) -> list[Revision]:
-    """The history of one memory, in the order in which it was written; also of a deleted one.
-
-    Raises:
-        MemoryNotFoundError: There never was such a memory, or it lies outside *scope*.
-    """
+    """The history of one memory, in the order in which it was written; also of a deleted one."""
     rows = _past(connection, memory_id, scope)
     known = courses(connection, {row.past_of or row.memory_id for row in rows})
     return [

@@ -34,11 +34,7 @@ _LONGEST: Final = 512  # in UTF-8, it fits into an index row of Postgres
 
 
 def drafts_of(messages: Sequence[BaseMessage]) -> list[Draft]:
-    """Messages, ready to be kept.
-
-    Raises:
-        InvalidInputError: One holds what JSON or the database cannot keep, or is of a class that would not come back.
-    """
+    """Messages, ready to be kept."""
     if not isinstance(messages, Sequence) or isinstance(messages, str):
         raise InvalidInputError(f"messages must be a list of LangChain messages, not {type(messages).__name__}")
     return [_draft(message, f"message {number}") for number, message in enumerate(messages, start=1)]

@@ -88,12 +88,8 @@ class Stats:
 def prepare(database: Database, language: str | None = None) -> None:
     """Make a database ready: schema, and words of today's tokenizer in the right language.
 
-    Naming another language than the database has writes all its words anew, in one transaction. Whoever else has it open
-    follows: writers and searches go by the language that stands in the database, not by the one it was opened with.
-
-    Args:
-        database: Any.
-        language: One of `languages.LANGUAGES`, or `"none"`; `None` keeps that of the database, which begins as English.
+    Another *language* than the database has writes all its words anew, in one transaction. Other processes that have it open
+    follow: writers and searches go by the language in the database. `None` keeps it; a new database is English.
 
     Raises:
         InvalidInputError: No such language.
@@ -108,11 +104,7 @@ def prepare(database: Database, language: str | None = None) -> None:
 
 
 def language_of(connection: Connection) -> str:
-    """The language by whose rules the words of a database are stemmed.
-
-    Raises:
-        StorageError: It was made with a newer `snowballstemmer`, which knows more languages.
-    """
+    """The language in which the words of a database are stemmed."""
     kept = get(connection, LANGUAGE) or ENGLISH
     try:
         return checked(kept)
@@ -146,11 +138,7 @@ def dimensions(connection: Connection) -> int | None:
 
 
 def check_embeddings(connection: Connection, fingerprint: str, space: Space = VECTORS) -> bool:
-    """Whether the fingerprint of an embedding model stands in the database; without any row every model is welcome.
-
-    Raises:
-        EmbeddingMismatchError: The vectors kept come from another one.
-    """
+    """Whether the database names this embedding model; an error where its vectors come from another one."""
     return fits(connection, get(connection, space.model), fingerprint, space)
 
 

@@ -24,24 +24,15 @@ __all__ = ["Note", "drop", "keep", "latest", "read"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something that is kept beside the turns of a conversation.
+    """Something that is kept beside the turns of a conversation."""
 
-    Attributes:
-        kind: What it is: `"window"` (a summary of some turns), `"summary"` (of all so far), `"title"`, `"knowledge"`, `"talk"`.
-        covers_from: Position of the first turn that it was made of; 0 where it was made of none.
-        covers_to: Position of the last one.
-        source: Hash of all that it was made of; empty where it was made of nothing.
-        made_by: The model, or `"offline"`; empty where it was given.
-        id: Its number, which grows; 0 until it is kept.
-    """
-
-    kind: str
+    kind: str  # `"window"` (a summary of some turns), `"summary"` (of all so far), `"title"`, `"knowledge"`, `"talk"`
     text: str
-    covers_from: int = 0
-    covers_to: int = 0
-    source: str = ""
-    made_by: str = ""
-    id: int = 0
+    covers_from: int = 0  # position of the first turn that it was made of; 0 where it was made of none
+    covers_to: int = 0  # position of the last one
+    source: str = ""  # hash of all that it was made of; empty where it was made of nothing
+    made_by: str = ""  # the model, or `"offline"`; empty where it was given
+    id: int = 0  # its number, which grows; 0 until it is kept
     created_at: datetime | None = None
 
     @property

@@ -41,23 +41,14 @@ __all__ = ["PastMemory", "Then", "item_of", "page_then", "standing_vectors", "th
 
 @dataclass(frozen=True, slots=True)
 class Then:
-    """A moment of the past, in one sense or in both; with a time zone.
+    """A moment of the past, in one sense or in both; with a time zone."""
 
-    Attributes:
-        as_of: What was true then; `None`: what stood.
-        known_at: As far as it was known then; `None`: as far as it is known now.
-    """
-
-    as_of: datetime | None = None
-    known_at: datetime | None = None
+    as_of: datetime | None = None  # what was true then; `None`: what stood
+    known_at: datetime | None = None  # as far as it was known then; `None`: as far as it is known now
 
 
 def then_of(as_of: object, known_at: object, zone: tzinfo | None = UTC) -> Then | None:
-    """The moment that a caller asks about, without an offset in *zone*; `None` where there is none.
-
-    Raises:
-        InvalidInputError: One of the two is no time.
-    """
+    """The moment that a caller asks about, without an offset in *zone*; `None` where there is none."""
     given = {"as_of": as_of, "known_at": known_at}
     moments = {name: parse_time(value, name, zone) for name, value in given.items() if value is not None}
     return Then(**moments) if moments else None
@@ -99,11 +90,7 @@ def page_then(
     filters: Filter = EVERYTHING,
     include_expired: bool = False,
 ) -> tuple[list[MemoryItem], str | None]:
-    """`storage.memories.page` as it was: the same order, and cursors of the same kind.
-
-    Raises:
-        InvalidInputError: The cursor is none of ours.
-    """
+    """`storage.memories.page` as it was: the same order, and cursors of the same kind."""
     query = _query(scope, when, include_expired=include_expired).order_by(None)
     order = query.selected_columns.began, query.selected_columns.pk
     rows, following = listed(connection, query, *order, k=k, after=after, fits=_fitting(filters))

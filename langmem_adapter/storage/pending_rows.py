@@ -42,18 +42,13 @@ _COMPARED: Final = Prepared(
 
 @dataclass(slots=True, eq=False)
 class PendingRows:
-    """What one write is to do to the tables.
+    """What one write is to do to the tables."""
 
-    Attributes:
-        seq: The last number that was drawn from the change feed.
-        compared: Keys of the scopes from that of the run to those of the memories it changed.
-    """
-
-    seq: int
+    seq: int  # the last number that was drawn from the change feed
     changes: _Rows = field(default_factory=list)
     history: _Rows = field(default_factory=list)
     scopes: _Rows = field(default_factory=list)
-    compared: set[str] = field(default_factory=set)
+    compared: set[str] = field(default_factory=set)  # keys of the scopes from the run's to those of changed memories
     _added: _Rows = field(default_factory=list)
     _updated: dict[int, dict[str, Any]] = field(default_factory=dict)
     _gone: list[int] = field(default_factory=list)

@@ -38,9 +38,6 @@ class Prepared:
     """A statement that is compiled once per dialect, and runs in the transaction that its connection has begun.
 
     Its errors are SQLAlchemy's. It takes no list that expands (`in_`): write `any_of`; an INSERT is given every column.
-
-    Args:
-        statement: Any Core statement with named parameters.
     """
 
     def __init__(self, statement: Executable) -> None:

@@ -108,12 +108,7 @@ class RememberedError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class MessageThread:
-    """A thread of messages, as one scope knows it.
-
-    Attributes:
-        scope: Whose memories.
-        thread_id: What the program calls the thread.
-    """
+    """A thread of messages, as one scope knows it."""
 
     scope: Scope
     thread_id: str
@@ -131,19 +126,12 @@ class MessageThread:
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """Some messages of a thread.
-
-    Attributes:
-        thread: Theirs.
-        known: The ids of those that are remembered as they are.
-        ids: Those that were remembered with another text, and what each says now.
-        writes: What takes back what came of that, one decision each.
-    """
+    """Which messages of a thread were edited, and what takes back what came of the older texts."""
 
     thread: MessageThread
-    known: Collection[str]
-    ids: Mapping[str, str]
-    writes: Sequence[Write]
+    known_ids: Collection[str]  # ids of those that are remembered as they are
+    ids: Mapping[str, str]  # those that were remembered with another text, and the digest of each as it is now
+    writes: Sequence[Write]  # take back what came of the older texts, one decision each
 
 
 def messages_of(connection: Connection, thread: MessageThread, ids: Collection[str]) -> dict[str, Any]:
@@ -190,9 +178,9 @@ def record(
     connection: Connection,
     thread: MessageThread,
     digests: Mapping[str, str],
-    came: Iterable[tuple[str | None, Change, int]],
+    changes: Iterable[tuple[str | None, Change, int]],
 ) -> None:
-    """Note that messages are remembered now, and what came of them: a message's id, a change and the number of it.
+    """Note that messages are remembered now, and what came of them: *changes* with the id of a message and a number.
 
     Raises:
         RememberedError: Another run has remembered one of them; nothing may be written.
@@ -204,9 +192,9 @@ def record(
         raise RememberedError("a message of the thread was remembered by another run; try again")
     given = {name: row.given for name, row in rows.items()}
     _put(connection, thread, rows, {name: (given.get(name, digest), digest) for name, digest in digests.items()})
-    seqs = {(message, change.id): seq for message, change, seq in came if message in digests and change.id}
-    named = ({"thread": thread.key, "message_id": message, "memory_id": id_} for message, id_ in seqs)
-    _INSERT_MEMORIES.run(connection, *({**row, "seq": seq} for row, seq in zip(named, seqs.values(), strict=True)))
+    seqs = {(message, change.id): seq for message, change, seq in changes if message in digests and change.id}
+    links = [{"message_id": message, "memory_id": memory, "seq": seq} for (message, memory), seq in seqs.items()]
+    _INSERT_MEMORIES.run(connection, *({"thread": thread.key, **link} for link in links))
 
 
 def edits(connection: Connection, thread: MessageThread, digests: Mapping[str, str]) -> Edits:
@@ -262,15 +250,11 @@ def _retraction(
 
 
 def _put(
-    connection: Connection,
-    thread: MessageThread,
-    known: Collection[str],
-    digests: Mapping[str, tuple[str, str | None]],
+    connection: Connection, thread: MessageThread, known: Collection[str], digests: Mapping[str, tuple[str, str | None]]
 ) -> None:
-    """Write the digests of messages: of those that are *known* in the place of the older ones."""
-    named = {"thread": thread.key, "thread_id": thread.thread_id, "created_at": datetime.now(UTC)}
-    named |= {name: getattr(thread.scope, name) for name in SCOPE_FIELDS}
-    rows = [{**named, "message_id": name, "given": given, "digest": each} for name, (given, each) in digests.items()]
-    _INSERT.run(connection, *(row for row in rows if row["message_id"] not in known))
-    changed = [{**row, "message": row["message_id"]} for row in rows if row["message_id"] in known]
-    _SET.run(connection, *({name: row[name] for name in ("thread", "message", "given", "digest")} for row in changed))
+    """Write the digests of messages; those of *known* messages replace older ones."""
+    new = {"thread_id": thread.thread_id, "created_at": datetime.now(UTC)}
+    new |= {name: getattr(thread.scope, name) for name in SCOPE_FIELDS}
+    rows = {name: {"thread": thread.key, "given": given, "digest": each} for name, (given, each) in digests.items()}
+    _INSERT.run(connection, *({**new, **row, "message_id": name} for name, row in rows.items() if name not in known))
+    _SET.run(connection, *({**row, "message": name} for name, row in rows.items() if name in known))

@@ -73,21 +73,13 @@ _UNSEEN: Final = (
 
 
 class FileConnection(sqlite3.Connection):
-    """A connection to an SQLite file that knows whether it is in use.
-
-    Attributes:
-        path: Where the file was opened.
-        file: The file that it opened.
-        log: The write-ahead log that it writes into.
-        shm: The shared memory with the locks of the log.
-        lent: Whether it is in use; true from when it is opened.
-    """
+    """A connection to an SQLite file that knows whether it is in use."""
 
     path = ""
     file: Identity = None
-    log: Identity = None
-    shm: Identity = None
-    lent = True
+    log: Identity = None  # the write-ahead log
+    shm: Identity = None  # the shared memory with the locks of the log
+    lent = True  # in use
     _closed = False
 
     def loss(self) -> str:
@@ -149,7 +141,6 @@ def open_file(path: Path, *, timeout: float) -> FileConnection:
 
     Raises:
         StorageError: The process was forked while the file was in use, or its -shm was replaced while it was open here.
-        sqlite3.Error: It cannot be opened.
     """
     with _GATE:
         _make(path)
@@ -170,7 +161,6 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
 
     Raises:
         StorageError: See `open_file`; the file has several names, is a mount point, or is in use with another log.
-        sqlite3.Error: It cannot be opened, or is no database.
     """
     if path.exists() and not path.is_file():
         raise StorageError(f"{path}: this is a folder or a device; give the path of a file, such as FOLDER/memory.db")

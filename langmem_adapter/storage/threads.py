@@ -186,11 +186,7 @@ def keep_latest(connection: Connection, thread_id: str) -> None:
 
 
 def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
-    """Delete the checkpoints that runs wrote, with the writes and values that only these have.
-
-    Raises:
-        InvalidInputError: A checkpoint of another run would lose the value of a delta channel.
-    """
+    """Delete the checkpoints that runs wrote, with the writes and values that only these have."""
     gone: dict[ThreadSpace, set[str]] = defaultdict(set)
     place = checkpoints.c.thread_id, checkpoints.c.ns, checkpoints.c.id
     query = select(*place).where(any_of(checkpoints.c.run_id, "run_ids"))

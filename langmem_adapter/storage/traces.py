@@ -112,15 +112,10 @@ class TracePage(Paged[TraceSummary]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceDraft:
-    """What to keep of a run; its id is the run's.
+    """What to keep of a run; its id is the run's."""
 
-    Attributes:
-        days: How long traces are kept; older ones go as new ones come.
-        state: The pipeline's state before apply, plain JSON; its task says whose memories.
-    """
-
-    days: float
-    state: Mapping[str, Any]
+    days: float  # how long traces are kept; older ones go as new ones come
+    state: Mapping[str, Any]  # the pipeline's state before apply, plain JSON; its task has the scope
 
 
 def keep(

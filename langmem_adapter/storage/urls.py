@@ -114,11 +114,7 @@ def path_of(url: URL) -> Path | None:
 
 
 def expanded(path: str | Path) -> Path:
-    """A path with the folder of the user that its `~` names.
-
-    Raises:
-        InvalidInputError: There is no such user.
-    """
+    """A path with the folder of the user that its `~` names."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

@@ -23,31 +23,18 @@ __all__ = ["Write"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Write:
-    """A list of decisions, and what the ledger needs to carry them out.
+    """A list of decisions, and what the ledger needs to carry them out."""
 
-    Attributes:
-        decisions: In order; no memory is changed by two of them.
-        scope: The exact scope of new memories, and of the run; only needed where there is an ADD, a key or a trace.
-        within: Fields that every memory named must match; `None` where the ids were found another way.
-        vectors: The unit vector (float32) of every text that is added or put in place of another.
-        seen: Number of the last change that the decisions took into account; `None` for what was compared with nothing.
-        key: Names the run within *scope*; a second write of the same key changes nothing and gives the first one's result.
-        trace: What to keep of the run that led here; it is written even where nothing else is, and needs a key.
-        related: Whether the texts have been read for relations, so that they need not be read again.
-        thread: The thread of the messages that the run remembers, as *scope* knows it.
-        digests: Those messages: what each says, by its id; see `storage.sources`.
-    """
-
-    decisions: tuple[Decision, ...]
-    scope: Scope | None = None
-    within: Scope | None = None
-    vectors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-    seen: int | None = None
-    key: str | None = None
-    trace: TraceDraft | None = None
-    related: bool = False
-    thread: str | None = None
-    digests: Mapping[str, str] = field(default_factory=dict)
+    decisions: tuple[Decision, ...]  # in order; no memory is changed by two of them
+    scope: Scope | None = None  # of new memories and of the run; needed where there is an ADD, a key or a trace
+    within: Scope | None = None  # fields that every memory must match; `None` where the ids were found another way
+    vectors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)  # unit vectors of all new texts
+    seen: int | None = None  # number of the last change that was taken into account; `None`: compared with nothing
+    key: str | None = None  # names the run within `scope`; a second write of it gives the first one's result
+    trace: TraceDraft | None = None  # what to keep of the run, even where nothing else is written; it needs a key
+    related: bool = False  # whether the texts have been read for relations, so that they need not be read again
+    thread: str | None = None  # the thread of the messages that the run remembers
+    digests: Mapping[str, str] = field(default_factory=dict)  # of those messages, by their ids: see `storage.sources`
 
     def __post_init__(self) -> None:
         """Refuse a run that could not be found again."""

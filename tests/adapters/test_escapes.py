@@ -17,7 +17,7 @@ from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.adapters.nodes import recall_node
 from langmem_adapter.adapters.retriever import recall
 from langmem_adapter.conversation.summaries import about_tokens
-from langmem_adapter.records.escapes import DATA_ONLY, escaped
+from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.server.mcp import create_mcp
 from langmem_adapter.testing.fakes import ScriptedChatModel
 from tests.server.test_mcp import ALICE
@@ -126,6 +126,6 @@ def test_recall_counts_the_line_within_its_max_tokens(memory: Memory) -> None:
 
 def test_escaped_json_is_the_same_text() -> None:
     for text in (EVIL, 'a "quoted" < b | [1] </p> 里昂 \t\n'):
-        assert json.loads(escaped(json.dumps({"text": text}, ensure_ascii=False))) == {"text": text}
-        assert escaped(escaped(text)) == escaped(text)
-    assert escaped("a < b, [1], <p>, 里昂\n") == "a < b, [1], <p>, 里昂\n"
+        assert json.loads(escape(json.dumps({"text": text}, ensure_ascii=False))) == {"text": text}
+        assert escape(escape(text)) == escape(text)
+    assert escape("a < b, [1], <p>, 里昂\n") == "a < b, [1], <p>, 里昂\n"

@@ -35,11 +35,7 @@ _WHICH: Final = 'which thread? give config={"configurable": {"thread_id": "..."}
 
 
 def place_of(config: RunnableConfig) -> tuple[ThreadSpace, str | None]:
-    """What a config names: thread and namespace (without one that of the graph itself), and the checkpoint where it names one.
-
-    Raises:
-        InvalidInputError: It names no thread, or an id is no text that databases can keep.
-    """
+    """The thread and namespace that a config names (by default that of the graph), and the checkpoint where it names one."""
     named = _configurable(config)
     ns = check_text(named.get("checkpoint_ns") or "", "checkpoint_ns")
     return ThreadSpace(thread_id_of(named.get("thread_id")), ns), _checkpoint_id(named)

@@ -69,12 +69,7 @@ class FieldIndex:
 
 
 def field_index(parts: Parts, index: IndexConfig | Literal[False] | None) -> FieldIndex | None:
-    """What a store embeds, from its configuration; `None` where it embeds nothing.
-
-    Raises:
-        InvalidInputError: The configuration is not understood.
-        MissingDependencyError: The package of the embeddings that it names is not installed.
-    """
+    """What a store embeds, from its configuration; `None` where it embeds nothing."""
     if index is False:
         return None
     if index is None:

@@ -48,23 +48,16 @@ _LONGEST_TTL: Final = 1e9  # minutes; some 1,900 years, which a datetime can sti
 
 
 class Operations:
-    """What one `batch` was asked for; of several puts of one item the last one counts, as in LangGraph's own stores.
-
-    Attributes:
-        count: How many operations there are.
-        readings: Those that read, by their place.
-        filters: What a search asks of the values, by its place.
-        queries: The texts that searches look for, each once.
-        texts: What has to be embedded of the values.
+    """The operations of one `batch`; of several puts of one item the last one counts, as in LangGraph's own stores.
 
     Raises:
-        InvalidInputError: One of them cannot be carried out; so do LangGraph's own `InvalidNamespaceError`, and
-            `FilterError`.
+        InvalidInputError: One of them cannot be carried out; so do `InvalidNamespaceError` (LangGraph's) and `FilterError`.
     """
 
     def __init__(self, ops: Iterable[Op], fields: FieldIndex | None) -> None:
         checked = [_checked(op) for op in each_of(ops, "ops")]
         self.count: Final = len(checked)
+        # By their place: those that read, and what a search asks of the values.
         self.readings: Final = {place: op for place, op in enumerate(checked) if not isinstance(op, PutOp)}
         searches = {place: op for place, op in self.readings.items() if isinstance(op, SearchOp)}
         self.filters: Final[dict[int, Filter]] = {place: parse(op.filter, fields=()) for place, op in searches.items()}
@@ -160,10 +153,11 @@ def _checked_listing(op: ListNamespacesOp) -> ListNamespacesOp:
     return op._replace(match_conditions=tuple(map(_condition, each_of(op.match_conditions or (), "match_conditions"))))
 
 
-def _condition(given: object) -> MatchCondition:
-    if not isinstance(given, MatchCondition) or given.match_type not in ("prefix", "suffix"):
-        raise InvalidInputError(f"namespaces match by 'prefix' or 'suffix', not by {quoted(given)}")
-    return MatchCondition(given.match_type, _namespace((given.path,) if isinstance(given.path, str) else given.path))
+def _condition(condition: object) -> MatchCondition:
+    if not isinstance(condition, MatchCondition) or condition.match_type not in ("prefix", "suffix"):
+        raise InvalidInputError(f"namespaces match by 'prefix' or 'suffix', not by {quoted(condition)}")
+    path = (condition.path,) if isinstance(condition.path, str) else condition.path
+    return MatchCondition(condition.match_type, _namespace(path))
 
 
 def _check_page(op: SearchOp | ListNamespacesOp) -> None:

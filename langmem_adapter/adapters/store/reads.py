@@ -41,7 +41,7 @@ class Reader:
         connection: In a read transaction.
         index: The vectors, brought up to date; `None` where nothing is searched by meaning.
         now: The time of the batch.
-        omit_expired: Treat items that have expired as gone, though no sweep has deleted them yet.
+        omit_expired: Leave expired items out, though no sweep has deleted them yet.
     """
 
     def __init__(self, connection: Connection, index: VectorView | None, *, now: int, omit_expired: bool) -> None:

@@ -41,13 +41,7 @@ _STEPS: Final = ((365 * _DAY, "year"), (30 * _DAY, "month"), (_DAY, "day"), (3_6
 
 
 class Shell:
-    """Makes answers out of templates, for one memory.
-
-    Args:
-        memory: What is shown.
-        visit: Says who looks.
-        needs_login: Whether there is a login to go to and to leave.
-    """
+    """Makes answers out of templates, for one memory."""
 
     def __init__(self, memory: Memory, visit: Auth, *, needs_login: bool) -> None:
         self.memory = memory

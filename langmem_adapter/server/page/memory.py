@@ -75,38 +75,25 @@ class _Version:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where what a revision of a memory says was said.
-
-    Attributes:
-        turns: What was said, the last of them being the one that says it; none without a trace.
-        number: Which turn of the conversation that is, from 1, of so *many*.
-        words: Without a trace: the words that were kept beside the memory, nearest first.
-    """
+    """Where what a revision of a memory says was said."""
 
     version: int
     trace_id: str | None = None
-    turns: Sequence[Turn] = ()
-    number: int = 0
+    turns: Sequence[Turn] = ()  # what was said, the last of them being the one that says it; none without a trace
+    number: int = 0  # which turn of the conversation that is, from 1, of so *many*
     many: int = 0
-    words: Sequence[str] = ()
+    words: Sequence[str] = ()  # without a trace: the words that were kept beside the memory, nearest first
 
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """What is known of one memory.
+    """What is known of one memory."""
 
-    Attributes:
-        item: It as it stands, or stood last.
-        deleted: Whether it was deleted; what neither stands nor was deleted was over when it was told.
-        versions: Its steps, the newest first.
-        older: The number before which there are more of them; `None` where these are all.
-    """
-
-    item: MemoryItem
+    item: MemoryItem  # its current or last version
     stands: bool
-    deleted: bool
-    versions: Sequence[_Version]
-    older: int | None
+    deleted: bool  # whether it was deleted; a memory that is neither current nor deleted was over when it was added
+    versions: Sequence[_Version]  # its steps, the newest first
+    older: int | None  # the number before which there are more of them; `None` where these are all
     source: _Source | None
     relations: Sequence[Relation]
 
@@ -220,11 +207,7 @@ def _patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any
 
 
 def _life(connection: Connection, memory_id: str, scope: Scope | None, *, before: int | None = None) -> _Life:
-    """What is known of a memory, also of a deleted one, with its steps before a revision.
-
-    Raises:
-        MemoryNotFoundError: There never was such a memory, or it lies outside *scope*.
-    """
+    """What is known of a memory, also of a deleted one, with its steps before a revision."""
     steps = memories.revisions(connection, memory_id, scope)
     item = _standing(connection, memory_id, scope)
     shown = [step for step in steps if before is None or step.revision < before][-_STEPS:]

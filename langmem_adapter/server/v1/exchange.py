@@ -79,7 +79,7 @@ async def take_in(
     idempotency_key: Annotated[str | None, Header()] = None,
     first_line: Annotated[int, Query(ge=1, lt=2**63, description="The number of the first line of this body.")] = 1,
 ) -> Any:
-    """Add a memory for each JSON line, word for word, at its own date; a line that cannot be used is told, and left out.
+    """Add a memory for each JSON line, word for word, at its own date; a line that cannot be used is reported and left out.
 
     The header `Idempotency-Key` names the import: repeated, it adds nothing twice. An import that fails answers with
     `resume_line`: send the file from that line on, with `first_line` set to it, and the same key.

@@ -29,11 +29,7 @@ class Home:
 
 @dataclass(slots=True, eq=False)
 class EntityNode:
-    """An entity.
-
-    Attributes:
-        keys: Those of its names that were asked for; the other fields are those of its row.
-    """
+    """An entity."""
 
     pk: int
     id: str
@@ -45,7 +41,7 @@ class EntityNode:
     updated_at: datetime
     merged_into: int | None = None
     owner: str | None = None
-    keys: set[str] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)  # names by which it was looked up; the other fields are its row's
     new: bool = False
     changed: bool = False
 

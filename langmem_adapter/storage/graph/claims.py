@@ -20,34 +20,19 @@ __all__ = ["Claims", "dates", "ends", "normal", "relates_two", "single", "still_
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What one decision says and unsays.
+    """What one decision says and unsays."""
 
-    Attributes:
-        home: The scope of its memory; where it states relations without a memory, the scope that they shall have.
-        time: The date of the statement.
-        triples: What is stated.
-        memory_id: By which memory; `None` for relations that are written by hand.
-        before: The memory's text before; `None` where it is new.
-        after: Its text after; `None` where it is deleted.
-        by_hand: It was edited or deleted by hand: then what it no longer says was never so, instead of being over.
-        returns: It was there before, and comes back.
-        heir: The memory that says from now on what this one said.
-        gap: While the memory said something else, or nothing: it is told of a time that was over before it began to say what it
-            says now.
-        speaker: Whose statement the memory is, where somebody is named (`names.named_speaker`); its text goes without him.
-    """
-
-    home: Home
-    time: datetime
-    triples: tuple[Triple, ...] = ()
-    memory_id: str | None = None
-    before: str | None = None
-    after: str | None = None
-    by_hand: bool = False
-    returns: bool = False
-    heir: str | None = None
-    gap: Span | None = None
-    speaker: str = ""
+    home: Home  # the scope of its memory; where it states relations without a memory, their scope
+    time: datetime  # the date of the statement
+    triples: tuple[Triple, ...] = ()  # what is stated
+    memory_id: str | None = None  # by which memory; `None` for relations that are written by hand
+    before: str | None = None  # the memory's text before; `None` where it is new
+    after: str | None = None  # its text after; `None` where it is deleted
+    by_hand: bool = False  # edited or deleted by hand: what it no longer says was never true, instead of being over
+    returns: bool = False  # it was there before, and comes back
+    heir: str | None = None  # the memory that says from now on what this one said
+    gap: Span | None = None  # when the memory said something else, or nothing, before it began to say what it says now
+    speaker: str = ""  # the named speaker of the memory (`names.named_speaker`), who is not in its text
 
     @property
     def unsays(self) -> bool:

@@ -26,12 +26,7 @@ def unsay(connection: Connection, ids: Select[Any], tell: Callable[[Connection, 
     """Take back what the memories of some scopes say in others, while their history still says which memories are theirs.
 
     A relation of another scope that one of these memories said as well is that scope's own, names and all, and stays; it
-    is believed no longer where no other memory says it.
-
-    Args:
-        connection: A write transaction.
-        ids: Numbers of the scopes.
-        tell: Takes a space of the change feed and the rows that go from it.
+    is believed no longer where no other memory says it. *tell* takes a space of the change feed and the rows that go from it.
     """
     theirs = select(history.c.memory_id).where(history.c.scope_id.in_(ids))
     elsewhere = _link.memory_id.in_(theirs), _link.scope_id.not_in(ids)

@@ -72,11 +72,7 @@ def keys_of(connection: Connection, scope: Scope, name: str) -> set[str]:
 class People:
     """Which entities are one to the reader of some scopes: equal in a name, or merged.
 
-    Asked about more and more entities, it reads what it does not know yet.
-
-    Args:
-        connection: A read transaction, for as long as it is asked.
-        scope_ids: What the scope expands to.
+    It reads from *connection*, in a read transaction, what it does not know yet.
     """
 
     def __init__(self, connection: Connection, scope_ids: Sequence[int]) -> None:

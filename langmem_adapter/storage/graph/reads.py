@@ -46,17 +46,11 @@ _HELD, _KNOWN = (bindparam(name, type_=relations.c.recorded_at.type) for name in
 
 @dataclass(frozen=True, slots=True)
 class When:
-    """Which beliefs are read: what was known at one moment about another.
+    """Which beliefs are read: what was known at one moment about another."""
 
-    Attributes:
-        held: Relations that held at this moment; `None`: whenever.
-        known: What was believed at this moment; `None`: what is believed now.
-        history: Beliefs that are retired as well; *known* then bounds when they were recorded.
-    """
-
-    held: datetime | None = None
-    known: datetime | None = None
-    history: bool = False
+    held: datetime | None = None  # relations that held at this moment; `None`: whenever
+    known: datetime | None = None  # what was believed at this moment; `None`: what is believed now
+    history: bool = False  # beliefs that are retired as well; *known* then bounds when they were recorded
 
     @property
     def past(self) -> bool:

@@ -33,13 +33,8 @@ __all__ = ["carry_out", "end", "withdraw"]
 def carry_out(rows: GraphRows, told: Sequence[Claims], within: Collection[int]) -> list[tuple[RelationChange, ...]]:
     """Carry out what some decisions say and unsay, in order, compared with the relations of some scopes.
 
-    Args:
-        rows: The graph's rows, empty; they are to be posted afterwards.
-        told: What they say.
-        within: Numbers of the scopes.
-
-    Returns:
-        For each of them, what became of relations in the end; those that gave way come before the one that they gave way to.
+    The graph's *rows* are empty, and are posted afterwards. For each decision it gives what became of relations in the end;
+    those that gave way come before the one that they gave way to.
     """
     told = [replace(said, triples=tuple(map(normal, said.triples))) for said in told]
     unsaying = [str(said.memory_id) for said in told if said.unsays]

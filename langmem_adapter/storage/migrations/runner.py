@@ -42,11 +42,7 @@ _VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NUL
 
 
 def migrate(database: Database) -> None:
-    """Bring the schema to `HEAD`.
-
-    Raises:
-        StorageError: The database belongs to something else, is newer than this code, or was never meant to be kept.
-    """
+    """Bring the schema to `HEAD`."""
     with database.read() as connection:
         if database.dialect == "postgresql":
             _refuse_hidden(connection)
