@@ -35,7 +35,7 @@ TIDY = [
     ("i dont like spicy food", []),
     ("I don't like cheese pizza.", ["Doesn't like cheese pizza"]),
     ("I can't stand cilantro.", ["Can't stand cilantro"]),
-    ("im a vegetarian", []),
+    ("im a vegetarian", ["Is a vegetarian"]),
     ("I'm a vegetarian.", ["Is a vegetarian"]),
     ("I'm not vegetarian any more.", ["Is no longer vegetarian"]),
     ("I no longer work at Acme.", ["No longer works at Acme"]),
