@@ -26,7 +26,7 @@ _GRAMMAR: Final = frozenset(SENTENCES.texts["GRAMMAR"].split()) | TALK
 _WORDS: Final = frozenset(SENTENCES.texts["WORDS"].split())
 _LONGEST: Final = {"question": 25, "request": 15, "talk": 6, "question_cjk": 15, "request_cjk": 40}
 """Words, in Chinese letters, of what says nothing; a longer one may state something."""
-Kind = Literal["talk", "question", "request", "command", "statement"]
+SentenceKind = Literal["talk", "question", "request", "command", "statement"]
 
 
 class Sentence(NamedTuple):
@@ -72,7 +72,7 @@ def _sentence(text: str, start: int, end: int, *, quoted: bool) -> Iterator[Sent
         yield Sentence(plain, start, end, asks, quoted or "```" in whole or plain[:1] in ">＞")
 
 
-def kind_of(sentence: Sentence) -> Kind:
+def kind_of(sentence: Sentence) -> SentenceKind:
     """What a sentence is; in doubt a statement.
 
     Example:
@@ -88,7 +88,7 @@ def kind_of(sentence: Sentence) -> Kind:
     return (_kind_in_chinese if is_cjk(sentence.text) else _kind_in_english)(sentence)
 
 
-def _kind_in_english(sentence: Sentence) -> Kind:
+def _kind_in_english(sentence: Sentence) -> SentenceKind:
     plain = sentence.text.replace("’", "'").lower()
     words = re.findall(r"[^\W_]++(?:'[^\W_]++)*", plain)
     rest, short = _WORDS.issuperset(set(words) - _GRAMMAR), len(words) <= _LONGEST["talk"]
@@ -101,7 +101,7 @@ def _kind_in_english(sentence: Sentence) -> Kind:
     return "question" if sentence.asks and len(words) <= _LONGEST["question"] and (not mine or shortly) else "statement"
 
 
-def _kind_in_chinese(sentence: Sentence) -> Kind:
+def _kind_in_chinese(sentence: Sentence) -> SentenceKind:
     plain = sentence.text
     if is_talk_in_chinese(plain):
         return "talk"
