@@ -151,7 +151,7 @@ def _in_chinese(text: str) -> tuple[list[tuple[str, str]], list[str]]:
             plain = f"{kin}{piece}"
         said: Statement = replace(read(plain), text=plain)
         odd = piece[0] in "他她它" and said.attribute not in {"name", "pet", "family", "home", "employer", "job", "age"}
-        loose = said.attribute == "detail" and not re.match("我们?(?:的|家)|新", piece)
+        loose = said.attribute == "detail" and said.subject != "工作地点" and not re.match("我们?(?:的|家)|新", piece)
         if odd or loose or not plain or not said.attribute:
             kin, mine, change = "", False, ""
             clauses.append(("", piece))
