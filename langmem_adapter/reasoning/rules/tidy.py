@@ -36,7 +36,7 @@ def tidied(text: str, *, greeted: bool = False) -> tuple[list[tuple[str, str]], 
 
     Example:
         >>> [fact for fact, _ in tidied("I live in Paris and work at Google")[0]], tidied("I live in Paris, it is loud")
-        (['Lives in Paris', 'Works at Google'], ['I live in Paris, it is loud'])
+        (['Lives in Paris', 'Works at Google'], ([], ['I live in Paris, it is loud']))
         >>> tidied("I've retrained and I'm a midwife now")
         ([('Is a midwife', "I've retrained and I'm a midwife now")], ["I've retrained"])
     """
