@@ -236,7 +236,8 @@ def _listed(value: str) -> tuple[str, ...]:
 # ── first person to a memory ───────────────────────────────────────────────────────────────────────────────────────────────
 
 _CALLED: Final = re.compile(
-    f"(?:我叫|我的名字(?:叫做?|是)|叫我)(?P<v>{_P.texts['LATIN']}|[^，,。的]{{1,6}}?)(?:就行|就好|吧)?"
+    "(?:现在|以后|你|您|大家|可以|请|就|都){0,4}(?:我(?:现在)?(?:改名)?叫|我的名字(?:叫做?|是)|叫我(?![起一早去来吃过帮做看别快明今给出回怎什]))(?![车外他她你人不醒了])"
+    f"(?P<v>{_P.texts['LATIN']}|[^，,。的]{{1,6}}?)(?:就行|就好|吧|了)?"
 )
 
 
@@ -256,9 +257,11 @@ def without_speaker(piece: str, *, goes_on: bool = False) -> str:
         return f"名字是{found['v']}"
     if re.match("[他她它](?!们)", plain):
         return plain
-    opening = re.match(f"(?:{WHEN})?(?:{_P.texts['FRONT']})", plain)
-    if opening is None:
-        return plain if goes_on else ""
-    when = re.match(WHEN, plain)
-    rest = plain[opening.end() :].lstrip("，, ")
-    return f"{when[0] if when else ''}{re.sub('^(?:现在|目前|如今|已经|其实|真的|刚刚?|终于)+', '', rest) or rest}"
+    opening = re.match(f"(?:{WHEN}|现在|目前|如今)?(?:{_P.texts['FRONT']})", plain)
+    if opening is None and not goes_on:
+        return ""
+    when = re.match(WHEN, plain) if opening else None
+    rest = plain[opening.end() if opening else 0 :].lstrip("，, ")
+    return (
+        f"{when[0] if when else ''}{re.sub('^(?:(?:现在|目前|如今)的?|已经|其实|真的|刚刚?|终于)+', '', rest) or rest}"
+    )

@@ -52,7 +52,7 @@ def expanded(text: str) -> str:
         >>> expanded("I’m sure we don't")
         'I am sure we do not'
     """
-    plain = " ".join(text.replace("’", "'").split())
+    plain = re.sub(r"^i(m|ve)\b", r"i'\1", " ".join(text.replace("’", "'").split()), flags=re.IGNORECASE)
     for short, long in (("can't", "cannot"), ("won't", "will not"), ("n't", " not")) if "'" in plain else ():
         plain = re.sub(rf"{short}\b", long, plain, flags=re.IGNORECASE)
     short_of = {"m": " am", "re": " are", "ve": " have", "ll": " will", "d": " would"}
@@ -184,7 +184,7 @@ def _thing(owner: str, noun: str, v: str) -> Statement | None:
     if favourite := _P["FAVOURITE"].fullmatch(plain):
         return _favourite(source, favourite["noun"].strip(), v)
     row = next((row for row in _NOUNS if row.pattern.fullmatch(plain)), None)
-    if row is None:
+    if row is None or (row.attribute == "phone" and not _is_value("phone", v)):
         return _detail(owner.lower(), plain, v, fresh=noun.startswith("new "))
     if not _is_value(row.attribute, v) or (row.attribute == "employer" and not re.search("[A-Z]", v)):
         return None
@@ -339,7 +339,7 @@ def _of_row(form: _Form, row: TableRow, found: re.Match[str], head: str) -> Stat
     """What a row says; that something was so in the past is no statement of today."""
     groups = {name: text for name, text in found.groupdict().items() if text}
     v, ends = groups.get("v", "").strip(" ,"), row.kind == "ends"
-    state = head not in WORDS["EVENTS"] and not ends
+    state = head not in WORDS["EVENTS"] and not ends and (head, row.kind) != ("be", "begins")
     past = (form.tense == "past" and not form.ended) or (form.tense == "done" and not form.span.lasting)
     plain = all(_is_simple(groups[name]) for name in ("v", "job", "org", "old") if name in groups)
     twice = ends and form.ended and head != "quit"  # "stopped breaking up"
@@ -483,7 +483,7 @@ def third_person(clause: str) -> str:
     if len(plain) > LONGEST:
         return ""
     if changed := _P["CHANGED"].fullmatch(plain):
-        return _capital(f"{changed['n']} is now {changed['v'].strip()}")
+        return _capital(f"{changed['n']} is now {_P['NOW'].sub('', changed['v']).strip()}")
     if owned := _P["MINE"].match(plain):
         return _capital(_P["NOW"].sub("", re.sub(r"\bmy\s+", "", _written(plain[owned.end() :]))))
     found = _P["ME"].match(plain)

@@ -10,6 +10,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from langmem_adapter.statements.chinese_dates import WHEN
 from langmem_adapter.statements.tables import patterns
 from langmem_adapter.text import is_cjk
 from langmem_adapter.vocabulary import STOPWORDS_CJK, TALK, TALK_CJK
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SENTENCES", "Sentence", "is_talk_in_chinese", "kind_of", "paragraphs", "sentences"]
 
-SENTENCES: Final = patterns("sentences", {})
+SENTENCES: Final = patterns("sentences", {"WHEN": WHEN})
 """Patterns of sentences and their openings."""
 _GRAMMAR: Final = frozenset(SENTENCES.texts["GRAMMAR"].split()) | TALK
 _WORDS: Final = frozenset(SENTENCES.texts["WORDS"].split())
@@ -80,6 +81,8 @@ def kind_of(sentence: Sentence) -> SentenceKind:
     """
     if SENTENCES["COMMAND"].search(sentence.text):
         return "command"
+    if SENTENCES["QUOTING"].fullmatch(sentence.text):
+        return "request"
     if SENTENCES["NAMES"].search(sentence.text):  # what has a name, a number or a quotation says something
         return "statement"
     return (_kind_in_chinese if is_cjk(sentence.text) else _kind_in_english)(sentence)

@@ -91,27 +91,26 @@ def _of_turn(index: int, turn: Turn) -> list[Fact]:
         if kind_of(sentence) == "command" and not order:
             whole = False
             continue
-        for text, words in [] if sentence.asks or sentence.quoted else tidied(body, greeted=greeted):
+        spoken, cut = turn.text[sentence.start : sentence.end], len(sentence.text) - len(body)
+        tidy, left = ([], [body]) if sentence.asks or sentence.quoted else tidied(body, greeted=greeted)
+        if not all(clause in spoken for clause in left):  # a line ends within
+            tidy, left = [], [body]
+        for text, words in tidy:
             plain = dated(dated_chinese(text, turn.time.date()), turn.time.date())
             facts.setdefault(text_hash(plain), Fact(plain, index, words))
-            body, whole = "", False
+            whole = False
         greeted = greeted or SENTENCES["GREETING"].match(sentence.text) is not None
-        if body:
-            keeps = (
-                keeps
-                or (order is not None and body != sentence.text)
-                or sentence.quoted
-                or kind_of(sentence) == "statement"
-            )
-            cut = order.end() if order and body != sentence.text else 0
-            rest.append(sentence._replace(start=sentence.start + cut))
+        for clause in filter(None, left):
+            keeps = keeps or cut > 0 or sentence.quoted or kind_of(sentence._replace(text=clause)) == "statement"
+            start = sentence.start + (spoken.index(clause) if tidy else cut)
+            rest.append(sentence._replace(start=start, end=start + len(clause) if tidy else sentence.end))
     kept = _kept(turn.text, rest, whole=whole) if keeps and turn.role == "user" else []
     return [*facts.values(), *(Fact(text, index, is_quotation=True) for text in kept)]
 
 
 def _wish(text: str, index: int) -> Fact:
     """A request to forget, in the words of the fact that it names where that is a tidy one."""
-    tidy = tidied(text)
+    tidy, _ = tidied(text)
     return Fact(f"{FORGET}{tidy[0][0] if len(tidy) == 1 else text}", index)
 
 

@@ -121,6 +121,69 @@ def test_add_keeps_two_texts_that_are_not_equal(first: str, second: str) -> None
         assert len(memory.get_all(user_id="u")) == 2
 
 
+UPDATED: Final = [
+    ("My name is Kim.", "Please call me Robin from now on.", {"Name is Robin"}),
+    ("I'm Maria, nice to meet you", "I go by Mia these days", {"Goes by Mia"}),
+    ("I live in Oslo.", "Just moved to Bergen!", {"Moved to Bergen"}),
+    ("I work at Tesco.", "I quit Tesco and joined Aldi.", {"Quit Tesco", "Joined Aldi"}),
+    ("My employer is KPMG.", "I've left, so my new employer is Deloitte.", {"I've left", "New employer is Deloitte"}),
+    ("I'm a nurse.", "I got promoted, I'm head nurse now!", {"I got promoted", "Is head nurse"}),
+    ("im 19 btw", "turned 20 today", {"Turned 20 on 2026-06-01"}),
+    (
+        "My birthday is on March 14.",
+        "Sorry, I typed that wrong, my birthday is on March 24.",
+        {"Birthday is on March 24"},
+    ),
+    ("I was born on 2 May 1987.", "Correction: I was born on 3 May 1987.", {"Was born on 3 May 1987"}),
+    ("My girlfriend is Zoe", "I have a new girlfriend, her name is Wren", {"Has a new girlfriend, her name is Wren"}),
+    ("You can reach me on 555-0138", "my number changed, it's (555) 010-0191 now", {"Number is now (555) 010-0191"}),
+    ("My mobile is 555-0117.", "I have a new number: 555-0164", {"Has a new number: 555-0164"}),
+    ("use a@x.org for my email", "I've changed my email to b@x.org.", {"Has changed email to b@x.org"}),
+    ("我的名字是陈静。", "我改名了，现在叫陈思。", {"改名了，现在叫陈思"}),
+    ("大家叫我小张", "以后叫我老张吧", {"名字是老张"}),
+    ("我家在成都。", "上个月搬家了，现在住在青岛", {"住在青岛", "上个月搬家了"}),
+    ("我在腾讯上班", "我跳槽了，现在在小米工作", {"在小米工作", "我跳槽了"}),
+    ("我的公司是海尔。", "我换公司了，现在在格力。", {"换公司了，现在在格力"}),
+    ("我是一名会计。", "我转行了，现在是一名教练。", {"是一名教练", "我转行了"}),
+    ("我今年27岁。", "我刚过完生日，现在28岁了。", {"28岁了", "我刚过完生日"}),
+    ("我生日在三月五号", "更正一下，我生日是三月九号", {"生日是三月九号"}),
+    ("我男朋友是张凯。", "我再婚了，现在的老公叫林峰。", {"老公叫林峰", "我再婚了"}),
+    ("我电话是13811112222", "电话改成13933334444了", {"电话改成13933334444了"}),
+    ("我常用的邮箱是a@qq.com", "我换邮箱了，新的是 b@qq.com", {"换邮箱了，新的是 b@qq.com"}),
+]
+
+
+@each(("first", "second", "texts"), UPDATED)
+def test_add_replaces_the_earlier_value_by_a_clause_of_a_message(first: str, second: str, texts: set[str]) -> None:
+    with Memory(":memory:") as memory:
+        memory.add(first, user_id="u", timestamp="2026-05-01T10:00:00+00:00")
+        memory.add(second, user_id="u", timestamp="2026-06-01T10:00:00+00:00")
+        assert {item.text for item in memory.get_all(user_id="u")} == texts
+
+
+UNSURE: Final = [
+    ("I live in Oslo.", "My brother said, I live in Rome."),
+    ("I live in Oslo.", "If I get the job, I live in Rome."),
+    ("I'm a nurse.", "Let's play a game, I'm a pirate now."),
+    ("My name is Kim.", "call me later"),
+    ("My phone number is 555-0117.", "My phone is a Pixel 2016 from 2016."),
+    ("我住在成都。", "小李搬家了，现在住在青岛"),
+    ("我住在成都。", "我妹妹搬家了，现在住在青岛"),
+    ("我在腾讯工作。", "最近我在找工作，但是没有机会。"),
+    ("我的电话是13811112222。", "客服电话改成10086000了"),
+    ("我叫小明。", "请叫我起床"),
+]
+
+
+@each(("first", "second"), UNSURE)
+def test_add_replaces_nothing_where_a_clause_leaves_doubt(first: str, second: str) -> None:
+    with Memory(":memory:") as memory:
+        (known,) = memory.add(first, user_id="u").results
+        memory.add(second, user_id="u")
+        assert known.text in {item.text for item in memory.get_all(user_id="u")}
+        assert len(memory.get_all(user_id="u")) == 2
+
+
 @each(
     ("text", "mark"),
     [
