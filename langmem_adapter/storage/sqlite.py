@@ -162,8 +162,11 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
     Raises:
         StorageError: See `open_file`; the file has several names, is a mount point, or is in use with another log.
     """
-    if path.exists() and not path.is_file():
-        raise StorageError(f"{path}: this is a folder or a device; give the path of a file, such as FOLDER/memory.db")
+    with suppress(OSError):  # SQLite says why it cannot be opened
+        if path.exists() and not path.is_file():
+            raise StorageError(
+                f"{path}: this is a folder or a device; give the path of a file, such as FOLDER/memory.db"
+            )
     refuse_links(path)
     _refuse_mount_point(path)
     end = time.monotonic() + timeout

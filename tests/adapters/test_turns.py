@@ -103,12 +103,12 @@ class Agent:
         given = [HumanMessage(each) if isinstance(each, str) else each for each in said]
         return self.graph.invoke({"messages": given} if given else None, config or on(), context=context)
 
-    async def hear(self, said: str, *, sync: bool) -> None:
+    async def hear(self, said: str, thread: str = "t", *, sync: bool) -> None:
         """A message of Alice."""
         if sync:
-            self.say(said)
+            self.say(said, config=on(thread))
         else:
-            await self.graph.ainvoke({"messages": said}, on(), context=ALICE)
+            await self.graph.ainvoke({"messages": said}, on(thread), context=ALICE)
 
     def sent(self) -> str:
         """All that the provider was sent."""
@@ -185,13 +185,14 @@ async def test_memory_middleware_remembers_and_recalls_what_other_middleware_red
         other = redacted if strategy is None else PIIMiddleware("email", strategy=strategy)
         saver = SQLAlchemySaver(memory) if saved else None
         agent = Agent(memory, **places(other)[place], saver=saver)
-        for said in (MAIL, "What is my email? What do I like?"):
-            await agent.hear(said, sync=sync)
+        question = "What is my email? What do I like?"
+        for said, thread in ((MAIL, "t"), (question, "t"), (question, "another")):
+            await agent.hear(said, thread, sync=sync)
         assert any("tea" in text for text in texts(memory))
-        assert "tea" in agent.model.calls[1][-1].text.partition("\n\n")[2]
+        assert "tea" in agent.model.calls[2][-1].text.partition("\n\n")[2]
         leaks = kept(memory), agent.sent(), str(private(agent)), repr(memory.search("email", user_id="alice"))
         assert not any(ADDRESS in each for each in leaks)
-        assert sources(memory)[0].startswith("My email is ") and len(sources(memory)) == 2
+        assert sources(memory)[0].startswith("My email is ") and len(sources(memory)) == 3
 
 
 def test_memory_turns_in_the_state_are_ids_alone(memory: Memory) -> None:

@@ -27,9 +27,9 @@ def test_the_argument_wins_over_a_pipe_and_needs_no_quotes(data: Data) -> None:
 
 def test_add_and_search_take_a_timezone(data: Data) -> None:
     when = ("--timestamp", "2026-06-12T00:30", "--timezone", "Asia/Shanghai", "-u", "a")
-    assert texts(data("add", "I met Tom yesterday.", *when)) == ["Met Tom on 2026-06-11"]
+    assert texts(data("add", "I visited Rome yesterday.", *when)) == ["Visited Rome on 2026-06-11"]
     within = ("--after", "2026-06-12", "--timezone", "Asia/Shanghai", "-u", "a")
-    assert texts(data("search", "Tom", *within)) == ["Met Tom on 2026-06-11"]
+    assert texts(data("search", "Tom", *within)) == ["Visited Rome on 2026-06-11"]
     assert "Mars/Base" in data("add", "I like tea.", "--timezone", "Mars/Base", "-u", "a", code=2)["error"]["message"]
 
 

@@ -83,8 +83,8 @@ def test_add_memory_and_search_memories_take_a_timezone(memory: Memory) -> None:
 
     async def use() -> None:
         async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
-            (added,) = await call(client, "add_memory", text="I met Tom today.", timezone=far)
-            assert added["text"] == f"Met Tom on {datetime.now(ZoneInfo(far)).date()}"
+            (added,) = await call(client, "add_memory", text="I visited Rome today.", timezone=far)
+            assert added["text"] == f"Visited Rome on {datetime.now(ZoneInfo(far)).date()}"
             assert (await found(client, "Tom", timezone=far))["memories"]
             refused = await client.call_tool("search_memories", {"query": "Tom", "timezone": "Mars/Base"})
             assert refused.isError and "Mars/Base" in str(refused.content)

@@ -56,7 +56,7 @@ def problem(answer: Any, status: int) -> str:
 
 def test_add_search_and_import_take_a_timezone(http: TestClient) -> None:
     late = {"timestamp": "2026-06-12T00:30", "timezone": "Asia/Shanghai"}
-    assert added(http, "I met Tom yesterday.", **late)["text"] == "Met Tom on 2026-06-11"
+    assert added(http, "I visited Rome yesterday.", **late)["text"] == "Visited Rome on 2026-06-11"
     line = {
         "text": "Walked yesterday.",
         "created_at": "2026-06-12T00:30",

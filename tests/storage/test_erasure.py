@@ -475,7 +475,7 @@ def test_what_an_add_of_a_wider_scope_saw_of_it_goes_as_well(database_url: str) 
 
 def test_an_add_that_found_nothing_leaves_no_trace_either(database_url: str) -> None:
     with Memory(database_url, embeddings="hash:64") as memory:
-        assert not memory.add(f"Lovely weather, {SECRET}!", user_id="a").results
+        assert not memory.add(f"What is the weather like in {SECRET}?", user_id="a").results
         assert SECRET in everything(memory)
         assert memory.purge(user_id="a").traces == 1
         assert SECRET not in everything(memory)

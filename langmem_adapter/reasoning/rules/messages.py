@@ -24,7 +24,14 @@ SENTENCES: Final = patterns("sentences", {"WHEN": WHEN})
 """Patterns of sentences and their openings."""
 _GRAMMAR: Final = frozenset(SENTENCES.texts["GRAMMAR"].split()) | TALK
 _WORDS: Final = frozenset(SENTENCES.texts["WORDS"].split())
-_LONGEST: Final = {"question": 25, "request": 15, "talk": 6, "question_cjk": 15, "request_cjk": 40}
+_LONGEST: Final = {
+    "question": 25,
+    "plain question": 10,
+    "request": 15,
+    "talk": 6,
+    "question_cjk": 15,
+    "request_cjk": 40,
+}
 """Words, in Chinese letters, of what says nothing; a longer one may state something."""
 SentenceKind = Literal["talk", "question", "request", "command", "statement"]
 
@@ -83,9 +90,21 @@ def kind_of(sentence: Sentence) -> SentenceKind:
         return "command"
     if SENTENCES["QUOTING"].fullmatch(sentence.text):
         return "request"
+    if _is_plain_question(sentence):
+        return "question"
     if SENTENCES["NAMES"].search(sentence.text):  # what has a name, a number or a quotation says something
         return "statement"
     return (_kind_in_chinese if is_cjk(sentence.text) else _kind_in_english)(sentence)
+
+
+def _is_plain_question(sentence: Sentence) -> bool:
+    """Whether it is one short question that says nothing of its speaker, also without a question mark."""
+    plain = sentence.text.replace("’", "'").lower()
+    if len(plain.split()) > _LONGEST["plain question"] or re.search(r"\bthat (?:i|we)\b", plain):
+        return False
+    if not SENTENCES["PLAIN_QUESTION"].fullmatch(plain) or not (sentence.asks or SENTENCES["UNMARKED"].match(plain)):
+        return False
+    return SENTENCES["OF_SPEAKER"].search(SENTENCES["AFTER_AUX"].sub("", plain)) is None
 
 
 def _kind_in_english(sentence: Sentence) -> SentenceKind:
