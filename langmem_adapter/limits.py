@@ -204,7 +204,8 @@ def is_passing(error: BaseException) -> bool:
     status = status_of(error)
     if status is not None:
         lasts = status in _LASTING or (status == _SERVER and _names_a_size(error))
-        return (status in _PASSING and not is_quota(error)) or (status >= _SERVER and not lasts)
+        passes = status in _PASSING and not is_quota(error) and not _is_large_request(error)
+        return passes or (status >= _SERVER and not lasts)
     lost = "TimeoutException", "NetworkError", "RemoteProtocolError", "ClientConnectionError"
     return _is_any(error, ConnectionError, TimeoutError, socket.gaierror, *_http_errors(*lost), handled=True)
 
@@ -212,7 +213,13 @@ def is_passing(error: BaseException) -> bool:
 def is_too_large(error: BaseException) -> bool:
     """Whether a call of embeddings may have failed since it had too many texts, or one that is too long."""
     status = status_of(error)  # llama.cpp answers 500; a model in this process has none
-    return status in _SIZE_STATUS or (status in {None, _SERVER} and _names_a_size(error))
+    named = status in {None, _SERVER} and _names_a_size(error)
+    return named or status in _SIZE_STATUS or _is_large_request(error)
+
+
+def _is_large_request(error: BaseException) -> bool:
+    """Whether one request has more tokens than a minute may have, which OpenAI answers with 429."""
+    return any("request too large" in str(each).casefold() for each in _causes(error))
 
 
 def _names_a_size(error: BaseException) -> bool:

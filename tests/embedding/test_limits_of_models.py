@@ -71,6 +71,7 @@ TOO_MANY = [
         "Invalid 'input': array too long. Expected an array with maximum length 10, but got an array with length 40.",
     ),
     Failure(400, "invalid request"),
+    Failure(429, "Request too large for text-embedding-3-small on tokens per min (TPM): Limit 40000, Requested 90000."),
 ]
 
 
