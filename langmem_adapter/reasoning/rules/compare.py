@@ -69,7 +69,9 @@ def _bearing(new: Statement, old: Statement, *, renewed: bool) -> Bearing:
         return ""
     equal = _terms(new.value) == _terms(old.value)
     if new.positive != old.positive:
-        return "ends" if equal else ""
+        kinds = {person.kind for person in old.people if person.kind}
+        named = new.positive and any(person.kind in kinds for person in new.people)  # "No dog", "A dog named Rex"
+        return "ends" if equal or named else ""
     if (equal and cased(new.value) == cased(old.value)) or _covers(old, new):
         return "same"
     mine = new.attribute == "detail" or (new.attribute == "job" and not new.subject)
@@ -155,9 +157,10 @@ class _Desk:
         self._by_hash: dict[str, list[_Slot]] = defaultdict(list)
         self._by_about: dict[tuple[str, ...], dict[int, _Slot]] = defaultdict(dict)
         self._unnamed: dict[str, list[_Slot]] = defaultdict(list)  # by kind: those whose name is not known yet
-        self._company = Company(person for memory in comparison.known for person in read(memory.text).people)
-        for memory in comparison.known:
-            self._file(_Slot(memory.text, memory.number, read(memory.text), original=memory.text))
+        stated = [read(memory.text) for memory in comparison.known]
+        self._company = Company(person for said in stated if said.positive and not said.ended for person in said.people)
+        for memory, said in zip(comparison.known, stated, strict=True):
+            self._file(_Slot(memory.text, memory.number, said, original=memory.text))
 
     def take(self, index: int, fact: Fact) -> None:
         """Weigh one fact."""
@@ -259,7 +262,7 @@ class _Desk:
         for place in _places(slot.said):
             self._by_about[place][id(slot)] = slot
         for person in slot.said.people:
-            if not person.name:
+            if not person.name and slot.said.positive and not slot.said.ended:
                 self._unnamed[person.kind].append(slot)
 
 

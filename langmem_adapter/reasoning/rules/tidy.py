@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["tidied"]
 
 _LONGEST_CLAUSE, _MOST_CLAUSES = 60, 3
+_SUBJECT: Final = re.compile(r"(?!(?:i|we)\b)[\w'’.-]++(?: [\w'’.-]++){0,2} and ", re.IGNORECASE)
+"""One who does the same as the speaker: "Tom and", "my brother and"."""
 _PRONOUN: Final = re.compile(r"(?:she|he|it|they|her|his|its|their)\b", re.IGNORECASE)
 
 
@@ -79,6 +81,8 @@ def _clauses(body: str) -> list[str]:
     shared = False
     for cut in [*SENTENCES["CUT"].finditer(body), None]:
         piece = body[start : cut.start() if cut else len(body)]
+        if cut and not start and _SUBJECT.fullmatch(body[: cut.end()]):
+            continue
         clauses.append(f"I {piece}" if shared else piece)
         if cut:
             start, shared = cut.end(), cut["shared"] is not None

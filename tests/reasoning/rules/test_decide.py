@@ -161,6 +161,24 @@ def test_add_replaces_the_earlier_value_by_a_clause_of_a_message(first: str, sec
         assert {item.text for item in memory.get_all(user_id="u")} == texts
 
 
+DENIED: Final = [
+    ("I don't have a dog.", "I got a dog called Rex.", ["Got a dog called Rex"]),
+    ("I don't have a cat.", "I have a cat named Tom.", ["Has a cat named Tom"]),
+    ("I don't have a sister.", "Her name is Eva.", ["Doesn't have a sister", "Her name is Eva"]),
+    ("I have a sister.", "Her name is Eva.", ["Has a sister named Eva"]),
+    ("I like tea.", "Tom and I moved to Bonn.", ["Likes tea", "Tom and I moved to Bonn."]),
+    ("I like tea.", "My brother and I live in Ulm.", ["Likes tea", "My brother and I live in Ulm."]),
+]
+
+
+@each(("first", "second", "kept"), DENIED)
+def test_add_after_a_denial_and_of_two_people_says_what_was_said(first: str, second: str, kept: list[str]) -> None:
+    with Memory(":memory:") as memory:
+        for message in (first, second):
+            memory.add(message, user_id="u")
+        assert sorted(item.text for item in memory.get_all(user_id="u")) == kept
+
+
 UNSURE: Final = [
     ("I live in Oslo.", "My brother said, I live in Rome."),
     ("I live in Oslo.", "If I get the job, I live in Rome."),
