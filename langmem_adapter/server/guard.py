@@ -106,8 +106,7 @@ class Guard:
         number = headers.get("x-request-id", "")
         number = number if _NAMED.fullmatch(number) else uuid4().hex
         scope.setdefault("state", {})["request_id"] = number
-        length, state = headers.get("content-length", ""), scope["state"]
-        body = _Body(receive, partial(self._admit, HTTPConnection(scope)), length, self._timeout, state)
+        body = _Body(receive, partial(self._admit, HTTPConnection(scope)), headers, self._timeout, scope["state"])
         answer = _answering(send, number, body)
         refusal = self._refusal(scope, headers)
         if refusal is not None:
@@ -145,26 +144,33 @@ class _Body:
         self,
         receive: Receive,
         admit: Callable[[], Awaitable[int]],
-        length: str,
+        headers: Headers,
         timeout: float,
         state: Mapping[str, Any],
     ) -> None:
+        length = headers.get("content-length", "")
         self._receive = receive
         self._state = state
         self._admit = admit
         self._size = int(length) if length.isdecimal() else 0
         self._timeout = timeout
+        self._is_announced = length not in {"", "0"} or "transfer-encoding" in headers
         self._most: int | None = None
         self._refused: int | None = None
         self.left: float | None = timeout
 
     async def receive(self) -> Message:
         """The next part; a `BodyError` where the caller is unknown, or the body too long or too slow."""
+        message: Message | None = None
         if self._most is None:
+            if self.left is None or not self._is_announced:  # an answer may wait here until the client is gone
+                message = await self._receive()
+                if not message.get("body"):
+                    return message
             self._most = await self._admit()
             self._size = 0 if self._size <= self._most else self._most + 1
         is_over = self._size > self._most or self._refused is not None
-        message: Message = {} if is_over else await self._in_time()
+        message = {} if is_over else message or await self._in_time()
         self._refused = self._state.get("refused")
         if self._refused is not None and not message.get("body"):  # by `LimitedProtocol`; what came before it is read
             raise BodyError(self._refused, HTTPStatus(self._refused).description, {"connection": "close"})
