@@ -104,7 +104,11 @@ def _is_plain_question(sentence: Sentence) -> bool:
         return False
     if not SENTENCES["PLAIN_QUESTION"].fullmatch(plain) or not (sentence.asks or SENTENCES["UNMARKED"].match(plain)):
         return False
-    return SENTENCES["OF_SPEAKER"].search(SENTENCES["AFTER_AUX"].sub("", plain)) is None
+    return not _is_of_speaker(plain)
+
+
+def _is_of_speaker(plain: str) -> bool:
+    return SENTENCES["OF_SPEAKER"].search(SENTENCES["AFTER_AUX"].sub("", plain)) is not None
 
 
 def _kind_in_english(sentence: Sentence) -> SentenceKind:
@@ -113,7 +117,7 @@ def _kind_in_english(sentence: Sentence) -> SentenceKind:
     rest, short = _WORDS.issuperset(set(words) - _GRAMMAR), len(words) <= _LONGEST["talk"]
     if _GRAMMAR.issuperset(words) or (rest and short and {"my", "we"}.isdisjoint(words)):
         return "talk"
-    mine = SENTENCES["OF_SPEAKER"].search(SENTENCES["AFTER_AUX"].sub("", plain)) is not None
+    mine = _is_of_speaker(plain)
     if len(words) <= _LONGEST["request"] and SENTENCES["REQUEST"].match(plain) and not re.search(r"\bi\b", plain):
         return "request"
     shortly = short and SENTENCES["ASKING"].match(plain) is not None and "," not in plain  # "What's my email?"
