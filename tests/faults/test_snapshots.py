@@ -43,9 +43,9 @@ def open_memory(path: Path, index: Any = "faiss") -> Iterator[Memory]:
 
 
 def answers(memory: Memory) -> Answers:
-    """Every hit of every question, with its score."""
-    hits = (hit for question in QUESTIONS for hit in memory.search(question, user_id="a", k=COUNT))
-    return [(hit.id, hit.score) for hit in hits]
+    """The score of every hit of every question; by id, since two indexes may round nearly equal scores differently."""
+    results = (memory.search(question, user_id="a", k=COUNT) for question in QUESTIONS)
+    return [(hit.id, hit.score) for hits in results for hit in sorted(hits, key=lambda hit: hit.id)]
 
 
 def fill(memory: Memory, seed: int, count: int = COUNT) -> list[str]:
