@@ -58,7 +58,11 @@ _HINTS: Final = {401: _KEY, 403: _KEY, 404: "check the name of the model, and LA
 _BILLING: Final = "the account is used up; see the provider's billing"
 _BUSY: Final = "it answered, but cannot do this now: its log may say why; try again later"
 _AWAY: Final = "is the server running? check its address, or try again later"
-_UNREADABLE: Final = "is it HTML, or another API? see whether LANGMEM_ADAPTER_BASE_URL is right; it often ends in /v1"
+_UNREADABLE: Final = (
+    "is it HTML, or another API? see whether LANGMEM_ADAPTER_BASE_URL, or the base URL that you gave, is right; it often ends "
+    "in /v1"
+)
+_ADDRESSES: Final = ("openai_api_base", "anthropic_api_url", "base_url")  # what clients call their base URL
 
 
 class Limits:
@@ -173,10 +177,10 @@ def limits_of(spec: object, model: object, settings: Settings) -> Limits:
     """
     who = spec if isinstance(spec, str) else " ".join(dict.fromkeys((type(model).__name__, model_name(model))))
     retries = settings.model_retries if getattr(model, "max_retries", 0) == 0 else 0
-    address = settings.base_url if isinstance(spec, str) else None
-    secrets = {
-        value.get_secret_value() for value in getattr(model, "__dict__", {}).values() if isinstance(value, SecretStr)
-    } - {""}
+    fields = getattr(model, "__dict__", {})
+    own = next((url for name in _ADDRESSES if isinstance(url := fields.get(name), str) and url), None)
+    address = settings.base_url if isinstance(spec, str) else own
+    secrets = {value.get_secret_value() for value in fields.values() if isinstance(value, SecretStr)} - {""}
     numbers: Any = {"timeout": settings.model_timeout, "retries": retries, "batch": settings.embedding_batch}
     return Limits(who, address=address, secrets=secrets, **numbers)
 

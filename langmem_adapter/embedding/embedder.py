@@ -300,8 +300,11 @@ def _as_made(embeddings: LocalEmbeddings) -> bool:
 
 def _unit(text: str, row: NDArray[Any]) -> UnitVectors:
     wide = row.astype(np.float64)
-    length = math.sqrt(wide.dot(wide))
+    with np.errstate(over="ignore"):
+        length = math.sqrt(wide.dot(wide))
     if not 0 < length < math.inf:
+        length = math.hypot(*wide.tolist())  # also where the squares are too large or too small for a float
+    if not sys.float_info.min < length < math.inf:
         raise InvalidInputError(
             f"the embedding model returned no usable vector (NaN, infinite or all zeros) for {_beginning(text)}; "
             "leave this text out or use another model"
@@ -323,7 +326,7 @@ def _matrix(texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> NDArray
         )
     try:
         matrix = np.asarray(vectors, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
             f"the embedding model did not return equally long lists of numbers for {told}: {error}"
         ) from None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import groupby
-from operator import add
+from operator import add, itemgetter
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.arguments import bounded
@@ -26,7 +26,7 @@ from langmem_adapter.tracing import run_config
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.graph.backlog import Unread, Waiting
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["BackfillReport", "Backfilling", "FailedBatch"]
+__all__ = ["BackfillReport", "Backfilling", "FailedBatch", "batches_of"]
 
 _LETTERS: Final = 24_000  # of one batch, about 6,000 tokens; a longer memory is a batch of its own
 _MOST: Final = 200
@@ -183,7 +183,10 @@ class _Backfill:
 
     def _all(self, chosen: Sequence[Waiting], found: int, size: int) -> Plan[BackfillReport]:
         nothing, read = BackfillReport(left=found - len(chosen)), partial(self._read, len(chosen))
-        reports = Plan.each(read, list(_batches(chosen, size)))
+        rows = (
+            ((each.home, _about(each.role)), each.pk, each.letters) for each in chosen
+        )  # one scope, one point of view
+        reports = Plan.each(read, list(batches_of(rows, size, _LETTERS)))
         return reports.then(lambda done: replace(reduce(add, done, nothing), mode=self.reasoner.mode))
 
     def _read(self, of: int, pks: Sequence[int]) -> Plan[BackfillReport]:
@@ -237,16 +240,19 @@ class _Backfill:
 # ── batches ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _batches(found: Sequence[Waiting], size: int) -> Iterator[list[int]]:
-    """Pks of memories that are read together: of one exact scope and one point of view, and not too many letters."""
-    for _, alike in groupby(found, key=lambda each: (each.home, _about(each.role))):
-        batch, letters = list[int](), 0
-        for each in alike:
-            if batch and (len(batch) == size or letters + each.letters > _LETTERS):
+def batches_of(rows: Iterable[tuple[object, int, int]], size: int, most: int) -> Iterator[list[int]]:
+    """Pks of texts that are read together: neighbours with the same key, *size* at most, and not too many letters.
+
+    *rows*: key, pk and letters of each.
+    """
+    for _, alike in groupby(rows, key=itemgetter(0)):
+        batch, total = list[int](), 0
+        for _, pk, letters in alike:
+            if batch and (len(batch) == size or total + letters > most):
                 yield batch
-                batch, letters = [], 0
-            batch.append(each.pk)
-            letters += each.letters
+                batch, total = [], 0
+            batch.append(pk)
+            total += letters
         yield batch
 
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping  # noqa: TC003 - the same
 from dataclasses import dataclass, field, replace
 from datetime import datetime  # noqa: TC003 - a named tuple has its types
 from hashlib import blake2b
-from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import func, select, update
 
 from langmem_adapter.arguments import bounded, flag
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.knowledge.backfill import batches_of
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.parse import ParsedConversation
 from langmem_adapter.pipeline.run import Run
@@ -32,7 +32,7 @@ from langmem_adapter.storage.writes import Write
 from langmem_adapter.tracing import run_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from sqlalchemy import Connection
 
@@ -138,7 +138,10 @@ def refine(  # noqa: PLR0913 - each is keyword-only
     with parts.database.read() as connection:
         pending = _pending(connection, scope)
     chosen = pending[:most]
-    batches = list(_batches(chosen, size))
+    rows = (
+        (each[:3], each.pk, each.letters) for each in chosen
+    )  # of one exact scope, with the same metadata and expiry
+    batches = list(batches_of(rows, size, _LETTERS))
     nothing = Refined(left=len(pending) - len(chosen), mode=parts.reasoner.mode, is_dry_run=flag(dry_run, "dry_run"))
     if dry_run:
         return replace(nothing, memories=len(chosen), calls=2 * len(batches))
@@ -168,19 +171,6 @@ def _pending(connection: Connection, scope: Scope) -> list[_Waiting]:
     query = select(*columns, func.length(memories.c.text)).order_by(*order)
     query = query.where(memories.c.scope_id.in_(ids_within(scope)), lasting(), *_PENDING)
     return [_Waiting(*tuple(row)) for row in connection.execute(query)]
-
-
-def _batches(pending: Sequence[_Waiting], size: int) -> Iterator[list[int]]:
-    """Pks of texts that are read together: of one exact scope, with the same metadata and expiry, and not too many letters."""
-    for _, alike in groupby(pending, key=lambda each: each[:3]):
-        batch, letters = list[int](), 0
-        for each in alike:
-            if batch and (len(batch) == size or letters + each.letters > _LETTERS):
-                yield batch
-                batch, letters = [], 0
-            batch.append(each.pk)
-            letters += each.letters
-        yield batch
 
 
 def _refined(parts: Parts, pks: Sequence[int], *, keep: bool) -> Refined:

@@ -208,7 +208,7 @@ class EditMethods(Wired):
         Nothing of it can be restored, and no file of the database holds a byte of it afterwards: the write-ahead log is
         emptied, an SQLite file is rewritten (which takes as long as copying it, and the room for a copy; writers wait
         meanwhile), files of the index are replaced. What a background writer still holds, or another
-        process is adding at this moment, comes after the purge and stays.
+        process is adding at this moment, comes after the purge and stays; a job of the server does not.
 
         Args:
             user_id: Whose memories; at least one of the three is needed, the others are then free.

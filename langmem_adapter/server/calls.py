@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
 from fastapi import Depends, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import APIKeyHeader, HTTPBearer
+from pydantic import BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
@@ -17,15 +18,51 @@ from langmem_adapter.server.auth import NobodyError, Principal, principal_of
 from langmem_adapter.server.jobs import Workers
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from langmem_adapter.server.auth import Auth
 
-__all__ = ["Admin", "Anyone", "Reads", "RequestCall", "Service", "Writes", "is_still_let_in", "once", "service_of"]
+__all__ = [
+    "MAX_MESSAGES",
+    "Admin",
+    "Anyone",
+    "Body",
+    "Reads",
+    "RequestCall",
+    "Service",
+    "Writes",
+    "check_count",
+    "is_still_let_in",
+    "once",
+    "service_of",
+]
+
+MAX_MESSAGES: Final = 10_000
+"""Messages that one request may add."""
+_MAX_ERRORS: Final = 100
 
 # For the documentation: how a key is shown. `authenticate` reads it.
 _KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))
 _BEARER: Final = Security(HTTPBearer(auto_error=False))
+
+
+class Body(BaseModel, extra="forbid"):
+    """A body; an unknown field is refused by name, and many errors are one: a list of all of them may take a minute."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _bounded(cls, value: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return validate(value)
+        except ValidationError as error:
+            if error.error_count() > _MAX_ERRORS:
+                raise ValueError(f"more than {_MAX_ERRORS} values are wrong") from None
+            raise
+
+
+def check_count(messages: Any) -> Any:
+    """The messages of a request; `ValueError` where they are too many."""
+    if isinstance(messages, list) and len(messages) > MAX_MESSAGES:
+        raise ValueError(f"at most {MAX_MESSAGES:,} messages; send the others in a further request")
+    return messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +100,11 @@ class RequestCall:
             if named is not None and not named.lower().startswith("data:"):
                 raise InvalidInputError("images are not fetched from addresses here; send them as data: URLs")
 
-    def whose(self, asked: "BaseModel | Mapping[str, Any]" = MappingProxyType({})) -> dict[str, Any]:
+    def whose(self, asked: BaseModel | Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
         """The scope that a request names, within what its caller reaches: see `Principal.narrowed`."""
         return self.principal.narrowed(dict(asked))
 
-    def arguments(self, asked: "BaseModel") -> dict[str, Any]:
+    def arguments(self, asked: BaseModel) -> dict[str, Any]:
         """All that a request names, for the method of `Memory` that takes the same."""
         return {**asked.model_dump(), **self.whose(asked)}
 

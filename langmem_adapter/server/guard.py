@@ -161,22 +161,27 @@ class _Body:
 
     async def receive(self) -> Message:
         """The next part; a `BodyError` where the caller is unknown, or the body too long or too slow."""
+        if self._most is not None:
+            return await self._limited(self._most, None)
         message: Message | None = None
-        if self._most is None:
-            if self.left is None or not self._is_announced:  # an answer may wait here until the client is gone
-                message = await self._receive()
-                if not message.get("body"):
-                    return message
-            self._most = await self._admit()
-            self._size = 0 if self._size <= self._most else self._most + 1
-        is_over = self._size > self._most or self._refused is not None
+        if self.left is None or not self._is_announced:  # an answer may wait here until the client is gone
+            message = await self._receive()
+            if not message.get("body"):
+                return message
+        self._most = await self._admit()
+        self._size = 0 if self._size <= self._most else self._most + 1
+        return await self._limited(self._most, message)
+
+    async def _limited(self, most: int, message: Message | None) -> Message:
+        """The next part, which may have been received before; at most so many bytes with those before it."""
+        is_over = self._size > most or self._refused is not None
         message = {} if is_over else message or await self._in_time()
         self._refused = self._state.get("refused")
         if self._refused is not None and not message.get("body"):  # by `LimitedProtocol`; what came before it is read
             raise BodyError(self._refused, HTTPStatus(self._refused).description, {"connection": "close"})
         self._size += len(message.get("body", b""))
-        if self._size > self._most:
-            raise BodyError(413, f"a body may have {self._most:,} bytes")
+        if self._size > most:
+            raise BodyError(413, f"a body may have {most:,} bytes")
         if not message.get("more_body", False):
             self.left = None
         return message

@@ -125,6 +125,7 @@ class Workers:
         stages = _Stages()
         around = copy_context()
         around.run(var_child_runnable_config.set, {"callbacks": [stages]})
+        around.run(jobs.carry_out, job, owner)
         work = asyncio.create_task(self._memory.aadd(**job.request), context=around)
         try:
             if not await self._accompany(work, stages, job, owner):

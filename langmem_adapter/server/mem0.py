@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from langmem_adapter.adapters.mem0.calls import Calls
 from langmem_adapter.adapters.mem0.filters import expiry, scoped, tidy
@@ -16,7 +16,7 @@ from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import ForbiddenError, Principal
-from langmem_adapter.server.calls import Admin, Anyone, Reads, Writes, once
+from langmem_adapter.server.calls import Admin, Anyone, Body, Reads, Writes, check_count, once
 from langmem_adapter.storage import memories, scopes
 from langmem_adapter.twins import beside
 
@@ -70,11 +70,8 @@ def _answer(example: Any) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {"application/json": {"example": example}}}}
 
 
-class _Strict(BaseModel, extra="forbid"):
-    """What Mem0 would overlook is refused: it may well be a scope that somebody relied on."""
-
-
-class Mem0Ids(_Strict):
+# What Mem0 would overlook is refused: it may well be a scope that somebody relied on.
+class Mem0Ids(Body):
     user_id: str | None = Field(None, description="Whose memories.", examples=["alice"])
     agent_id: str | None = Field(None, description="The agent.")
     run_id: str | None = Field(None, description="The run or session.")
@@ -101,7 +98,7 @@ class Mem0Add(
         "examples": [{"messages": [{"role": "user", "content": "I am vegetarian."}], "user_id": "alice"}]
     },
 ):
-    messages: list[Mem0Message] | str
+    messages: Annotated[list[Mem0Message] | str, BeforeValidator(check_count)]
     metadata: dict[str, Any] | None = None
     expiration_date: str | None = Field(None, description="The last day on which the memories are shown.")
     infer: bool | None = Field(None, description="False stores every message as it is.")
@@ -130,7 +127,7 @@ class Mem0Search(
     show_expired: bool | None = None
 
 
-class Mem0Update(_Strict, json_schema_extra={"examples": [{"text": "Is vegan"}]}):
+class Mem0Update(Body, json_schema_extra={"examples": [{"text": "Is vegan"}]}):
     text: str | None = None
     data: str | None = Field(None, description="The text, in the words of older clients.")
     metadata: dict[str, Any] | None = Field(None, description="Keys to set; null removes one.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import (
@@ -63,6 +64,7 @@ def answer_errors(app: FastAPI) -> None:
     app.add_exception_handler(LangmemAdapterError, _known)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _unknown)
 
 
@@ -118,6 +120,11 @@ def _invalid(request: Request, error: Any) -> Response:
     problems = error.errors()[:_MOST_PROBLEMS]
     told = [{"loc": [*each["loc"]], "msg": each["msg"], "type": each["type"]} for each in problems]
     return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, told)
+
+
+def _gone(request: Request, _: Exception) -> Response:
+    _log.warning("%s: the client broke off", request.state.request_id)
+    return problem(request, HTTPStatus.BAD_REQUEST, "the body was broken off")  # for the log: nobody reads it
 
 
 def _unknown(request: Request, error: Exception) -> Response:

@@ -299,9 +299,9 @@ class Database:
                 self._begin(connection, f"{_COMMITTED}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})", wait)
                 # Contract: a writer without its -shm would overwrite what others committed. So the check comes before the
                 # commit, and before a large transaction writes earlier. `test_nothing_is_acknowledged_once_the_shm_is_gone`
-                self._refuse_loss(used)
+                self._refuse_loss(used, writes=True)
                 yield connection
-                self._refuse_loss(used)
+                self._refuse_loss(used, writes=True)
                 if self.path is not None:
                     sqlite.refuse_links(self.path)
             # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. It is
@@ -356,8 +356,8 @@ class Database:
                 "of its own in each child, after the fork (gunicorn: post_fork; multiprocessing: the initializer)"
             )
 
-    def _refuse_loss(self, used: object) -> None:
-        if isinstance(used, sqlite.FileConnection) and (loss := used.loss()):
+    def _refuse_loss(self, used: object, *, writes: bool = False) -> None:
+        if isinstance(used, sqlite.FileConnection) and (loss := used.loss(writes=writes)):
             self._loss = loss
             raise StorageError(loss)
 

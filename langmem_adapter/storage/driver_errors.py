@@ -30,6 +30,12 @@ _UTF8: Final = "the database cannot hold this text: make one with ENCODING 'UTF8
 _COPY: Final = (
     "a standby, or set so: add ?target_session_attrs=read-write to the URL, or see default_transaction_read_only"
 )
+_RIGHTS: Final = (
+    "let an owner GRANT this role what it lacks: SELECT, INSERT, UPDATE and DELETE on the tables, USAGE on sequences and the "
+    "schema, CREATE where tables are made or changed; or see the policies of row-level security"
+)
+_SCHEMA: Final = "search_path names no schema that exists: CREATE SCHEMA, or ALTER ROLE … SET search_path"
+_ENDED: Final = "statement_timeout or an administrator ended it: ALTER ROLE … SET statement_timeout gives more time"
 _HINTS: Final = {
     "database is locked": _HELD,
     "database or disk is full": "free some space; nothing was written",
@@ -60,6 +66,7 @@ LOCK_TIMEOUT: Final = "55P03"
 """SQLSTATE of a lock that was not to be had in time."""
 _PASSING: Final = ("08", "40", "53300", LOCK_TIMEOUT, "57P01", "57P02", "57P03", "57P05")
 _STATES: Final = {LOCK_TIMEOUT: _HELD, "53300": _MANY, "22P05": _UTF8, "25006": _COPY, "26000": _POOL, "42P05": _POOL}
+_STATES.update({"42501": _RIGHTS, "3F000": _SCHEMA, "57014": _ENDED})
 # Whom the server turned away has no code, only this word; and these will be let in in a moment.
 _REFUSED: Final = "FATAL:"
 _NOT_YET: Final = (

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -42,7 +43,7 @@ from langmem_adapter.storage.scopes import id_within, of_row, reach, seen
 from langmem_adapter.storage.tables import metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
@@ -55,6 +56,8 @@ __all__ = [
     "QueueLength",
     "are_ready",
     "cancel",
+    "carry_out",
+    "check_of_context",
     "finish",
     "jobs",
     "page",
@@ -74,6 +77,8 @@ FINISHED: Final[frozenset[JobState]] = frozenset({"done", "failed"})
 _KEPT: Final = timedelta(days=1)  # how long a job can be asked for after its end
 _MOST_ATTEMPTS: Final = 5
 _GIVEN_UP: Final = {"status": 500, "detail": f"{_MOST_ATTEMPTS} workers began this job, and none came to its end"}
+
+_CARRIED_OUT: Final[ContextVar[tuple[Job, str] | None]] = ContextVar("job", default=None)  # and its owner
 
 # Requests are kept as text, like messages of conversations: JSON types of databases refuse texts that JSON allows.
 jobs: Final = Table(
@@ -287,6 +292,23 @@ def finish(
     told = None if result is None else json.dumps(result)
     end = {"state": "done", "result": told} if error is None else {"state": "failed", "error": json.dumps(error)}
     return _end(connection, job, end, *_theirs(job, owner))
+
+
+def carry_out(job: Job, owner: str) -> None:
+    """From now on, let what this context writes be written only while the job is *owner*'s."""
+    _CARRIED_OUT.set((job, owner))
+
+
+def check_of_context() -> Callable[[Connection], object]:
+    """What a write transaction of this context calls first: `MemoryNotFoundError` where its job was erased, or lost."""
+    # Contract: what was accepted before a purge is not written after it. The purge deletes the job, and a worker that has not
+    # noticed yet looks for it in the transaction that would write. `test_add_for_a_job_that_was_erased_or_lost_is_refused`
+    current = _CARRIED_OUT.get()
+    if current is None:
+        return lambda _: None
+    job, owner = current
+    wanted = select(jobs.c.id, *(jobs.c[name] for name in SCOPE_FIELDS)).where(*_theirs(job, owner))
+    return lambda connection: seen(connection.execute(wanted).first(), None, job.id, "job")
 
 
 def _ready(now: datetime) -> ColumnElement[bool]:

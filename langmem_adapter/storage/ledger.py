@@ -18,7 +18,7 @@ from langmem_adapter.errors import ConflictError, LangmemAdapterError
 from langmem_adapter.filters import EVERYTHING
 from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.work import Change, Decision
-from langmem_adapter.storage import memories, meta, sources, traces
+from langmem_adapter.storage import jobs, memories, meta, sources, traces
 from langmem_adapter.storage.lexical import Words
 from langmem_adapter.storage.lookups import RESULT, Books, books
 from langmem_adapter.storage.prepared_statements import Prepared
@@ -136,8 +136,13 @@ class Ledger:
         # Contract: the language that stands in the database decides, not this one, which is that of the last write: words
         # of another are split once more within the transaction.
         # tests/search/test_languages.py::test_who_has_it_open_follows_with_the_next_search_and_the_next_write.
-        carry_out = self.within(texts)
-        return lambda connection: carry_out(connection, write)
+        carry_out, check = self.within(texts), jobs.check_of_context()
+
+        def work(connection: Connection) -> tuple[Change, ...]:
+            check(connection)
+            return carry_out(connection, write)
+
+        return work
 
     def _carry_out(self, words: Words, connection: Connection, write: Write) -> tuple[Change, ...]:
         self.check(write)

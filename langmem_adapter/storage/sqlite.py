@@ -62,9 +62,9 @@ _FORKED: Final = (
 _REPLACED: Final = (
     "FILE-shm was replaced while the file was open in this process; end this process, then open the file again"
 )
-_REMOVED: Final = (
-    "was removed or replaced while it was open here, so the last write may be lost; close this memory, open it again and look. "
-    "Never remove or copy over FILE-wal or FILE-shm while a program runs"
+_LOST: Final = (
+    "while it was open here, so the last write may be lost; close this memory, open it again and look. "
+    "Never remove, shorten or copy over FILE-wal or FILE-shm while a program runs"
 )
 _UNSEEN: Final = (
     "the database is locked by a process that uses another FILE-wal or FILE-shm than the ones beside this file: they were "
@@ -79,14 +79,32 @@ class FileConnection(sqlite3.Connection):
     file: Identity = None
     log: Identity = None  # the write-ahead log
     shm: Identity = None  # the shared memory with the locks of the log
+    descriptor: int | None = None  # SQLite's own of the shared memory, open as long as this connection
     lent = True  # in use
     _closed = False
 
-    def loss(self) -> str:
-        """Why what it writes may be lost: others do not see its log or its locks; empty where they do."""
+    def loss(self, *, writes: bool = False) -> str:
+        """Why what it writes may be lost: others do not see its log or its locks; empty where they do.
+
+        Args:
+            writes: Whether this connection has the write lock.
+        """
         if self.shm != identity(f"{self.path}-shm"):
-            return f"{self.path}: its shared memory (FILE-shm) {_REMOVED}"
-        return "" if self.log == identity(f"{self.path}-wal") else f"{self.path}: its write-ahead log {_REMOVED}"
+            return f"{self.path}: its shared memory (FILE-shm) was removed or replaced {_LOST}"
+        if self.log != identity(f"{self.path}-wal"):
+            return f"{self.path}: its write-ahead log was removed or replaced {_LOST}"
+        return f"{self.path}: its write-ahead log was shortened {_LOST}" if writes and self._is_shortened() else ""
+
+    def _is_shortened(self) -> bool:
+        """Whether the log is shorter than what is committed in it."""
+        if self.descriptor is None or identity(self.descriptor) != self.shm:
+            return False
+        # Contract: who has the write lock reads the page size and the number of frames that the last writer left in the -shm
+        # (https://www.sqlite.org/walformat.html#the_wal_index_header), and no checkpoint shortens the log meanwhile.
+        # `test_nothing_is_acknowledged_once_the_log_is_gone`
+        page, frames = struct.unpack("=HI", os.pread(self.descriptor, 6, 14))
+        committed: int = frames and 32 + frames * (24 + (page if page > 1 else 65_536))
+        return os.stat(f"{self.path}-wal").st_size < committed  # noqa: PTH116 - see `identity`
 
     def is_replaced(self) -> bool:
         """Whether others use a new -shm."""
@@ -127,7 +145,7 @@ class FileConnection(sqlite3.Connection):
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def identity(path: Path | str) -> Identity:
+def identity(path: Path | str | int) -> Identity:
     """Which file lies at a path."""
     try:
         status = os.stat(path)  # noqa: PTH116 - several times per commit, and `Path` costs more than the call
@@ -183,7 +201,7 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
             return connection
         connection.close()
         if time.monotonic() > end:
-            raise StorageError(f"{path}: its shared memory (FILE-shm) {_REMOVED}")
+            raise StorageError(f"{path}: its shared memory (FILE-shm) was removed or replaced {_LOST}")
         time.sleep(_PAUSE)
 
 
@@ -256,13 +274,19 @@ def _is_locked(path: str, start: int, length: int) -> bool:
     with ExitStack() as undo, suppress(OSError):
         if sys.platform == "linux" and (file := identity(path)) is not None:
             # Contract: closing a file ends all locks of this process on it. `test_open_wal_keeps_locks_of_this_process`
-            own = (int(each.name) for each in Path("/proc/self/fd").iterdir() if identity(each) == file)
-            if (descriptor := next(own, None)) is None:
+            if (descriptor := _descriptor(file)) is None:
                 undo.callback(os.close, descriptor := os.open(path, os.O_RDONLY))
             lock = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, start, length, 0)
             kind: int = struct.unpack_from("h", fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, lock))[0]
             return kind != fcntl.F_UNLCK
     return False
+
+
+def _descriptor(file: Identity) -> int | None:
+    """A descriptor by which this process has a file open; `None` where it has none, or on other systems than Linux."""
+    with suppress(OSError):
+        return next((int(each.name) for each in Path("/proc/self/fd").iterdir() if identity(each) == file), None)
+    return None
 
 
 def _open_log(path: Path, timeout: float, end: float) -> FileConnection:
@@ -272,6 +296,7 @@ def _open_log(path: Path, timeout: float, end: float) -> FileConnection:
         _set_up(connection)
         connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchall()  # opens the log and the -shm
         connection.log, connection.shm = identity(f"{path}-wal"), identity(f"{path}-shm")
+        connection.descriptor = _descriptor(connection.shm)
         undo.pop_all()
     return connection
 

@@ -18,7 +18,7 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
 from tests.cases import each
-from tests.openai_server import Failure, OpenAIServer
+from tests.openai_server import Failure, OpenAIServer, Page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,23 +62,27 @@ def test_an_openai_model_and_its_embeddings_are_asked_with_what_the_configuratio
 
 @each("part", ["llm", "embedder"])
 @each(
-    ("failure", "kind", "status"),
-    [(None, ModelUnreachableError, None), (Failure(401), ModelError, 401)],
+    ("failure", "kind", "status", "advice"),
+    [
+        (None, ModelUnreachableError, None, "is the server running"),
+        (Failure(401), ModelError, 401, "check the key"),
+        (Page(), ModelError, None, "is it HTML.*the base URL that you gave"),
+    ],
 )
 async def test_a_failure_of_the_provider_is_a_model_error_in_both_classes(
-    failure: Failure | None, kind: type[ModelError], status: int | None, part: str
+    failure: Failure | Page | None, kind: type[ModelError], status: int | None, advice: str, part: str
 ) -> None:
     with OpenAIServer(lambda _: failure or FACTS, vectors=failure) as server:
         address = "http://127.0.0.1:9/v1" if failure is None else server.url
         section = openai_config(server)[part]
         config = {**IN_MEMORY, part: {**section, "config": {**section["config"], "openai_base_url": address}}}
         with Memory.from_config(config) as memory:
-            with pytest.raises(kind, match=address) as caught:
+            with pytest.raises(kind, match=f"{address} .*{advice}") as caught:
                 memory.add("I like tea.", user_id="a")
             assert caught.value.status == status
             assert memory.get_all(user_id="a")["results"] == []
         async with AsyncMemory.from_config(config) as twin:
-            with pytest.raises(kind, match=address):
+            with pytest.raises(kind, match=f"{address} .*{advice}"):
                 await twin.add("I like tea.", user_id="a")
 
 

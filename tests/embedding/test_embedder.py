@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 from typing import Any
@@ -157,6 +158,9 @@ BAD: list[tuple[str, Any, str]] = [
     ("NaN", [[1.0, float("nan")]], "no usable vector.*'My long"),
     ("infinite", [[1.0, float("inf")]], "no usable vector"),
     ("zeros", [[0.0, 0.0]], "no usable vector"),
+    ("too short for a float", [[5e-324, 5e-324]], "no usable vector"),
+    ("too long for a float", [[1.7e308, 1.7e308]], "no usable vector"),
+    ("an integer too large for a float", [[10**400, 1]], "numbers"),
     ("too few", [], "0 vectors for 1 texts"),
     ("too many", [[1.0], [1.0]], "2 vectors for 1 texts"),
     ("empty vector", [[]], "shape"),
@@ -174,6 +178,13 @@ def test_what_is_no_vector_is_refused_with_the_texts_beginning(vectors: Any, pro
         Embedder(Fixed(vectors), dimensions=None).vectors([text])
     assert "My long story begins" in str(caught.value)
     assert len(str(caught.value)) < 400
+
+
+@each("number", [1e200, 3.4e38, 1e-200])
+def test_vectors_of_huge_and_tiny_numbers_become_unit_vectors(number: float) -> None:
+    with warnings.catch_warnings(action="error"):
+        (unit,) = Embedder(Fixed([[number, 0.0, -number]]), dimensions=None).vectors(["tea"])
+    assert unit.tolist() == pytest.approx([0.5**0.5, 0.0, -(0.5**0.5)])
 
 
 def test_uneven_vectors_are_refused() -> None:

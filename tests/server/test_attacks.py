@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
+from langmem_adapter.server import calls
 from tests.cases import each
 from tests.server.conftest import client, key
 
@@ -221,19 +222,48 @@ def test_errors_repeat_neither_what_was_sent_nor_a_key(memory: Memory) -> None:
     assert headers["X-API-Key"] not in http.get("/memories?user_id=x", headers=headers).text
 
 
+def fields(count: int) -> dict[str, int]:
+    return {f"field{number}": 1 for number in range(count)}
+
+
 @each(
-    ("path", "body"),
+    ("path", "body", "count"),
     [
-        ("/search", {f"field{number}": 1 for number in range(5_000)}),
-        ("/v1/search", {f"field{number}": 1 for number in range(5_000)}),
-        ("/memories", {"messages": [1] * 5_000}),
+        ("/search", fields(50), 51),
+        ("/search", fields(5_000), 1),
+        ("/v1/search", fields(5_000), 1),
+        ("/v1/memories/batch", {"items": [1] * 900}, 1),
+        ("/memories", {"messages": [1] * 5_000}, 1),
     ],
 )
-def test_errors_are_listed_up_to_a_hundred(memory: Memory, path: str, body: dict[str, Any]) -> None:
-    """A body of 4 MB with two million errors had an answer of 340 MB."""
+def test_errors_are_listed_up_to_a_hundred(memory: Memory, path: str, body: dict[str, Any], count: int) -> None:
+    """A body of 4 MB with two million errors had an answer of 340 MB, then took 15 seconds."""
     answer = client(memory).post(path, json=body, headers=key(memory))
     told = answer.json()
-    assert (answer.status_code, len(told.get("errors") or told["detail"])) == (422, 100)
+    assert (answer.status_code, len(told.get("errors") or told["detail"])) == (422, count)
+    assert ("more than 100 values are wrong" in answer.text) is (count == 1)
+
+
+@each(
+    ("path", "form"),
+    [
+        ("/memories", lambda many: {"messages": many}),
+        ("/v1/memories", lambda many: {"messages": many}),
+        ("/v1/memories?wait=false", lambda many: {"messages": many}),
+        ("/v1/memories", lambda many: {"messages": "I like tea", "context": many}),
+        ("/v1/memories/batch", lambda many: {"items": [{"messages": many}]}),
+        ("/v1/memories/batch", lambda many: {"items": [{"messages": [one]} for one in many]}),
+        ("/v1/memories/batch", lambda many: {"items": [{"messages": one} for one in many]}),
+    ],
+)
+def test_the_messages_of_a_request_are_at_most_max_messages(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, path: str, form: Callable[[list[Any]], Any]
+) -> None:
+    monkeypatch.setattr(calls, "MAX_MESSAGES", 3)
+    message, headers = {"role": "user", "content": "I like tea"}, key(memory, Scope(user_id="carol"))
+    assert client(memory).post(path, json=form([message] * 3), headers=headers).status_code in {200, 201, 202}
+    answer = client(memory).post(path, json=form([message] * 4), headers=headers)
+    assert answer.status_code == 422 and "at most 3 messages" in answer.text
 
 
 def test_a_text_is_no_page(memory: Memory) -> None:

@@ -1,22 +1,27 @@
-"""`POST /v1/import`: how far an import that fails came, how it goes on, and what its keys have to do with those of adds."""
+"""Import and export over HTTP: how far an import that fails came, how it goes on, its keys; what ends both."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx
 
 from langmem_adapter.server.app import create_app
-from langmem_adapter.storage import keys
+from langmem_adapter.server.page.session import COOKIE
+from langmem_adapter.storage import keys, sessions
 from tests.cases import each
 from tests.server.conftest import HERE, key
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
+    import pytest
     from fastapi.testclient import TestClient
+    from starlette.types import Message
 
     from langmem_adapter.memory.memory import Memory
 
@@ -110,6 +115,70 @@ def test_an_import_ends_when_its_key_is_revoked(memory: Memory) -> None:
     told = answer.json()
     assert (answer.status_code, told["imported"], told["resume_line"]) == (401, 100, 101)
     assert len(memory.get_all(user_id="alice", k=1_000).items) == 100
+
+
+async def asgi(
+    memory: Memory, method: str, path: str, headers: dict[str, str], *parts: bytes, after: Callable[[], object] = bool
+) -> list[Message]:
+    """What an app sends to a client that breaks off after some parts of its body; *after* is called with the first one."""
+    received: list[Message] = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        if not parts:
+            await asyncio.Event().wait()
+        return received.pop(0) if received else {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+        if message.get("body"):
+            after()
+
+    names = {"host": "testserver", **({"transfer-encoding": "chunked"} if parts else {}), **headers}
+    where = {"method": method, "path": path.partition("?")[0], "query_string": path.partition("?")[2].encode()}
+    scope = {
+        "type": "http",
+        "http_version": "1.1",
+        "client": HERE,
+        "server": ("testserver", 80),
+        "scheme": "http",
+        **where,
+    }
+    pairs = [(name.lower().encode(), value.encode()) for name, value in names.items()]
+    await create_app(memory, auth="keys")({**scope, "headers": pairs}, receive, send)
+    return sent
+
+
+@each("path", ["/v1/export", "/ui/export?format=jsonl", "/ui/export?format=csv"])
+async def test_an_export_breaks_off_when_its_key_is_revoked(
+    memory: Memory, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    write = memory.parts.database.write
+    if not memory.get_all(user_id="alice"):
+        memory.add_many([{"messages": [f"fact {number}" for number in range(600)], "user_id": "alice", "infer": False}])
+    headers = key(memory)
+    shown = headers["X-API-Key"]
+    if path.startswith("/ui"):
+        found = memory.parts.reading(keys.find, shown)
+        assert found is not None
+        headers = {"cookie": f"{COOKIE}={write(partial(sessions.begin, key=found))}"}
+    revoke = partial(write, lambda connection: keys.revoke(connection, shown.split("_")[1]))
+    start, *bodies = await asgi(memory, "GET", path, headers, after=revoke)
+    assert (start["status"], b"".join(body["body"] for body in bodies).count(b"fact")) == (200, 500)
+    assert all(body["more_body"] for body in bodies)  # no end: the server closes the connection
+    assert "an export was broken off: NobodyError" in caplog.messages
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_an_import_whose_client_breaks_off_is_one_warning(
+    memory: Memory, caplog: pytest.LogCaptureFixture
+) -> None:
+    line = b'{"text": "I like tea"}\n'
+    await asgi(memory, "POST", "/v1/import", key(memory), line, line[:5])
+    (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    assert (record.levelno, record.exc_info) == (logging.WARNING, None)
+    assert record.getMessage().endswith("the client broke off")
+    assert len(memory.get_all(user_id="alice").items) == 1
 
 
 def test_a_line_in_many_pieces_is_read_once(memory: Memory) -> None:

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import time
 from contextlib import closing
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from langmem_adapter.server.jobs import Workers, result_of
 from langmem_adapter.storage import jobs
 from langmem_adapter.testing.fakes import ScriptedChatModel
 from langmem_adapter.twins import beside
+from tests.cases import each
 from tests.faults.processes import start
 from tests.server.conftest import ALICE, HERE, client, key
 
@@ -30,7 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from langmem_adapter.records.work import Change
     from langmem_adapter.storage.jobs import Job
+    from langmem_adapter.storage.writes import Write
 
 LEASE = 0.5
 _PATIENCE = 60.0
@@ -187,6 +191,38 @@ async def test_a_job_that_is_erased_under_way_writes_nothing(memory: Memory, url
             await memory.apurge(user_id="alice")
             await asyncio.wait_for(called_off.wait(), _PATIENCE)
     assert texts(memory) == []
+
+
+async def test_a_job_that_is_erased_right_before_it_writes_adds_nothing(memory: Memory, url: str) -> None:
+    ended = asyncio.Event()
+
+    async def purge_and_apply(write: Write) -> tuple[Change, ...]:
+        try:
+            await memory.apurge(user_id="alice")
+            return await apply(write)
+        finally:
+            ended.set()
+
+    with Memory(url) as opened:
+        apply = opened.parts.ledger.aapply
+        opened.parts.ledger.aapply = purge_and_apply  # type: ignore[method-assign]
+        async with Workers(opened, lease=600).running():
+            submitted(memory, asked("I live in Lyon"))
+            await asyncio.wait_for(ended.wait(), _PATIENCE)
+    assert texts(memory) == []
+
+
+@each("owner", ["worker", "another"])
+def test_add_for_a_job_that_was_erased_or_lost_is_refused(memory: Memory, owner: str) -> None:
+    (one,) = submitted(memory, asked())
+    assert taken(memory, "worker") is not None
+    context = copy_context()
+    context.run(jobs.carry_out, one, owner)
+    if owner == "worker":
+        memory.purge(user_id="alice")
+    with pytest.raises(MemoryNotFoundError, match=one.id):
+        context.run(memory.add, **one.request)
+    assert not texts(memory) and not memory.traces(user_id="alice").items
 
 
 async def test_a_server_that_ends_gives_its_job_back(memory: Memory, url: str) -> None:

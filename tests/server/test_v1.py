@@ -180,9 +180,11 @@ def test_images_are_not_fetched_from_addresses_unless_that_is_allowed(memory: Me
 
 def test_a_scope_is_purged_with_what_was_to_be_added_to_it(memory: Memory, http: TestClient) -> None:
     added(http, "I like tea.")
-    http.post("/v1/memories?wait=false", json={"messages": "hi", "user_id": "alice"})
+    assert (
+        http.post("/v1/memories?wait=false", json={"messages": "I live in Lyon", "user_id": "alice"}).status_code == 202
+    )
     erased = http.post("/v1/purge", json={"user_id": "alice"}).json()
-    assert (erased["revisions"], erased["jobs"]) == (1, 1)
+    assert (erased["revisions"] in {1, 2}, erased["jobs"]) == (True, 1)  # a worker may have been faster
     assert erased.keys() == {field.name for field in fields(Erasure)}
     assert memory.get_all(user_id="alice").items == ()
 

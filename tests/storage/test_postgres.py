@@ -309,6 +309,29 @@ def test_pool_size_keeps_within_the_connections_of_a_role(
     )
 
 
+@each(
+    ("change", "advice"),
+    [
+        ("REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {role}", "permission denied .*let an owner GRANT this role"),
+        ("ALTER ROLE {role} SET search_path = nowhere", "search_path names no schema that exists"),
+        ("ALTER ROLE {role} SET statement_timeout = 1", "statement_timeout or an administrator ended it"),
+    ],
+)
+def test_an_error_of_postgres_says_what_to_change(role: tuple[URL, Engine], change: str, advice: str) -> None:
+    url, owner = role
+    with owner.begin() as connection:
+        connection.execute(text(change.format(role=url.username)))
+    create = "CREATE TABLE t (x int)" if "search_path" in change else "SELECT pg_sleep(60), count(*) FROM memories"
+    database = Database(url)
+    with pytest.raises(StorageError, match=advice) as caught:
+        database.write(lambda connection: connection.execute(text(create)))
+    assert not caught.value.transient
+    database.close()
+    with owner.begin() as connection:
+        connection.execute(text(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {url.username}"))
+        connection.execute(text(f"ALTER ROLE {url.username} RESET ALL"))
+
+
 def test_row_level_security_without_a_policy_is_named(role: tuple[URL, Engine]) -> None:
     url, owner = role
 

@@ -1,11 +1,11 @@
 """Memories to take away: JSON lines, which an import takes back, or a table for a spreadsheet."""
 
 import json
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
-from fastapi.responses import StreamingResponse
 
 from langmem_adapter.records.cells import csv_line
 from langmem_adapter.records.plain import as_data
@@ -13,7 +13,7 @@ from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Reading
-from langmem_adapter.server.v1.exchange import LINES, PAGE, as_line, exported
+from langmem_adapter.server.v1.exchange import LINES, PAGE, Export, exported
 
 __all__ = ["file_name", "router"]
 
@@ -32,16 +32,17 @@ router = APIRouter(prefix=PREFIX)
 
 
 @router.get("/export")
-async def export(view: Reading, asked: Annotated[_Asked, Query()]) -> StreamingResponse:
+async def export(view: Reading, asked: Annotated[_Asked, Query()]) -> Export:
     fields = view.whose(asked)
     how: dict[str, Any] = {**fields, "include_expired": True, "k": PAGE}
+    check = partial(view.shell.visit, view.request)
     first = await view.memory.aget_all(**how)
     name = file_name(Scope(**fields), asked.format)
     told = {"content-disposition": f"attachment; {name}"}
     if asked.format == "jsonl":
-        return StreamingResponse(exported(view.memory, first, how, as_line), media_type=LINES, headers=told)
-    rows = exported(view.memory, first, how, _row)
-    return StreamingResponse(_headed(rows), media_type="text/csv; charset=utf-8; header=present", headers=told)
+        return Export(exported(view.memory, first, how, check), media_type=LINES, headers=told)
+    rows = exported(view.memory, first, how, check, _row)
+    return Export(_headed(rows), media_type="text/csv; charset=utf-8; header=present", headers=told)
 
 
 def file_name(scope: Scope, ending: str) -> str:

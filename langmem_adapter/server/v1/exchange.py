@@ -1,7 +1,9 @@
 """Export and import: streams of lines, so that neither side holds all of the memories."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from functools import partial
 from operator import itemgetter
 from typing import Annotated, Any, Final
 from uuid import UUID, uuid5
@@ -10,17 +12,21 @@ from fastapi import APIRouter, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import AliasChoices, Field, ValidationError
 from starlette.requests import ClientDisconnect
+from starlette.types import Send
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import MemoryItem, Page
 from langmem_adapter.server.calls import Reads, RequestCall, Writes
+from langmem_adapter.server.log import logged
 from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.server.v1.requests import Moment, ScopeFields
 
-__all__ = ["LINES", "PAGE", "as_line", "exported", "router"]
+__all__ = ["LINES", "PAGE", "Export", "as_line", "exported", "router"]
+
+_log: Final = logging.getLogger("langmem_adapter.server")
 
 LINES: Final = "application/x-ndjson"
 """The media type of JSON lines."""
@@ -65,11 +71,12 @@ router = APIRouter(prefix=OURS, tags=["exchange"])
 
 
 @router.get("/export", summary="Export memories", response_class=StreamingResponse, responses=_EXPORT)
-async def export(call: Reads, asked: Annotated[requests.Export, Query()]) -> StreamingResponse:
+async def export(call: Reads, request: Request, asked: Annotated[requests.Export, Query()]) -> StreamingResponse:
     """Every memory of a scope, the newest statement first, as JSON lines."""
     how: dict[str, Any] = {"include_expired": asked.include_expired, "k": PAGE, **call.whose(asked)}
     first = await call.memory.aget_all(**how)
-    return StreamingResponse(exported(call.memory, first, how), media_type=LINES)
+    check = partial(call.service.authenticate, request)
+    return Export(exported(call.memory, first, how, check), media_type=LINES)
 
 
 @router.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
@@ -174,12 +181,31 @@ def as_line(item: MemoryItem) -> bytes:
     return json.dumps(as_data(item), ensure_ascii=False).encode() + b"\n"
 
 
+class Export(StreamingResponse):
+    """Lines that come page by page; where they cannot go on, the answer breaks off, which every client notices."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the lines; an error leaves the answer without its end."""
+        try:
+            await super().stream_response(send)
+        except LangmemAdapterError as error:
+            _log.warning("an export was broken off: %s", logged(error))
+
+
 async def exported(
-    memory: Memory, page: Page, how: Mapping[str, Any], line: Callable[[MemoryItem], bytes] = as_line
+    memory: Memory,
+    page: Page,
+    how: Mapping[str, Any],
+    check: Callable[[], Awaitable[object]],
+    line: Callable[[MemoryItem], bytes] = as_line,
 ) -> AsyncIterator[bytes]:
-    """A page of memories and those that follow it, read with the arguments *how* of `Memory.get_all`, as lines."""
+    """A page of memories and those that follow it, read with the arguments *how* of `Memory.get_all`, as lines.
+
+    *check* raises `NobodyError` before a further page where the key was revoked meanwhile.
+    """
     while True:
         yield b"".join(map(line, page))
         if page.next is None:
             return
+        await check()
         page = await memory.aget_all(**how, after=page.next)

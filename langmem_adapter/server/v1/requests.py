@@ -6,8 +6,9 @@ import re
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field, Json
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Json
 
+from langmem_adapter.server.calls import MAX_MESSAGES, Body, check_count
 from langmem_adapter.storage.jobs import JobState
 
 __all__ = [
@@ -48,7 +49,7 @@ def _written_out(value: Any) -> Any:
 Moment: TypeAlias = Annotated[datetime, BeforeValidator(_written_out)]
 """A date and time; of a number Pydantic would make seconds since 1970, also of a year."""
 
-
+Messages: TypeAlias = Annotated[str | dict[str, Any] | list[Any], BeforeValidator(check_count)]
 _TIMEZONE: Final = Field(
     None, description='IANA name of the zone of times without an offset, and of "today", like `Asia/Shanghai`.'
 )
@@ -58,7 +59,7 @@ def _example(**body: Any) -> dict[str, Any]:
     return {"examples": [body]}
 
 
-class ScopeFields(BaseModel, extra="forbid"):
+class ScopeFields(Body):
     """Whose memories; a key that is bound to a scope names its fields by itself."""
 
     user_id: str | None = Field(None, description="The user.")
@@ -84,10 +85,11 @@ class AddOne(
 ):
     """A conversation, or a statement, to be remembered."""
 
-    messages: str | dict[str, Any] | list[Any] = Field(
-        description="A text that the user says, a message with `role` and `content`, or a list of messages."
+    messages: Messages = Field(
+        description="A text that the user says, a message with `role` and `content`, or a list of messages; at most "
+        f"{MAX_MESSAGES:,} in one request."
     )
-    context: str | dict[str, Any] | list[Any] | None = Field(None, description="Earlier turns, which are no source.")
+    context: Messages | None = Field(None, description="Earlier turns, which are no source.")
     metadata: dict[str, Any] | None = Field(None, description="Kept with every memory that comes of it.")
     infer: bool = Field(default=True, description="`false` stores each message as it is.")
     memory_type: str | None = Field(None, description='`"procedural_memory"`, for an agent.')
@@ -104,10 +106,15 @@ class AddOne(
     )
 
 
-class AddMany(BaseModel, extra="forbid"):
+def _check_all(items: list[AddOne]) -> list[AddOne]:
+    check_count([1 for item in items for _ in (item.messages if isinstance(item.messages, list) else [1])])
+    return items
+
+
+class AddMany(Body):
     """Many conversations."""
 
-    items: list[AddOne] = Field(min_length=1, max_length=_MOST_ITEMS)
+    items: Annotated[list[AddOne], AfterValidator(_check_all)] = Field(min_length=1, max_length=_MOST_ITEMS)
 
 
 class MemoryList(PageQuery, _Moments):
