@@ -147,16 +147,12 @@ async def principal_of(connection: HTTPConnection, authenticate: Auth) -> Princi
 async def locally(connection: HTTPConnection) -> Principal:
     """Whoever calls from this machine may do everything; behind a proxy nobody does."""
     address = connection.client.host if connection.client else ""
-    if not is_loopback(address) or _is_forwarded(connection):
-        raise NobodyError("without keys only this machine itself is served; make one with: langmem-adapter keys create")
-    return EVERYTHING
-
-
-def _is_forwarded(connection: HTTPConnection) -> bool:
     # A bare `proxy_pass` of nginx adds no header and names us as `Host`, but speaks HTTP/1.0, as no browser does.
     # https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_http_version
     is_old = connection.scope["http_version"] == "1.0"
-    return is_old or any(name.startswith(_FORWARDED) for name in connection.headers)
+    if not is_loopback(address) or is_old or any(name.startswith(_FORWARDED) for name in connection.headers):
+        raise NobodyError("without keys only this machine itself is served; make one with: langmem-adapter keys create")
+    return EVERYTHING
 
 
 def is_loopback(host: str) -> bool:

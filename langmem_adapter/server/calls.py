@@ -4,65 +4,27 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 from fastapi import Depends, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.security import APIKeyHeader, HTTPBearer
-from pydantic import BaseModel, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import BaseModel
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline.images import address, is_image
-from langmem_adapter.server.auth import NobodyError, Principal, principal_of
+from langmem_adapter.server.auth import Principal, principal_of
 from langmem_adapter.server.jobs import Workers
 
 if TYPE_CHECKING:
     from langmem_adapter.server.auth import Auth
 
-__all__ = [
-    "MAX_MESSAGES",
-    "Admin",
-    "Anyone",
-    "Body",
-    "Reads",
-    "RequestCall",
-    "Service",
-    "Writes",
-    "check_count",
-    "is_still_let_in",
-    "once",
-    "service_of",
-]
-
-MAX_MESSAGES: Final = 10_000
-"""Messages that one request may add."""
-_MAX_ERRORS: Final = 100
+__all__ = ["Admin", "Anyone", "Reads", "RequestCall", "Service", "Writes", "once", "service_of"]
 
 # For the documentation: how a key is shown. `authenticate` reads it.
 _KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))
 _BEARER: Final = Security(HTTPBearer(auto_error=False))
-
-
-class Body(BaseModel, extra="forbid"):
-    """A body; an unknown field is refused by name, and many errors are one: a list of all of them may take a minute."""
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _bounded(cls, value: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
-        try:
-            return validate(value)
-        except ValidationError as error:
-            if error.error_count() > _MAX_ERRORS:
-                raise ValueError(f"more than {_MAX_ERRORS} values are wrong") from None
-            raise
-
-
-def check_count(messages: Any) -> Any:
-    """The messages of a request; `ValueError` where they are too many."""
-    if isinstance(messages, list) and len(messages) > MAX_MESSAGES:
-        raise ValueError(f"at most {MAX_MESSAGES:,} messages; send the others in a further request")
-    return messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +88,6 @@ async def once(request: Request) -> None:
     if repeated:
         told = {"msg": "Give it once", "type": "repeated"}
         raise RequestValidationError([{"loc": ("query", name), **told} for name in repeated])
-
-
-async def is_still_let_in(request: Request) -> bool:
-    """Whether whoever reads an answer that takes long may go on: their key was not revoked meanwhile."""
-    try:
-        await service_of(request).authenticate(request)
-    except NobodyError:
-        return False
-    return True
 
 
 def _calling(right: str | None) -> Callable[..., Any]:

@@ -116,12 +116,12 @@ class Guard:
         await self._app(scope, body.receive, answer)
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, dict[str, str]] | None:
-        if not self._is_ours(headers.get("host", "")):
+        here, origin = headers.get("host", ""), headers.get("origin")
+        if "*" not in self._hosts and re.sub(r":\d*$", "", here).casefold() not in self._hosts:
             return 421, "this server is not called by that name; see the option --host-name", {}
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
             # It could not read the answer, but tell from the time that it takes what is kept.
             return 403, "another site may not read here", {}
-        here, origin = headers.get("host", ""), headers.get("origin")
         if (
             scope["method"] not in _SAFE
             and origin is not None
@@ -132,9 +132,6 @@ class Guard:
         if wait:
             return 429, "too many requests", {"retry-after": str(int(wait) + 1)}
         return None
-
-    def _is_ours(self, host: str) -> bool:
-        return "*" in self._hosts or re.sub(r":\d*$", "", host).casefold() in self._hosts
 
 
 class _Body:

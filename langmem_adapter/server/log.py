@@ -41,7 +41,9 @@ class JSONLines(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line = {"time": at, "level": record.levelname, "logger": record.name, "message": _message(record)}
         error = record.exc_info[1] if record.exc_info else None
-        told = {} if error is None else {"error": type(error).__name__, "raised": _places(error)}
+        frames = [] if error is None else traceback.extract_tb(error.__traceback__)
+        places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        told = {} if error is None else {"error": type(error).__name__, "raised": places}
         return json.dumps({**line, **getattr(record, _FIELDS, {}), **told}, ensure_ascii=False)
 
 
@@ -60,7 +62,9 @@ class Logged:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        _hide_address()
+        # Now, since the span ends with the answer: what it began with can be written over, not taken back.
+        if (trace := telemetry.api()) is not None:
+            trace.get_current_span().set_attributes({"url.path": "REDACTED", "url.query": "REDACTED"})
         began, status = time.perf_counter(), 500
 
         async def noting(message: Message) -> None:
@@ -96,12 +100,6 @@ def write_log() -> None:
         logging.getLogger(name).setLevel(logging.INFO)
 
 
-def _hide_address() -> None:
-    # Now, since the span ends with the answer: what it began with can be written over, not taken back.
-    if (trace := telemetry.api()) is not None:
-        trace.get_current_span().set_attributes({"url.path": "REDACTED", "url.query": "REDACTED"})
-
-
 def _route(scope: Scope) -> str | None:
     return getattr(scope.get("route"), "path", None)
 
@@ -118,8 +116,3 @@ def _message(record: logging.LogRecord) -> str:
     if record.name.startswith(_OURS) or "mcp" not in Path(record.pathname).parts:
         return record.getMessage()
     return f"{record.pathname}:{record.lineno} {record.funcName}"
-
-
-def _places(error: BaseException) -> list[str]:
-    frames = traceback.extract_tb(error.__traceback__)
-    return [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]

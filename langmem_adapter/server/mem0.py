@@ -16,7 +16,8 @@ from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import ForbiddenError, Principal
-from langmem_adapter.server.calls import Admin, Anyone, Body, Reads, Writes, check_count, once
+from langmem_adapter.server.calls import Admin, Anyone, Reads, Writes, once
+from langmem_adapter.server.v1.requests import Body, check_count
 from langmem_adapter.storage import memories, scopes
 from langmem_adapter.twins import beside
 
@@ -180,7 +181,9 @@ async def search(call: Reads, body: Mem0Search) -> dict[str, Any]:
     """Find memories by meaning and words, best first."""
     if body.show_expired:
         raise InvalidInputError("a search finds no expired memories; GET /memories with show_expired=true lists them")
-    filters = _without_empty(body.filters)
+    # Mem0 overlooks ids at the top that say nothing.
+    empty = [name for name, value in (body.filters or {}).items() if name in SCOPE_FIELDS and value == ""]
+    filters = body.filters and {name: value for name, value in body.filters.items() if name not in empty}
     whose = _whose(call.principal, scoped(tidy(filters), **{name: body.named.get(name) for name in SCOPE_FIELDS}))
     if body.top_k == 0:
         return {"results": []}
@@ -300,11 +303,6 @@ def _whose(principal: Principal, named: Mapping[str, Any]) -> dict[str, Any]:
 async def _delete_all(memory: Memory, whose: Mapping[str, Any]) -> None:
     await memory.adelete_all(**whose)
     await memory.graph.adelete_all(**whose)
-
-
-def _without_empty(filters: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Filters without the ids at their top that say nothing, which Mem0 overlooks."""
-    return None if filters is None else {k: v for k, v in filters.items() if v != "" or k not in SCOPE_FIELDS}
 
 
 def _changed(body: Mem0Update) -> dict[str, Any]:

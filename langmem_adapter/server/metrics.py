@@ -24,8 +24,6 @@ except ModuleNotFoundError as error:
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from prometheus_client.registry import Collector
-
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.telemetry import Observed
 
@@ -70,15 +68,12 @@ class Metrics:
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format; this reads the database."""
+        several = MultiProcessCollector(None) if DIRECTORY in os.environ else None  # type: ignore[no-untyped-call]
+        counted = (self._registry, ProcessCollector(registry=None)) if several is None else (several,)
         told = CollectorRegistry()
-        for collector in (*self._counted(), self._state):
+        for collector in (*counted, self._state):
             told.register(collector)
         return generate_latest(told)
-
-    def _counted(self) -> tuple[Collector, ...]:
-        if DIRECTORY in os.environ:
-            return (MultiProcessCollector(None),)  # type: ignore[no-untyped-call]
-        return (self._registry, ProcessCollector(registry=None))
 
     def _operation(self, seen: Observed) -> None:
         self._operations.labels(seen.name, seen.error or "").observe(seen.seconds)

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import Send
 
-__all__ = ["OURS", "answer_errors", "problem", "told_of"]
+__all__ = ["OURS", "Streamed", "answer_errors", "problem", "told_of"]
 
 _log = logging.getLogger("langmem_adapter.server")
 
@@ -93,6 +94,17 @@ class _Told(JSONResponse):
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, ensure_ascii=False).encode(errors="backslashreplace")
+
+
+class Streamed(StreamingResponse):
+    """An answer that is sent in parts; where it cannot go on it breaks off, which every client notices."""
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the parts; an error leaves the answer without its end."""
+        try:
+            await super().stream_response(send)
+        except LangmemAdapterError as error:
+            _log.warning("an answer was broken off: %s", logged(error))
 
 
 def told_of(error: BaseException, number: str) -> dict[str, Any]:

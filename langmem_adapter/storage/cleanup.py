@@ -16,7 +16,7 @@ from langmem_adapter.storage.scopes import ids_within, of_row, within
 from langmem_adapter.storage.tables import history, runs, scopes, traces
 
 if TYPE_CHECKING:
-    from sqlalchemy import ColumnElement, Connection, Select
+    from sqlalchemy import ColumnElement, Connection
 
 __all__ = ["Leftovers", "leftovers_of", "ran_for"]
 
@@ -84,7 +84,7 @@ def leftovers_of(connection: Connection, scope: Scope) -> Leftovers:
     rows = connection.execute(select(scopes).where(within(scope))).all()
     ids = ids_within(scope)
     memories, related, named, called = (
-        frozenset[str](connection.execute(_distinct(column, ids)).scalars())
+        frozenset[str](connection.execute(select(column).where(column.table.c.scope_id.in_(ids)).distinct()).scalars())
         for column in (history.c.memory_id, relations.c.id, entities.c.name, entity_names.c.name)
     )
     return Leftovers(scope, tuple(map(of_row, rows)), memories, related, named | called)
@@ -93,10 +93,6 @@ def leftovers_of(connection: Connection, scope: Scope) -> Leftovers:
 def ran_for(scope: Scope | None) -> ColumnElement[bool]:
     """Condition on runs: they were of a scope within this one, also those that added nothing."""
     return and_(true(), *(_RAN_FOR[name] == value for name, value in ({} if scope is None else scope.named).items()))
-
-
-def _distinct(column: Any, ids: Select[Any]) -> Select[Any]:
-    return select(column).where(column.table.c.scope_id.in_(ids)).distinct()
 
 
 def _texts(value: object) -> Iterator[str]:

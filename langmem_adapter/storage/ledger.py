@@ -173,7 +173,8 @@ def _apply(connection: Connection, write: Write, known: Books, words: Words) -> 
     if entry.run is not None and write.trace is not None:
         traces.keep(connection, entry.run, write.trace, result, now=entry.now)
     if entry.run is not None and write.decisions:
-        row = {"key": entry.run, "scope_id": entry.scope_id, "created_at": entry.now, "scope": _named(write.scope)}
+        named = None if write.scope is None else write.scope.named
+        row = {"key": entry.run, "scope_id": entry.scope_id, "created_at": entry.now, "scope": named}
         _INSERT_RUN.run(connection, {**row, "result": [change.to_json() for change in result]})
     return result
 
@@ -187,10 +188,6 @@ def _turn(decision: Decision) -> tuple[int, float]:
 
 def _read(result: list[dict[str, Any]]) -> tuple[Change, ...]:
     return tuple(Change.from_json(change) for change in result)
-
-
-def _named(scope: Scope | None) -> dict[str, str] | None:
-    return None if scope is None else scope.named
 
 
 def _refuse_if_others_compared(write: Write, compared: int | None) -> None:

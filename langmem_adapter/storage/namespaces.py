@@ -32,7 +32,8 @@ def encode(namespace: Namespace) -> str:
     Raises:
         InvalidInputError: A label is no text that databases can keep, or all of them are too long.
     """
-    text = "".join(_escaped(check_text(label, "a namespace label")) + _END for label in namespace)
+    labels = (check_text(label, "a namespace label") for label in namespace)
+    text = "".join(label.replace(_ESCAPE, _ESCAPE * 2).replace(_END, _ESCAPE + _END) + _END for label in labels)
     if (size := len(text.encode())) > _LONGEST:
         raise InvalidInputError(f"this namespace has {size:,} bytes; {_LONGEST:,} are allowed, use a hash of it")
     return text
@@ -60,7 +61,3 @@ def decode(text: str) -> Namespace:
 def end_of(prefix: str) -> str:
     """The first text after everything that begins with the text of a namespace, which must have labels."""
     return prefix.removesuffix(_END) + _ESCAPE
-
-
-def _escaped(label: str) -> str:
-    return label.replace(_ESCAPE, _ESCAPE * 2).replace(_END, _ESCAPE + _END)

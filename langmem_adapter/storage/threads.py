@@ -251,7 +251,10 @@ class _Chains:
         """Delete checkpoints, their writes, and the values that no other names; children go to the nearest that is left."""
         left = [node for node in self.nodes.values() if node.id not in gone]
         orphans = [node for node in left if node.parent_id in gone]
-        self._change([{"one": node.id, "parent_id": self._nearest(node, gone)} for node in orphans])
+        parents = (
+            (node.id, (one.parent_id for one in self._path(node.id) if one.parent_id not in gone)) for node in orphans
+        )
+        self._change([{"one": one, "parent_id": next(near, None)} for one, near in parents])
         used = {slot for node in left for slot in slots_of(node.versions).values()}
         self._delete(checkpoints.c.id, gone)
         self._delete(task_writes.c.checkpoint_id, gone)
@@ -289,6 +292,3 @@ class _Chains:
 
     def _valued(self, node: _Node) -> set[str]:
         return {channel for channel, slot in slots_of(node.versions).items() if slot in self._stored}
-
-    def _nearest(self, node: _Node, gone: Collection[str]) -> str | None:
-        return next((one.parent_id for one in self._path(node.id) if one.parent_id not in gone), None)

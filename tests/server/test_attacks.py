@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server import calls
+from langmem_adapter.server.v1 import requests
 from tests.cases import each
 from tests.server.conftest import client, key
 
@@ -259,7 +259,7 @@ def test_errors_are_listed_up_to_a_hundred(memory: Memory, path: str, body: dict
 def test_the_messages_of_a_request_are_at_most_max_messages(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, path: str, form: Callable[[list[Any]], Any]
 ) -> None:
-    monkeypatch.setattr(calls, "MAX_MESSAGES", 3)
+    monkeypatch.setattr(requests, "MAX_MESSAGES", 3)
     message, headers = {"role": "user", "content": "I like tea"}, key(memory, Scope(user_id="carol"))
     assert client(memory).post(path, json=form([message] * 3), headers=headers).status_code in {200, 201, 202}
     answer = client(memory).post(path, json=form([message] * 4), headers=headers)

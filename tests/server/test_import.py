@@ -166,7 +166,7 @@ async def test_an_export_breaks_off_when_its_key_is_revoked(
     start, *bodies = await asgi(memory, "GET", path, headers, after=revoke)
     assert (start["status"], b"".join(body["body"] for body in bodies).count(b"fact")) == (200, 500)
     assert all(body["more_body"] for body in bodies)  # no end: the server closes the connection
-    assert "an export was broken off: NobodyError" in caplog.messages
+    assert "an answer was broken off: NobodyError" in caplog.messages
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 

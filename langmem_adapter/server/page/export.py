@@ -13,7 +13,8 @@ from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Reading
-from langmem_adapter.server.v1.exchange import LINES, PAGE, Export, exported
+from langmem_adapter.server.problems import Streamed
+from langmem_adapter.server.v1.exchange import LINES, PAGE, exported
 
 __all__ = ["file_name", "router"]
 
@@ -32,7 +33,7 @@ router = APIRouter(prefix=PREFIX)
 
 
 @router.get("/export")
-async def export(view: Reading, asked: Annotated[_Asked, Query()]) -> Export:
+async def export(view: Reading, asked: Annotated[_Asked, Query()]) -> Streamed:
     fields = view.whose(asked)
     how: dict[str, Any] = {**fields, "include_expired": True, "k": PAGE}
     check = partial(view.shell.visit, view.request)
@@ -40,9 +41,9 @@ async def export(view: Reading, asked: Annotated[_Asked, Query()]) -> Export:
     name = file_name(Scope(**fields), asked.format)
     told = {"content-disposition": f"attachment; {name}"}
     if asked.format == "jsonl":
-        return Export(exported(view.memory, first, how, check), media_type=LINES, headers=told)
+        return Streamed(exported(view.memory, first, how, check), media_type=LINES, headers=told)
     rows = exported(view.memory, first, how, check, _row)
-    return Export(_headed(rows), media_type="text/csv; charset=utf-8; header=present", headers=told)
+    return Streamed(_headed(rows), media_type="text/csv; charset=utf-8; header=present", headers=told)
 
 
 def file_name(scope: Scope, ending: str) -> str:

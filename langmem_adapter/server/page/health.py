@@ -45,11 +45,12 @@ async def check(view: Sending, asked: Annotated[_Checked, Form()]) -> Response:
 
 async def _checked(view: View, asked: AddressScope, checks: list[Check], *, whole: bool) -> Response:
     state = await beside(_state, view.memory)
+    size = state["stats"].size
     told: dict[str, Any] = {
         "checks": checks,
         "worst": max((check.status for check in checks), key=SEVERITY.index),
         "whole": whole,
-        "size": _size(state["stats"].size),
+        "size": "on a server, or in memory" if size is None else f"{size / 1024**2:,.1f} MiB",
         "location": view.memory.location,
         "settings": _configuration(view.memory),
     }
@@ -77,7 +78,9 @@ async def rebuild(view: Sending, asked: Annotated[AddressScope, Form()]) -> Resp
 
 async def _index_told(view: View, asked: AddressScope, verified: Verification | None = None) -> Response:
     told: dict[str, Any] = {"standing": view.shell.rebuilding.standing, "verified": verified}
-    told |= {"index": (await beside(_state, view.memory))["index"], "database": _typed(view.memory.location)}
+    # As a command line names it; what is masked here has to be filled in there.
+    location = '"$DATABASE_URL"' if "://" in view.memory.location else shlex.quote(view.memory.location)
+    told |= {"index": (await beside(_state, view.memory))["index"], "database": location}
     return view.show("index", view.whose(asked), **told)
 
 
@@ -125,15 +128,6 @@ def _configuration(memory: Memory) -> list[dict[str, str]]:
     itself: dict[str, Origin] = {name: "argument" for name, value in given.items() if value != told[name]}
     origins = {**settings.origins, **itself}
     return [{"name": name, "value": value, "origin": origins[name]} for name, value in {**told, **given}.items()]
-
-
-def _typed(location: str) -> str:
-    """A database as a command line names it; what is masked here has to be filled in there."""
-    return '"$DATABASE_URL"' if "://" in location else shlex.quote(location)
-
-
-def _size(size: int | None) -> str:
-    return "on a server, or in memory" if size is None else f"{size / 1024**2:,.1f} MiB"
 
 
 def _place(database: str) -> str:

@@ -120,7 +120,10 @@ async def _shown(view: View, memory_id: str, asked: _Asked, *, edit: _Edit | Non
         fields or found.item.scope.named,
         status=status.HTTP_422_UNPROCESSABLE_CONTENT if wrong else status.HTTP_200_OK,
         life=found,
-        metadata={name: _written(value) for name, value in found.item.metadata.items()},
+        metadata={
+            name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            for name, value in found.item.metadata.items()
+        },
         done=asked.done,
         similar=await _similar(view.memory, found.item) if asked.similar else None,
         edit=edit or _Edit.of(found.item),
@@ -157,10 +160,6 @@ async def restore(view: Writing, memory_id: str, form: Annotated[_Restore, Form(
     fields = view.whose(form)
     await view.memory.arestore(memory_id, form.revision, **fields)
     return view.go(f"/memories/{memory_id}", fields, done="restored")
-
-
-def _written(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 async def _similar(memory: Memory, item: MemoryItem) -> list[MemoryItem]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Form, Query, Response
 from pydantic import Field
 
-from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.page.layout import PREFIX
@@ -82,7 +81,10 @@ async def forget(view: Sending, sure: Annotated[_Sure, Form()]) -> Response:
         return await _ask(view, fields, wrong=sure.how)
     # Shown at once and not after a redirect: the key of who erases may be gone with the rest.
     # tests/server/page/test_scopes.py::test_who_erases_their_own_key_still_learns_what_went
-    gone, left = await _gone(view.memory, sure.how, fields), {} if sure.how == "erase" else fields
+    if sure.how == "erase":
+        gone, left = await view.memory.apurge(**fields), {}
+    else:
+        gone, left = Erasure(memories=await view.memory.adelete_all(**fields)), fields
     return view.show("forgotten", left, gone=gone, how=sure.how, named=fields)
 
 
@@ -91,12 +93,6 @@ async def _ask(view: View, fields: dict[str, Any], wrong: str = "") -> Response:
     there = await beside(view.memory.parts.reading, holdings.held, scope)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     return view.show("forget", fields, status=status, there=there, word=_word(scope), wrong=wrong)
-
-
-async def _gone(memory: Memory, how: str, fields: dict[str, Any]) -> Erasure:
-    if how == "erase":
-        return await memory.apurge(**fields)
-    return Erasure(memories=await memory.adelete_all(**fields))
 
 
 def _word(scope: Scope) -> str:

@@ -1,7 +1,6 @@
 """Export and import: streams of lines, so that neither side holds all of the memories."""
 
 import json
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from operator import itemgetter
@@ -12,21 +11,17 @@ from fastapi import APIRouter, Header, HTTPException, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import AliasChoices, Field, ValidationError
 from starlette.requests import ClientDisconnect
-from starlette.types import Send
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import MemoryItem, Page
 from langmem_adapter.server.calls import Reads, RequestCall, Writes
-from langmem_adapter.server.log import logged
-from langmem_adapter.server.problems import OURS, told_of
+from langmem_adapter.server.problems import OURS, Streamed, told_of
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.server.v1.requests import Moment, ScopeFields
 
-__all__ = ["LINES", "PAGE", "Export", "as_line", "exported", "router"]
-
-_log: Final = logging.getLogger("langmem_adapter.server")
+__all__ = ["LINES", "PAGE", "as_line", "exported", "router"]
 
 LINES: Final = "application/x-ndjson"
 """The media type of JSON lines."""
@@ -76,7 +71,7 @@ async def export(call: Reads, request: Request, asked: Annotated[requests.Export
     how: dict[str, Any] = {"include_expired": asked.include_expired, "k": PAGE, **call.whose(asked)}
     first = await call.memory.aget_all(**how)
     check = partial(call.service.authenticate, request)
-    return Export(exported(call.memory, first, how, check), media_type=LINES)
+    return Streamed(exported(call.memory, first, how, check), media_type=LINES)
 
 
 @router.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
@@ -179,17 +174,6 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 def as_line(item: MemoryItem) -> bytes:
     """A memory as a line of an export."""
     return json.dumps(as_data(item), ensure_ascii=False).encode() + b"\n"
-
-
-class Export(StreamingResponse):
-    """Lines that come page by page; where they cannot go on, the answer breaks off, which every client notices."""
-
-    async def stream_response(self, send: Send) -> None:
-        """Send the lines; an error leaves the answer without its end."""
-        try:
-            await super().stream_response(send)
-        except LangmemAdapterError as error:
-            _log.warning("an export was broken off: %s", logged(error))
 
 
 async def exported(

@@ -14,9 +14,9 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.calls import Anyone, RequestCall, Writes, is_still_let_in
+from langmem_adapter.server.calls import Anyone, RequestCall, Writes, service_of
 from langmem_adapter.server.jobs import result_of
-from langmem_adapter.server.problems import OURS
+from langmem_adapter.server.problems import OURS, Streamed
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.storage import jobs
 from langmem_adapter.twins import beside
@@ -68,10 +68,10 @@ async def get(call: Writes, job_id: str) -> Any:
 async def events(call: Writes, request: Request, job_id: str) -> StreamingResponse:
     """The same as server-sent events, whenever it goes on, until its end.
 
-    A stream ends before that where the server stops, or the key is revoked; ask again.
+    A stream ends before that where the server stops, and breaks off where the key is revoked; ask again.
     """
     told = _told(request, await _found(call, job_id), partial(_found, call, job_id))
-    return StreamingResponse(told, media_type="text/event-stream")
+    return Streamed(told, media_type="text/event-stream")
 
 
 async def _found(call: RequestCall, job_id: str) -> answers.JobShown:
@@ -98,8 +98,10 @@ async def _told(request: Request, job: answers.JobShown, again: Any) -> AsyncIte
             return
         quiet += 1
         await asyncio.sleep(_PAUSE)
-        if request.app.state.ending or (look % _ASK == 0 and not await is_still_let_in(request)):
+        if request.app.state.ending:
             return
+        if look % _ASK == 0:
+            await service_of(request).authenticate(request)
         try:
             job = await again()
         except MemoryNotFoundError as error:  # it was erased, or cancelled

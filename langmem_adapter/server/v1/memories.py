@@ -1,6 +1,5 @@
 """Memories: added while the caller waits or as a job, searched, listed, changed, deleted, brought back."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any
@@ -50,8 +49,8 @@ async def add_many(call: Writes, body: requests.AddMany, request: Request, wait:
     given = [_given(call, item) for item in body.items]
     if not wait:
         return _accepted(answers.JobList(jobs=[_shown(job) for job in await call.service.workers.submit(given)]))
-    number = request.state.request_id
-    return {"items": [_item(end, number) for end in await call.memory.aadd_many(given)]}
+    number, ends = request.state.request_id, await call.memory.aadd_many(given)
+    return {"items": [{"error": told_of(e, number)} if isinstance(e, Exception) else {"added": e} for e in ends]}
 
 
 @router.get("/memories", summary="List memories", response_model=answers.MemoryPage)
@@ -118,10 +117,6 @@ def _given(call: RequestCall, asked: requests.AddOne, key: str | None = None) ->
     plain = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in said}
     own = key if asked.idempotency_key is None else asked.idempotency_key
     return {**plain, **call.whose(asked), "idempotency_key": own}
-
-
-def _item(end: Any, number: str) -> Mapping[str, Any]:
-    return {"error": told_of(end, number)} if isinstance(end, Exception) else {"added": end}
 
 
 def _shown(job: Job) -> answers.JobShown:

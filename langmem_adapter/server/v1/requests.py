@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, Json
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    Json,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
 
-from langmem_adapter.server.calls import MAX_MESSAGES, Body, check_count
 from langmem_adapter.storage.jobs import JobState
 
 __all__ = [
     "AddMany",
     "AddOne",
+    "Body",
     "ConversationQuery",
     "EntityList",
     "Export",
@@ -33,8 +42,12 @@ __all__ = [
     "Search",
     "Split",
     "Update",
+    "check_count",
 ]
 
+MAX_MESSAGES: Final = 10_000
+"""Messages that one request may add."""
+_MAX_ERRORS: Final = 100
 _MOST_ITEMS: Final = 1_000
 _MOST_OF_PAGE: Final = 10_000
 _DATE: Final = re.compile(r"\s*\d{4}-")
@@ -49,6 +62,14 @@ def _written_out(value: Any) -> Any:
 Moment: TypeAlias = Annotated[datetime, BeforeValidator(_written_out)]
 """A date and time; of a number Pydantic would make seconds since 1970, also of a year."""
 
+
+def check_count(messages: Any) -> Any:
+    """The messages of a request; `ValueError` where they are too many."""
+    if isinstance(messages, list) and len(messages) > MAX_MESSAGES:
+        raise ValueError(f"at most {MAX_MESSAGES:,} messages; send the others in a further request")
+    return messages
+
+
 Messages: TypeAlias = Annotated[str | dict[str, Any] | list[Any], BeforeValidator(check_count)]
 _TIMEZONE: Final = Field(
     None, description='IANA name of the zone of times without an offset, and of "today", like `Asia/Shanghai`.'
@@ -57,6 +78,20 @@ _TIMEZONE: Final = Field(
 
 def _example(**body: Any) -> dict[str, Any]:
     return {"examples": [body]}
+
+
+class Body(BaseModel, extra="forbid"):
+    """A body; an unknown field is refused by name, and many errors are one: a list of all of them may take a minute."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _bounded(cls, value: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return validate(value)
+        except ValidationError as error:
+            if error.error_count() > _MAX_ERRORS:
+                raise ValueError(f"more than {_MAX_ERRORS} values are wrong") from None
+            raise
 
 
 class ScopeFields(Body):
