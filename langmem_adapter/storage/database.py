@@ -301,7 +301,7 @@ class Database:
                 # commit, and before a large transaction writes earlier. `test_nothing_is_acknowledged_once_the_shm_is_gone`
                 self._refuse_loss(used, writes=True)
                 yield connection
-                self._refuse_loss(used, writes=True)
+                self._refuse_loss(used)
                 if self.path is not None:
                     sqlite.refuse_links(self.path)
             # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. It is

@@ -12,7 +12,8 @@ import httpx
 
 from langmem_adapter.server.app import create_app
 from langmem_adapter.server.page.session import COOKIE
-from langmem_adapter.storage import keys, sessions
+from langmem_adapter.server.v1 import jobs as events
+from langmem_adapter.storage import jobs, keys, sessions
 from tests.cases import each
 from tests.server.conftest import HERE, key
 
@@ -168,6 +169,18 @@ async def test_an_export_breaks_off_when_its_key_is_revoked(
     assert all(body["more_body"] for body in bodies)  # no end: the server closes the connection
     assert "an answer was broken off: NobodyError" in caplog.messages
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+async def test_events_of_a_job_break_off_when_the_key_is_revoked(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(events, "_PAUSE", 0)
+    headers, write = key(memory), memory.parts.database.write
+    request = {"messages": "I like tea", "user_id": "alice"}
+    (job,) = write(partial(jobs.submit, requests=[request], most=1))  # nobody carries it out
+    revoke = partial(write, lambda connection: keys.revoke(connection, headers["X-API-Key"].split("_")[1]))
+    *_, last = await asgi(memory, "GET", f"/v1/jobs/{job.id}/events", headers, after=revoke)
+    assert last["more_body"] and "an answer was broken off: NobodyError" in caplog.messages
 
 
 async def test_an_import_whose_client_breaks_off_is_one_warning(
