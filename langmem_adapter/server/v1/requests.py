@@ -70,7 +70,7 @@ def check_count(messages: Any) -> Any:
     return messages
 
 
-Messages: TypeAlias = Annotated[str | dict[str, Any] | list[Any], BeforeValidator(check_count)]
+_Messages: TypeAlias = Annotated[str | dict[str, Any] | list[Any], BeforeValidator(check_count)]
 _TIMEZONE: Final = Field(
     None, description='IANA name of the zone of times without an offset, and of "today", like `Asia/Shanghai`.'
 )
@@ -120,11 +120,11 @@ class AddOne(
 ):
     """A conversation, or a statement, to be remembered."""
 
-    messages: Messages = Field(
+    messages: _Messages = Field(
         description="A text that the user says, a message with `role` and `content`, or a list of messages; at most "
         f"{MAX_MESSAGES:,} in one request."
     )
-    context: Messages | None = Field(None, description="Earlier turns, which are no source.")
+    context: _Messages | None = Field(None, description="Earlier turns, which are no source.")
     metadata: dict[str, Any] | None = Field(None, description="Kept with every memory that comes of it.")
     infer: bool = Field(default=True, description="`false` stores each message as it is.")
     memory_type: str | None = Field(None, description='`"procedural_memory"`, for an agent.')
