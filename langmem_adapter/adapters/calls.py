@@ -87,11 +87,11 @@ def scope_of_call(default: object, config: RunnableConfig | None = None, *, expl
     return resolve_scope(explicit=explicit, runtime=_runtime(), config=ensure_config(config), default=default)
 
 
-def timezone_of_call(config: RunnableConfig | None = None) -> dict[str, Any]:
-    """The `timezone` of the runtime's context, else of `configurable`, as an argument of `Memory`; empty without one."""
+def timezone_of_call(config: RunnableConfig | None = None, default: str | None = None) -> dict[str, Any]:
+    """The `timezone` of the runtime's context, else of `configurable`, else *default*, as an argument of `Memory`."""
     context = getattr(_runtime(), "context", None)
     zone = context.get("timezone") if isinstance(context, Mapping) else getattr(context, "timezone", None)
-    zone = ensure_config(config).get("configurable", {}).get("timezone") if zone is None else zone
+    zone = ensure_config(config).get("configurable", {}).get("timezone", default) if zone is None else zone
     return {} if zone is None else {"timezone": zone}
 
 

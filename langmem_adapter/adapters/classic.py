@@ -69,6 +69,7 @@ class ConversationMemory(BaseMemory):
         user_id: Whose memory it is where the call does not say.
         agent_id: The agent, in the same way; where one is named, only what the user says is remembered, about them.
         run_id: The run or session of the memories, in the same way.
+        timezone: IANA name of the user's time zone where the call does not say; see `MemoryContext`.
         session_id: Name of the conversation where the call does not say.
         memory_key: The variable with the conversation: its summary, what was said last, and, unless *facts_key* is given, the
             facts before that.
@@ -105,6 +106,7 @@ class ConversationMemory(BaseMemory):
     user_id: str | None = None
     agent_id: str | None = None
     run_id: str | None = None
+    timezone: str | None = None
     session_id: str = "default"
     memory_key: str = "history"
     facts_key: str | None = None
@@ -216,7 +218,7 @@ class ConversationMemory(BaseMemory):
         def cost(lines: list[BaseMessage]) -> int:
             return self._tokens(self._told(lines[0].text))
 
-        how: dict[str, Any] = {"k": self.k, "introduction": ""}  # `_told` puts one in front
+        how: dict[str, Any] = {"k": self.k, "introduction": "", "timezone": self.timezone}  # `_told` puts one in front
         look = looking_up(self.memory, threshold=self.threshold, max_tokens=share, count_tokens=cost, **how)
         turn, config = asked(self._question(inputs)), _config_of_chain()
         shown = self._earlier(scope, session).then(lambda earlier: earlier[-(self.last or len(earlier)) :])
@@ -225,7 +227,7 @@ class ConversationMemory(BaseMemory):
     def _remembering(self, said: Sequence[BaseMessage], scope: Scope, session: str) -> Plan[Any]:
         if not self.k:
             return Plan(lambda: None)
-        options = {"thread_id": session, **timezone_of_call(_config_of_chain())}
+        options = {"thread_id": session, **timezone_of_call(_config_of_chain(), self.timezone)}
         remember = partial(remembered, self.memory, said, scope, writer=self.background, **options)
         return self._earlier(scope, session).and_then(lambda earlier: remember(before=earlier))
 

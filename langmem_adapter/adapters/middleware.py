@@ -25,6 +25,8 @@ from langmem_adapter.errors import ScopeError
 from langmem_adapter.forks import Lock
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.background import BackgroundWriter
+from langmem_adapter.records.checks import zone_of
+from langmem_adapter.records.plain import shallow
 from langmem_adapter.scoping import MemoryContext, resolve_scope
 from langmem_adapter.storage import sources
 from langmem_adapter.storage.scopes import key_of
@@ -121,6 +123,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         user_id: Whose memory it is where the call does not say.
         agent_id: The agent, in the same way; it completes the user that comes with the call.
         run_id: The run or session, in the same way.
+        timezone: IANA name of the user's time zone where the call does not say; see `MemoryContext`.
         k: At most so many memories are recalled.
         threshold: Least relevance of a memory; see `Memory.search`.
         max_tokens: At most so many tokens of them; the best are taken first.
@@ -163,6 +166,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,
+        timezone: str | None = None,
         k: int = 10,
         threshold: Threshold = "auto",
         max_tokens: int | None = 1_000,
@@ -180,10 +184,10 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         one_of(about, ("user", "agent"), "about")
         one_of(on_error, ("log", "raise"), "on_error")
         self._memory = memory
-        self._default = MemoryContext(user_id, agent_id, run_id)
-        self._look = looking_up(
-            memory, k=k, threshold=threshold, max_tokens=max_tokens, count_tokens=count_tokens, introduction=""
-        )
+        zone_of(timezone)
+        self._default = MemoryContext(user_id, agent_id, run_id, timezone)
+        how: dict[str, Any] = {"k": k, "threshold": threshold, "max_tokens": max_tokens, "introduction": ""}
+        self._look = looking_up(memory, count_tokens=count_tokens, timezone=timezone, **how)
         self._about = about
         self._on_error: OnError = on_error
         self._writer = self._writing(background=background)
@@ -191,7 +195,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self._name = name
         self._lock = Lock()
         self._notes: dict[tuple[Scope, str | None, str], _Note] = {}
-        self.tools = create_memory_tools(memory, user_id=user_id, agent_id=agent_id, run_id=run_id) if tools else []
+        self.tools = create_memory_tools(memory, **shallow(self._default)) if tools else []
 
     @property
     def name(self) -> str:
@@ -307,7 +311,8 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         before, turn = turn_of([*filter(None, summarised), *messages], ids, tools=self._tools_tell)
         thread = self._thread(scope)
         how: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
-        plan = remembered(self._memory, turn, scope, thread_id=None if thread is None else thread.thread_id, **how)
+        how |= {"timezone": self._default.timezone, "thread_id": None if thread is None else thread.thread_id}
+        plan = remembered(self._memory, turn, scope, **how)
         return plan.told(lambda outcome: [self._notes.pop(key, None) for key in keys if outcome.error is None])
 
     def _turn(self, state: Mapping[str, Any], scope: Scope) -> MemoryTurn:

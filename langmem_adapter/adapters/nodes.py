@@ -19,7 +19,7 @@ from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.background import BackgroundWriter
-from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.checks import check_text, quoted, zone_of
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.storage import sources
 from langmem_adapter.storage.sources import MessageThread
@@ -51,6 +51,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     user_id: str | None = None,
     agent_id: str | None = None,
     run_id: str | None = None,
+    timezone: str | None = None,
     k: int = 10,
     threshold: Threshold = "auto",
     max_tokens: int | None = 1_000,
@@ -72,6 +73,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
         user_id: Whose memory it is where the call does not say.
         agent_id: The agent, in the same way.
         run_id: The run or session, in the same way.
+        timezone: IANA name of the user's time zone where the call does not say; see `MemoryContext`.
         k: At most so many memories.
         threshold: Least relevance of a memory; see `Memory.search`.
         max_tokens: At most so many tokens of them, that line included.
@@ -103,7 +105,9 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     parts_of(memory, "recall_node")
     check_text(messages_key, "messages_key")
     check_text(output_key, "output_key")
-    look = looking_up(memory, k=k, threshold=threshold, max_tokens=max_tokens, count_tokens=count_tokens)
+    zone_of(timezone)
+    how: dict[str, Any] = {"k": k, "threshold": threshold, "max_tokens": max_tokens, "timezone": timezone}
+    look = looking_up(memory, count_tokens=count_tokens, **how)
 
     def plan(state: Any, scope: Scope) -> Plan[StateEdit]:
         before, turn = parted(part_of_state(state, messages_key, "messages_key"))
@@ -112,7 +116,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     return _for_its_scope(plan, MemoryContext(user_id, agent_id, run_id))
 
 
-def remember_node(
+def remember_node(  # noqa: PLR0913 - the same
     memory: Memory,
     *,
     messages_key: str = "messages",
@@ -120,6 +124,7 @@ def remember_node(
     user_id: str | None = None,
     agent_id: str | None = None,
     run_id: str | None = None,
+    timezone: str | None = None,
     background: BackgroundWriter | None = None,
 ) -> Runnable[Any, StateEdit]:
     """A node that remembers the latest turn of a thread: what people said since the last answer, and the answers to it.
@@ -138,6 +143,7 @@ def remember_node(
         user_id: Whose memory it is where the call does not say.
         agent_id: The agent, in the same way; where one is named, only what people say is remembered, about them.
         run_id: The run or session, in the same way.
+        timezone: IANA name of the user's time zone where the call does not say; see `MemoryContext`.
         background: A writer made by `memory.background()`: the graph does not wait, and there is no output.
 
     Returns:
@@ -165,6 +171,7 @@ def remember_node(
     parts = parts_of(memory, "remember_node")
     tools, reading = parts.settings.facts_from_tools, parts.reading
     check_text(messages_key, "messages_key")
+    zone_of(timezone)
     if output_key is not None:
         check_text(output_key, "output_key")
     if background is not None and not isinstance(background, BackgroundWriter):
@@ -176,7 +183,7 @@ def remember_node(
         messages, thread_id = messages_in(part_of_state(state, messages_key, "messages_key")), thread_of_call()
         thread = None if thread_id is None else MessageThread(scope, thread_id)
         split = Plan(partial(reading, _unremembered, messages, thread, tools=tools))
-        how: dict[str, Any] = {"writer": background, "thread_id": thread_id}
+        how: dict[str, Any] = {"writer": background, "thread_id": thread_id, "timezone": timezone}
         added = split.and_then(lambda parts: remembered(memory, parts[1], scope, before=parts[0], **how))
         return added.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
 

@@ -58,7 +58,7 @@ class MemoryRetriever(BaseRetriever):
         after: Only what was first said at that moment or later; datetime, date or ISO 8601.
         before: Only what was first said before that moment.
         reference_date: When it is asked, which "last week" is counted from; by default now.
-        timezone: IANA name of the zone that days begin in, where the call does not say; see `Memory.search`.
+        timezone: IANA name of the zone of "today", where the call does not say; see `Memory.search`.
         max_tokens: About how many tokens all texts may have together; a long one is cut to the passage that answers.
 
     Raises:

@@ -24,7 +24,7 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import named_speaker
-from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.checks import check_text, quoted, zone_of
 from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.records.results import Abstained
@@ -92,6 +92,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     user_id: str | None = None,
     agent_id: str | None = None,
     run_id: str | None = None,
+    timezone: str | None = None,
     k: int = 5,
     threshold: Threshold = "auto",
     max_tokens: int | None = 1_000,
@@ -112,6 +113,7 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         user_id: Whose memory it is where the call does not say.
         agent_id: The agent, in the same way.
         run_id: The run or session, in the same way.
+        timezone: IANA name of the user's time zone where the call does not say; see `MemoryContext`.
         k: At most so many memories a search.
         threshold: Least relevance of a memory; see `Memory.search`.
         max_tokens: About how many tokens they may have together; a long one is cut to the passage that answers.
@@ -136,11 +138,13 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
         ...: Is vegetarian (20...)
         >>> memory.close()
     """
-    parts, default = parts_of(memory, "create_memory_tools"), MemoryContext(user_id, agent_id, run_id)
+    parts, default = parts_of(memory, "create_memory_tools"), MemoryContext(user_id, agent_id, run_id, timezone)
+    zone_of(timezone)
     how: dict[str, Any] = {"k": bounded(k), "threshold": relevance(threshold), "max_tokens": tokens(max_tokens)}
     save = partial(_added, infer=True) if flag(infer, "infer") else _save
+    save = partial(save, timezone=timezone)
     acts: Mapping[MemoryTool, tuple[type[BaseModel], Callable[..., Plan[str]]]] = {
-        "search": (_Search, partial(_search, **how)),
+        "search": (_Search, partial(_search, timezone=timezone, **how)),
         "save": (_Save, save),
         "update": (_Update, _update),
         "forget": (_Forget, _forget),
@@ -229,7 +233,7 @@ def _dated(relation: Relation) -> str:
     return escape(f"{relation.text} ({', '.join(dates)})" if dates else relation.text)
 
 
-def _save(memory: Memory, scope: Scope, content: str) -> Plan[str]:
+def _save(memory: Memory, scope: Scope, content: str, *, timezone: str | None) -> Plan[str]:
     mark = text_hash(content)
 
     def unless_known(hits: SearchResults) -> Plan[str]:
@@ -237,9 +241,11 @@ def _save(memory: Memory, scope: Scope, content: str) -> Plan[str]:
         known = next((hit for hit in same if not named_speaker(hit.item.actor_id, hit.item.role, hit.item.scope)), None)
         if known is not None:
             return Plan(lambda: f"Already remembered: {_line(known.id, known.text)}")
-        return _added(memory, scope, content, infer=False)
+        return _added(memory, scope, content, infer=False, timezone=timezone)
 
-    return _looked_up(memory, scope, content, k=5, filters={"memory_type": None}).and_then(unless_known)
+    return _looked_up(memory, scope, content, k=5, timezone=timezone, filters={"memory_type": None}).and_then(
+        unless_known
+    )
 
 
 def _update(memory: Memory, scope: Scope, memory_id: str, content: str) -> Plan[str]:
@@ -252,13 +258,13 @@ def _forget(memory: Memory, scope: Scope, memory_id: str) -> Plan[str]:
     return Plan.calling(memory.delete, memory.adelete, memory_id, **given).then(_told)
 
 
-def _looked_up(memory: Memory, scope: Scope, query: str, **how: Any) -> Plan[SearchResults]:
-    wanted: dict[str, Any] = {**how, **timezone_of_call(), **scope.named}
+def _looked_up(memory: Memory, scope: Scope, query: str, *, timezone: str | None, **how: Any) -> Plan[SearchResults]:
+    wanted: dict[str, Any] = {**how, **timezone_of_call(default=timezone), **scope.named}
     return Plan.calling(memory.search, memory.asearch, query, **wanted)
 
 
-def _added(memory: Memory, scope: Scope, content: str, *, infer: bool) -> Plan[str]:
-    given: dict[str, Any] = {"infer": infer, **timezone_of_call(), **scope.named}
+def _added(memory: Memory, scope: Scope, content: str, *, infer: bool, timezone: str | None) -> Plan[str]:
+    given: dict[str, Any] = {"infer": infer, **timezone_of_call(default=timezone), **scope.named}
     added = Plan.calling(memory.add, memory.aadd, content, **given)
     return added.then(_outcome)
 

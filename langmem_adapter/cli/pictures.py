@@ -103,19 +103,19 @@ def event_text(event: str, count: int | None = None) -> Text:
 
 
 def moment(when: datetime | None) -> str:
-    """A time to the minute, UTC."""
+    """A time to the minute, at its own UTC offset."""
     return "" if when is None else f"{when:%Y-%m-%d %H:%M}"
 
 
 def items_table(items: Iterable[MemoryItem]) -> Table:
     """Memories, each with its id below, ready to be copied."""
     rows = ((_with_id(item.text, item), _dim(moment(item.updated_at))) for item in items)
-    return plain_table(("memory", "updated (UTC)"), rows)
+    return plain_table(("memory", "updated"), rows)
 
 
 def hits_table(hits: Iterable[Hit]) -> Table:
     """Search results, best first; with the score, which compares with no other search's, where its parts were asked for."""
-    return plain_table(("relevance", "memory", "updated (UTC)"), map(_hit, hits))
+    return plain_table(("relevance", "memory", "updated"), map(_hit, hits))
 
 
 def _hit(hit: Hit) -> tuple[Text, ...]:
@@ -177,7 +177,7 @@ def card(item: MemoryItem) -> RenderableType:
         "said by": " as ".join(dict.fromkeys(filter(None, (item.actor_id, item.role)))),
         "created": moment(item.created_at),
         "updated": moment(item.updated_at),
-        "expires": moment(item.expires_at),
+        "expires": moment(item.expires_at and item.expires_at.astimezone(item.updated_at.tzinfo)),
         "revision": str(item.revision),
     }
     grid = Table.grid(padding=(0, 2))

@@ -25,8 +25,9 @@ What an operator asks of a value *v*, and what it says of null. A key that is mi
     exists True/False   v is there and not null, or the contrary                                 False
 
 Equality is that of JSON: 1 equals 1.0, `True` is no number, lists and objects are compared as a whole. Times are datetimes
-and texts like `2024-05-01` (the start of that day) or `2024-05-01T12:00:00+02:00`; without a zone they are UTC. Two texts
-are ordered as times if both are times, else by code point, and they are equal only letter by letter.
+and texts like `2024-05-01T12:00:00+02:00`; without a zone they are UTC. A day (`2024-05-01`, or a `date`) is its start at the
+UTC offset of the time that it is compared with: the day of who spoke. Two texts are ordered as times if both are times, else by
+code point, and they are equal only letter by letter.
 
 A filter of memories reads the memory's own fields (`FIELDS`) before the metadata. `metadata.role` names a key of the
 metadata that shares its name with one of them. A field that is not set is null.
@@ -37,8 +38,8 @@ objects) and vector stores know part of the operators only; no key and no value 
 
 from __future__ import annotations
 
-from langmem_adapter.filters.operators import moment
+from langmem_adapter.filters.operators import is_day, moment
 from langmem_adapter.filters.parser import LOGIC, parse
 from langmem_adapter.filters.tree import EVERYTHING, FIELDS, TIMES, Condition, Filter, values_of
 
-__all__ = ["EVERYTHING", "FIELDS", "LOGIC", "TIMES", "Condition", "Filter", "moment", "parse", "values_of"]
+__all__ = ["EVERYTHING", "FIELDS", "LOGIC", "TIMES", "Condition", "Filter", "is_day", "moment", "parse", "values_of"]

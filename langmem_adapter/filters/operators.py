@@ -22,8 +22,8 @@ _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})
 _LONGEST_DATE: Final = 40
 
 
-def moment(value: object) -> datetime | None:
-    """The time that a value means, in UTC; `None` where it means none.
+def moment(value: object, *, wall: bool = False) -> datetime | None:
+    """The time that a value means, in UTC; `None` where it means none. With *wall* what a clock shows there, as if it were UTC.
 
     Example:
         >>> moment("2024-05-01T12:00:00+02:00")
@@ -32,25 +32,32 @@ def moment(value: object) -> datetime | None:
         (None, None)
     """
     if isinstance(value, str):
-        return _read_date(value) if len(value) <= _LONGEST_DATE else None
+        return _read_date(value, wall) if len(value) <= _LONGEST_DATE else None
     if isinstance(value, datetime):
-        return _in_utc(value)
+        return _in_utc(value, wall)
     return datetime(value.year, value.month, value.day, tzinfo=UTC) if isinstance(value, date) else None
 
 
 @lru_cache(maxsize=65_536)  # the same rows are compared again with every search
-def _read_date(text: str) -> datetime | None:
+def _read_date(text: str, wall: bool) -> datetime | None:  # noqa: FBT001 - a key of the cache
     try:
-        return _in_utc(datetime.fromisoformat(text)) if _DATE.fullmatch(text) else None
+        return _in_utc(datetime.fromisoformat(text), wall) if _DATE.fullmatch(text) else None
     except ValueError:
         return None
 
 
-def _in_utc(value: datetime) -> datetime | None:
+def _in_utc(value: datetime, wall: bool) -> datetime | None:  # noqa: FBT001 - as `moment` says
     try:
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        return value.replace(tzinfo=UTC) if wall or value.tzinfo is None else value.astimezone(UTC)
     except OverflowError:  # the first or last hours of the calendar, in another zone
         return None
+
+
+def is_day(operand: object) -> bool:
+    """Whether an operand names a day without a time."""
+    if isinstance(operand, str):
+        return len(operand) == len("2024-05-01") and moment(operand) is not None
+    return isinstance(operand, date) and not isinstance(operand, datetime)
 
 
 def comparison(name: str, operand: Any) -> Test:
@@ -79,9 +86,9 @@ class _OneOf:
     def __init__(self, operands: Sequence[Any]) -> None:
         self._plain = frozenset(value for value in operands if _hashed(value))
         # A datetime given means the texts of that time too; a text given means datetimes, of texts but itself.
-        self._times = frozenset(value for value in operands if isinstance(value, datetime))
-        self._moments = frozenset(when for value in operands if (when := moment(value)) is not None)
-        self._others = [value for value in operands if not _hashed(value) and not isinstance(value, datetime)]
+        self._moments = frozenset(_point(value, is_day(value)) for value in operands if moment(value) is not None)
+        self._times = frozenset(_point(value, is_day(value)) for value in operands if isinstance(value, date))
+        self._others = [value for value in operands if not _hashed(value) and not isinstance(value, date)]
 
     def __call__(self, value: Any) -> bool:
         return self.equals(value) or (isinstance(value, list | tuple) and any(map(self.equals, value)))
@@ -91,10 +98,14 @@ class _OneOf:
         if _hashed(value) and value in self._plain:
             return True
         if self._moments and isinstance(value, datetime):
-            return moment(value) in self._moments
+            return any(_point(value, wall) in self._moments for wall in (False, True))
         if self._times and isinstance(value, str):
-            return moment(value) in self._times
+            return any(_point(value, wall) in self._times for wall in (False, True))
         return any(_same(other, value) for other in self._others)
+
+
+def _point(value: object, wall: bool) -> tuple[bool, datetime | None]:  # noqa: FBT001 - as `moment` says
+    return wall, moment(value, wall=wall)
 
 
 def _hashed(value: object) -> bool:
@@ -116,12 +127,12 @@ def _same(one: Any, other: Any) -> bool:
 def _ordered(compare: Callable[[Any, Any], bool], operand: Any) -> Test:
     if isinstance(operand, int | float):
         return lambda value: _hashed(value) and not isinstance(value, str) and compare(value, operand)
-    when = moment(operand)
+    when, wall = moment(operand), is_day(operand)
     if when is None:
         return lambda value: isinstance(value, str) and compare(value, operand)
 
     def test(value: Any) -> bool:
-        at = moment(value)
+        at = moment(value, wall=wall)
         if at is not None:
             return compare(at, when)
         return isinstance(value, str) and isinstance(operand, str) and compare(value, operand)

@@ -10,7 +10,7 @@ from datetime import date
 from typing import Any, Final
 
 from langmem_adapter.errors import FilterError, InvalidInputError
-from langmem_adapter.filters.operators import OPERATORS, ORDER, comparison, moment
+from langmem_adapter.filters.operators import OPERATORS, ORDER, comparison, is_day, moment
 from langmem_adapter.filters.tree import (
     EVERYTHING,
     FIELDS,
@@ -150,7 +150,7 @@ class _Reader:
         if isinstance(value, date):
             if (when := moment(value)) is None:
                 raise FilterError("this time lies outside the calendar of UTC; give another one")
-            return when
+            return value if is_day(value) else when
         return self._plain(value, 0)
 
     def _plain(self, value: object, depth: int) -> Any:

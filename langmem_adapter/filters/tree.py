@@ -31,7 +31,7 @@ class Condition:
 
     key: str  # a key, or a path with dots
     operator: str  # without the `$`; a plain value is `"eq"`, `"*"` is `"exists"`, a plain list is `"in"`
-    operand: Any  # plain JSON, or a datetime where one was given
+    operand: Any  # plain JSON, or a datetime or date where one was given
     test: Test = field(repr=False, compare=False)  # whether it holds for a value
 
     def __call__(self, values: Values) -> bool:

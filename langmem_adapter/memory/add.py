@@ -80,7 +80,7 @@ class AddMethods(Wired):
             timestamp: When the conversation took place; datetime, ISO 8601 or Unix seconds; default now. "Yesterday" is counted
                 from its day at its UTC offset.
             timezone: IANA name of the zone of times without an offset, and of "today", as `"Asia/Shanghai"`; by default the
-                setting `timezone`, then the system's. What is stored is UTC.
+                setting `timezone`, then the system's. UTC and the offset are stored.
             idempotency_key: Names this add: repeated with the same key and scope, whatever else is given, it changes nothing
                 and gives the same result.
             thread_id: The conversation that the messages belong to. A message with an `id` is then remembered once: what is

@@ -72,11 +72,11 @@ class SearchMethods(Wired):
             known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the
                 history, and nobody's edits change what it says of the past.
             after: Only what was first said (`created_at`) at that moment or later; datetime, date or ISO 8601. A date
-                begins in the zone of *reference_date*, without one in *timezone*.
+                is a day of who said it.
             before: Only what was first said before that moment. A time that the query itself names ("last week", "in May 2023",
                 上周) cuts nothing off: it lifts what was said then, or tells of it.
             reference_date: When it is asked, which "last week" is counted from: by default now, or the moment of the past.
-            timezone: IANA name of the zone that days begin in and that times without an offset are of, as `"Asia/Shanghai"`; by
+            timezone: IANA name of the zone of "today" and of times without an offset, as `"Asia/Shanghai"`; by
                 default the setting `timezone`, then the system's.
             max_tokens: About how many tokens the hits may have together, the best first. A long one is cut to the passage that
                 answers (`Hit.passage`; `Hit.cut` tells whether), so that it leaves room for others.

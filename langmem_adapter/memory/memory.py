@@ -221,7 +221,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             threshold: Least relevance of a memory; see `Memory.search`.
             max_tokens: At most so many tokens of them, that line included; `None` for any number.
             reference_date: When it is asked, which "last week" is counted from; by default now.
-            timezone: IANA name of the zone that days begin in, where the call does not say; see `search`.
+            timezone: IANA name of the zone of "today", where the call does not say; see `search`.
         """
         from langmem_adapter.adapters.retriever import recall  # noqa: PLC0415 - a guest, above this floor
 
@@ -268,7 +268,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             after: Only what was first said at that moment or later; see `search`.
             before: Only what was first said before that moment.
             reference_date: When it is asked, which "last week" is counted from; by default now.
-            timezone: IANA name of the zone that days begin in; see `search`.
+            timezone: IANA name of the zone of "today"; see `search`.
             max_tokens: About how many tokens all texts may have together; see `search`.
 
         Example:
@@ -304,6 +304,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         user_id: str | None = None,
         agent_id: str | None = None,
         run_id: str | None = None,
+        timezone: str | None = None,
         k: int = 5,
         threshold: Threshold = "auto",
         max_tokens: int | None = 1_000,
@@ -317,6 +318,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             user_id: Whose memory, where the call does not say; so the next two. See `adapters.tools.create_memory_tools`.
             agent_id: The agent.
             run_id: The run or session.
+            timezone: IANA name of the user's time zone, in the same way.
             k: At most so many memories a search.
             threshold: Least relevance of a memory; see `Memory.search`.
             max_tokens: About how many tokens they may have together.
@@ -333,7 +335,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         """
         from langmem_adapter.adapters.tools import create_memory_tools  # noqa: PLC0415 - a guest, above this floor
 
-        whose: dict[str, Any] = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id}
+        whose: dict[str, Any] = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id, "timezone": timezone}
         return create_memory_tools(
             self, tools=tools, names=names, **whose, k=k, threshold=threshold, max_tokens=max_tokens, infer=infer
         )

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -32,6 +31,7 @@ from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from langmem_adapter.pipeline.stage import Planner
     from langmem_adapter.pipeline.state import PipelineState
@@ -115,13 +115,12 @@ class _Round:
     def shown(self) -> list[_Shown]:
         """The memories as the verdicts so far leave them: those that are to be, too, and none that is to go."""
         candidates = self.state["candidates"]
-        zone = datetime.fromisoformat(self.state["turns"][-1]["time"]).tzinfo  # days as who speaks counts them
         changed = {verdict.known: verdict for verdict in self.placed if verdict.event in {"UPDATE", "DELETE"}}
         stored = [
             _Shown(
                 memory["text"] if number not in changed else changed[number].text,
                 memory["speaker"],
-                parse_time(memory["since"], "since").astimezone(zone).date().isoformat(),
+                memory["since"][:10],
                 number,
                 cut=memory["cut"],
             )

@@ -62,6 +62,8 @@ class AddResult:
 class MemoryItem:
     """One memory as it stands.
 
+    `created_at` and `updated_at` have the UTC offset of who made its last statement: their `date()` is the speaker's day.
+
     Attributes:
         id: A UUID in text form; it never changes.
         text: The short fact.
@@ -235,7 +237,7 @@ class SearchResults(list[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One step in the life of a memory.
+    """One step in the life of a memory; its times have the UTC offset of who made the statement.
 
     Attributes:
         seq: Number of the change in the whole database; it orders all revisions.

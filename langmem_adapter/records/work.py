@@ -104,8 +104,9 @@ class Decision(Portable):
         memory_type: Type of a new memory.
         actor_id: Who said it.
         role: In which role.
-        time: The date of the statement: since when it is true what the new text says, or over what is deleted, and relations
-            that the memory no longer says. Without it that is now, and those relations were an error and are withdrawn.
+        time: The date of the statement, at the speaker's UTC offset: since when it is true what the new text says, or over what
+            is deleted, and relations that the memory no longer says. Without it that is now, and those relations were an
+            error and are withdrawn.
         expires_at: When the memory stops being shown; `keep_expiry` says whether it is to be set at all.
         keep_expiry: Leave the present `expires_at` as it is.
         replace_metadata: Put *metadata* in the place of the present one instead of merging it.
@@ -145,7 +146,7 @@ class Decision(Portable):
     source: str | None = None
     is_verbatim: bool = False
 
-    _forms = forms(relations=several(Triple), metadata=MAPPING, time=TIME, expires_at=TIME)
+    _forms = forms(relations=several(Triple), metadata=MAPPING, time=LOCAL_TIME, expires_at=TIME)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.records.work import FORGET
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.meta import language_of
+from langmem_adapter.storage.moments import local
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Candidate:
     Attributes:
         text: As it is shown.
         seq: Number of its last change.
-        since: The date of its last statement, in ISO 8601.
+        since: The date of its last statement with its UTC offset, in ISO 8601.
         speaker: Whose statement it is, as `names.named_speaker` has it.
         cut: Whether *text* is not all of it.
     """
@@ -133,7 +134,7 @@ def neighbourhood(
                 row.id,
                 row.text,
                 row.seq,
-                row.updated_at.isoformat(),
+                local(row.updated_at, row.utc_offset).isoformat(),
                 named_speaker(row.actor_id, row.role, scope),
                 row.letters > len(row.text),
             )

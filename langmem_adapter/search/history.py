@@ -12,6 +12,7 @@ import numpy as np
 from langmem_adapter.records.plain import shallow
 from langmem_adapter.search.scope_cache import Postings, ScopeCache, ScopeColumns
 from langmem_adapter.storage import lexical
+from langmem_adapter.storage.moments import minutes_of
 from langmem_adapter.storage.past import PastMemory, Then, standing_vectors, then
 
 if TYPE_CHECKING:
@@ -50,21 +51,22 @@ def read(connection: Connection, query: Query, when: Then, embedder: Embedder, l
     found.sort(key=lambda known: known.pk)
     words, total = _words(found, language)
     numbers = {scope: number for number, scope in enumerate(dict.fromkeys(known.item.scope for known in found))}
-    rows = ScopeColumns.of(
-        SimpleNamespace(pk=known.pk, scope_id=numbers[known.item.scope], **shallow(known.item)) for known in found
-    )
+    rows = ScopeColumns.of(SimpleNamespace(**_row(known) | {"scope_id": numbers[known.item.scope]}) for known in found)
     cache = ScopeCache(rows, words=total, postings=Postings(), language=language)
     vectors = _vectors(connection, found, embedder)
     return PastScope(cache, {known.pk: known.item for known in found}, vectors, words)
+
+
+def _row(known: PastMemory) -> dict[str, Any]:
+    own = {"scope_id": 0, "pk": known.pk, "context": known.context, "utc_offset": minutes_of(known.item.updated_at)}
+    return {**shallow(known.item), **own}
 
 
 def _words(found: Sequence[PastMemory], language: str) -> tuple[dict[str, list[Any]], int]:
     words: defaultdict[str, list[Any]] = defaultdict(list)
     total = 0
     for known in found:
-        rows = lexical.postings(
-            {**shallow(known.item), "scope_id": 0, "pk": known.pk, "context": known.context}, language
-        )
+        rows = lexical.postings(_row(known), language)
         total += rows[0]["length"]
         for row in rows:
             words[row["term"]].append((row["term"], known.pk, row["count"], row["length"]))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, tzinfo
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, time, tzinfo
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from langmem_adapter.arguments import local_time, parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.filters import EVERYTHING
+from langmem_adapter.filters import EVERYTHING, is_day
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage.past import Then
 
@@ -21,35 +21,42 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Threshold
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.rerank import Rerank
-    from langmem_adapter.search.scope_cache import Floats
+    from langmem_adapter.search.scope_cache import ScopeColumns
 
 __all__ = ["Bounds", "Query", "reference_of"]
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """When memories were first said, from *after* on and until *before*, half-open; `None` for any time."""
+    """When memories were first said, from *after* on and until *before*, half-open; `None` for any time.
+
+    A moment without a zone is the start of a day, which begins for each memory when it began for who said it.
+    """
 
     after: datetime | None = None
     before: datetime | None = None
 
     @classmethod
     def of(cls, after: object, before: object, zone: tzinfo | None = UTC) -> Bounds | None:
-        """What a caller gave; `None` for no bounds. A day begins in *zone*, `None` is the system's.
+        """What a caller gave; `None` for no bounds. A time without an offset is of *zone*, `None` is the system's.
 
         Raises:
             InvalidInputError: One is no time, or nothing lies between them.
         """
         begins, ends = _moment(after, "after", zone), _moment(before, "before", zone)
-        if begins is not None and ends is not None and ends <= begins:
+        alike = begins and ends and (begins.tzinfo is None) == (ends.tzinfo is None)
+        if alike and ends <= begins:
             raise InvalidInputError(f"nothing lies between after={begins.isoformat()} and before={ends.isoformat()}")
         return None if begins is ends is None else cls(begins, ends)
 
-    def hold(self, created: Floats) -> NDArray[np.bool_]:
-        """Which of some moments (Unix seconds) lie within."""
-        begins = -np.inf if self.after is None else self.after.timestamp()
-        ends = np.inf if self.before is None else self.before.timestamp()
-        held: NDArray[np.bool_] = (created >= begins) & (created < ends)
+    def hold(self, columns: ScopeColumns, asked: datetime) -> NDArray[np.bool_]:
+        """Which memories lie within, when it is *asked*."""
+        held = np.ones(len(columns.pks), np.bool_)
+        for bound, lies in ((self.after, np.greater_equal), (self.before, np.less)):
+            if bound is not None and bound.tzinfo is None:
+                held &= lies(columns.local(asked)[0], bound.replace(tzinfo=UTC).timestamp())
+            elif bound is not None:
+                held &= lies(columns.created, bound.timestamp())
         return held
 
 
@@ -58,7 +65,7 @@ def _moment(given: object, name: str, zone: tzinfo | None) -> datetime | None:
         raise InvalidInputError(
             f"{name} must be a datetime, a date or ISO 8601 text like 2026-05-01, not {quoted(given)}"
         )
-    return None if given is None else parse_time(_begun(given), name, zone)
+    return _begun(given) if is_day(given) else None if given is None else parse_time(given, name, zone)
 
 
 def reference_of(given: object, zone: tzinfo | None = UTC) -> datetime | None:
@@ -70,11 +77,11 @@ def reference_of(given: object, zone: tzinfo | None = UTC) -> datetime | None:
     return None if given is None else local_time(_begun(given), "reference_date", zone)
 
 
-def _begun(given: object) -> object:
+def _begun(given: object) -> Any:
     """When a day begins; whatever else was given, as it is."""
-    if isinstance(given, date) and not isinstance(given, datetime):
-        return datetime.combine(given, time())
-    return given
+    if not is_day(given):
+        return given
+    return datetime.fromisoformat(given) if isinstance(given, str) else datetime.combine(given, time())
 
 
 @dataclass(frozen=True, slots=True)

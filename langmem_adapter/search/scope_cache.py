@@ -9,7 +9,7 @@ Probabilistic Relevance Framework: BM25 and Beyond"), with the idf that Lucene m
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from functools import reduce
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -25,6 +25,7 @@ from langmem_adapter.text import members
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import datetime
 
 __all__ = ["Floats", "Load", "Places", "Postings", "ScopeCache", "ScopeColumns"]
 
@@ -144,6 +145,7 @@ class ScopeColumns:
     Attributes:
         created: When each was first said, Unix seconds.
         updated: When the latest statement was made.
+        offsets: Seconds east of UTC where the latest statement was made; NaN where that is unknown.
         expiry: When it stops being shown; infinite where it does not.
         speakers: Index into *names*.
         kinds: Index into *names*: its memory type.
@@ -154,6 +156,7 @@ class ScopeColumns:
     scopes: Places
     created: Floats
     updated: Floats
+    offsets: Floats
     expiry: Floats
     speakers: Places
     kinds: Places
@@ -169,6 +172,11 @@ class ScopeColumns:
         order = np.argsort(arrays["pks"])
         return cls(**{name: array[order] for name, array in arrays.items()}, names=tuple(codes))
 
+    def local(self, asked: datetime) -> Floats:
+        """*created* and *updated* as the speakers' clocks showed them; with an unknown offset, as the clock of *asked* did."""
+        zone = (asked.utcoffset() or timedelta()).total_seconds()
+        return np.array([self.created, self.updated]) + np.where(np.isnan(self.offsets), zone, self.offsets)
+
     def changed(self, pks: Places, rows: Iterable[Any]) -> ScopeColumns:
         """The same after some memories changed; *rows* are those of them that are still there."""
         new = ScopeColumns.of(rows, self.names)
@@ -182,7 +190,7 @@ class ScopeColumns:
 
 _COLUMNS: Final[dict[str, Any]] = {
     **dict.fromkeys(("pks", "scopes"), np.int64),
-    **dict.fromkeys(("created", "updated", "expiry"), np.float64),
+    **dict.fromkeys(("created", "updated", "offsets", "expiry"), np.float64),
     **dict.fromkeys(("speakers", "kinds"), np.int64),
 }
 
@@ -191,7 +199,9 @@ def _numbers(row: Any, codes: dict[str | None, int]) -> tuple[float, ...]:
     expiry = _NEVER if row.expires_at is None else row.expires_at.timestamp()
     speaker = codes.setdefault(row.actor_id, len(codes))
     kind = codes.setdefault(row.memory_type, len(codes))
-    return row.pk, row.scope_id, row.created_at.timestamp(), row.updated_at.timestamp(), expiry, speaker, kind
+    offset = np.nan if row.utc_offset is None else 60 * row.utc_offset
+    times = row.created_at.timestamp(), row.updated_at.timestamp(), offset, expiry
+    return row.pk, row.scope_id, *times, speaker, kind
 
 
 class ScopeCache:

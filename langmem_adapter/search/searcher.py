@@ -308,7 +308,7 @@ class Searcher:
     def _allowed(self, connect: Callable[[], Connection], query: Query, cache: ScopeCache) -> NDArray[np.bool_] | None:
         allowed = cache.shown(time.time(), query.memory_type, facts=query.facts)
         if query.bounds is not None:
-            within = query.bounds.hold(cache.columns.created)
+            within = query.bounds.hold(cache.columns, query.asked_at)
             allowed = within if allowed is None else within & allowed
         if not query.filters:
             return allowed
@@ -341,7 +341,7 @@ class Searcher:
         ranked = newest(then.cache, None, asked, then.load) if aim is None else self._rank_then(then, query, asked, aim)
         if query.bounds is not None:
             places = np.searchsorted(then.cache.columns.pks, ranked.pks)
-            ranked = ranked.at(query.bounds.hold(then.cache.columns.created)[places])
+            ranked = ranked.at(query.bounds.hold(then.cache.columns, query.asked_at)[places])
         best = ranked.at(slice(0, _wanted(query)))
         places = np.searchsorted(then.cache.columns.pks, best.pks)
         items = [then.items[pk] for pk in best.pks.tolist()]

@@ -1,8 +1,8 @@
 """The window of time that a query names: which memories were written in it, and which speak of it.
 
 "What did we do on the first weekend of May?", "last week" and 4月28号我们聊了什么 share hardly a word with what answers them. A
-memory lies in a window by when it was first or last written, or by a date that its text names, which is stored beside its words
-(`statements.periods`). A window ranks, it does not filter; bounds (`Bounds`) filter.
+memory lies in a window by the day of its speaker on which it was first or last written, or by a date that its text names, which
+is stored beside its words (`statements.periods`). A window ranks, it does not filter; bounds (`Bounds`) filter.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from langmem_adapter.statements.periods import days_over, split_periods
 from langmem_adapter.text import words
 
 if TYPE_CHECKING:
-    from datetime import tzinfo
-
     from numpy.typing import NDArray
 
     from langmem_adapter.search.query import Query
@@ -59,13 +57,13 @@ def read_window(query: Query, asked: Question, cache: ScopeCache, load: Load) ->
     times, rest = split_periods(_UNDATED.sub(" ", text) if _REQUEST.match(text) else text, moment.date())
     if not times:
         return None
-    lying = np.zeros(len(cache))
+    lying, said = np.zeros(len(cache)), cache.columns.local(moment)
     marks = [f"@{year:04}" for year in cache.years]
     years = [year for year, held in zip(cache.years, cache.holders(marks, load), strict=True) if len(held)]
     for period in list(dict.fromkeys(times))[:_MOST]:
         spans = _meant(period, moment.date(), cache.years)
         held = cache.holders([term for span in spans for term in days_over(*span, years)], load)
-        lying += _said(spans, moment.tzinfo, cache) | np.isin(cache.columns.pks, np.concatenate([_NO_PKS, *held]))
+        lying += _said(spans, said) | np.isin(cache.columns.pks, np.concatenate([_NO_PKS, *held]))
     topic = (
         asked.terms.intersection(words(rest, asked.language)) if names_topic(rest, asked.language) else frozenset[str]()
     )
@@ -90,14 +88,13 @@ def _each(day: date, years: list[int], later: int = 0) -> list[date]:
     return days
 
 
-def _said(spans: list[tuple[date, date]], zone: tzinfo | None, cache: ScopeCache) -> NDArray[np.bool_]:
-    """What was said, first or last, on any of some days: more of them have begun by then than have ended."""
-    begins, ends = (np.sort([_second(day, zone) for day in days]) for days in zip(*spans, strict=True))
-    said = np.array([cache.columns.created, cache.columns.updated])
+def _said(spans: list[tuple[date, date]], said: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """What was said, first or last, on any of some days of its speaker: more of them have begun by then than have ended."""
+    begins, ends = (np.sort([_second(day) for day in days]) for days in zip(*spans, strict=True))
     first, last = begins.searchsorted(said, "right") > ends.searchsorted(said, "right")
     lying: NDArray[np.bool_] = first | last
     return lying
 
 
-def _second(day: date, zone: tzinfo | None) -> float:
-    return _ENDLESS.get(day) or datetime.combine(day, time(), zone or UTC).timestamp()
+def _second(day: date) -> float:
+    return _ENDLESS.get(day) or datetime.combine(day, time(), UTC).timestamp()

@@ -8,7 +8,6 @@ message speaks for itself: the turns around it count the less, the longer it is.
 from __future__ import annotations
 
 from collections import Counter
-from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
@@ -18,6 +17,7 @@ from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.statements.dates import MONTHS
 from langmem_adapter.statements.parser import attributes
 from langmem_adapter.statements.periods import days_told
+from langmem_adapter.storage.moments import local
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
 from langmem_adapter.text import marks, text_hash
@@ -86,12 +86,12 @@ def parted(context: str) -> list[str]:
 
 
 def postings(row: Mapping[str, Any], language: str = ENGLISH, words: Words | None = None) -> list[dict[str, Any]]:
-    """The rows of one memory; the day, month and year when it was said are words as well.
+    """The rows of one memory; the day, month and year when its speaker said it are words as well.
 
     Of a text that is kept in the user's words no attributes are read: it is no statement to compare others with.
 
     Args:
-        row: Its scope_id, pk, text, context, created_at and is_verbatim.
+        row: Its scope_id, pk, text, context, created_at, utc_offset and is_verbatim.
         language: As for `text.words`.
         words: The words of its texts, where they are split already.
     """
@@ -103,7 +103,7 @@ def postings(row: Mapping[str, Any], language: str = ENGLISH, words: Words | Non
         _count(counts, split(around, language), round(weight * _SHORT / tokens))
     own = split(text, language)
     _count(counts, own, WEIGHT)
-    time = row["created_at"].astimezone(UTC)  # as it comes back from the database
+    time = local(row["created_at"], row["utc_offset"])
     _count(counts, terms_of(f"{time.day} {MONTHS[time.month - 1]} {time.year}", language), _DATE_WEIGHT)
     length = counts.total()
     counts.update(marks(text, language, own) | days_told(text, time.date()))
@@ -136,7 +136,7 @@ def rebuild(connection: Connection, language: str = ENGLISH) -> None:
     connection.execute(delete(words))
     totals: Counter[int] = Counter()
     hashes: list[dict[str, Any]] = []
-    columns = memories.c["pk", "scope_id", "text", "context", "created_at", "is_verbatim"]
+    columns = memories.c["pk", "scope_id", "text", "context", "created_at", "utc_offset", "is_verbatim"]
     for row in connection.execute(select(*columns)).all():
         rows = postings(row._asdict(), language)
         totals[row.scope_id] += rows[0]["length"]

@@ -15,6 +15,7 @@ from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import pushdown
 from langmem_adapter.storage.courses import courses
+from langmem_adapter.storage.moments import local
 from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, reach, seen, within
@@ -60,7 +61,7 @@ _SHOWN: Final = [column for column in memories.c if column.name not in {"embeddi
 _ITEM: Final = select(*_SHOWN, *OWNER).join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
 _BY_PKS: Final = Prepared(_ITEM.where(any_of(memories.c.pk, "pks")))
 _LETTERS: Final = func.length(memories.c.text).label("letters")
-_LAST: Final = [*(memories.c[name] for name in ("pk", "id", "seq", "updated_at", "actor_id", "role")), _LETTERS]
+_LAST: Final = [*(memories.c[name] for name in "pk id seq updated_at utc_offset actor_id role".split()), _LETTERS]
 _BEGINNING: Final = func.substr(memories.c.text, 1, bindparam("letters", type_=Integer)).label("text")
 _TEXTS: Final = Prepared(select(*_LAST, _BEGINNING).where(any_of(memories.c.pk, "pks")).order_by(memories.c.pk))
 
@@ -87,7 +88,7 @@ def extent(connection: Connection, scope: Scope, most: int) -> tuple[int, int]:
 
 
 def every_text(connection: Connection, scope: Scope) -> list[AnyRow]:
-    """The pk, id, seq, updated_at, actor_id, role and text of every fact within *scope* that is compared."""
+    """The pk, id, seq, updated_at, utc_offset, actor_id, role and text of every fact within *scope* that is compared."""
     return list(connection.execute(select(*_LAST, memories.c.text).where(_compared(scope)).order_by(memories.c.pk)))
 
 
@@ -184,6 +185,7 @@ def revisions(connection: Connection, memory_id: str, scope: Scope | None = None
     """The history of one memory, in the order in which it was written; also of a deleted one."""
     rows = _past(connection, memory_id, scope)
     known = courses(connection, {row.past_of or row.memory_id for row in rows})
+    ends = [known[row.past_of or row.memory_id].until(row.valid_from, row.seq) for row in rows]
     return [
         Revision(
             seq=row.seq,
@@ -191,18 +193,18 @@ def revisions(connection: Connection, memory_id: str, scope: Scope | None = None
             event=cast("Event", row.event),
             old_text=row.old_memory,
             new_text=row.new_memory,
-            created_at=row.recorded_at,
+            created_at=local(row.recorded_at, row.utc_offset),
             actor_id=row.actor_id,
             role=row.role,
             is_deleted=bool(row.is_deleted),
             reason=row.reason,
             revision=row.revision,
             id=row.id,
-            stated_at=row.created_at,
-            valid_from=row.valid_from,
-            valid_to=known[row.past_of or row.memory_id].until(row.valid_from, row.seq),
+            stated_at=local(row.created_at, row.utc_offset),
+            valid_from=local(row.valid_from, row.utc_offset),
+            valid_to=end and local(end, row.utc_offset),
         )
-        for row in rows
+        for row, end in zip(rows, ends, strict=True)
     ]
 
 
@@ -269,7 +271,8 @@ def _typed(memory_type: str | None) -> list[ColumnElement[bool]]:
 
 def _chosen(connection: Connection, column: Any, where: Any, filters: Filter) -> Iterator[AnyRow]:
     read = dict.fromkeys(["metadata", *pushdown.columns_read(filters)]) if filters else {}
-    query = select(column, *(pushdown.COLUMNS[name] for name in read)).join_from(memories, scopes)
+    columns = (pushdown.COLUMNS[name] for name in read)
+    query = select(column, memories.c.utc_offset, *columns).join_from(memories, scopes)
     query = query.where(where, *pushdown.conditions(filters)).order_by(memories.c.pk)
     with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
         yield from filter(_fitting(filters), rows) if filters else rows
@@ -280,8 +283,10 @@ def _fitting(filters: Filter) -> Callable[[AnyRow], bool] | None:
     return (lambda row: filters.matches(values(row))) if filters else None
 
 
-_AS_KEPT: Final = [field.name for field in fields(MemoryItem) if field.name != "scope"]
+_DATES: Final = ("created_at", "updated_at")
+_AS_KEPT: Final = [field.name for field in fields(MemoryItem) if field.name not in {"scope", *_DATES}]
 
 
 def _item(row: AnyRow) -> MemoryItem:
-    return MemoryItem(scope=of_row(row), **{name: getattr(row, name) for name in _AS_KEPT})
+    times = {name: local(getattr(row, name), row.utc_offset) for name in _DATES}
+    return MemoryItem(scope=of_row(row), **times, **{name: getattr(row, name) for name in _AS_KEPT})

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import DateTime, Text, TypeDecorator, cast, not_, or_, select, type_coerce
@@ -65,6 +65,19 @@ class UTCDateTime(TypeDecorator[datetime]):
     def result_processor(self, dialect: Dialect, coltype: object) -> Any:
         """On SQLite straight from its text: SQLAlchemy's own way through a pattern takes three times as long."""
         return _from_text if dialect.name == "sqlite" else super().result_processor(dialect, coltype)
+
+
+def local(moment: datetime, minutes: int | None) -> datetime:
+    """A moment at a stored UTC offset, which says what day it was for who spoke; without one in the system's zone."""
+    try:
+        return moment.astimezone(None if minutes is None else timezone(timedelta(minutes=minutes)))
+    except (OverflowError, OSError, ValueError):  # the first or last hours of the calendar
+        return moment
+
+
+def minutes_of(moment: datetime) -> int:
+    """The UTC offset of a moment, as it is stored."""
+    return int((moment.utcoffset() or timedelta()) / timedelta(minutes=1))
 
 
 class held(FunctionElement[Any]):  # noqa: N801 - used like SQLAlchemy's functions

@@ -19,6 +19,7 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.filters import EVERYTHING, values_of
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.storage.courses import COURSE
+from langmem_adapter.storage.moments import local
 from langmem_adapter.storage.pages import listed, newest
 from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.scopes import OWNER, ids_within, of_row
@@ -158,8 +159,8 @@ def item_of(row: AnyRow, began: datetime) -> MemoryItem:
         memory_type=row.memory_type,
         actor_id=row.actor_id,
         role=row.role,
-        created_at=began,
-        updated_at=row.valid_from,
+        created_at=local(began, row.utc_offset),
+        updated_at=local(row.valid_from, row.utc_offset),
         expires_at=row.expires_at,
         revision=row.revision,
         hash=text_hash(text),

@@ -27,7 +27,7 @@ _DELETE_MEMORIES: Final = Prepared(delete(memories).where(any_of(memories.c.pk, 
 _INSERT_HISTORY: Final = Prepared(insert(history))
 _CHANGING: Final = (
     *"text context metadata actor_id role hash embedding created_at updated_at expires_at".split(),
-    *"seq revision related is_verbatim".split(),
+    *"seq revision related is_verbatim utc_offset".split(),
 )
 _UPDATE_MEMORY: Final = Prepared(
     update(memories).where(memories.c.pk == bindparam("_pk")).values({name: bindparam(name) for name in _CHANGING})
@@ -67,7 +67,7 @@ class PendingRows:
 
     def change(self, old: Mapping[str, Any], row: Mapping[str, Any]) -> None:
         """A memory is as this row says from now on."""
-        if any(row[name] != old[name] for name in ("text", "context", "created_at")):
+        if any(row[name] != old[name] for name in ("text", "context", "created_at", "utc_offset")):
             self._unworded[row["pk"]] = row["scope_id"]
             self._worded[row["pk"]] = row
         self._updated[row["pk"]] = {"_pk": row["pk"], **{name: row[name] for name in _CHANGING}}

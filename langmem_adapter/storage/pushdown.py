@@ -6,15 +6,18 @@ that a filter by time or actor does not read the whole scope; every value is a b
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement
 
-from langmem_adapter.filters import FIELDS, TIMES, moment
+from langmem_adapter.filters import FIELDS, TIMES, is_day, moment
+from langmem_adapter.storage.moments import local
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from langmem_adapter.filters import Condition, Filter
     from langmem_adapter.filters.tree import Values
@@ -31,6 +34,7 @@ _ORDER: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "lt": ColumnElement.__lt__,
     "lte": ColumnElement.__le__,
 }
+_SLACK: Final = {"gt": -(_DAY := timedelta(days=1)), "gte": -_DAY, "lt": _DAY, "lte": _DAY}
 _MOST: Final = 500
 
 
@@ -44,7 +48,13 @@ def values_reader(wanted: Filter) -> Callable[[Any], Values]:
     own = columns_read(wanted)
     if not own:
         return lambda row: row.metadata
-    return lambda row: {**row.metadata, **{name: getattr(row, name) for name in own}}
+    dates = [name for name in own if name in {"created_at", "updated_at"}]
+
+    def values(row: Any) -> Values:
+        times = {name: local(getattr(row, name), row.utc_offset) for name in dates}
+        return {**row.metadata, **{name: getattr(row, name) for name in own}, **times}
+
+    return values
 
 
 def conditions(wanted: Filter) -> list[ColumnElement[bool]]:
@@ -61,7 +71,19 @@ def _condition(condition: Condition) -> ColumnElement[bool] | None:
         return column.is_(None)  # type: ignore[no-any-return]
     if condition.key in TIMES:
         compare = _ORDER.get(condition.operator)
-        return None if compare is None else compare(column, moment(operand))
+        limit = _limit(condition.operator, operand)
+        return None if compare is None or limit is None else compare(column, limit)
     if condition.operator == "in" and len(operand) <= _MOST and all(isinstance(part, str) for part in operand):
         return column.in_(operand)  # type: ignore[no-any-return]
     return column == operand if condition.operator == "eq" and isinstance(operand, str) else None
+
+
+def _limit(operator: str, operand: Any) -> datetime | None:
+    """The time that a time is compared with; for a day a wider one, since it begins less than a day apart for each speaker."""
+    limit = moment(operand)
+    if limit is None or not is_day(operand):
+        return limit
+    try:
+        return limit + _SLACK[operator] if operator in _SLACK else None
+    except OverflowError:
+        return None

@@ -1,6 +1,6 @@
 """What a search asks of every memory of a scope, without its text and vector.
 
-Each row is pk, scope_id, created_at, updated_at, actor_id, expires_at, memory_type. One index holds all of it.
+Each row is pk, scope_id, created_at, updated_at, actor_id, expires_at, memory_type, utc_offset. One index holds all of it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST: Final = 5_000
 """Changes up to which it pays to look at each; beyond, all is read anew."""
 
 
-_COLUMNS: Final = "pk scope_id created_at updated_at actor_id expires_at memory_type".split()
+_COLUMNS: Final = "pk scope_id created_at updated_at actor_id expires_at memory_type utc_offset".split()
 _ROW: Final = select(*(memories.c[name] for name in _COLUMNS))
 _OF_SCOPES: Final = Prepared(_ROW.where(any_of(memories.c.scope_id, "scopes")))
 _OF_MEMORIES: Final = Prepared(_ROW.where(any_of(memories.c.pk, "pks")))

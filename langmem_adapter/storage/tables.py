@@ -66,6 +66,11 @@ def _is_verbatim() -> Column[Any]:
     return Column("is_verbatim", Boolean, nullable=False, server_default=false())
 
 
+def _utc_offset() -> Column[Any]:
+    """Minutes east of UTC where the last statement was made; `None` before schema 0104."""
+    return Column("utc_offset", Integer)
+
+
 metadata: Final = MetaData()
 
 meta: Final = Table(
@@ -104,6 +109,7 @@ cursors: Final = Table(
     Column("fingerprint", Text, nullable=False),
 )
 
+_ROLL: Final = "created_at updated_at actor_id expires_at memory_type utc_offset"
 memories: Final = Table(
     "memories",
     metadata,
@@ -125,8 +131,9 @@ memories: Final = Table(
     Column("revision", Integer, nullable=False),
     Column("related", Integer),  # 1 where the text has been read for relations, whether it states some or not
     _is_verbatim(),
+    _utc_offset(),
     # What a search asks of every memory of a scope, so that it need not read their texts and vectors from the disk.
-    Index("ix_memories_roll", *"scope_id seq pk created_at updated_at actor_id expires_at memory_type".split()),
+    Index("ix_memories_roll", *f"scope_id seq pk {_ROLL}".split()),
     Index("ix_memories_scope_hash", "scope_id", "hash"),
     Index("ix_memories_expires", "expires_at"),
 )
@@ -158,6 +165,7 @@ history: Final = Table(
     Column("valid_to", UTCDateTime),  # where it was over when it was written
     Column("past_of", String(64)),  # the memory that stood, where the row was dated before it: see storage/courses.py
     _is_verbatim(),
+    _utc_offset(),
     Index("ix_history_memory", "memory_id", "seq"),
     Index("ix_history_past", "past_of"),
     Index("ix_history_scope", "scope_id", "seq"),

@@ -23,6 +23,7 @@ from langmem_adapter.storage.graph.rows import GraphRows
 from langmem_adapter.storage.graph.spans import Span
 from langmem_adapter.storage.graph.writes import carry_out
 from langmem_adapter.storage.lookups import courses_of, past_lives, targets
+from langmem_adapter.storage.moments import minutes_of
 from langmem_adapter.storage.pending_rows import PendingRows
 from langmem_adapter.storage.scopes import between, expand, key_of
 from langmem_adapter.storage.tables import MEMORIES
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WriteRows"]
 
-_COPIED: Final = "seq scope_id revision context metadata memory_type expires_at created_at is_verbatim".split()
+_COPIED: Final = "seq scope_id revision context metadata memory_type expires_at created_at".split()
+_COPIED += ["is_verbatim", "utc_offset"]
 
 
 class WriteRows:
@@ -156,6 +158,7 @@ class WriteRows:
             "embedding": self._embedding(decision.text),
             "created_at": begins,
             "updated_at": since,
+            "utc_offset": minutes_of(decision.time or self.now.astimezone()),
             "seq": seq,
             "revision": 1 if life is None else life.last + 1,
             "related": int(self._write.related),
@@ -177,7 +180,7 @@ class WriteRows:
             metadata=_merged(old["metadata"], decision),
             actor_id=decision.actor_id or old["actor_id"],
             role=decision.role or old["role"],
-            updated_at=self._since(decision, old),
+            **self._since(decision, old),
             expires_at=old["expires_at"] if decision.keep_expiry else decision.expires_at,
         )
         if row["text"] != old["text"]:
@@ -192,7 +195,7 @@ class WriteRows:
         old = self._target(decision, changing=True)
         if decision.heir is not None and decision.heir not in self._targets:
             raise MemoryNotFoundError(decision.heir)
-        row = self._changed(old, updated_at=self._since(decision, old))
+        row = self._changed(old, **self._since(decision, old))
         self._rows.remove(row)
         self._record(row, "DELETE", old["text"], None, decision)
         self._tell(decision, row, old["text"], None)
@@ -238,7 +241,8 @@ class WriteRows:
         if course.said(time, text) is not None:
             return
         now = {"seq": self._rows.draw(), "created_at": min(old["created_at"], time)}
-        row = {**(old if is_last else self._targets[old["id"]]), **now, "updated_at": time}
+        date = {"updated_at": time, "utc_offset": minutes_of(time)}
+        row = {**(old if is_last else self._targets[old["id"]]), **now, **date}
         row["revision"] = old["revisions"] + 1
         self._put(old, row if is_last else {**old, **now}, revisions=row["revision"])
         self._record(row, "NONE", text, text, decision)
@@ -255,7 +259,7 @@ class WriteRows:
             )
         if (known := course.said(time, text)) is not None:
             return Change(known.memory_id, decision.text or "", "NONE", reason=decision.reason)
-        row = self._changed(old, created_at=time, updated_at=time)
+        row = self._changed(old, created_at=time, updated_at=time, utc_offset=minutes_of(time))
         if text is None:
             return self._end_in_past(decision, old, row, Span(time, until), None if before is None else before.text)
         row |= {"id": self._born(decision).memory_id, "revision": 1, "text": text, "context": decision.context or ""}
@@ -281,10 +285,10 @@ class WriteRows:
             raise InvalidInputError("a statement of the past needs a date, a text and a memory that stands")
         return self._standing[memory_id], self._courses[memory_id], decision.time
 
-    def _since(self, decision: Decision, old: Mapping[str, Any]) -> datetime:
-        """From when on a change counts: nothing that stands begins before what it follows."""
-        since: datetime = max(decision.time or self.now, old["updated_at"])
-        return since
+    def _since(self, decision: Decision, old: Mapping[str, Any]) -> dict[str, Any]:
+        """From when on a change counts: nothing that stands begins before what it follows. An edit keeps the user's offset."""
+        offset = old["utc_offset"] if decision.time is None else minutes_of(decision.time)
+        return {"updated_at": max(decision.time or self.now, old["updated_at"]), "utc_offset": offset}
 
     def _born(self, decision: Decision) -> Decision:
         """An addition with the id of its memory: a new one of the run's own, or that of a memory which comes back."""

@@ -1,4 +1,4 @@
-"""The user's day: "today" and "yesterday" are counted at the UTC offset of who speaks, and what is stored is UTC."""
+"""The user's day: "today", "yesterday" and the day of a memory are counted at the UTC offset of who speaks."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from langgraph.graph import MessagesState, StateGraph
 from langmem_adapter import Memory, MemoryContext, MemoryMiddleware, Settings
 from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.adapters.nodes import recall_node, remember_node
+from langmem_adapter.adapters.threads import told
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.testing.fakes import ScriptedChatModel
 from tests.benchmarks.material import requested
@@ -72,8 +73,36 @@ def test_add_counts_days_from_the_local_day_whatever_the_timezone(
     (change,) = memory.add(**form(said[0], at, zone), user_id=(user := next(USERS))).results
     assert str(day + timedelta(days=said[1])) in change.text
     created = memory.get(change.id or "").created_at
-    assert created.tzinfo is UTC
+    assert created.date() == day
     assert created == at or at.utcoffset() != at.replace(fold=1).utcoffset() or not _exists(at)
+    memory.purge(user_id=user)
+
+
+@given(
+    day=st.dates(date(2000, 1, 2), date(2039, 12, 30)),
+    hour=st.integers(0, 23),
+    zone=st.sampled_from(ZONES),
+)
+def test_search_get_all_and_prompts_show_a_memory_under_its_speakers_day(
+    memory: Memory, day: date, hour: int, zone: str
+) -> None:
+    user = next(USERS)
+    at = datetime(day.year, day.month, day.day, hour, 30, tzinfo=ZoneInfo(zone))
+    text, next_day = "Saw a heron yesterday.", day + timedelta(days=1)
+    (change,) = memory.add(text, user_id=user, infer=False, timestamp=at.isoformat()).results
+    for then in ({}, {"known_at": "2999-01-01"}):
+        for asked in (f"What happened on {day:%B} {day.day}, {day.year}?", f"What did I see on {day - timedelta(days=1)}?"):
+            (hit,) = memory.search(asked, user_id=user, explain=True, **then)
+            assert hit.explanation and hit.explanation.parts["window"] and told(hit) == f"{text} ({day})"
+        assert not memory.search(f"What happened on {next_day}?", user_id=user, threshold="auto", **then)
+        for begins, ends in ((str(day), str(next_day)), (day, next_day)):
+            assert memory.search("heron", user_id=user, after=begins, before=ends, **then)
+            assert memory.search("heron", user_id=user, filters={"created_at": {"gte": begins, "lt": ends}}, **then)
+            assert memory.get_all(user_id=user, filters={"updated_at": {"gte": begins, "lt": ends}}, **then).items
+            for bound in ({"before": begins}, {"after": ends}, {"filters": {"created_at": {"lt": begins}}},
+                          {"filters": {"created_at": {"gte": ends}}}):  # fmt: skip
+                assert not memory.search("heron", user_id=user, **bound, **then)
+    assert memory.history(change.id or "")[0].valid_from.date() == day
     memory.purge(user_id=user)
 
 

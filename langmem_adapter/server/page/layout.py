@@ -164,9 +164,9 @@ def ago(when: datetime, now: datetime | None = None) -> str:
 
 
 def moment(when: datetime | str) -> str:
-    """A time to the minute, in UTC."""
+    """A time to the minute, at its own UTC offset."""
     at = datetime.fromisoformat(when) if isinstance(when, str) else when
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+    return at.strftime("%Y-%m-%d %H:%M")
 
 
 def count(number: int, name: str, many: str = "") -> str:

@@ -9,6 +9,7 @@ from sqlalchemy import exists, func, or_, select, update
 
 from langmem_adapter.storage.courses import courses
 from langmem_adapter.storage.graph.tables import SAYS, relation_memories
+from langmem_adapter.storage.moments import local
 from langmem_adapter.storage.scopes import ids_within, of_row
 from langmem_adapter.storage.tables import memories, scopes
 
@@ -85,4 +86,4 @@ def _since(course: CourseRows, row: Any) -> datetime:
         if step.text != row.text:
             break
         since = min(since, step.valid_from)
-    return since
+    return local(since, row.utc_offset)

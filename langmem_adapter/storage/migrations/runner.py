@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HEAD", "migrate", "schema_version"]
 
-HEAD: Final = "0102"
+HEAD: Final = "0104"
 """The schema that this code speaks."""
 
 _FIRST: Final = "0100"
