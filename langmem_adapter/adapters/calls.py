@@ -90,9 +90,9 @@ def scope_of_call(default: object, config: RunnableConfig | None = None, *, expl
 def timezone_of_call(config: RunnableConfig | None = None, default: str | None = None) -> dict[str, Any]:
     """The `timezone` of the runtime's context, else of `configurable`, else *default*, as an argument of `Memory`."""
     context = getattr(_runtime(), "context", None)
-    zone = context.get("timezone") if isinstance(context, Mapping) else getattr(context, "timezone", None)
-    zone = ensure_config(config).get("configurable", {}).get("timezone", default) if zone is None else zone
-    return {} if zone is None else {"timezone": zone}
+    named = context.get("timezone") if isinstance(context, Mapping) else getattr(context, "timezone", None)
+    zones = (named, ensure_config(config).get("configurable", {}).get("timezone"), default)
+    return next(({"timezone": zone} for zone in zones if zone is not None), {})
 
 
 def thread_of_call() -> str | None:

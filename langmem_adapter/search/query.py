@@ -125,7 +125,11 @@ class Query:
         """What it is narrowed to within its scope, in words; empty where it sees all that stands there."""
         then, bounds = self.then or Then(), self.bounds or Bounds()
         moments = {"as_of": then.as_of, "known_at": then.known_at, "after": bounds.after, "before": bounds.before}
-        told = [f"{name}={moment.isoformat()}" for name, moment in moments.items() if moment is not None]
+        told = [
+            f"{name}={moment.isoformat().removesuffix('T00:00:00')}"
+            for name, moment in moments.items()
+            if moment is not None
+        ]
         told += [] if self.memory_type is None else [f"memory_type={quoted(self.memory_type)}"]
         return ", ".join([*told, "filters"] if self.filters else told)
 

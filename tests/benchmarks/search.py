@@ -189,7 +189,7 @@ def filled(path: Path, size: Size, total: int, users: Sequence[int], vectors: Ha
 
 def _drafted(raw: sqlite3.Connection, drafts: Sequence[Draft], vectors: HashEmbeddings) -> Places:
     """Keep drafts with their vectors and words; tell how many words each has."""
-    unmarked = {"scope_id": 0, "is_verbatim": False}
+    unmarked = {"scope_id": 0, "utc_offset": 0, "is_verbatim": False}
     terms = [
         lexical.postings({**unmarked, "pk": number, "text": text, "context": context, "created_at": time})
         for number, (text, context, _, time) in enumerate(drafts)

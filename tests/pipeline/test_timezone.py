@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import sqlite3
 import time
+from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo
@@ -28,6 +30,7 @@ from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 ZONES: Final = (
     "Pacific/Kiritimati Pacific/Auckland Pacific/Chatham Australia/Lord_Howe Australia/Adelaide Asia/Tokyo Asia/Shanghai "
@@ -91,7 +94,10 @@ def test_search_get_all_and_prompts_show_a_memory_under_its_speakers_day(
     text, next_day = "Saw a heron yesterday.", day + timedelta(days=1)
     (change,) = memory.add(text, user_id=user, infer=False, timestamp=at.isoformat()).results
     for then in ({}, {"known_at": "2999-01-01"}):
-        for asked in (f"What happened on {day:%B} {day.day}, {day.year}?", f"What did I see on {day - timedelta(days=1)}?"):
+        for asked in (
+            f"What happened on {day:%B} {day.day}, {day.year}?",
+            f"What did I see on {day - timedelta(days=1)}?",
+        ):
             (hit,) = memory.search(asked, user_id=user, explain=True, **then)
             assert hit.explanation and hit.explanation.parts["window"] and told(hit) == f"{text} ({day})"
         assert not memory.search(f"What happened on {next_day}?", user_id=user, threshold="auto", **then)
@@ -205,46 +211,82 @@ def test_search_counts_last_night_from_the_day_of_its_timezone(memory: Memory) -
         assert [hit.text for hit in within] == ["Walked by the river."]
 
 
-def test_every_integration_passes_the_timezone_of_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graph_backfill_counts_yesterday_from_the_day_of_who_spoke() -> None:
+    with Memory(":memory:", graph=True) as memory:
+        memory.add("I started at Acme yesterday.", user_id="u", timestamp=LATE, infer=False)
+        assert memory.graph.backfill(user_id="u").added == 1
+        (relation,) = memory.graph.relations(user_id="u", as_of=LATE)
+        assert str(relation.valid_from)[:10] == "2026-06-11"
+
+
+@pytest.mark.usefixtures("far_east")
+def test_update_keeps_the_day_of_who_spoke_and_a_memory_without_an_offset_has_the_day_of_the_system(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "memory.db"
+    with Memory(path) as memory:
+        (change,) = memory.add("I live in Oslo.", user_id="u", timestamp="2026-06-12T00:30:00+08:00").results
+        memory.add("I live in Rome.", user_id="u", timestamp="2026-06-13T23:30:00-05:00")
+        item = memory.get(str(change.id))
+        assert (item.text, item.updated_at.isoformat()) == ("Lives in Rome", "2026-06-13T23:30:00-05:00")
+        assert [str(step.valid_from.date()) for step in memory.history(item.id)] == ["2026-06-12", "2026-06-13"]
+        (past,) = memory.get_all(user_id="u", as_of="2026-06-13T00:00Z")
+        assert (past.text, str(past.updated_at.date())) == ("Lives in Oslo", "2026-06-12")
+        memory.update(item.id, "Lives in Milan", user_id="u")
+        assert memory.get(item.id).updated_at.utcoffset() == timedelta(hours=-5)
+    with closing(sqlite3.connect(path)) as raw, raw:
+        raw.execute("UPDATE memories SET utc_offset = NULL, updated_at = '2026-06-11 12:00:00.000000'")
+    with Memory(path) as memory:
+        (item,) = memory.get_all(user_id="u")
+        assert item.updated_at.isoformat() == "2026-06-12T02:00:00+14:00"
+        assert memory.search("What happened on June 12, 2026?", user_id="u", explain=True)[0].explanation.parts[
+            "window"
+        ]  # type: ignore[union-attr]
+
+
+@each(("own", "named"), [("UTC", "Asia/Tokyo"), ("Asia/Tokyo", None)])
+def test_every_integration_takes_the_timezone_of_its_call_then_that_of_its_constructor(
+    monkeypatch: pytest.MonkeyPatch, own: str, named: str | None
+) -> None:
     taken: list[tuple[str, object]] = []
     add, search = Memory.add, Memory.search
 
-    def adding(self: Memory, *given: Any, **named: Any) -> Any:
-        taken.append(("add", named.get("timezone")))
-        return add(self, *given, **named)
+    def adding(self: Memory, *given: Any, **how: Any) -> Any:
+        taken.append(("add", how.get("timezone")))
+        return add(self, *given, **how)
 
-    def searching(self: Memory, *given: Any, **named: Any) -> Any:
-        taken.append(("search", named.get("timezone")))
-        return search(self, *given, **named)
+    def searching(self: Memory, *given: Any, **how: Any) -> Any:
+        taken.append(("search", how.get("timezone")))
+        return search(self, *given, **how)
 
     monkeypatch.setattr(Memory, "add", adding)
     monkeypatch.setattr(Memory, "search", searching)
     both = [("search", "Asia/Tokyo"), ("add", "Asia/Tokyo")]
-    context = MemoryContext(user_id="u", timezone="Asia/Tokyo")
-    config: Any = {"configurable": {"user_id": "u", "timezone": "Asia/Tokyo"}}
+    context = MemoryContext(user_id="u", timezone=named)
+    config: Any = {"configurable": {"user_id": "u", "timezone": named}}
     with Memory(":memory:") as memory:
         model = ScriptedChatModel(replies=["Noted."])
-        agent = create_agent(model, middleware=[MemoryMiddleware(memory)], context_schema=MemoryContext)
+        agent = create_agent(model, middleware=[MemoryMiddleware(memory, timezone=own)], context_schema=MemoryContext)
         agent.invoke({"messages": [HumanMessage("I visited Rome today.")]}, context=context)
         assert taken == both
         taken.clear()
         graph = StateGraph(MessagesState, context_schema=MemoryContext)
-        graph.add_sequence([("recall", recall_node(memory, output_key="messages").with_config()),
-                            ("remember", remember_node(memory))]).set_entry_point("recall")  # fmt: skip
+        graph.add_sequence([("recall", recall_node(memory, output_key="messages", timezone=own).with_config()),
+                            ("remember", remember_node(memory, timezone=own))]).set_entry_point("recall")  # fmt: skip
         graph.compile().invoke({"messages": [HumanMessage("I met Ann today.")]}, context=context)
         assert taken == both
         taken.clear()
-        memory.recall(timezone="UTC").invoke("Whom did I meet?", config)
+        memory.recall(timezone=own).invoke("Whom did I meet?", config)
         memory.recall(timezone="Asia/Tokyo", user_id="u").invoke("Whom did I meet?")
-        memory.as_retriever(timezone="UTC").invoke("Whom did I meet?", config)
+        memory.as_retriever(timezone=own).invoke("Whom did I meet?", config)
         memory.as_retriever(timezone="Asia/Tokyo", user_id="u").invoke("Whom did I meet?")
-        memory.tools()[0].invoke({"query": "Whom did I meet?"}, config)
+        memory.tools(timezone=own)[0].invoke({"query": "Whom did I meet?"}, config)
         assert taken == [("search", "Asia/Tokyo")] * 5
         taken.clear()
-        memory.tools(infer=True)[1].invoke({"content": "I met Bo today."}, config)
+        memory.tools(infer=True, timezone=own)[1].invoke({"content": "I met Bo today."}, config)
         assert taken == [("add", "Asia/Tokyo")]
         taken.clear()
-        classic = ConversationMemory(memory=memory)
+        classic = ConversationMemory(memory=memory, timezone=own)
         recalling = RunnableLambda[dict[str, str], Any](classic.load_memory_variables)
         keeping = RunnableLambda[dict[str, str], Any](lambda given: classic.save_context(given, {"output": "Fine."}))
         recalling.invoke({"input": "Whom did I meet?"}, config)

@@ -127,8 +127,8 @@ def test_the_reference_is_the_moment_of_the_past_that_is_searched(memory: Memory
     assert first(memory, "Where did I walk yesterday?", reference_date="2023-01-29", as_of=NOW) == WALKS[1][1]
 
 
-def test_days_begin_in_the_zone_of_the_reference(memory: Memory) -> None:
-    memory.add("Nightly walk.", user_id="eve", timestamp="2023-08-30T23:30:00+00:00", infer=False)
+def test_search_counts_yesterday_from_the_reference_date_and_takes_the_days_of_who_spoke(memory: Memory) -> None:
+    memory.add("Nightly walk.", user_id="eve", timestamp="2023-08-31T00:30:00+08:00", infer=False)
     memory.add("Walk at noon.", user_id="eve", timestamp="2023-08-30T12:00:00+00:00", infer=False)
     asked = datetime(2023, 9, 1, 9, tzinfo=timezone(timedelta(hours=8)))
     assert memory.search("walk yesterday", user_id="eve", reference_date=asked)[0].text == "Nightly walk."
@@ -142,12 +142,13 @@ def test_bounds_cut_by_when_it_was_first_said(memory: Memory) -> None:
     assert not memory.search("walk", user_id="ann", after="2030-01-01")
 
 
-def test_a_date_as_a_bound_begins_in_the_zone_of_the_reference(memory: Memory) -> None:
-    memory.add("Late walk.", user_id="fay", timestamp="2023-04-30T23:30:00+00:00", infer=False)
+def test_a_date_as_after_or_before_is_a_day_of_who_spoke(memory: Memory) -> None:
+    for text, time in (("Late walk.", "2023-04-30T23:30:00+00:00"), ("Early walk.", "2023-05-01T00:30:00+08:00")):
+        memory.add(text, user_id="fay", timestamp=time, infer=False)
     day, there = date(2023, 5, 1), datetime(2023, 6, 1, tzinfo=timezone(timedelta(hours=8)))
-    for reference, found in ((None, []), (date(2023, 6, 1), []), (there, ["Late walk."])):
+    for reference in (None, date(2023, 6, 1), there):
         hits = memory.search("walk", user_id="fay", after=day, before=date(2023, 5, 2), reference_date=reference)
-        assert [hit.text for hit in hits] == found
+        assert [hit.text for hit in hits] == ["Early walk."]
     retriever = memory.as_retriever(user_id="fay", before=day)
     assert [each.page_content for each in retriever.invoke("walk")] == ["Late walk."]
 

@@ -135,7 +135,8 @@ def test_words_of_the_memory_count_more_than_those_of_its_source() -> None:
         "context": "I like green tea",
         "created_at": datetime.now(UTC),
     }
-    counts = {row["term"]: row["count"] for row in postings({**memory, "is_verbatim": False})}
+    memory |= {"utc_offset": 0, "is_verbatim": False}
+    counts = {row["term"]: row["count"] for row in postings(memory)}
     assert counts["tea"] > counts["green"]
 
 
