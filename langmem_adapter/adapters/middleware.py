@@ -16,7 +16,7 @@ from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 from langchain_core.runnables.config import ensure_config
 from typing_extensions import TypedDict
 
-from langmem_adapter.adapters.calls import OnError, failed_messages, forgiving, thread_of_call
+from langmem_adapter.adapters.calls import OnError, failed_messages, forgiving, thread_of_call, timezone_of_call
 from langmem_adapter.adapters.threads import asked, is_answer, latest_turn, looking_up, remembered, summaries, turn_of
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag, one_of
@@ -311,7 +311,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         before, turn = turn_of([*filter(None, summarised), *messages], ids, tools=self._tools_tell)
         thread = self._thread(scope)
         how: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
-        how |= {"timezone": self._default.timezone, "thread_id": None if thread is None else thread.thread_id}
+        how |= {"thread_id": thread and thread.thread_id, **timezone_of_call(default=self._default.timezone)}
         plan = remembered(self._memory, turn, scope, **how)
         return plan.told(lambda outcome: [self._notes.pop(key, None) for key in keys if outcome.error is None])
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables.base import coerce_to_runnable
 
-from langmem_adapter.adapters.calls import part_of_state, scope_of_call, thread_of_call
+from langmem_adapter.adapters.calls import part_of_state, scope_of_call, thread_of_call, timezone_of_call
 from langmem_adapter.adapters.threads import looking_up, messages_in, parted, remembered, turn_of
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.summaries import about_tokens
@@ -183,7 +183,7 @@ def remember_node(  # noqa: PLR0913 - the same
         messages, thread_id = messages_in(part_of_state(state, messages_key, "messages_key")), thread_of_call()
         thread = None if thread_id is None else MessageThread(scope, thread_id)
         split = Plan(partial(reading, _unremembered, messages, thread, tools=tools))
-        how: dict[str, Any] = {"writer": background, "thread_id": thread_id, "timezone": timezone}
+        how: dict[str, Any] = {"writer": background, "thread_id": thread_id, **timezone_of_call(default=timezone)}
         added = split.and_then(lambda parts: remembered(memory, parts[1], scope, before=parts[0], **how))
         return added.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
 

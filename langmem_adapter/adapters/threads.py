@@ -186,7 +186,6 @@ def looking_up(
     max_tokens: int | None,
     count_tokens: CountTokens,
     introduction: str = DATA_ONLY,
-    timezone: str | None = None,
     **how: Any,
 ) -> Callable[..., Plan[str]]:
     """How what bears on what people said in a turn is found and listed; nothing where they sent pictures only.
@@ -204,7 +203,7 @@ def looking_up(
     ) -> Plan[str]:
         question = "\n".join(message.text for message in asked(turn)).strip()
         given: dict[str, Any] = {**how, "threshold": least, "max_tokens": max_tokens, **scope.named}
-        given |= timezone_of_call(config, timezone)
+        given |= timezone_of_call(config, how.get("timezone"))
         if not question:
             return Plan(str)
         found = Plan.calling(memory.search, memory.asearch, question, **given)
@@ -221,7 +220,6 @@ def remembered(
     writer: BackgroundWriter | None,
     about: str = "user",
     before: Sequence[BaseMessage] = (),
-    timezone: str | None = None,
     **options: Any,
 ) -> Plan[AddResult | None]:
     """Remember a turn, as `latest_turn` gives it; one in which nobody asked anything is not remembered.
@@ -235,12 +233,7 @@ def remembered(
     said = turn if answered else [message for message in turn if not isinstance(message, AIMessage)]
     if not asked(turn):
         return Plan(lambda: None)
-    given: dict[str, Any] = {
-        "context": _of(scope, before),
-        **timezone_of_call(default=timezone),
-        **options,
-        **scope.named,
-    }
+    given: dict[str, Any] = {"context": _of(scope, before), **timezone_of_call(), **options, **scope.named}
     if writer is not None:
         return Plan(partial(writer.add, said, **given)).then(lambda _: None)
     return Plan.calling(memory.add, memory.aadd, said, **given)

@@ -142,10 +142,9 @@ def create_memory_tools(  # noqa: PLR0913 - each is a knob of its own
     zone_of(timezone)
     how: dict[str, Any] = {"k": bounded(k), "threshold": relevance(threshold), "max_tokens": tokens(max_tokens)}
     save = partial(_added, infer=True) if flag(infer, "infer") else _save
-    save = partial(save, timezone=timezone)
     acts: Mapping[MemoryTool, tuple[type[BaseModel], Callable[..., Plan[str]]]] = {
         "search": (_Search, partial(_search, timezone=timezone, **how)),
-        "save": (_Save, save),
+        "save": (_Save, partial(save, timezone=timezone)),
         "update": (_Update, _update),
         "forget": (_Forget, _forget),
         "relations": (_Relations, partial(_relations, k=bounded(k))),
@@ -243,9 +242,8 @@ def _save(memory: Memory, scope: Scope, content: str, *, timezone: str | None) -
             return Plan(lambda: f"Already remembered: {_line(known.id, known.text)}")
         return _added(memory, scope, content, infer=False, timezone=timezone)
 
-    return _looked_up(memory, scope, content, k=5, timezone=timezone, filters={"memory_type": None}).and_then(
-        unless_known
-    )
+    known = _looked_up(memory, scope, content, k=5, timezone=timezone, filters={"memory_type": None})
+    return known.and_then(unless_known)
 
 
 def _update(memory: Memory, scope: Scope, memory_id: str, content: str) -> Plan[str]:

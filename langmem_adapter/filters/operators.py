@@ -86,8 +86,9 @@ class _OneOf:
     def __init__(self, operands: Sequence[Any]) -> None:
         self._plain = frozenset(value for value in operands if _hashed(value))
         # A datetime given means the texts of that time too; a text given means datetimes, of texts but itself.
-        self._moments = frozenset(_point(value, is_day(value)) for value in operands if moment(value) is not None)
-        self._times = frozenset(_point(value, is_day(value)) for value in operands if isinstance(value, date))
+        points = [(value, (is_day(value), moment(value, wall=is_day(value)))) for value in operands]
+        self._moments = frozenset(point for _, point in points if point[1] is not None)
+        self._times = frozenset(point for value, point in points if isinstance(value, date))
         self._others = [value for value in operands if not _hashed(value) and not isinstance(value, date)]
 
     def __call__(self, value: Any) -> bool:
@@ -98,14 +99,10 @@ class _OneOf:
         if _hashed(value) and value in self._plain:
             return True
         if self._moments and isinstance(value, datetime):
-            return any(_point(value, wall) in self._moments for wall in (False, True))
+            return any((wall, moment(value, wall=wall)) in self._moments for wall in (False, True))
         if self._times and isinstance(value, str):
-            return any(_point(value, wall) in self._times for wall in (False, True))
+            return any((wall, moment(value, wall=wall)) in self._times for wall in (False, True))
         return any(_same(other, value) for other in self._others)
-
-
-def _point(value: object, wall: bool) -> tuple[bool, datetime | None]:  # noqa: FBT001 - as `moment` says
-    return wall, moment(value, wall=wall)
 
 
 def _hashed(value: object) -> bool:

@@ -121,6 +121,7 @@ class Decision(Portable):
         dated: A NONE says once more, at *time*, what the memory says: that it was true then, too, is noted.
         source: The id of the message that says so, where it has one.
         is_verbatim: The new text is the user's own words, see `MemoryItem`.
+        utc_offset: That of the speaker in minutes, where *time* does not say it.
     """
 
     event: Event
@@ -145,6 +146,7 @@ class Decision(Portable):
     dated: bool = False
     source: str | None = None
     is_verbatim: bool = False
+    utc_offset: int | None = None
 
     _forms = forms(relations=several(Triple), metadata=MAPPING, time=LOCAL_TIME, expires_at=TIME)
 

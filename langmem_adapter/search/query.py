@@ -44,8 +44,7 @@ class Bounds:
             InvalidInputError: One is no time, or nothing lies between them.
         """
         begins, ends = _moment(after, "after", zone), _moment(before, "before", zone)
-        alike = begins and ends and (begins.tzinfo is None) == (ends.tzinfo is None)
-        if alike and ends <= begins:
+        if begins and ends and (begins.tzinfo is None) is (ends.tzinfo is None) and ends <= begins:
             raise InvalidInputError(f"nothing lies between after={begins.isoformat()} and before={ends.isoformat()}")
         return None if begins is ends is None else cls(begins, ends)
 
@@ -77,7 +76,7 @@ def reference_of(given: object, zone: tzinfo | None = UTC) -> datetime | None:
     return None if given is None else local_time(_begun(given), "reference_date", zone)
 
 
-def _begun(given: object) -> Any:
+def _begun(given: Any) -> Any:
     """When a day begins; whatever else was given, as it is."""
     if not is_day(given):
         return given
@@ -125,11 +124,7 @@ class Query:
         """What it is narrowed to within its scope, in words; empty where it sees all that stands there."""
         then, bounds = self.then or Then(), self.bounds or Bounds()
         moments = {"as_of": then.as_of, "known_at": then.known_at, "after": bounds.after, "before": bounds.before}
-        told = [
-            f"{name}={moment.isoformat().removesuffix('T00:00:00')}"
-            for name, moment in moments.items()
-            if moment is not None
-        ]
+        told = [f"{name}={moment.isoformat()}".removesuffix("T00:00:00") for name, moment in moments.items() if moment]
         told += [] if self.memory_type is None else [f"memory_type={quoted(self.memory_type)}"]
         return ", ".join([*told, "filters"] if self.filters else told)
 

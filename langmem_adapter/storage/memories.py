@@ -56,7 +56,7 @@ __all__ = [
 
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
-_COPIED: Final = ("context", "metadata", "memory_type", "actor_id", "role", "expires_at", "is_verbatim")
+_COPIED: Final = "context metadata memory_type actor_id role expires_at is_verbatim utc_offset".split()
 _SHOWN: Final = [column for column in memories.c if column.name not in {"embedding", "context", "scope_id", "seq"}]
 _ITEM: Final = select(*_SHOWN, *OWNER).join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
 _BY_PKS: Final = Prepared(_ITEM.where(any_of(memories.c.pk, "pks")))
@@ -288,5 +288,5 @@ _AS_KEPT: Final = [field.name for field in fields(MemoryItem) if field.name not 
 
 
 def _item(row: AnyRow) -> MemoryItem:
-    times = {name: local(getattr(row, name), row.utc_offset) for name in _DATES}
+    times: dict[str, Any] = {name: local(getattr(row, name), row.utc_offset) for name in _DATES}
     return MemoryItem(scope=of_row(row), **times, **{name: getattr(row, name) for name in _AS_KEPT})

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import ColumnElement
 
 from langmem_adapter.filters import FIELDS, TIMES, is_day, moment
-from langmem_adapter.storage.moments import local
+from langmem_adapter.storage.moments import FIRST, LAST, local
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from langmem_adapter.filters import Condition, Filter
     from langmem_adapter.filters.tree import Values
@@ -34,7 +33,8 @@ _ORDER: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "lt": ColumnElement.__lt__,
     "lte": ColumnElement.__le__,
 }
-_SLACK: Final = {"gt": -(_DAY := timedelta(days=1)), "gte": -_DAY, "lt": _DAY, "lte": _DAY}
+_DAY: Final = timedelta(days=1)
+_SLACK: Final = {"gt": -_DAY, "gte": -_DAY, "lt": _DAY, "lte": _DAY}  # a day begins at another time for each speaker
 _MOST: Final = 500
 
 
@@ -48,13 +48,12 @@ def values_reader(wanted: Filter) -> Callable[[Any], Values]:
     own = columns_read(wanted)
     if not own:
         return lambda row: row.metadata
-    dates = [name for name in own if name in {"created_at", "updated_at"}]
+    return lambda row: {**row.metadata, **{name: _value(row, name) for name in own}}
 
-    def values(row: Any) -> Values:
-        times = {name: local(getattr(row, name), row.utc_offset) for name in dates}
-        return {**row.metadata, **{name: getattr(row, name) for name in own}, **times}
 
-    return values
+def _value(row: Any, name: str) -> Any:
+    value = getattr(row, name)
+    return local(value, row.utc_offset) if name in {"created_at", "updated_at"} else value
 
 
 def conditions(wanted: Filter) -> list[ColumnElement[bool]]:
@@ -71,19 +70,10 @@ def _condition(condition: Condition) -> ColumnElement[bool] | None:
         return column.is_(None)  # type: ignore[no-any-return]
     if condition.key in TIMES:
         compare = _ORDER.get(condition.operator)
-        limit = _limit(condition.operator, operand)
-        return None if compare is None or limit is None else compare(column, limit)
+        limit, slack = moment(operand), _SLACK.get(condition.operator) if is_day(operand) else timedelta()
+        if compare is None or limit is None or slack is None or not FIRST + _DAY < limit < LAST - _DAY:
+            return None
+        return compare(column, limit + slack)  # type: ignore[no-any-return]
     if condition.operator == "in" and len(operand) <= _MOST and all(isinstance(part, str) for part in operand):
         return column.in_(operand)  # type: ignore[no-any-return]
     return column == operand if condition.operator == "eq" and isinstance(operand, str) else None
-
-
-def _limit(operator: str, operand: Any) -> datetime | None:
-    """The time that a time is compared with; for a day a wider one, since it begins less than a day apart for each speaker."""
-    limit = moment(operand)
-    if limit is None or not is_day(operand):
-        return limit
-    try:
-        return limit + _SLACK[operator] if operator in _SLACK else None
-    except OverflowError:
-        return None

@@ -66,11 +66,6 @@ def _is_verbatim() -> Column[Any]:
     return Column("is_verbatim", Boolean, nullable=False, server_default=false())
 
 
-def _utc_offset() -> Column[Any]:
-    """Minutes east of UTC where the last statement was made; `None` before schema 0104."""
-    return Column("utc_offset", Integer)
-
-
 metadata: Final = MetaData()
 
 meta: Final = Table(
@@ -131,7 +126,7 @@ memories: Final = Table(
     Column("revision", Integer, nullable=False),
     Column("related", Integer),  # 1 where the text has been read for relations, whether it states some or not
     _is_verbatim(),
-    _utc_offset(),
+    Column("utc_offset", Integer),  # minutes, where the last statement was made; NULL before schema 0104
     # What a search asks of every memory of a scope, so that it need not read their texts and vectors from the disk.
     Index("ix_memories_roll", *f"scope_id seq pk {_ROLL}".split()),
     Index("ix_memories_scope_hash", "scope_id", "hash"),
@@ -165,7 +160,7 @@ history: Final = Table(
     Column("valid_to", UTCDateTime),  # where it was over when it was written
     Column("past_of", String(64)),  # the memory that stood, where the row was dated before it: see storage/courses.py
     _is_verbatim(),
-    _utc_offset(),
+    Column("utc_offset", Integer),  # minutes, where the last statement was made; NULL before schema 0104
     Index("ix_history_memory", "memory_id", "seq"),
     Index("ix_history_past", "past_of"),
     Index("ix_history_scope", "scope_id", "seq"),

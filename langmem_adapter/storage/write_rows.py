@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["WriteRows"]
 
-_COPIED: Final = "seq scope_id revision context metadata memory_type expires_at created_at".split()
-_COPIED += ["is_verbatim", "utc_offset"]
+_OWN: Final = "seq scope_id revision context metadata memory_type expires_at".split()
+_COPIED: Final = (*_OWN, "created_at", "utc_offset", "is_verbatim")
 
 
 class WriteRows:
@@ -158,7 +158,7 @@ class WriteRows:
             "embedding": self._embedding(decision.text),
             "created_at": begins,
             "updated_at": since,
-            "utc_offset": minutes_of(decision.time or self.now.astimezone()),
+            "utc_offset": _offset_of(decision, minutes_of(self.now.astimezone())),
             "seq": seq,
             "revision": 1 if life is None else life.last + 1,
             "related": int(self._write.related),
@@ -287,8 +287,9 @@ class WriteRows:
 
     def _since(self, decision: Decision, old: Mapping[str, Any]) -> dict[str, Any]:
         """From when on a change counts: nothing that stands begins before what it follows. An edit keeps the user's offset."""
-        offset = old["utc_offset"] if decision.time is None else minutes_of(decision.time)
-        return {"updated_at": max(decision.time or self.now, old["updated_at"]), "utc_offset": offset}
+        time, offset = decision.time or self.now, old["utc_offset"]
+        later = {"updated_at": time, "utc_offset": _offset_of(decision, offset)}
+        return later if time > old["updated_at"] else {"updated_at": old["updated_at"], "utc_offset": offset}
 
     def _born(self, decision: Decision) -> Decision:
         """An addition with the id of its memory: a new one of the run's own, or that of a memory which comes back."""
@@ -422,6 +423,12 @@ def _said_of(decision: Decision) -> dict[str, Any]:
         name: getattr(decision, name) for name in ("memory_type", "actor_id", "role", "expires_at", "is_verbatim")
     }
     return {**copied, "metadata": dict(decision.metadata or {})}
+
+
+def _offset_of(decision: Decision, default: int | None) -> int | None:
+    if decision.time is not None:
+        return minutes_of(decision.time)
+    return default if decision.utc_offset is None else decision.utc_offset
 
 
 def _meant(triples: Sequence[Triple], scope: Scope) -> list[Triple]:

@@ -93,7 +93,8 @@ def test_search_get_all_and_prompts_show_a_memory_under_its_speakers_day(
     at = datetime(day.year, day.month, day.day, hour, 30, tzinfo=ZoneInfo(zone))
     text, next_day = "Saw a heron yesterday.", day + timedelta(days=1)
     (change,) = memory.add(text, user_id=user, infer=False, timestamp=at.isoformat()).results
-    for then in ({}, {"known_at": "2999-01-01"}):
+    cases: tuple[dict[str, Any], ...] = {}, {"known_at": "2999-01-01"}
+    for then in cases:
         for asked in (
             f"What happened on {day:%B} {day.day}, {day.year}?",
             f"What did I see on {day - timedelta(days=1)}?",
@@ -105,9 +106,10 @@ def test_search_get_all_and_prompts_show_a_memory_under_its_speakers_day(
             assert memory.search("heron", user_id=user, after=begins, before=ends, **then)
             assert memory.search("heron", user_id=user, filters={"created_at": {"gte": begins, "lt": ends}}, **then)
             assert memory.get_all(user_id=user, filters={"updated_at": {"gte": begins, "lt": ends}}, **then).items
-            for bound in ({"before": begins}, {"after": ends}, {"filters": {"created_at": {"lt": begins}}},
-                          {"filters": {"created_at": {"gte": ends}}}):  # fmt: skip
-                assert not memory.search("heron", user_id=user, **bound, **then)
+            outside: list[dict[str, Any]] = [{"before": begins}, {"after": ends}]
+            outside += [{"filters": {"created_at": bound}} for bound in ({"lt": begins}, {"gte": ends})]
+            for bounds in outside:
+                assert not memory.search("heron", user_id=user, **bounds, **then)
     assert memory.history(change.id or "")[0].valid_from.date() == day
     memory.purge(user_id=user)
 
@@ -220,7 +222,7 @@ def test_graph_backfill_counts_yesterday_from_the_day_of_who_spoke() -> None:
 
 
 @pytest.mark.usefixtures("far_east")
-def test_update_keeps_the_day_of_who_spoke_and_a_memory_without_an_offset_has_the_day_of_the_system(
+def test_update_and_restore_keep_the_day_of_who_spoke_and_a_memory_without_an_offset_has_the_day_of_the_system(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "memory.db"
@@ -234,14 +236,16 @@ def test_update_keeps_the_day_of_who_spoke_and_a_memory_without_an_offset_has_th
         assert (past.text, str(past.updated_at.date())) == ("Lives in Oslo", "2026-06-12")
         memory.update(item.id, "Lives in Milan", user_id="u")
         assert memory.get(item.id).updated_at.utcoffset() == timedelta(hours=-5)
+        memory.delete(item.id, user_id="u")
+        memory.restore(item.id, 2, user_id="u")
+        assert memory.get(item.id).updated_at.utcoffset() == timedelta(hours=-5)
     with closing(sqlite3.connect(path)) as raw, raw:
         raw.execute("UPDATE memories SET utc_offset = NULL, updated_at = '2026-06-11 12:00:00.000000'")
     with Memory(path) as memory:
         (item,) = memory.get_all(user_id="u")
         assert item.updated_at.isoformat() == "2026-06-12T02:00:00+14:00"
-        assert memory.search("What happened on June 12, 2026?", user_id="u", explain=True)[0].explanation.parts[
-            "window"
-        ]  # type: ignore[union-attr]
+        (hit,) = memory.search("What happened on June 12, 2026?", user_id="u", explain=True)
+        assert hit.explanation and hit.explanation.parts["window"]
 
 
 @each(("own", "named"), [("UTC", "Asia/Tokyo"), ("Asia/Tokyo", None)])
