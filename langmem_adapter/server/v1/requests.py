@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
@@ -17,6 +17,7 @@ from pydantic import (
     model_validator,
 )
 
+from langmem_adapter.filters import is_day
 from langmem_adapter.storage.jobs import JobState
 
 __all__ = [
@@ -61,6 +62,11 @@ def _written_out(value: Any) -> Any:
 
 Moment: TypeAlias = Annotated[datetime, BeforeValidator(_written_out)]
 """A date and time; of a number Pydantic would make seconds since 1970, also of a year."""
+
+Bound: TypeAlias = Annotated[
+    datetime | date, BeforeValidator(lambda value: date.fromisoformat(value) if is_day(value) else _written_out(value))
+]
+"""The same, or a day, which is that of who spoke."""
 
 
 def check_count(messages: Any) -> Any:
@@ -179,8 +185,8 @@ class Search(
         None, description='Least relevance of a hit; `"auto"`: the one for prompts, and few memories are given whole.'
     )
     memory_type: str | None = Field(None, description="Only memories of this type.")
-    after: Moment | None = Field(None, description="Only what was first said at that moment or later.")
-    before: Moment | None = Field(None, description="Only what was first said before that moment.")
+    after: Bound | None = Field(None, description="Only what was first said at that moment, or on that day, or later.")
+    before: Bound | None = Field(None, description="Only what was first said before that moment or day.")
     reference_date: Moment | None = Field(
         None, description='When it is asked, which "last week" is counted from; by default now.'
     )
