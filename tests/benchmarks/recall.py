@@ -10,6 +10,7 @@ import math
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -44,14 +45,14 @@ def bench_recall(*, quick: bool) -> None:
     """Print the lines of each data set that is there.
 
     Args:
-        quick: Use one short conversation of each.
+        quick: Use two sessions of one short conversation of each, and three questions.
     """
     sets, users = read(), read(roles=("user",))
     for name in FILES:
         if name not in sets:
             print(f"recall, {name}: skipped, ../shared/data/{name}.json is not there", file=sys.stderr)  # noqa: T201 - this program prints
             continue
-        talks, spoken = ([min(each, key=_size)] if quick else each for each in (sets[name], users[name]))
+        talks, spoken = (_beginning(each) if quick else each for each in (sets[name], users[name]))
         with tempfile.TemporaryDirectory(prefix="langmem-recall-") as folder:
             _report_parts(name, talks, Path(folder))
         _report_offline(name, spoken)
@@ -59,6 +60,12 @@ def bench_recall(*, quick: bool) -> None:
 
 def _size(talk: Dialogue) -> int:
     return talk.turns
+
+
+def _beginning(talks: Sequence[Dialogue]) -> list[Dialogue]:
+    shortest = min(talks, key=_size)
+    questions = [question for question in shortest.questions if question.category != "adversarial"]
+    return [replace(shortest, sessions=shortest.sessions[:2], questions=tuple(questions[:3]))]
 
 
 def _bench(name: str, talks: Sequence[Dialogue], folder: Path, *, infer: bool = False) -> Bench:
