@@ -77,17 +77,18 @@ async def test_a_server_that_stops_half_way_ends_the_add(part: str, mode: str, h
         held.set()
 
 
-HANGING: list[tuple[str, list[str], Any, dict[str, Any]]] = [
-    ("extract", [], "I live in Rome.", {}),
-    ("repair", ["no JSON"], "I live in Rome.", {}),
-    ("decide", [FACTS, '{"facts": ["Lives in Oslo"]}'], "I live in Oslo.", {}),
-    ("record", [], "I opened the page.", {"agent_id": "b", "memory_type": "procedural_memory"}),
-    ("describe", [], [IMAGE], {}),
+RECORD = {"agent_id": "b", "memory_type": "procedural_memory"}
+HANGING: list[Any] = [
+    pytest.param("sync", [], "I live in Rome.", {}, id="extract"),
+    pytest.param("async", [], "I live in Rome.", {}, id="extract async"),
+    pytest.param("async", ["no JSON"], "I live in Rome.", {}, id="repair"),
+    pytest.param("sync", [FACTS, '{"facts": ["Lives in Oslo"]}'], "I live in Oslo.", {}, id="decide"),
+    pytest.param("async", [], "I opened the page.", RECORD, id="record"),
+    pytest.param("sync", [], [IMAGE], {}, id="describe"),
 ]
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-@pytest.mark.parametrize(("replies", "said", "how"), [pytest.param(*row[1:], id=row[0]) for row in HANGING])
+@pytest.mark.parametrize(("mode", "replies", "said", "how"), HANGING)
 async def test_a_model_of_ones_own_is_left_behind_and_its_late_answer_changes_nothing(
     mode: str, replies: list[str], said: Any, how: dict[str, Any], held: threading.Event
 ) -> None:
@@ -97,7 +98,7 @@ async def test_a_model_of_ones_own_is_left_behind_and_its_late_answer_changes_no
 
     model = ScriptedChatModel(replies=[*replies, late])
     with Memory(":memory:", model=model, vision=True, settings=Settings(model_timeout=SHORT)) as memory:
-        if replies == HANGING[2][1]:
+        if FACTS in replies:
             memory.add("I live in Rome.", user_id="a")
         before = memory.stats().changes
         with pytest.raises(ModelTimeoutError, match="ScriptedChatModel scripted did not answer"):
@@ -306,8 +307,7 @@ def test_a_number_that_is_no_http_status_is_none() -> None:
         assert (status_of(error), is_passing(error)) == (status, passing)
 
 
-@pytest.mark.parametrize("mode", ["sync", "async"])
-@pytest.mark.parametrize("retries", [0, 1])
+@each(("mode", "retries"), [("sync", 0), ("async", 1)])
 async def test_the_number_of_repeats_is_a_setting(retries: int, mode: str) -> None:
     with OpenAIServer(lambda _: 503) as server:
         settings = Settings(base_url=server.url, model_retries=retries)

@@ -60,17 +60,17 @@ def test_an_openai_model_and_its_embeddings_are_asked_with_what_the_configuratio
     assert vectors.headers["authorization"] == "Bearer no-key"  # a key of the environment goes to no server of a config
 
 
-@each("part", ["llm", "embedder"])
 @each(
-    ("failure", "kind", "status", "advice"),
+    ("part", "failure", "kind", "status", "advice"),
     [
-        (None, ModelUnreachableError, None, "is the server running"),
-        (Failure(401), ModelError, 401, "check the key"),
-        (Page(), ModelError, None, "is it HTML.*the base URL that you gave"),
+        ("llm", None, ModelUnreachableError, None, "is the server running"),
+        ("embedder", Failure(401), ModelError, 401, "check the key"),
+        ("llm", Page(), ModelError, None, "is it HTML.*the base URL that you gave"),
+        ("embedder", Page(), ModelError, None, "is it HTML.*the base URL that you gave"),
     ],
 )
 async def test_a_failure_of_the_provider_is_a_model_error_in_both_classes(
-    failure: Failure | Page | None, kind: type[ModelError], status: int | None, advice: str, part: str
+    part: str, failure: Failure | Page | None, kind: type[ModelError], status: int | None, advice: str
 ) -> None:
     with OpenAIServer(lambda _: failure or FACTS, vectors=failure) as server:
         address = "http://127.0.0.1:9/v1" if failure is None else server.url

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.storage import erasure
 
 Data = Callable[..., dict[str, Any]]
 Cli = Callable[..., Any]
@@ -35,7 +36,10 @@ def test_purge_wants_to_know_whose_and_asks_first(data: Data, cli: Cli, two: Non
     assert data("list", "-u", "alice")["count"] == 1
 
 
-def test_what_remains_ends_with_the_code_for_a_part(data: Data, database: Path, two: None) -> None:
+def test_what_remains_ends_with_the_code_for_a_part(
+    data: Data, database: Path, two: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(erasure.clean.__kwdefaults__, "patience", 0.2)  # type: ignore[arg-type]
     with Memory(database) as memory, memory.parts.database.read() as reading:
         reading.exec_driver_sql("SELECT * FROM memories").all()
         told = data("purge", "-u", "alice", "-y", code=6)

@@ -72,14 +72,8 @@ def requests(http: httpx.Client, route: str) -> float:
     return sum(found)
 
 
-@pytest.mark.parametrize(
-    ("kind", "number"),
-    [("sqlite", signal.SIGTERM), pytest.param("postgres", signal.SIGKILL, marks=pytest.mark.postgres)],
-)
-def test_workers_share_a_database_one_that_dies_is_replaced_and_all_end_with_their_parent(
-    kind: str, number: int, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    url = str(request.getfixturevalue("postgres_url")) if kind == "postgres" else str(tmp_path / "memory.db")
+def test_workers_share_a_database_one_that_dies_is_replaced_and_all_end_with_their_parent(tmp_path: Path) -> None:
+    url = str(tmp_path / "memory.db")
     with Memory(url) as memory, served(url, tmp_path) as (running, http):
         began = in_the_end(lambda: len(found := workers(running.pid)) == 2 and found)
         said = [f"Word for word {number}" for number in range(6)]
@@ -103,7 +97,20 @@ def test_workers_share_a_database_one_that_dies_is_replaced_and_all_end_with_the
             lines = events.iter_lines()
             assert next(lines) == "event: running"
             left = workers(running.pid)
-            os.kill(running.pid, number)
+            os.kill(running.pid, signal.SIGTERM)
             assert not [line for line in lines if line.startswith("event:")]
-        assert running.wait(120) == (0 if number == signal.SIGTERM else -number)
-        in_the_end(lambda: not any(Path(f"/proc/{worker}/cmdline").exists() for worker in left))
+        assert running.wait(120) == 0
+        in_the_end(lambda: have_ended(left))
+
+
+@pytest.mark.postgres
+def test_workers_end_with_a_parent_that_is_killed(postgres_url: str, tmp_path: Path) -> None:
+    with served(postgres_url, tmp_path) as (running, _):
+        left = in_the_end(lambda: len(found := workers(running.pid)) == 2 and found)
+        running.kill()
+        running.wait()
+        in_the_end(lambda: have_ended(left))
+
+
+def have_ended(processes: set[int]) -> bool:
+    return not any(Path(f"/proc/{process}/cmdline").exists() for process in processes)

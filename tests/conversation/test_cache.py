@@ -178,7 +178,11 @@ def test_a_server_that_dies_in_the_middle_loses_nothing_and_is_told_once(
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"$abc\r\n"])
-def test_a_server_that_is_no_redis_disturbs_nobody(tmp_path: Path, answer: bytes) -> None:
+def test_a_server_that_is_no_redis_disturbs_nobody(
+    tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langmem_adapter.storage.cache._PATIENCE", 0.1)
+
     class Stranger(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             while self.request.recv(65_536):

@@ -161,7 +161,7 @@ CASES: Final = {
 
 @each("name", CASES)
 def test_two_processes_lose_nothing_that_add_acknowledged(tmp_path: Path, bound: Bound, name: str) -> None:
-    case, path, adds = CASES[name], tmp_path / name / "m.db", bound(15, long=60)
+    case, path, adds = CASES[name], tmp_path / name / "m.db", bound(5, long=60)
     (path.parent / "other").mkdir(parents=True)
     first = Writer(path, "first")
     case.act(path)

@@ -57,7 +57,6 @@ pytestmark = [
 @contextmanager
 def served(folder: Path, database: Path | None = None, **more: Any) -> Iterator[str]:
     """The address of a server of our `langgraph.json` (and *more*); it is ended, with all its processes, whatever happens."""
-    folder.mkdir(exist_ok=True)
     config = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
     (folder / "langgraph.json").write_text(json.dumps({**config, **more}))  # it writes beside it: not into the checkout
     shutil.copytree(ROOT / "graphs", folder / "graphs", ignore=shutil.ignore_patterns("__pycache__"))
@@ -122,7 +121,7 @@ def _found(url: str, **headers: str) -> list[str]:
     return [hit["text"] for hit in _asked(url, **headers).json()["results"]]
 
 
-def test_langgraph_dev_serves_the_graphs_and_another_server_goes_on_with_their_threads(tmp_path: Path) -> None:
+def test_langgraph_dev_serves_the_graphs_and_a_server_with_authentication_goes_on_with_their_threads(tmp_path: Path) -> None:
     with served(tmp_path) as url, get_sync_client(url=url) as client:
         assert {found["graph_id"] for found in client.assistants.search()} == {
             "chat_agent",
@@ -156,34 +155,36 @@ def test_langgraph_dev_serves_the_graphs_and_another_server_goes_on_with_their_t
             scope = Scope(user_id="alice@example.com")
             _, key = memory.parts.database.write(lambda c: keys.create(c, "test", scope, ["read"]))
         assert sorted(_found(url, **{"X-API-Key": key})) == ["Is vegetarian", "Lives in Lyon"]
-    with served(tmp_path / "elsewhere", tmp_path / "memory.db") as url, get_sync_client(url=url) as client:
-        client.threads.create(thread_id=thread, graph_id="chat_agent")
-        assert client.threads.get_state(thread)["values"] == kept
-        state = client.runs.wait(thread, "chat_agent", input=_says("And tomorrow?"), context=context)
-        assert len(state["messages"]) == 6
-        found = client.store.search_items(["alice"], query="When do I play the violin?")["items"]
-        assert [item["key"] for item in found] == ["1", "2"]
+    _goes_on_with_authentication(tmp_path, thread, kept)
 
 
-def test_on_a_server_with_authentication_everybody_has_their_own_memory(tmp_path: Path) -> None:
-    (tmp_path / "auth.py").write_text(AUTH)
-    with served(tmp_path, auth={"path": "./auth.py:auth"}) as url, ExitStack() as stack:
+def _goes_on_with_authentication(tmp_path: Path, thread: str, kept: Any) -> None:
+    """Another server of the same database, where everybody has their own memory."""
+    folder = tmp_path / "elsewhere"
+    folder.mkdir()
+    (folder / "auth.py").write_text(AUTH)
+    names = "alice@example.com", "bob"
+    with served(folder, tmp_path / "memory.db", auth={"path": "./auth.py:auth"}) as url, ExitStack() as stack:
         alice, bob = (
-            stack.enter_context(get_sync_client(url=url, headers={"Authorization": f"Bearer {name}"}))
-            for name in ("alice", "bob")
+            stack.enter_context(get_sync_client(url=url, headers={"Authorization": f"Bearer {name}"})) for name in names
         )
-        alice.runs.wait(None, "chat_agent", input=_says("I am vegetarian."))
-        hers: Any = alice.runs.wait(None, "chat_agent", input=_says("What shall I cook?"))
+        alice.threads.create(thread_id=thread, graph_id="chat_agent")
+        assert alice.threads.get_state(thread)["values"] == kept
+        hers: Any = alice.runs.wait(thread, "chat_agent", input=_says("What shall I cook?"))
+        assert len(hers["messages"]) == 6
+        found = alice.store.search_items(["alice"], query="When do I play the violin?")["items"]
+        assert [item["key"] for item in found] == ["1", "2"]
         his: Any = bob.runs.wait(None, "chat_agent", input=_says("What shall I cook?"))
-        assert undated(hers["messages"][-1]["content"]).endswith("Is vegetarian")
+        assert "Is vegetarian" in hers["messages"][-1]["content"]
         assert his["messages"][-1]["content"].endswith("nothing about that.")
         for name, given in (("chat_agent", _says("Hi")), ("consolidate", {}), ("memory_pipeline", {"messages": "Hi"})):
             with pytest.raises(Exception, match="signed in"):
-                bob.runs.wait(None, name, input=given, context={"user_id": "alice"})
-        assert _found(url, Authorization="Bearer alice") == ["Is vegetarian"]
+                bob.runs.wait(None, name, input=given, context={"user_id": "alice@example.com"})
+        assert sorted(_found(url, Authorization="Bearer alice@example.com")) == ["Is vegetarian", "Lives in Lyon"]
         assert _found(url, Authorization="Bearer bob") == []
-        assert _asked(url, "alice", Authorization="Bearer bob").status_code == 403
+        assert _asked(url, "alice@example.com", Authorization="Bearer bob").status_code == 403
         assert _asked(url).status_code == 401
         for name in ("consolidate", "memory_pipeline"):
+            poison = {"messages": "I like poison.", "scope": {"user_id": "alice@example.com"}}
             with pytest.raises(Exception, match="signed in"):
-                bob.runs.wait(None, name, input={"messages": "I like poison.", "scope": {"user_id": "alice"}})
+                bob.runs.wait(None, name, input=poison)

@@ -141,9 +141,9 @@ def triple(source: str, relation: str, target: str, **more: Any) -> dict[str, An
 # ── out and in ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_ten_thousand_relations_go_out_and_come_in_the_same(tmp_path: Path, other: Memory) -> None:
+def test_thousands_of_relations_go_out_and_come_in_the_same(tmp_path: Path, other: Memory) -> None:
     chance = random.Random(17)
-    names = [*HOSTILE, *(f"Person {number}" for number in range(3_000))]
+    names = [*HOSTILE, *(f"Person {number}" for number in range(800))]
     told = [
         triple(
             *(
@@ -158,21 +158,21 @@ def test_ten_thousand_relations_go_out_and_come_in_the_same(tmp_path: Path, othe
             confidence=chance.random() or 1,
             run_id=chance.choice([None, "r1"]),
         )
-        for number in range(10_000)
+        for number in range(2_500)
         for start in [DAY + timedelta(days=chance.randrange(3_000), microseconds=chance.randrange(10**6))]
     ]
     with Memory(":memory:") as memory:
         source = io.StringIO("\n".join(json.dumps(row, default=str) for row in told))
-        assert memory.graph.load(source, format="jsonl", **ALICE).added == 10_000
+        assert memory.graph.load(source, format="jsonl", **ALICE).added == 2_500
         for relation in list(memory.graph.relations(**ALICE, k=10)):
             memory.graph.delete(relation.id)
         for relation in list(memory.graph.relations(**ALICE, as_of=DAY + timedelta(days=3_400), k=10)):
             memory.graph.end(relation.id, at=DAY + timedelta(days=4_000))
         known = believed(memory)
         out = memory.graph.export(tmp_path / "all.jsonl", history=True, **ALICE)
-        assert (out.relations, len(known)) == (10_000 + 10, 10_000 - 10)
+        assert (out.relations, len(known)) == (2_500 + 10, 2_500 - 10)
         done = other.graph.load(tmp_path / "all.jsonl", **ALICE)
-        assert (done.added, done.past, done.refused, done.read) == (10_000 - 10, 20, 0, out.relations)
+        assert (done.added, done.past, done.refused, done.read) == (2_500 - 10, 20, 0, out.relations)
         assert facts(believed(other)) == facts(known)
 
         counts = memory.graph.export(tmp_path / "graph.graphml", **ALICE)

@@ -5,6 +5,7 @@ None of them breaks the server, every answer is one that the document tells of, 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 KEY: Final = {"X-API-Key": "hers"}
 ANY_TEXT: Final = {"POST /v1/import"}
+EXAMPLES: Final = 50 if os.environ.get("FAULTS") == "long" else 4
 
 
 async def authenticate(connection: HTTPConnection) -> Principal:
@@ -75,7 +77,7 @@ def _check(operation: APIOperation[Any, Any, Any, Any], known: Callable[[], dict
     unsaid: list[CheckFunction] = [positive_data_acceptance]
     unsaid += [negative_data_rejection] if operation.label in ANY_TEXT else []
 
-    @settings(max_examples=10, derandomize=True, suppress_health_check=[*HealthCheck])
+    @settings(max_examples=EXAMPLES, derandomize=True, suppress_health_check=[*HealthCheck])
     @given(case=st.one_of(*cases), of_something=st.booleans())
     def holds(case: Case[Any], *, of_something: bool) -> None:
         if of_something:

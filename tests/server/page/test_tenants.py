@@ -13,7 +13,7 @@ import pytest
 from fastapi import FastAPI
 
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.page.router import router
 from tests.server.conftest import client, key
 from tests.server.page.test_entrance import logged_in, token
@@ -64,8 +64,8 @@ def views() -> list[tuple[str, str]]:
 def test_no_view_gives_or_changes_what_is_anothers(memory: Memory, alice: TestClient, bob: Tenant) -> None:
     before, csrf, tried = state(memory, bob), token(alice, "/ui/memories"), 0
     for method, path in views():
-        for _, named in bob.ids:
-            for answer, told in _answers(alice, method, path, named, csrf):
+        for kind, named in bob.ids:
+            for answer, told in _answers(alice, method, path, (kind, named), csrf):
                 assert answer.status_code < 500, told
                 assert bob.canary not in answer.text.casefold(), told
                 tried += 1
@@ -111,11 +111,15 @@ def test_every_form_wants_its_token(memory: Memory, alice: TestClient) -> None:
             assert (answer.status_code, "load the page anew" in answer.text) == (403, True), path
 
 
-def _answers(http: TestClient, method: str, path: str, named: str, csrf: str) -> Iterator[tuple[Any, str]]:
+def _answers(
+    http: TestClient, method: str, path: str, identity: tuple[str, str], csrf: str
+) -> Iterator[tuple[Any, str]]:
+    kind, named = identity
     filled = _filled(path, named)
     if filled != path:
         yield _sent(http, method, filled, csrf, {}), f"{method} {filled}"
-    for name, in_form in product(NAMES, (False, True) if method != "GET" else (False,)):
+    names = [name for name in NAMES if name not in SCOPE_FIELDS or name == kind]
+    for name, in_form in product(names, (False, True) if method != "GET" else (False,)):
         given = {name: named}
         form, query = (given, {}) if in_form else ({}, given)
         yield _sent(http, method, _filled(path, UNKNOWN), csrf, form, query), f"{method} {path} {name}={named}"
