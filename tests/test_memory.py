@@ -38,21 +38,15 @@ SISTER = ["Hi, my name is Desmond.", "I have a sister.", "Her name is Jesica.", 
 
 
 @pytest.fixture
-def database_url(any_url: str) -> str:
-    """In memory, too."""
-    return any_url
-
-
-@pytest.fixture
 def memory(database_url: str) -> Iterator[Memory]:
     with Memory(database_url) as opened:
         yield opened
 
 
-@pytest.fixture(scope="module", params=["sqlite", "memory", pytest.param("postgres", marks=pytest.mark.postgres)])
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def untouched(request: pytest.FixtureRequest, shared_url: Callable[[str], str]) -> Iterator[Memory]:
     """One for all tests that write nothing."""
-    with Memory(":memory:" if request.param == "memory" else shared_url(request.param)) as opened:
+    with Memory(shared_url(request.param)) as opened:
         yield opened
 
 

@@ -318,16 +318,6 @@ def test_a_chain_reads_and_writes_it(memory: Memory) -> None:
 
 
 @deprecated
-async def test_a_chain_reads_and_writes_it_async(memory: Memory) -> None:
-    model = ScriptedChatModel(replies=["Hello Ann.", "You are Ann."])
-    chain = chat(memory, model)
-    await chain.ainvoke({"input": "I am Ann."}, of(ALICE))
-    assert [part.text async for part in chain.astream({"input": "Who am I?"}, of(ALICE))]
-    assert texts(model.calls[1]) == ["I am Ann.", "Hello Ann.", "Who am I?"]
-    assert texts(await history(memory, user_id=ALICE).aget_messages())[-1] == "You are Ann."
-
-
-@deprecated
 def test_a_model_alone_may_be_wrapped(memory: Memory) -> None:
     model = ScriptedChatModel(replies=["1", "2"])
     chain = RunnableWithMessageHistory(model, lambda session_id: SQLChatMessageHistory(session_id, memory))

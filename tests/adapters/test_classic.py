@@ -161,19 +161,6 @@ def test_each_call_may_be_of_another_user(memory: Memory) -> None:
     assert (facts(memory, ALICE), facts(memory, "bob")) == (["Is vegetarian"], ["Likes steak"])
 
 
-async def test_each_call_may_be_of_another_user_async(small: Memory) -> None:
-    scripted = model()
-    chain = conversation(small, scripted, user_id="guest")
-    await chain.ainvoke("I am vegetarian.", as_user(ALICE))
-    await chain.ainvoke("I like steak.", as_user("bob"))
-    assert "vegetarian" not in told(scripted)
-    assert (facts(small, ALICE), facts(small, "bob"), facts(small, "guest")) == (
-        ["Is vegetarian"],
-        ["Likes steak"],
-        [],
-    )
-
-
 def test_it_may_come_from_the_sequence_that_the_chain_is_part_of(small: Memory) -> None:
     sequence = RunnablePassthrough() | conversation(small, model(), user_id="guest")
     sequence.invoke({"input": "I am vegetarian."}, as_user(ALICE))
@@ -354,14 +341,6 @@ def test_a_failure_is_raised_or_logged(caplog: pytest.LogCaptureFixture) -> None
     assert lenient.invoke("Hello!")["response"] == "Noted."
     doings = ["recall facts", "recall the conversation", "remember facts", "keep the conversation"]
     assert [record.args for record in caplog.records] == [(doing,) for doing in doings]
-
-
-async def test_a_failure_is_logged_async(caplog: pytest.LogCaptureFixture) -> None:
-    memory = Memory(":memory:")
-    lenient = conversation(memory, model(), user_id=ALICE, on_error="log")
-    memory.close()
-    assert (await lenient.ainvoke("Hello!"))["response"] == "Noted."
-    assert len(caplog.records) == 4
 
 
 # ── one budget ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,11 +11,19 @@ from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tests.conformance.calls import Way
+
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def threads_url(request: pytest.FixtureRequest, shared_url: Callable[[str], str]) -> str:
     """A database for threads on disk or on a server."""
     return shared_url(request.param)
+
+
+@pytest.fixture
+def way(threads_url: str) -> Way:
+    """Of two that follow one plan, the async methods on a server and the others on a file."""
+    return "async" if threads_url.startswith("postgresql") else "sync"
 
 
 @pytest.fixture

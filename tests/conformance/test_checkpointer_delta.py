@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*DeltaChannel.*"),
-    pytest.mark.parametrize("way", ["sync", "async"]),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:.*DeltaChannel.*")
 
 
 def extend(known: list[str], said: Sequence[list[str]]) -> list[str]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-pytestmark = pytest.mark.parametrize("way", ["sync", "async"])
 
 ADA = thread("user:ada.lovelace@example.com/travel #1 ü 旅")
 

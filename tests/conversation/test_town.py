@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from langmem_adapter.conversation.acquaintance import Acquaintance, areflect, reflect
+from langmem_adapter.conversation.acquaintance import Acquaintance, reflect
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.memory.memory import Memory
@@ -66,12 +66,6 @@ def test_of_the_agent_itself_every_fact_tells_and_no_record(memory: Memory) -> N
     said = keep(memory, "Opens the cafe at eight.", "Likes Klaus.")
     ExperienceMemory(memory, **TOWN).add("What does Isabella do?", "She bakes.")
     assert {hit.id for hit in reflect(memory, "Isabella", **TOWN).hits} == set(said)
-
-
-async def test_the_async_twin_says_the_same(memory: Memory) -> None:
-    keep(memory, "Klaus paints.")
-    memory.graph.add("Klaus", "knows", "Maria", **TOWN)
-    assert await areflect(memory, "Klaus", **TOWN) == reflect(memory, "Klaus", **TOWN)
 
 
 def test_what_cannot_be_asked_is_refused(memory: Memory) -> None:

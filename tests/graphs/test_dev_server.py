@@ -121,7 +121,9 @@ def _found(url: str, **headers: str) -> list[str]:
     return [hit["text"] for hit in _asked(url, **headers).json()["results"]]
 
 
-def test_langgraph_dev_serves_the_graphs_and_a_server_with_authentication_goes_on_with_their_threads(tmp_path: Path) -> None:
+def test_langgraph_dev_serves_the_graphs_and_a_server_with_authentication_goes_on_with_their_threads(
+    tmp_path: Path,
+) -> None:
     with served(tmp_path) as url, get_sync_client(url=url) as client:
         assert {found["graph_id"] for found in client.assistants.search()} == {
             "chat_agent",
@@ -185,6 +187,6 @@ def _goes_on_with_authentication(tmp_path: Path, thread: str, kept: Any) -> None
         assert _asked(url, "alice@example.com", Authorization="Bearer bob").status_code == 403
         assert _asked(url).status_code == 401
         for name in ("consolidate", "memory_pipeline"):
-            poison = {"messages": "I like poison.", "scope": {"user_id": "alice@example.com"}}
+            poison: dict[str, Any] = {"messages": "I like poison.", "scope": {"user_id": "alice@example.com"}}
             with pytest.raises(Exception, match="signed in"):
                 bob.runs.wait(None, name, input=poison)

@@ -15,7 +15,6 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import Decision
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.writes import Write
-from langmem_adapter.twins import beside
 from tests.benchmarks.families import families, remember
 
 if TYPE_CHECKING:
@@ -59,14 +58,6 @@ def test_what_needs_no_graph_is_found_as_before() -> None:
     with Memory(":memory:", graph=True) as memory:
         remember(memory, ALICE, TOLD)
         assert found(memory, TOLD.near, k=1) == 1
-
-
-async def test_the_async_search_finds_the_same() -> None:
-    with Memory(":memory:", graph=True) as memory:
-        await beside(remember, memory, ALICE, TOLD)
-        for text, _ in TOLD.far[:4]:
-            plain = await beside(memory.search, text, user_id="alice")
-            assert await memory.asearch(text, user_id="alice") == plain
 
 
 def test_among_thousands_a_memory_is_found_by_its_relations_alone(tmp_path: Path) -> None:

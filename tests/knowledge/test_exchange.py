@@ -198,14 +198,6 @@ def test_a_table_comes_in_as_it_went_out_and_again_changes_nothing(memory: Memor
     assert other.graph.relations(**ALICE, entity="alice")[0].target == "Oslo"
 
 
-async def test_the_async_twins_do_the_same(memory: Memory, other: Memory, tmp_path: Path) -> None:
-    await memory.graph.aadd("Anna", "lives in", "Lyon", **ALICE)
-    await memory.graph.aexport(tmp_path / "graph.csv", **ALICE)
-    assert (await other.graph.aload(tmp_path / "graph.csv")).added == 1
-    graph = await other.graph.ato_networkx(**ALICE)
-    assert list(graph.edges(data="relation")) == [(*nx.dag_longest_path(graph), "lives_in")]
-
-
 @settings(max_examples=60)
 @given(relations=st.lists(RELATIONS, max_size=4), form=st.sampled_from(["jsonl", "csv"]))
 def test_any_relation_is_read_as_it_was_written(relations: list[Relation], form: LineFormat) -> None:

@@ -18,7 +18,7 @@ from tests.cases import each
 from tests.knowledge.name_pairs import DIFFERENT, SAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 ALICE: dict[str, Any] = {"user_id": "alice"}
 MISSED = [("e-mail", "email"), ("U.S.", "US"), ("Tiffany & Co", "Tiffany and Co")]
@@ -173,11 +173,3 @@ def test_who_is_near_in_meaning_is_suggested_where_nobody_else_is_as_near(tmp_pa
         assert set(vectors.asked) == {"Robert", "Bob", "Bert"}  # who shares nothing is not asked about
         write(memory, "Rob|works at|Acme")
         assert suggested(memory) == []  # by no margin
-
-
-async def test_the_async_twin_does_the_same(shared_url: Callable[[str], str]) -> None:
-    with Memory(shared_url("sqlite"), embeddings=Meanings()) as memory:
-        write(memory, "Anna|knows|José", "Ben|knows|Jose", "Robert|works at|Acme", "Bob|works at|Acme", user_id="twin")
-        found = await memory.graph.asuggest_merges(user_id="twin")
-        assert len(found) == 2
-        assert found == memory.graph.suggest_merges(user_id="twin")

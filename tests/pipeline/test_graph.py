@@ -91,12 +91,6 @@ def test_each_stage_streams_its_own_keys_in_order(memory: Memory) -> None:
     assert list(steps[0]["parse"]) == order
 
 
-async def test_the_async_stream_is_the_same(memory: Memory) -> None:
-    graph = memory.build_pipeline()
-    steps = [step async for step in graph.astream({"messages": "I like tea.", "scope": ANN}, stream_mode="updates")]
-    assert [name for step in steps for name in step] == STAGES
-
-
 @pytest.mark.parametrize(("said", "infer"), [("Hello there.", True), ("I like tea.", False)])
 def test_where_there_is_nothing_to_compare_retrieve_is_passed_over(memory: Memory, said: str, *, infer: bool) -> None:
     given = {"messages": said, "scope": ANN, "infer": infer}
@@ -199,14 +193,6 @@ def test_a_run_that_stopped_before_a_stage_is_resumed_by_another_process(
         assert output["result"]["results"][0]["event"] == "UPDATE"
         assert counting.documents == [["Lives in Rome"]]
         assert texts(two) == {"Lives in Rome"}
-
-
-async def test_it_is_resumed_async_as_well(memory: Memory, saver: InMemorySaver) -> None:
-    graph = memory.build_pipeline(checkpointer=saver)
-    await graph.ainvoke({"messages": "I like tea.", "scope": ANN}, thread(), interrupt_before=["apply"])
-    assert texts(memory) == set()
-    await graph.ainvoke(None, thread())
-    assert texts(memory) == {"Likes tea"}
 
 
 def test_a_model_that_failed_is_asked_again_where_the_run_stopped(tmp_path: Path, saver: InMemorySaver) -> None:
@@ -381,13 +367,6 @@ def test_one_who_is_always_disturbed_gives_up_with_nothing_written(
     assert len(pair.model.calls) == 1 + attempts
     assert pair.mine.get(memory_id).text == f"Lives in Paris {attempts - 1}"
     assert len(pair.mine.history(memory_id)) == 1 + attempts
-
-
-async def test_the_async_way_gives_up_likewise(rivals: Callable[..., Rivals]) -> None:
-    pair, memory_id = _always_disturbed(rivals, 2)
-    with pytest.raises(ConflictError, match="2 times"):
-        await pair.mine.aadd("I live in Rome.", **ANN)
-    assert pair.mine.get(memory_id).text == "Lives in Paris 1"
 
 
 async def test_the_async_way_looks_again_likewise(rivals: Callable[..., Rivals]) -> None:
@@ -567,17 +546,6 @@ def test_a_trace_reads_as_the_picture_and_holds_no_vectors(memory: Memory) -> No
     memory.add("I live in Paris. I like tea.", **ANN)
     tracer = Collector()
     _traced(lambda: memory.add("I live in Rome. She has a dog.", **ANN), tracer)
-    _check(tracer.called, "memory.add")
-
-
-async def test_an_async_trace_reads_the_same(memory: Memory) -> None:
-    await memory.aadd("I live in Paris. I like tea.", **ANN)
-    tracer = Collector()
-
-    async def add(_: int) -> None:
-        await memory.aadd("I live in Rome. She has a dog.", **ANN)
-
-    await RunnableLambda(add).ainvoke(0, tracer.config)
     _check(tracer.called, "memory.add")
 
 

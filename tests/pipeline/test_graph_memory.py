@@ -223,15 +223,6 @@ def test_the_assistants_own_relations_stand_under_its_id() -> None:
         assert [relation.text for relation in relations] == ["chef knows French cooking"]
 
 
-async def test_the_async_twin_does_the_same() -> None:
-    async with Memory(":memory:", graph=True) as memory:
-        result = await memory.aadd("I live in Lyon. I work at Acme.", user_id="desmond")
-        assert {relation.text for relation in result.relations.added} == {
-            "desmond lives in Lyon",
-            "desmond works at Acme",
-        }
-
-
 def test_a_trace_tells_what_was_said_of_relations() -> None:
     with Memory(":memory:", graph=True) as memory:
         result = memory.add("I live in Lyon.", user_id="desmond")

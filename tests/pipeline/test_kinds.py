@@ -277,11 +277,3 @@ def test_verbatim_turns_have_their_images_described_as_well(tmp_path: Path) -> N
 def test_vision_needs_a_model() -> None:
     with pytest.raises(InvalidInputError, match="chat model"):
         Memory(":memory:", vision=True)
-
-
-async def test_images_are_described_async(tmp_path: Path) -> None:
-    async with Memory(tmp_path / "m.db", model=seeing("Has a dog"), vision=True) as memory:
-        result = await memory.aadd(
-            {"role": "user", "content": {"type": "image_url", "image_url": {"url": PNG}}}, user_id="a"
-        )
-    assert [change.text for change in result.results] == ["Has a dog"]

@@ -112,13 +112,6 @@ def assert_strict(schema: dict[str, Any]) -> None:
         assert_strict(part)
 
 
-async def test_async_and_batch_give_the_same() -> None:
-    question, reply, relations = ENGLISH
-    reasoner = LLMReasoner(ScriptedChatModel(replies=[json.dumps(reply)] * 3))
-    for found in (await reasoner.extract.ainvoke(question), *reasoner.extract.batch([question, question])):
-        assert [fact.relations for fact in found.facts] == relations
-
-
 # ── what is asked ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -105,11 +105,6 @@ def test_a_500_for_ever_is_a_model_error_and_is_not_held_against_the_way_of_aski
         assert "response_format" in server.requests[-1].body
 
 
-async def test_a_500_for_ever_is_a_model_error_in_async() -> None:
-    with OpenAIServer(lambda _: 500) as server, pytest.raises(ModelError, match="answered 500"):
-        await resolve_model("openai:gpt-5-mini", at(server)).extract.ainvoke(QUESTION)
-
-
 def test_a_400_about_anything_else_is_a_model_error_from_the_first_call() -> None:
     too_long = Failure(400, "This model's maximum context length is 8 tokens, 5 in the functions; reduce the length")
     with OpenAIServer(lambda _: too_long) as server:

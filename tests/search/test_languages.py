@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import textwrap
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -168,13 +167,6 @@ def test_the_past_is_asked_in_the_language_too() -> None:
         told(memory, "Alte Häuser")
         then = datetime.now(UTC) + timedelta(seconds=1)
         assert found(memory, "HAUS", known_at=then) == ["Alte Häuser"]
-
-
-def test_async_search_reads_the_question_alike() -> None:
-    with Memory(":memory:", settings=tuned("german")) as memory:
-        told(memory, "Alte Häuser")
-        hits = asyncio.run(memory.asearch("Haus", **USER, explain=True))
-        assert [hit.explanation.words > 0 for hit in hits if hit.explanation] == [True]
 
 
 # ── the language of a database ──────────────────────────────────────────────────────────────────────────────────────────

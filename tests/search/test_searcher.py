@@ -95,12 +95,6 @@ class Desk:
 
 
 @pytest.fixture
-def database_url(any_url: str) -> str:
-    """In memory, too."""
-    return any_url
-
-
-@pytest.fixture
 def desk(database: Database) -> Desk:
     return Desk(database)
 
@@ -221,12 +215,6 @@ def test_a_read_within_fewer_fields_sees_more(desk: Desk) -> None:
     assert len(desk.find("tea")) == 2
     assert desk.find("tea", Scope(run_id="monday")) == ["Likes tea on monday"]
     assert desk.find("tea", Scope(user_id="bob", run_id="monday")) == []
-
-
-async def test_the_async_twin_finds_the_same(desk: Desk) -> None:
-    desk.put("Likes green tea", "Likes tea", "Owns a teapot")
-    query = Query("green tea", ALICE, explain=True)
-    assert await desk.searcher.asearch(query) == desk.searcher.search(query)
 
 
 @pytest.fixture(scope="module")

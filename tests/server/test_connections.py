@@ -277,14 +277,15 @@ def test_serve_gives_a_slow_answer_its_time(server: Server) -> None:
         (job,) = write(partial(jobs.submit, requests=[{"messages": "I like tea.", "user_id": "alice"}], most=9))
         assert write(partial(jobs.take, owner="somebody", lease=600)) is not None
         with server.connect() as connection, server.connect() as other:
-            for each_one, header in ((connection, "Accept: */*"), (other, "Content-Length: 9")):
-                each_one.sendall(server.head(f"GET /v1/jobs/{job.id}/events HTTP/1.1", header) + END)
+            for one, header in ((connection, "Accept: */*"), (other, "Content-Length: 9")):
+                one.sendall(server.head(f"GET /v1/jobs/{job.id}/events HTTP/1.1", header) + END)
             time.sleep(1.2)
             write(partial(jobs.finish, job=job, owner="somebody", error={"status": 400, "detail": "over"}))
-            for each_one in (connection, other):
+            for one in (connection, other):
                 got = b""
                 while b"event: failed" not in got:
-                    assert (piece := each_one.recv(65_536)), got
+                    piece = one.recv(65_536)
+                    assert piece, got
                     got += piece
                 assert status(got) == 200 and b"event: running" in got
 
@@ -300,8 +301,8 @@ def test_serve_gives_a_slow_reader_all_of_the_answers_and_closes_a_connection_wh
 ) -> None:
     got, until = b"", time.monotonic() + 4  # longer than the deadlines
     with server.connect() as connection, server.connect() as idle:
-        for each_one in (connection, idle):
-            each_one.sendall(many_answers(server))
+        for one in (connection, idle):
+            one.sendall(many_answers(server))
         while piece := connection.recv(65_536):
             got += piece
             time.sleep(0.1 if time.monotonic() < until else 0)

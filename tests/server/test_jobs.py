@@ -356,6 +356,8 @@ def test_a_job_is_either_begun_or_cancelled(memory: Memory) -> None:
 
 # ── over HTTP ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
+on_a_file = pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+
 
 def events(http: TestClient, where: str, headers: Mapping[str, str]) -> list[str]:
     with http.stream("GET", f"{where}/events", headers=dict(headers)) as answer:
@@ -363,6 +365,7 @@ def events(http: TestClient, where: str, headers: Mapping[str, str]) -> list[str
         return [line.removeprefix("event: ") for line in answer.iter_lines() if line.startswith("event: ")]
 
 
+@on_a_file
 def test_a_job_is_accepted_told_and_seen_by_its_own_scope_alone(memory: Memory) -> None:
     hers, his = key(memory, ALICE), key(memory, Scope(user_id="bob"))
     with client(memory) as http:
@@ -376,6 +379,7 @@ def test_a_job_is_accepted_told_and_seen_by_its_own_scope_alone(memory: Memory) 
             assert http.get(path, headers=his).status_code == 404
 
 
+@on_a_file
 def test_each_item_of_a_batch_has_a_job(memory: Memory) -> None:
     headers = key(memory, ALICE)
     many = {"items": [{"messages": "I like tea.", "run_id": f"r{number}"} for number in range(3)]}
@@ -387,6 +391,7 @@ def test_each_item_of_a_batch_has_a_job(memory: Memory) -> None:
     assert sorted(str(item.scope.run_id) for item in memory.get_all(user_id="alice")) == ["r0", "r1", "r2"]
 
 
+@on_a_file
 def test_jobs_are_listed_and_called_off_by_their_own_scope(memory: Memory) -> None:
     hers, his, admins = key(memory, ALICE), key(memory, Scope(user_id="bob")), key(memory, None, "admin")
     reads = key(memory, ALICE, "read")
@@ -417,6 +422,7 @@ def test_jobs_are_listed_and_called_off_by_their_own_scope(memory: Memory) -> No
     assert (answer.status_code, answer.headers["content-type"]) == (409, "application/problem+json")
 
 
+@on_a_file
 def test_a_full_queue_is_said_to_be_full(memory: Memory) -> None:
     submitted(memory, *([asked()] * 1_000), most=1_000)
     http = client(memory, auth="local")
@@ -424,6 +430,7 @@ def test_a_full_queue_is_said_to_be_full(memory: Memory) -> None:
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "10")
 
 
+@on_a_file
 def test_what_cannot_be_added_is_refused_before_it_is_a_job(memory: Memory) -> None:
     with client(memory, auth="local") as http:
         for body in (asked(""), asked("x", memory_type="odd"), {"messages": "x"}, asked("nul \x00")):
@@ -432,6 +439,7 @@ def test_what_cannot_be_added_is_refused_before_it_is_a_job(memory: Memory) -> N
     assert taken(memory, "one") is None
 
 
+@on_a_file
 def test_an_app_that_was_not_told_to_begin_works_as_well(memory: Memory) -> None:
     http = client(memory, auth="local")  # no `with`: no lifespan
     where = http.post("/v1/memories?wait=false", json=asked()).headers["location"]
@@ -441,6 +449,7 @@ def test_an_app_that_was_not_told_to_begin_works_as_well(memory: Memory) -> None
     assert texts(memory) == ["Likes tea"]
 
 
+@on_a_file
 def test_a_mounted_app_says_where_its_jobs_are(memory: Memory) -> None:
     outer = FastAPI()
     outer.mount("/memory", create_app(memory, auth="local"))

@@ -633,15 +633,6 @@ def test_a_table_of_vectors_inside_postgres_that_nobody_follows_any_more_is_empt
         assert memory.verify().ok
 
 
-async def test_the_async_twins_do_the_same(folder: Path) -> None:
-    async with Memory(folder / "m.db", embeddings="hash:64") as memory:
-        await memory.aadd("I like tea.", user_id="a")
-        assert (await memory.apurge(user_id="a")).memories == 1
-        await memory.aadd("I like tea.", user_id="a", expires_at="2001-01-01")
-        assert await memory.asweep() == 1
-        assert (await memory.areset()).revisions == 2
-
-
 # ── what has expired ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -23,11 +23,6 @@ def test_replies_come_in_order_in_every_form() -> None:
     assert [messages[-1].content for messages in model.calls] == ["a", "b", "c"]
 
 
-async def test_async_follows_the_same_script() -> None:
-    model = ScriptedChatModel(replies=["one", "two"])
-    assert ((await model.ainvoke("a")).content, model.invoke("b").content) == ("one", "two")
-
-
 def test_an_exception_in_the_script_is_raised() -> None:
     error = TimeoutError("slow")
     model = ScriptedChatModel(replies=[error, lambda _: error])
