@@ -7,7 +7,6 @@ import inspect
 import json
 import shutil
 import sqlite3
-import threading
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -145,23 +144,6 @@ def test_without_a_scope_the_fix_is_named_and_nothing_is_written(memory: Memory,
     with pytest.raises(ScopeError, match="str"):
         getattr(memory, call)(*arguments, user_id=7)
     assert written(memory) == before
-
-
-def test_tenants_never_meet(memory: Memory) -> None:
-    for user in ("alice", "bob", "*", "%", "alice ", "Alice"):
-        memory.add("I like tea.", user_id=user)
-        assert memory.add("I like tea.", user_id=user).results[0].event == "NONE"
-    mine = memory.get_all(user_id="alice")[0]
-    assert [hit.item.scope.user_id for hit in memory.search("tea", user_id="*")] == ["*"]
-    for call in (memory.get, memory.history, memory.delete):
-        with pytest.raises(MemoryNotFoundError):
-            call(mine.id, user_id="bob")
-    with pytest.raises(MemoryNotFoundError):
-        memory.update(mine.id, "Likes coffee", user_id="bob")
-    with pytest.raises(MemoryNotFoundError):
-        memory.restore(mine.id, 1, user_id="bob")
-    assert memory.delete_all(user_id="%") == 1
-    assert len(memory.scopes()) == 5
 
 
 def test_named_fields_must_be_equal_and_unnamed_ones_are_free(memory: Memory) -> None:
@@ -568,27 +550,6 @@ def test_a_second_opening_sees_everything_and_loses_nothing(tmp_path: Path) -> N
     with Memory(tmp_path / "m.db") as again:
         assert texts(again, user_id="a") == {"Likes milk"}
         assert again.verify().ok
-
-
-def test_threads_that_add_the_same_facts_end_with_each_once(memory: Memory) -> None:
-    errors: list[Exception] = []
-
-    def work(start: int) -> None:
-        try:
-            for i in range(6):
-                memory.add(f"I own the painting called Opus{(start + i) % 6}x{(start + i) % 6}.", user_id="a")
-        except Exception as error:  # noqa: BLE001 - a thread's error must reach the test
-            errors.append(error)
-
-    threads = [threading.Thread(target=work, args=(start,)) for start in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
-    found = [item.text for item in memory.get_all(user_id="a")]
-    assert len(found) == len(set(found))
-    assert memory.verify().ok
 
 
 async def test_the_async_twins_do_the_same(memory: Memory) -> None:

@@ -140,13 +140,6 @@ def test_clear_forgets_the_conversation_and_no_fact(small: Memory) -> None:
     assert facts(small, ALICE) == ["Is vegetarian"]
 
 
-async def test_clear_async(small: Memory) -> None:
-    chain = conversation(small, model(), user_id=ALICE, k=0)
-    await chain.ainvoke("Hello!")
-    await chain.memory.aclear()
-    assert await chain.memory.aload_memory_variables({}) == {"history": ""}
-
-
 # ── whose memory ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

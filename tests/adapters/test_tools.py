@@ -218,12 +218,6 @@ def test_an_agent_remembers_by_itself(memory: Memory) -> None:
     assert known(memory) == []
 
 
-async def test_an_agent_remembers_by_itself_async(memory: Memory) -> None:
-    agent = agent_with(memory, call("save_memory", content="Likes tea"), "Noted.")
-    await agent.ainvoke({"messages": "I like tea."}, context=CONTEXT)
-    assert known(memory) == ["Likes tea"]
-
-
 def test_configurable_does_as_well_as_the_context(small: Memory) -> None:
     agent = agent_with(small, call("save_memory", content="Likes tea"), "Noted.")
     agent.invoke({"messages": "I like tea."}, HERS)

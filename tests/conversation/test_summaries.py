@@ -85,11 +85,6 @@ def test_what_came_before_is_shown_with_each_window_and_goes_into_the_summary() 
     assert next(data for data in shown if "before" not in data)["text"].startswith("Ann likes tea.")
 
 
-async def test_sync_and_async_are_one() -> None:
-    one, other = (scripted(lambda text: text[:60]) for _ in range(2))
-    assert await summing(by(one)).arun() == summing(by(other)).run()
-
-
 def test_h13_a_model_that_never_shortens_is_asked_twice() -> None:
     model = scripted(lambda text: text)
     with pytest.raises(ModelReplyError, match="max_tokens"):

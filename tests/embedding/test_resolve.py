@@ -76,14 +76,6 @@ def test_a_server_of_ones_own_needs_no_key_and_sees_the_texts() -> None:
         assert len(server.requests) == 1
 
 
-async def test_async_asks_the_same_server() -> None:
-    with OpenAIServer(dimensions=32) as server:
-        embedder = Embedder(resolve_embeddings(NAME, Settings(base_url=server.url)), dimensions=None)
-        vectors = await embedder.avectors(["Likes tea"])
-        assert np.allclose(vectors[0], HashEmbeddings(32).vector("Likes tea"), atol=1e-6)
-        assert np.allclose(await embedder.aquery("Likes tea"), vectors[0])
-
-
 @pytest.mark.parametrize("form", ["float", "base64"])
 def test_the_server_speaks_both_encodings_and_heeds_dimensions(form: Literal["float", "base64"]) -> None:
     with OpenAIServer() as server, openai.OpenAI(base_url=server.url, api_key="none") as client:

@@ -369,18 +369,6 @@ def test_one_who_is_always_disturbed_gives_up_with_nothing_written(
     assert len(pair.mine.history(memory_id)) == 1 + attempts
 
 
-async def test_the_async_way_looks_again_likewise(rivals: Callable[..., Rivals]) -> None:
-    ids: list[str] = []
-    pair = rivals(
-        facts("Lives in Rome"),
-        meanwhile(lambda: pair.other.update(ids[0], "Lives in Lyon"), decision("UPDATE", "Lives in Rome")),
-        decision("UPDATE", "Lives in Rome"),
-    )
-    ids.append(pair.said("Lives in Paris"))
-    (change,) = (await pair.mine.aadd("I live in Rome.", **ANN)).results
-    assert (change.id, change.previous_text) == (ids[0], "Lives in Lyon")
-
-
 def test_the_cost_of_every_attempt_is_counted(rivals: Callable[..., Rivals]) -> None:
     ids: list[str] = []
     pair = rivals(

@@ -118,10 +118,3 @@ def test_nothing_to_decide_is_nothing_to_review(memory: Memory) -> None:
     memory.add(SAID["messages"], user_id="a")
     graph = memory.build_pipeline(review=True, checkpointer=InMemorySaver())
     assert "__interrupt__" not in graph.invoke(SAID, THREAD)
-
-
-async def test_a_review_works_async(memory: Memory) -> None:
-    graph = memory.build_pipeline(review=True, checkpointer=InMemorySaver())
-    assert "__interrupt__" in await graph.ainvoke(SAID, THREAD)
-    await graph.ainvoke(Command(resume={"0": "reject"}), THREAD)
-    assert texts(memory) == {"Lives in Rome", "Name is Ann"}

@@ -54,16 +54,6 @@ def test_every_way_of_asking_is_found_once_and_remembered(supports: tuple[str, .
     assert reasoner.mode == "gpt-5-mini"
 
 
-async def test_async_uses_the_same_ways() -> None:
-    with OpenAIServer(lambda _: FACTS, supports=("tools",)) as server:
-        found = await resolve_model("openai:gpt-5-mini", at(server)).extract.ainvoke(QUESTION)
-        assert [request.body.keys() & {"tools", "response_format"} for request in server.requests] == [
-            {"response_format"},
-            {"tools"},
-        ]
-    assert len(found.facts) == 2
-
-
 def test_openai_is_asked_with_a_strict_schema() -> None:
     with OpenAIServer([FACTS]) as server:
         resolve_model("openai:gpt-5-mini", at(server)).extract.invoke(QUESTION)

@@ -181,17 +181,6 @@ def test_refused_told_why_and_repaired(mode: Mode, reply: str, problem: str) -> 
         scripted(mode, [reply, reply])[1].extract.invoke(QUESTION)
 
 
-@pytest.mark.parametrize("mode", MODES)
-async def test_async_reads_and_repairs_alike(mode: Mode) -> None:
-    model, reasoner = scripted(mode, ["nothing", '{"facts": ["Likes tea",]}'])
-    found = await reasoner.extract.ainvoke(QUESTION)
-    assert [fact.text for fact in found.facts] == [TEA]
-    assert len(model.calls) == 2
-    with pytest.raises(ModelReplyError) as caught:
-        await scripted(mode, ["nothing", "still nothing"])[1].extract.ainvoke(QUESTION)
-    assert caught.value.reply == "still nothing"
-
-
 MESSAGES: list[tuple[str, AIMessage, list[str] | None]] = [
     (
         "text blocks",

@@ -75,21 +75,6 @@ def test_what_stands_began_then_and_is_found_by_that_date(memory: Memory) -> Non
     assert memory.verify().ok
 
 
-def test_the_history_says_when_each_was_true(memory: Memory) -> None:
-    home = home_of(memory)
-    first, second = (apply(memory, late(home, text, when))[0] for text, when in (("A", 2020), ("B", 2022)))
-    spans = {
-        revision.new_text: (revision.valid_from, revision.valid_to)
-        for memory_id in (home, str(first.id), str(second.id))
-        for revision in memory.history(memory_id)
-    }
-    assert spans == {
-        "Lives in Oslo": (year(2026), None),
-        "A": (year(2020), year(2022)),
-        "B": (year(2022), year(2026)),
-    }
-
-
 def test_what_comes_back_does_not_begin_before_it_went(memory: Memory) -> None:
     added = memory.add("Lives in Oslo", user_id="ann", infer=False, timestamp=year(2100))
     home = str(added.results[0].id)
@@ -98,20 +83,6 @@ def test_what_comes_back_does_not_begin_before_it_went(memory: Memory) -> None:
     memory.restore(home, 2)
     assert [revision.valid_from for revision in memory.history(home)] == [year(2100)] * 4
     assert memory.get_all(user_id="ann", known_at=year(2099)).items == memory.get_all(user_id="ann").items
-
-
-def test_restored_it_stands_from_now_on_beside_the_other(memory: Memory) -> None:
-    home = home_of(memory)
-    (change,) = apply(memory, late(home))
-    restored = memory.restore(str(change.id), 1)
-    assert (restored.id, restored.event) == (change.id, "ADD")
-    assert sorted(texts(memory)) == ["Lives in Kyoto", "Lives in Oslo"]
-    assert texts(memory, as_of=year(2021)) == ["Lives in Kyoto"]
-    assert memory.get(str(change.id)).created_at > year(2026).replace(year=2021)
-    memory.delete(str(change.id))
-    assert [revision.event for revision in memory.history(str(change.id))] == ["ADD", "ADD", "DELETE"]
-    memory.restore(home, 1)
-    assert texts(memory) == ["Lives in Oslo"]
 
 
 def test_it_is_compared_with_what_stood_when_it_was_seen(memory: Memory) -> None:
@@ -148,41 +119,6 @@ def test_told_twice_it_is_written_once(memory: Memory) -> None:
     assert told == [("ADD", "Lives in Oslo", 2026), ("NONE", "Lives in Oslo", 2021)]
     apply(memory, Decision("NONE", home, "Lives in Oslo"))
     assert len(memory.history(home)) == 2
-
-
-def test_several_statements_of_one_memory_stand_in_one_write(memory: Memory) -> None:
-    home = home_of(memory)
-    apply(
-        memory,
-        late(home, "A", 2020),
-        Decision("UPDATE", home, "Lives in Rome", time=year(2028)),
-        late(home, "B", 2022),
-        Decision("NONE", home, "Lives in Oslo", time=year(2018), dated=True),
-    )
-    assert [texts(memory, as_of=year(number)) for number in (2019, 2021, 2023, 2027, 2029)] == [
-        ["Lives in Oslo"],
-        ["A"],
-        ["B"],
-        ["Lives in Oslo"],
-        ["Lives in Rome"],
-    ]
-    item = memory.get(home)
-    assert (item.text, item.created_at, item.updated_at) == ("Lives in Rome", year(2018), year(2028))
-    assert memory.verify().ok
-
-
-def test_an_end_that_is_told_late_ends_what_was_true_then(memory: Memory) -> None:
-    home = home_of(memory)
-    apply(memory, late(home))
-    (change,) = apply(memory, Decision("DELETE", home, None, past_of=home, time=year(2022)))
-    assert (change.event, change.text, change.valid_to) == ("DELETE", "Lives in Kyoto", year(2022))
-    assert [texts(memory, as_of=year(number)) for number in (2021, 2023)] == [["Lives in Kyoto"], []]
-    assert texts(memory) == ["Lives in Oslo"]
-    apply(memory, Decision("DELETE", home, "left Rome", past_of=home, time=year(2015)))
-    assert memory.get(home).created_at == year(2020)
-    assert [item.created_at for item in memory.get_all(user_id="ann", as_of=year(2021))] == [year(2020)]
-    (early,) = apply(memory, late(home, "Lives in Nara", 2018))
-    assert early.valid_to == year(2020)
 
 
 def test_a_purge_erases_the_past_as_well(memory: Memory) -> None:

@@ -112,13 +112,6 @@ def test_one_bad_decision_undoes_the_whole_list(database: Database, ledger: Ledg
         assert connection.execute(select(func.count()).select_from(scopes)).scalar() == 0
 
 
-@pytest.mark.parametrize("event", ["UPDATE", "DELETE", "NONE"])
-def test_another_tenants_memory_is_not_found(ledger: Ledger, event: Any) -> None:
-    (added,) = ledger.apply(write(add("Likes tea")))
-    with pytest.raises(MemoryNotFoundError):
-        ledger.apply(write(Decision(event, added.id, "Stolen"), scope=BOB))
-
-
 def test_a_memory_that_changed_since_it_was_seen_is_a_conflict(ledger: Ledger) -> None:
     (added,) = ledger.apply(write(add("Likes tea")))
     ledger.apply(write(Decision("UPDATE", added.id, "Likes green tea", seen=1)))

@@ -69,27 +69,6 @@ def diary(database: Database) -> Diary:
     return Diary(database)
 
 
-def test_each_moment_shows_what_was_known_then(diary: Diary) -> None:
-    before = datetime.now(UTC)
-    home = diary.add("Lives in Oslo", metadata={"city": "Oslo"})
-    pet = diary.add("Has a cat")
-    first, known_first = datetime.now(UTC), diary.now()
-    second = diary.apply(
-        Decision("UPDATE", home, "Lives in Rome", metadata={"city": "Rome"}, actor_id="alice"),
-        Decision("DELETE", pet, None),
-    )
-    known_second = diary.now()
-    diary.apply(Decision("DELETE", home, None))
-    assert diary.at(before) == []
-    assert diary.at(first) == known_first
-    assert {item.text for item in known_first} == {"Lives in Oslo", "Has a cat"}
-    assert diary.at(second) == known_second
-    assert [(item.text, item.metadata, item.revision) for item in known_second] == [
-        ("Lives in Rome", {"city": "Rome"}, 2)
-    ]
-    assert diary.at(datetime.now(UTC)) == []
-
-
 def test_the_date_of_a_statement_does_not_say_when_it_became_known(diary: Diary) -> None:
     before = datetime.now(UTC)
     diary.add("Moved in May", time=before - timedelta(days=300))
@@ -107,16 +86,6 @@ def test_what_had_expired_by_then_was_not_known(diary: Diary) -> None:
     diary.apply(Decision("UPDATE", short, None, keep_expiry=False))
     assert [item.id for item in diary.at(now + timedelta(hours=1))] == [short]
     assert [item.expires_at for item in diary.at(after_add)] == [now + timedelta(hours=1)]
-
-
-def test_a_memory_that_came_back_was_away_in_between(diary: Diary) -> None:
-    cat = diary.add("Has a cat")
-    diary.add("Likes tea")
-    gone = diary.apply(Decision("DELETE", cat, None))
-    diary.apply(Decision("ADD", cat, "Has a cat"))
-    assert [item.text for item in diary.at(gone)] == ["Likes tea"]
-    assert diary.at(datetime.now(UTC)) == diary.now()
-    assert {item.revision for item in diary.now()} == {1, 3}
 
 
 def test_what_was_purged_was_never_known(diary: Diary) -> None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from sqlalchemy import update
 
-from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import keys, sessions, tables
 from tests.server.conftest import ALICE, client, key, remembered
 
@@ -165,15 +164,3 @@ def test_a_theme_stays(memory: Memory, http: TestClient) -> None:
         page = http.post("/ui/theme", data=sent)
         assert page.url.query == b"q=tea"
         assert f'data-theme="{told}"' in page.text
-
-
-def test_a_key_of_one_user_sees_nothing_of_another(memory: Memory, guarded: TestClient) -> None:
-    remembered(memory, "alice")
-    remembered(memory, "bob")
-    logged_in(guarded, key(memory)["X-API-Key"])
-    assert "I am bob" not in guarded.get(MEMORIES).text
-    assert guarded.get(f"{MEMORIES}?user_id=bob").status_code == 403
-    assert guarded.get(f"{MEMORIES}?agent_id=bob").status_code == 200
-    sent = {"text": "I like coffee.", "user_id": "bob", "csrf": token(guarded, MEMORIES)}
-    assert guarded.post(MEMORIES, data=sent).status_code == 403
-    assert [item.scope for item in memory.get_all(user_id="bob")] == [Scope(user_id="bob")]

@@ -35,6 +35,18 @@ def test_it_is_over_since_what_took_its_place_began_also_where_that_is_told_late
     assert graph.now() == ["alice lives_in Rome 2020-"]
 
 
+def test_what_a_closed_memory_says_besides_ends_with_it(graph: Graph) -> None:
+    home = graph.add("Lives in Oslo", "user lives_in Oslo", when=2023)
+    graph.decide("NONE", home, "Lives in Oslo", "user lives_in Oslo", when=2018, dated=True)
+    assert graph.now() == ["alice lives_in Oslo 2018-"]
+    said = "user lives_in Lyon", "user lives_with Ana"
+    graph.decide("ADD", None, "Lives in Lyon", *said, when=2020, past_of=home)
+    past = ["alice lives_in Lyon 2020-2023", "alice lives_in Oslo 2018-2020"]
+    assert graph.now() == [*past, "alice lives_in Oslo 2023-", "alice lives_with Ana 2020-2023"]
+    graph.decide("DELETE", home, None, when=None)
+    assert graph.now() == [*past, "alice lives_with Ana 2020-2023"]
+
+
 def test_so_it_is_where_another_memory_takes_its_place(graph: Graph) -> None:
     memory = graph.add("Lives in Paris", "user lives_in Paris", when=2021)
     moved = graph.decision(
