@@ -56,7 +56,7 @@ class Size:
     questions: int = 40
 
 
-QUICK: Final = Size(300, (50, 20), search.QUICK, clients=4, turns=1, seconds=0.3, questions=2)
+QUICK: Final = Size(300, (50, 20), search.QUICK, clients=4, turns=1, seconds=0.1, questions=2)
 
 
 @dataclass
