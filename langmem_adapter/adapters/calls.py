@@ -6,13 +6,9 @@ import difflib
 import logging
 from collections.abc import Mapping
 from contextlib import contextmanager
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from langchain_core.runnables.config import ensure_config
-from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.serde.types import ERROR
-from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 from pydantic import ValidationError
@@ -24,7 +20,7 @@ from langmem_adapter.scoping import resolve_scope
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Iterator
 
     from langchain_core.runnables import RunnableConfig
 
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OnError",
-    "failed_messages",
     "forgiving",
     "making",
     "only",
@@ -99,30 +94,6 @@ def thread_of_call() -> str | None:
     """The id of the thread that a call works in; `None` where it has none."""
     thread_id = ensure_config().get("configurable", {}).get("thread_id")
     return None if thread_id in {None, ""} else str(thread_id)
-
-
-def failed_messages(unended: Collection[str], new: Collection[str]) -> set[str]:
-    """Those messages of the thread whose own run ended with an error; all *unended* ones, where that cannot be known."""
-    call, failed, suspects, ids = ensure_config().get("configurable", {}), set[str](), set[str](), {*unended, *new}
-    saver, path = call.get(CONFIG_KEY_CHECKPOINTER), str(call.get("checkpoint_ns", "")).split("|")
-    lasting = "|".join(takewhile(lambda part: ":" not in part, path))  # a graph within a task begins anew each time
-    if not ids or not isinstance(saver, BaseCheckpointSaver):
-        return set(unended)
-    try:
-        at = saver.get_tuple({"configurable": {"thread_id": call.get("thread_id"), "checkpoint_ns": lasting}})
-    except NotImplementedError:  # it has async methods alone
-        return set(unended)
-    present = ids
-    while at is not None and present:
-        messages = at.checkpoint["channel_values"].get("messages")
-        listed = messages if isinstance(messages, list) else ()
-        present = ids.intersection(getattr(message, "id", None) for message in listed)
-        if suspects - present:  # their run began after this checkpoint
-            failed, suspects = failed | (suspects - present), set()
-        if any(channel == ERROR for _, channel, _ in at.pending_writes or ()):
-            suspects = present
-        at = saver.get_tuple(at.parent_config) if at.parent_config else None
-    return failed | suspects
 
 
 def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> Plan[R]:

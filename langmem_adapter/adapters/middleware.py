@@ -6,7 +6,7 @@ The memories follow the turn's newest human message, in the requests to the mode
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
 
@@ -16,7 +16,8 @@ from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 from langchain_core.runnables.config import ensure_config
 from typing_extensions import TypedDict
 
-from langmem_adapter.adapters.calls import OnError, failed_messages, forgiving, thread_of_call, timezone_of_call
+from langmem_adapter.adapters.calls import OnError, forgiving, thread_of_call, timezone_of_call
+from langmem_adapter.adapters.entries import read_entries, replaced_by_summary
 from langmem_adapter.adapters.threads import asked, is_answer, latest_turn, looking_up, remembered, summaries, turn_of
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag, one_of
@@ -28,7 +29,6 @@ from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.plain import shallow
 from langmem_adapter.scoping import MemoryContext, resolve_scope
-from langmem_adapter.storage import sources
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.twins import Plan
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from langgraph.runtime import Runtime
 
+    from langmem_adapter.adapters.entries import Entries
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import AddResult, Threshold
@@ -53,20 +54,17 @@ INTRODUCTION: Final = (
 
 _log = logging.getLogger("langmem_adapter")
 
-_MAX_MESSAGES: Final = 10_000
-_MAX_IDS: Final = 20
+_MAX_TURNS: Final = 1_000
+_MAX_IDS: Final = 50
 
 
 class MemoryTurn(TypedDict):
     """What one middleware keeps of a turn: ids, and no text."""
 
-    recent_ids: list[str]  # the latest messages of people
-    new_ids: list[str]  # those of this turn; once it has ended, those of them that the model was not shown
-    open_ids: list[str]  # those of earlier turns that are not remembered and were not blocked
-    blocked_ids: list[str]  # those that another middleware blocked, unless the model was shown them after all
-    newest_id: str | None  # the newest one, which the memories follow
+    new_ids: list[str]  # messages of people that this run brought
+    recent_ids: list[str]  # the latest ones of all runs, also those that left the thread
+    newest_id: str | None  # the newest one in it, which the memories follow
     scope_key: str
-    is_over: bool
 
 
 def _merged(old: dict[str, MemoryTurn], new: dict[str, MemoryTurn]) -> dict[str, MemoryTurn]:
@@ -87,13 +85,10 @@ class MemoryState(AgentState[Any]):
 
 @dataclass(slots=True)
 class _Note:
-    """What this process knows of a person's message until it is remembered; the last three belong to the newest of a turn."""
+    """What this process knows of a turn until it is remembered."""
 
-    input_digest: str | None = None  # of what came in
-    is_shown: bool = False  # to the model
-    message: BaseMessage | None = None  # as it was seen last, beside these summaries
-    summary_ids: frozenset[str | None] = frozenset()
-    digests: Mapping[str, str] | None = None  # of the messages that were noted as shown
+    shown: dict[str, BaseMessage] = field(default_factory=dict)  # to the model, as it was shown them last
+    summary_ids: frozenset[str | None] = frozenset()  # beside these
     question: str | None = None  # what the memories were looked up for
     recalled: str = ""
 
@@ -108,6 +103,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     It sees messages as the `before_model` hooks of all other middleware leave them, in any order of middleware:
 
     - A redacted message is remembered redacted. A removed one is not remembered, unless LangChain's summary took its place.
+    - A message is remembered for the user whose run brought it, and never for another user of the thread.
     - A turn that fails before the first model call is never remembered, since a middleware may have blocked it.
     - A turn that fails later, or is given up, is remembered with the next one of its thread (which takes a checkpointer).
     - A message that was remembered and has another text now supersedes what came of the older text.
@@ -194,7 +190,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self._introduction = introduction
         self._name = name
         self._lock = Lock()
-        self._notes: dict[tuple[Scope, str | None, str], _Note] = {}
+        self._notes: dict[tuple[Scope, str | None, str | None], _Note] = {}
         self.tools = create_memory_tools(memory, **shallow(self._default)) if tools else []
 
     @property
@@ -205,15 +201,22 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     # ── the hooks ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def before_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        """Note which messages are new."""
-        scope = self._scope(runtime)
-        turn, thread = _begin(state["messages"], scope, _turns(state).get(self._name)), self._thread(scope)
-        for message in asked(state["messages"]):
-            if message.id in {*turn["new_ids"], *turn["open_ids"], *turn["blocked_ids"]}:
-                note = self._note_of(scope, message.id)
-                if thread is not None:
-                    note.input_digest = thread.digest(message.content)
-                note.message, note.summary_ids = message, summaries(state["messages"])
+        """Note which messages are new, and that they are of this scope."""
+        scope, messages = self._scope(runtime), state["messages"]
+        turns: Any = state.get("memory_turns", {})
+        present, thread = [message.id for message in asked(messages) if message.id], self._thread(scope)
+        recent = dict.fromkeys([*turns.get(self._name, {}).get("recent_ids", []), *present])
+        newest = present[-1] if present else None
+        if thread is None:
+            latest = latest_turn(list(messages))
+            new = [] if any(map(is_answer, latest)) else [str(message.id) for message in asked(latest)]
+        else:
+            read = read_entries(self._read, messages, thread, "start")
+            noted: Plan[Any] = read.and_then(lambda each: each.write(self._database, is_shown=False))
+            entries = forgiving(noted, None, on_error=self._on_error, doing="note the turn").run()
+            known = entries.rows.keys() - {newest, *entries.edited} if entries else ()
+            new = [id_ for id_ in entries.open_ids if id_ not in known] if entries else present[-1:]
+        turn = MemoryTurn(new_ids=new, recent_ids=[*recent][-_MAX_IDS:], newest_id=newest, scope_key=key_of(scope))
         return {"memory_turns": {self._name: turn}}
 
     def wrap_model_call(
@@ -244,81 +247,88 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         if (place := turn["newest_id"]) is None:
             return Plan.known(request)
         note = self._note_of(scope, place)
-        hidden = {id_ for id_ in turn["blocked_ids"] if not self._was_shown(scope, id_)}
-        latest = _turn_up_to(request.messages, place) or _turn_up_to(request.state["messages"], place)
-        if not latest and note.question is None:
-            latest = latest_turn(request.messages)
-        latest = [message for message in latest if message.id not in hidden]
-        question = "\n".join(message.text for message in asked(latest)) if latest else note.question
 
-        def inform(recalled: str) -> ModelRequest[Any]:
+        def inform(question: str | None, recalled: str) -> ModelRequest[Any]:
             note.question, note.recalled = question, recalled
             notes = f"{self._introduction}\n\n{recalled}"
             return request.override(messages=_noted(request.messages, notes, place)) if recalled else request
 
-        shown = self._show(request.state["messages"], turn, scope)
-        if question == note.question:
-            return shown.then(lambda _: inform(note.recalled))
-        look = self._look(latest, scope, thread=request.messages)
-        recall = forgiving(look, "", on_error=self._on_error, doing="recall")
-        return shown.and_then(lambda _: recall).then(inform)
+        def recall(_: None) -> Plan[ModelRequest[Any]]:
+            latest = [*note.shown.values()] or (latest_turn(request.messages) if note.question is None else [])
+            question = "\n".join(message.text for message in asked(latest)) if latest else note.question
+            if question == note.question:
+                return Plan.known(inform(question, note.recalled))
+            look = self._look(latest, scope, thread=request.messages)
+            return forgiving(look, "", on_error=self._on_error, doing="recall").then(partial(inform, question))
 
-    def _show(self, messages: Sequence[BaseMessage], turn: MemoryTurn, scope: Scope) -> Plan[None]:
+        return self._show(request.state["messages"], turn, scope, note).and_then(recall)
+
+    def _show(self, messages: Sequence[BaseMessage], turn: MemoryTurn, scope: Scope, note: _Note) -> Plan[None]:
         """Note which messages the model is shown, and write it to the database: the run may end with this call."""
         thread, present = self._thread(scope), {message.id: message for message in asked(messages) if message.id}
-        new = [id_ for id_ in (*turn["open_ids"], *turn["new_ids"]) if id_ in present]
-        newest = self._note_of(scope, str(turn["newest_id"]))
-        digests = {} if thread is None else _digests(messages, thread)
 
-        def mark(pending: Collection[str]) -> None:
-            newest.digests = digests
-            for id_ in (id_ for id_ in present if id_ in pending or id_ in new or self._was_shown(scope, id_)):
-                note = self._note_of(scope, id_)
-                note.is_shown, note.message, note.summary_ids = True, present[id_], summaries(messages)
+        def mark(entries: Entries | None) -> None:
+            ids = turn["new_ids"] if entries is None else entries.open_ids
+            note.summary_ids = summaries(messages)
+            note.shown |= {id_: present[id_] for id_ in (*ids, *note.shown) if id_ in present}
 
-        if thread is None or newest.digests == digests:
-            return Plan.known(()).then(mark)
-        first = {id_: self._note_of(scope, id_).input_digest or digests[id_] for id_ in new}
-        work = partial(sources.mark_shown, thread=thread, digests=digests, given=first)
-        written = Plan.calling(self._database.write, self._database.awrite, work)
-        return forgiving(written, set(), on_error=self._on_error, doing="note the turn").then(mark)
+        if thread is None:
+            return Plan.known(None).then(mark)
+        read = read_entries(self._read, messages, thread, "within", newest=turn["newest_id"])
+        written = read.and_then(lambda entries: entries.write(self._database, is_shown=True))
+        return forgiving(written.then(mark), None, on_error=self._on_error, doing="note the turn")
 
     def _finish(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[dict[str, Any]]:
         scope, messages = self._scope(runtime), state["messages"]
-        turn, ids = self._turn(state, scope), _latest_ids(messages)
-        new = {*turn["new_ids"], *turn["open_ids"]}
-        shown = {id_ for id_ in new if self._was_shown(scope, id_)}
-        thread, hidden = self._thread(scope), {*turn["blocked_ids"], *new}
-        waiting = Plan.known((set[str](), set[str]()))
+        turn, thread = self._turn(state, scope), self._thread(scope)
+        note = self._note_of(scope, turn["newest_id"])
+        plan = self._remember(messages, scope, note, note.shown.keys(), turn["new_ids"])
         if thread is not None:
-            waiting = Plan(partial(self._read, sources.waiting, thread, _digests(messages, thread)))
-        plan = waiting.and_then(lambda found: self._remember(messages, scope, found[0] | shown, hidden | found[1]))
-        left = [id_ for id_ in ids if id_ not in shown and (id_ in turn["new_ids"] or id_ not in turn["recent_ids"])]
-        open_ = [id_ for id_ in turn["open_ids"] if id_ not in shown]
-        ended = MemoryTurn({**turn, "recent_ids": ids, "new_ids": left, "open_ids": open_, "is_over": True})
-        if lost := [id_ for id_ in new - shown if self._is_summarised(messages, scope, id_)]:
-            _log.warning("%d messages were summarised before the model saw them; they are not remembered", len(lost))
-        done = forgiving(plan, None, on_error=self._on_error, doing="remember")
-        return done.then(lambda _: {"memory_turns": {self._name: ended}})
+            recent = turn["recent_ids"]
+            read = read_entries(self._read, messages, thread, "within", newest=turn["newest_id"], also=recent)
+            plan = read.and_then(lambda entries: self._conclude(entries, messages, turn, scope, note))
+        return forgiving(plan, None, on_error=self._on_error, doing="remember").then(lambda _: {})
+
+    def _conclude(
+        self, entries: Entries, messages: Sequence[BaseMessage], turn: MemoryTurn, scope: Scope, note: _Note
+    ) -> Plan[AddResult | None]:
+        """Remember what the model was shown and what a summary replaced before; of the rest nothing will be remembered."""
+        waiting = {id_: row.is_shown for id_, row in entries.rows.items() if row.digest is None}
+        absent, present = waiting.keys() - entries.digests.keys(), {*entries.open_ids}
+        shown = {id_ for id_, is_shown in waiting.items() if is_shown} | note.shown.keys()
+
+        def end(replaced: tuple[list[BaseMessage], bool]) -> Plan[AddResult | None]:
+            versions, is_complete = replaced
+            left = absent - {message.id for message in versions}
+            if summaries(messages) - note.summary_ids:
+                versions = [*versions, *(message for id_, message in note.shown.items() if id_ in left)]
+            ready = {*(present & shown), *(str(message.id) for message in versions)}
+            lost = absent - ready if is_complete else set()
+            if lost and summaries(messages):
+                _log.warning("%d messages were summarised before the model saw them and are not remembered", len(lost))
+            ended = lost | {id_ for id_ in turn["new_ids"] if id_ in present - ready}
+            plan = self._remember([*versions, *messages], scope, note, ready, entries.hidden_ids | present)
+            return entries.write(self._database, is_shown=False, ended=ended).and_then(lambda _: plan)
+
+        find = Plan(partial(replaced_by_summary, messages, absent, shown)) if absent else Plan.known(([], True))
+        return find.and_then(end)
 
     def _remember(
-        self, messages: Sequence[BaseMessage], scope: Scope, ids: Collection[str], hidden: Collection[str]
+        self, messages: Sequence[BaseMessage], scope: Scope, note: _Note, ids: Collection[str], hidden: Collection[str]
     ) -> Plan[AddResult | None]:
         messages = [message for message in messages if message.id in ids or message.id not in hidden]
-        keys = {self._key(scope, id_): id_ for id_ in ids}
-        noted = [keys[key] for key in list(self._notes) if key in keys]  # in the order of the thread
-        summarised = [self._note_of(scope, id_).message for id_ in noted if self._is_summarised(messages, scope, id_)]
-        before, turn = turn_of([*filter(None, summarised), *messages], ids, tools=self._tools_tell)
+        before, turn = turn_of(messages, ids, tools=self._tools_tell)
         thread = self._thread(scope)
         how: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
         how |= {"thread_id": thread and thread.thread_id, **timezone_of_call(default=self._default.timezone)}
         plan = remembered(self._memory, turn, scope, **how)
-        return plan.told(lambda outcome: [self._notes.pop(key, None) for key in keys if outcome.error is None])
+        return plan.told(lambda outcome: note.shown.clear() if outcome.error is None else None)
 
     def _turn(self, state: Mapping[str, Any], scope: Scope) -> MemoryTurn:
         """The turn at hand; one that began for another scope is shown no memories, and is not remembered."""
-        turn = _turns(state).get(self._name) or _begin(state["messages"], scope, None)
-        if not turn["is_over"] and turn["scope_key"] != key_of(scope):
+        turns: dict[str, MemoryTurn] = state.get("memory_turns", {})
+        turn = turns.get(self._name) or MemoryTurn(new_ids=[], recent_ids=[], newest_id=None, scope_key=key_of(scope))
+        if turn["scope_key"] != key_of(scope):
             raise ScopeError("this turn was begun for another scope than the call is for; send your own message first")
         return turn
 
@@ -328,22 +338,11 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             return None
         return MessageThread(scope, thread_id if self._about == "user" else f"{thread_id} (agent)")
 
-    def _key(self, scope: Scope, id_: str) -> tuple[Scope, str | None, str]:
-        return scope, thread_of_call(), id_
-
-    def _note_of(self, scope: Scope, id_: str) -> _Note:
+    def _note_of(self, scope: Scope, newest_id: str | None) -> _Note:
         with self._lock:
-            while len(self._notes) > _MAX_MESSAGES:
+            while len(self._notes) > _MAX_TURNS:
                 self._notes.pop(next(iter(self._notes)), None)
-            return self._notes.setdefault(self._key(scope, id_), _Note())
-
-    def _is_summarised(self, messages: Sequence[BaseMessage], scope: Scope, id_: str) -> bool:
-        note = self._notes.get(self._key(scope, id_), _Note())
-        is_there = any(message.id == id_ for message in messages)
-        return not is_there and note.message is not None and bool(summaries(messages) - note.summary_ids)
-
-    def _was_shown(self, scope: Scope, id_: str) -> bool:
-        return self._notes.get(self._key(scope, id_), _Note()).is_shown
+            return self._notes.setdefault((scope, thread_of_call(), newest_id), _Note())
 
     def _scope(self, runtime: Runtime[Any]) -> Scope:
         scope = resolve_scope(runtime=runtime, config=ensure_config(), default=self._default)
@@ -356,52 +355,6 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             return background
         on_error = (lambda _: None) if self._on_error == "log" else None  # the writer logs it; `close` raises nothing
         return self._memory.background(on_error=on_error) if flag(background, "background") else None
-
-
-def _turns(state: Mapping[str, Any]) -> dict[str, MemoryTurn]:
-    turns: dict[str, MemoryTurn] = state.get("memory_turns", {})
-    return turns
-
-
-def _begin(messages: Sequence[BaseMessage], scope: Scope, before: MemoryTurn | None) -> MemoryTurn:
-    """The turn that begins: the messages after the last one that is known; where none is left, those of `latest_turn`."""
-    ids, key = _latest_ids(messages), key_of(scope)
-    before = before or MemoryTurn(
-        recent_ids=[], new_ids=[], open_ids=[], blocked_ids=[], newest_id=None, scope_key=key, is_over=True
-    )
-    places = [place for place, message in enumerate(messages) if message.id in before["recent_ids"]]
-    latest = list(messages[places[-1] + 1 :]) if places else latest_turn(list(messages))
-    if not places and any(map(is_answer, latest)):  # answered before: the agent goes on with a thread
-        latest = []
-    new = [message.id for message in asked(latest) if message.id and message.id not in before["recent_ids"]]
-    is_own = before["scope_key"] == key
-    unended = before["new_ids"] if is_own and not before["is_over"] else []
-    failed = failed_messages(unended, new[:-1])
-    left = [*(before["open_ids"] if is_own else []), *(id_ for id_ in unended if id_ not in failed)][-_MAX_IDS:]
-    over = [id_ for id_ in [*before["new_ids"], *new] if id_ in failed or id_ not in {*unended, *new}]
-    blocked, new = [*before["blocked_ids"], *over][-_MAX_IDS:], [id_ for id_ in new if id_ not in failed]
-    return MemoryTurn(
-        recent_ids=ids,
-        new_ids=new,
-        open_ids=left,
-        blocked_ids=blocked,
-        newest_id=ids[-1] if ids else None,
-        scope_key=key,
-        is_over=False,
-    )
-
-
-def _latest_ids(messages: Sequence[BaseMessage]) -> list[str]:
-    return [message.id for message in asked(messages) if message.id][-_MAX_IDS:]
-
-
-def _digests(messages: Sequence[BaseMessage], thread: MessageThread) -> dict[str, str]:
-    return {message.id: thread.digest(message.content) for message in asked(messages) if message.id}
-
-
-def _turn_up_to(messages: Sequence[BaseMessage], place: str) -> list[BaseMessage]:
-    ids = [message.id for message in messages]
-    return latest_turn(list(messages[: ids.index(place) + 1])) if place in ids else []
 
 
 def _noted(thread: list[AnyMessage], notes: str, place: str | None) -> list[AnyMessage]:

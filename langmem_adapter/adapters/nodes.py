@@ -7,12 +7,12 @@ The whole pipeline as a node, with its stages visible, is `memory.build_pipeline
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables.base import coerce_to_runnable
 
 from langmem_adapter.adapters.calls import part_of_state, scope_of_call, thread_of_call, timezone_of_call
+from langmem_adapter.adapters.entries import read_entries
 from langmem_adapter.adapters.threads import looking_up, messages_in, parted, remembered, turn_of
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.summaries import about_tokens
@@ -21,7 +21,6 @@ from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.records.checks import check_text, quoted, zone_of
 from langmem_adapter.scoping import MemoryContext
-from langmem_adapter.storage import sources
 from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.tracing import PlanNode
 from langmem_adapter.twins import Plan
@@ -32,10 +31,11 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from langchain_core.runnables import Runnable
     from langchain_core.runnables.base import RunnableLike
-    from sqlalchemy import Connection
 
+    from langmem_adapter.adapters.entries import Entries
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
+    from langmem_adapter.memory.parts import Parts
     from langmem_adapter.pipeline.stage import StateEdit
     from langmem_adapter.records.results import AddResult, Threshold
     from langmem_adapter.records.scope import Scope
@@ -102,7 +102,7 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
         - Is vegetarian (20...)
         >>> memory.close()
     """
-    parts_of(memory, "recall_node")
+    parts = parts_of(memory, "recall_node")
     check_text(messages_key, "messages_key")
     check_text(output_key, "output_key")
     zone_of(timezone)
@@ -110,8 +110,14 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
     look = looking_up(memory, count_tokens=count_tokens, **how)
 
     def plan(state: Any, scope: Scope) -> Plan[StateEdit]:
-        before, turn = parted(part_of_state(state, messages_key, "messages_key"))
-        return look(turn, scope, thread=[*before, *turn]).then(lambda text: {output_key: text})
+        messages = messages_in(part_of_state(state, messages_key, "messages_key"))
+        before, turn = parted(messages)
+        read: Plan[Any] = _read(parts, messages, scope, messages_key)
+        noted = read.and_then(
+            lambda entries: entries.write(parts.database, is_shown=True) if entries else Plan.known(None)
+        )
+        looked = noted.and_then(lambda _: look(turn, scope, thread=[*before, *turn]))
+        return looked.then(lambda text: {output_key: text})
 
     return _for_its_scope(plan, MemoryContext(user_id, agent_id, run_id))
 
@@ -134,7 +140,8 @@ def remember_node(  # noqa: PLR0913 - the same
     model to understand it and is no source (`context` of `Memory.add`). What tools returned is left out, unless the setting
     `facts_from_tools` says otherwise.
 
-    Put it after the model. Whose memory it is comes with the call, as for `recall_node`; a failure is raised, too.
+    Put it after the model, and `recall_node` before it: that notes for whom a message is to be remembered if the model fails.
+    Whose memory it is comes with the call, as for `recall_node`; a failure is raised, too.
 
     Args:
         memory: The memory.
@@ -169,7 +176,7 @@ def remember_node(  # noqa: PLR0913 - the same
         >>> memory.close()
     """
     parts = parts_of(memory, "remember_node")
-    tools, reading = parts.settings.facts_from_tools, parts.reading
+    tools = parts.settings.facts_from_tools
     check_text(messages_key, "messages_key")
     zone_of(timezone)
     if output_key is not None:
@@ -181,10 +188,15 @@ def remember_node(  # noqa: PLR0913 - the same
 
     def plan(state: Any, scope: Scope) -> Plan[StateEdit]:
         messages, thread_id = messages_in(part_of_state(state, messages_key, "messages_key")), thread_of_call()
-        thread = None if thread_id is None else MessageThread(scope, thread_id)
-        split = Plan(partial(reading, _unremembered, messages, thread, tools=tools))
         how: dict[str, Any] = {"writer": background, "thread_id": thread_id, **timezone_of_call(default=timezone)}
-        added = split.and_then(lambda parts: remembered(memory, parts[1], scope, before=parts[0], **how))
+
+        def remember(entries: Entries | None) -> Plan[AddResult | None]:
+            before, turn = parted(messages, tools=tools)
+            if entries is not None:
+                before, turn = turn_of(messages, entries.open_ids, tools=tools, digest=entries.thread.digest)
+            return remembered(memory, turn, scope, before=before, **how)
+
+        added = _read(parts, messages, scope, messages_key).and_then(remember)
         return added.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
 
     return _for_its_scope(plan, MemoryContext(user_id, agent_id, run_id))
@@ -261,18 +273,11 @@ def _runnable(answer: RunnableLike[Any, Any]) -> Runnable[Any, Any]:
         raise InvalidInputError(f"answer must be a function or a Runnable, not {quoted(answer)}") from None
 
 
-def _unremembered(
-    connection: Connection, messages: list[BaseMessage], thread: MessageThread | None, *, tools: bool
-) -> tuple[list[BaseMessage], list[BaseMessage]]:
-    """The messages before the turn of a thread, and the turn: edited messages, and those after the last remembered one."""
-    digests = {} if thread is None else {each.id: thread.digest(each.content) for each in messages if each.id}
-    rows = {} if thread is None else sources.messages_of(connection, thread, digests)
-    places = [place for place, each in enumerate(messages) if each.id in rows and rows[each.id].digest is not None]
-    if thread is None or not places:
-        return parted(messages, tools=tools)
-    edited = {id_ for id_, row in rows.items() if sources.is_edited(row, digests[id_])}
-    later = {message.id: message.content for message in messages[places[-1] + 1 :] if message.id}
-    return turn_of(messages, edited | (later.keys() - sources.of_other_users(connection, thread, later)), tools=tools)
+def _read(parts: Parts, messages: list[BaseMessage], scope: Scope, messages_key: str) -> Plan[Entries | None]:
+    if (thread_id := thread_of_call()) is None:
+        return Plan.known(None)
+    thread = MessageThread(scope, thread_id)
+    return read_entries(parts.reading, messages, thread, "node", messages_key=messages_key).then(lambda read: read)
 
 
 def _changes(result: AddResult | None) -> list[dict[str, Any]]:

@@ -94,11 +94,15 @@ def messages_in(messages: str | Sequence[MessageLikeRepresentation]) -> list[Bas
 
 
 def turn_of(
-    thread: Sequence[BaseMessage], ids: Collection[str | None], *, tools: bool = False
+    thread: Sequence[BaseMessage], ids: Collection[str], *, tools: bool = False, digest: Callable[[object], str] = str
 ) -> tuple[list[BaseMessage], list[BaseMessage]]:
-    """What was said in a thread before the first of some messages of people, and these, with the answers from there on."""
-    latest = {id(message) for message in _split(thread)[1]}  # for messages that have no id
-    chosen = [_is_said(each) and (each.id in ids if each.id else id(each) in latest) for each in thread]
+    """What was said in a thread before the first of some messages of people, and these, with the answers from there on.
+
+    The *digest* of what it says stands for the id of a message of the latest turn that has none.
+    """
+    latest = {id(message) for message in _split(thread)[1]}
+    known = [each.id or (digest(each.content) if id(each) in latest else None) for each in thread]
+    chosen = [_is_said(each) and name in ids for each, name in zip(thread, known, strict=True)]
     first = chosen.index(True) if any(chosen) else len(thread)
     latter = [*zip(thread, chosen, strict=True)][first:]
     turn = [part for part, own in latter if own or (_is_spoken(part, tools=tools) and part.text.strip())]

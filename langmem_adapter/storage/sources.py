@@ -2,7 +2,8 @@
 
 A message is known by its scope, its thread and its id. Its text is not kept here, only a digest of what was remembered, and
 one of what came in: a middleware may redact a message before it is remembered, and a client may send the first version again.
-Any other text is an edit. A message that has no digest was shown to a model and is not remembered yet.
+Any other text is an edit. A message is noted when it enters the thread, for the scope whose run brought it; it has no digest
+until it is remembered, and an empty one where it never will be.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import (
+    Boolean,
     Column,
     ForeignKeyConstraint,
     Index,
@@ -26,6 +28,7 @@ from sqlalchemy import (
     delete,
     insert,
     select,
+    true,
     update,
 )
 
@@ -49,21 +52,24 @@ if TYPE_CHECKING:
 __all__ = [
     "Edits",
     "MessageThread",
+    "Note",
     "RememberedError",
     "edits",
     "is_edited",
-    "mark_shown",
     "messages_of",
+    "note",
     "of_other_users",
     "record",
     "reopen",
     "source_memories",
     "sources",
-    "waiting",
 ]
 
 _EDITED: Final = "the message that it came from was edited"
 _BACK: Final = f"{_EDITED}; back to what it said before"
+
+Note: TypeAlias = tuple[str, str | None, bool]
+"""Of a message: the digest of what came in, that of what is remembered (empty: never), and whether a model was shown it."""
 
 sources: Final = Table(
     "sources",
@@ -74,6 +80,7 @@ sources: Final = Table(
     *(Column(name, Text) for name in SCOPE_FIELDS),
     Column("given", String(32), nullable=False),
     Column("digest", String(32)),
+    Column("is_shown", Boolean, nullable=False, server_default=true()),  # to a model
     Column("created_at", UTCDateTime, nullable=False),
     Index("ix_sources_thread_id", "thread_id"),
 )
@@ -92,13 +99,12 @@ source_memories: Final = Table(
 
 _SOURCE: Final = sources.c.thread == bindparam("thread")
 _MESSAGES: Final = Prepared(select(sources).where(_SOURCE, any_of(sources.c.message_id, "ids")))
-_PENDING: Final = Prepared(select(sources.c.message_id).where(_SOURCE, sources.c.digest.is_(None)))
 _INSERT: Final = Prepared(insert(sources))
 _INSERT_MEMORIES: Final = Prepared(insert(source_memories))
 _SET: Final = Prepared(
     update(sources)
     .where(_SOURCE, sources.c.message_id == bindparam("message"))
-    .values(given=bindparam("given"), digest=bindparam("digest"))
+    .values(given=bindparam("given"), digest=bindparam("digest"), is_shown=bindparam("is_shown"))
 )
 
 
@@ -140,19 +146,23 @@ def messages_of(connection: Connection, thread: MessageThread, ids: Collection[s
     return {row.message_id: row for row in rows}
 
 
-def of_other_users(connection: Connection, thread: MessageThread, contents: Mapping[str, object]) -> set[str]:
-    """The ids of those messages that are remembered, with these contents, for other users of the thread."""
+def of_other_users(
+    connection: Connection, thread: MessageThread, contents: Mapping[str, object], newest: str | None
+) -> set[str]:
+    """The ids of those messages that entered the thread, with these contents, in runs of other users.
+
+    Where it waits to be remembered, one before the *newest* is known by its text, too: clients may send no ids.
+    """
+    if not contents:
+        return set()
     theirs = sources.c.thread_id == thread.thread_id, sources.c.user_id != thread.scope.user_id
-    rows = connection.execute(select(sources).where(*theirs, any_of(sources.c.message_id, list(contents))))
-    digests = {row: MessageThread(of_row(row), row.thread_id).digest(contents[row.message_id]) for row in rows}
-    return {row.message_id for row, digest in digests.items() if row.digest == digest}
-
-
-def waiting(connection: Connection, thread: MessageThread, digests: Mapping[str, str]) -> tuple[set[str], set[str]]:
-    """The ids of messages that a model was shown and that are not remembered, and of those remembered in another version."""
-    rows = messages_of(connection, thread, digests).items()
-    pending = {row.message_id for row in _PENDING.rows(connection, {"thread": thread.key})}
-    return pending, {name for name, row in rows if row.digest not in {None, digests[name]}}
+    same = any_of(sources.c.message_id, list(contents)) | sources.c.digest.is_(None)
+    other = set[str]()
+    for row in connection.execute(select(sources).where(*theirs, same)):
+        names = {row.message_id, *(contents.keys() - {newest} if row.digest is None else ())} & contents.keys()
+        owner = MessageThread(of_row(row), row.thread_id)
+        other |= {name for name in names if owner.digest(contents[name]) in {row.given, row.digest}}
+    return other
 
 
 def is_edited(row: Any, digest: str) -> bool:
@@ -160,18 +170,13 @@ def is_edited(row: Any, digest: str) -> bool:
     return row.digest is not None and digest not in {row.digest, row.given}
 
 
-def mark_shown(
-    connection: Connection, thread: MessageThread, digests: Mapping[str, str], given: Mapping[str, str]
-) -> set[str]:
-    """Note which messages a model is shown, and give the ids of all that wait to be remembered.
-
-    *digests* are those of the thread as it is now, *given* those of the new messages as they came in.
-    """
-    rows = messages_of(connection, thread, digests)
-    edited = {name: digests[name] for name, row in rows.items() if is_edited(row, digests[name])}
-    new = {name: digest for name, digest in given.items() if name not in rows}
-    _put(connection, thread, rows, {name: (given.get(name, each), None) for name, each in (edited | new).items()})
-    return waiting(connection, thread, {})[0]
+def note(connection: Connection, thread: MessageThread, notes: Mapping[str, Note], seen: Mapping[str, Any]) -> None:
+    """Note messages that are not remembered; those whose rows are no more as they were *seen* are left as they are."""
+    # Contract: what another run noted or remembered meanwhile stays.
+    # tests/adapters/test_turns.py::test_parallel_runs_of_one_thread_remember_each_message_once
+    rows = messages_of(connection, thread, notes)
+    same = {name: each for name, each in notes.items() if rows.get(name) == seen.get(name)}
+    _put(connection, thread, rows, same)
 
 
 def record(
@@ -191,7 +196,7 @@ def record(
     if any(row.digest is not None for row in rows.values()):
         raise RememberedError("a message of the thread was remembered by another run; try again")
     given = {name: row.given for name, row in rows.items()}
-    _put(connection, thread, rows, {name: (given.get(name, digest), digest) for name, digest in digests.items()})
+    _put(connection, thread, rows, {name: (given.get(name, each), each, True) for name, each in digests.items()})
     seqs = {(message, change.id): seq for message, change, seq in changes if message in digests and change.id}
     links = [{"message_id": message, "memory_id": memory, "seq": seq} for (message, memory), seq in seqs.items()]
     _INSERT_MEMORIES.run(connection, *({"thread": thread.key, **link} for link in links))
@@ -219,7 +224,7 @@ def edits(connection: Connection, thread: MessageThread, digests: Mapping[str, s
 
 def reopen(connection: Connection, edits: Edits) -> None:
     """Note that edited messages are not remembered yet, and that nothing comes of what they said before."""
-    _put(connection, edits.thread, edits.ids, {name: (given, None) for name, given in edits.ids.items()})
+    _put(connection, edits.thread, edits.ids, {name: (given, None, True) for name, given in edits.ids.items()})
     mine = source_memories.c.thread == edits.thread.key, any_of(source_memories.c.message_id, list(edits.ids))
     connection.execute(delete(source_memories).where(*mine))
 
@@ -249,12 +254,11 @@ def _retraction(
     return Write((decision,), scope=of_row(last), within=within)
 
 
-def _put(
-    connection: Connection, thread: MessageThread, known: Collection[str], digests: Mapping[str, tuple[str, str | None]]
-) -> None:
-    """Write the digests of messages; those of *known* messages replace older ones."""
+def _put(connection: Connection, thread: MessageThread, known: Collection[str], notes: Mapping[str, Note]) -> None:
+    """Write what is noted of messages; for *known* ones it replaces what was."""
     new = {"thread_id": thread.thread_id, "created_at": datetime.now(UTC)}
     new |= {name: getattr(thread.scope, name) for name in SCOPE_FIELDS}
-    rows = {name: {"thread": thread.key, "given": given, "digest": each} for name, (given, each) in digests.items()}
+    names = "given", "digest", "is_shown"
+    rows = {name: {"thread": thread.key, **dict(zip(names, each, strict=True))} for name, each in notes.items()}
     _INSERT.run(connection, *({**new, **row, "message_id": name} for name, row in rows.items() if name not in known))
     _SET.run(connection, *({**row, "message": name} for name, row in rows.items() if name in known))

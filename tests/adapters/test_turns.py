@@ -270,8 +270,12 @@ def approval() -> Any:
 
 
 def closed(mode: str) -> Callable[[Agent], None]:
+    config = {
+        "configurable": {"thread_id": "t", "user_id": "alice"}
+    }  # which the first checkpoint holds, unlike the context
+
     def close(agent: Agent) -> None:
-        stream = agent.graph.stream({"messages": "I like tea."}, on(), context=ALICE, stream_mode=mode)
+        stream = agent.graph.stream({"messages": "I like tea."}, config, context=ALICE, stream_mode=mode)
         next(stream)
         stream.close()
 
@@ -367,10 +371,20 @@ def test_memory_middleware_remembers_what_was_summarised_before_it_was_answered_
     assert sources(memory) == ["I like tea.", "I like beer.", "I like wine.", "I live in Oslo."]
 
 
-def test_what_was_summarised_before_the_model_saw_it_is_named_in_the_log(
+@each(("place", "saved"), [(0, False), (1, True)])
+def test_memory_middleware_remembers_what_was_summarised_before_the_model_saw_it(*, place: int, saved: bool) -> None:
+    with Memory(":memory:") as memory:
+        agent = Agent(memory, saver=SQLAlchemySaver(memory) if saved else None, **places(summarizing(1))[place])
+        agent.say("I like tea.", "I like beer.", "I like wine.", "I live in Oslo.")
+        agent.say("I am vegetarian.")
+        assert sources(memory) == ["I like tea.", "I like beer.", "I like wine.", "I live in Oslo.", "I am vegetarian."]
+
+
+def test_what_was_summarised_before_the_model_saw_it_in_no_checkpoint_is_named_in_the_log(
     memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = Agent(memory, before=[summarizing(1)])
+    agent.graph.checkpointer = None
     agent.say("I like tea.", "I like beer.", "I like wine.", "I live in Oslo.")
     assert sources(memory) == ["I live in Oslo."]
     assert "3 messages were summarised before the model saw them" in caplog.text

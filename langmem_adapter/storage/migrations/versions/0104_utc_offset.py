@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0104"
-down_revision = "0102"
+down_revision = "0103"
 branch_labels = None
 depends_on = None
 

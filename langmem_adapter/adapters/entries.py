@@ -1,0 +1,200 @@
+"""Which messages of a thread belong to the caller: each is noted when it enters, for the scope whose run brought it.
+
+The database holds the notes (`storage.sources`): ids and digests, no text. Where several messages are not noted yet, the
+graph's checkpoints tell which of them this run brought.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from langchain_core.runnables.config import ensure_config
+from langgraph.checkpoint.serde.types import ERROR
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+
+from langmem_adapter.adapters.threads import asked, is_answer, latest_turn, messages_in, summaries
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.storage import sources
+from langmem_adapter.twins import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from langchain_core.messages import BaseMessage
+    from langgraph.checkpoint.base import CheckpointTuple
+    from sqlalchemy import Connection
+
+    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.sources import MessageThread
+
+__all__ = ["Entries", "read_entries", "replaced_by_summary"]
+
+_COMMAND: Final = "00000000-0000-0000-0000-000000000000"  # LangGraph's name for the writes of a `Command`
+_USER: Final = ("langgraph_auth_user_id", "user_id")  # where a checkpoint says who ran the graph
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What is noted of the messages of a thread for one scope, by their ids, or what they say where they have none."""
+
+    thread: MessageThread
+    digests: Mapping[str, str]  # of what people say in the thread, in order
+    rows: Mapping[str, Any]  # of these, and of others that were asked for
+    new: Collection[str]  # the caller's, not noted yet
+    edited: Collection[str]
+    blocked: Collection[str]  # never to be remembered for the caller
+
+    @property
+    def open_ids(self) -> list[str]:
+        """Messages in the thread that are the caller's and not remembered, in order."""
+        waiting = {name for name, row in self.rows.items() if row.digest is None}
+        return [name for name in self.digests if name in {*waiting, *self.new, *self.edited} - {*self.blocked}]
+
+    @property
+    def hidden_ids(self) -> set[str]:
+        """Messages that do not help to understand others: blocked, or remembered in another version."""
+        other = {name for name, row in self.rows.items() if row.digest not in {None, self.digests.get(name)}}
+        return (other | {*self.blocked}) - {*self.edited}
+
+    def write(self, database: Database, *, is_shown: bool, ended: Collection[str] = ()) -> Plan[Entries]:
+        """Note what is new, that all open ones were shown to a model, and which messages will never be remembered."""
+        rows, given = self.rows, {**self.digests, **{name: row.given for name, row in self.rows.items()}}
+        unseen = [name for name in self.open_ids if is_shown and name in rows and not rows[name].is_shown]
+        notes: dict[str, sources.Note] = {name: (given[name], None, True) for name in unseen}
+        notes |= {name: (self.digests[name], None, is_shown) for name in (*self.new, *self.edited)}
+        notes |= {name: (given[name], "", False) for name in (*self.blocked, *ended)}
+        work = partial(sources.note, thread=self.thread, notes=notes, seen=rows)
+        written = Plan.calling(database.write, database.awrite, work) if notes else Plan.known(None)
+        return written.then(lambda _: self)
+
+
+def read_entries(
+    read: Callable[..., Any],
+    messages: Sequence[BaseMessage],
+    thread: MessageThread,
+    at: Literal["start", "within", "node"],
+    *,
+    newest: str | None = None,
+    also: Collection[str] = (),
+    messages_key: str = "messages",
+) -> Plan[Entries]:
+    """Read what is noted of a thread, and find out which other messages the caller brought.
+
+    Within an agent's run (*newest* is the message that it began with), these came with a `Command`: others are of middleware.
+    """
+    # Contract: a message that entered the thread with a run of another user is not the caller's, however that run ended.
+    # tests/adapters/test_owners.py::test_memory_never_takes_what_another_user_said
+    contents = {message.id or thread.digest(message.content): message.content for message in asked(messages)}
+    digests = {name: thread.digest(content) for name, content in contents.items()}
+    last = next(reversed(contents), None)
+
+    def rows_and_others(connection: Connection) -> tuple[dict[str, Any], set[str]]:
+        rows = sources.messages_of(connection, thread, {*digests, *also})
+        rest = {name: content for name, content in contents.items() if name not in rows}
+        return rows, sources.of_other_users(connection, thread, rest, last)
+
+    def find() -> Entries:
+        rows, others = read(rows_and_others)
+        places = [place for place, name in enumerate(digests) if name in rows or name in others]
+        turn = latest_turn(list(messages))
+        is_over = at != "node" and any(map(is_answer, turn))  # before: the agent goes on with a thread
+        latest = [] if is_over else [*_digests(asked(turn), thread)]
+        unnoted = [*digests][places[-1] + 1 :] if places else latest
+        unseen = {name for name in rows if at == "start" and rows[name].digest is None and not rows[name].is_shown}
+        unsure = {*unnoted, *unseen} - ({last} if at != "within" else set())
+        origins = _origins(unsure, digests, newest or last, thread, messages_key, fails=at != "node")
+        allowed = {"command"} if at == "within" else {"input", "command", "node"}
+        new = [name for name in unnoted if origins.get(name, "input") in allowed]
+        blocked = {*unnoted} - {*new} if at != "within" else set()
+        blocked |= {name for name in unseen - {last} if origins.get(name, "failed") == "failed"}
+        edited = [name for name in digests if name in rows and sources.is_edited(rows[name], digests[name])]
+        edited = [name for name in edited if rows[name].digest or name == last]
+        return Entries(thread, digests, rows, new, edited, blocked)
+
+    return Plan(find)
+
+
+def replaced_by_summary(
+    messages: Sequence[BaseMessage], ids: Collection[str], shown_ids: Collection[str]
+) -> tuple[list[BaseMessage], bool]:
+    """The last versions of messages that a summary replaced in a thread, in order; and whether no more will be known.
+
+    Of messages that no model was shown, another version than that before the summary may be one before a redaction.
+    """
+    left, versions, after, step = {*ids}, [*messages[:0]], messages, -1
+    is_complete = ensure_config().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER) is None
+    with suppress(NotImplementedError):
+        for at, is_current in _checkpoints():
+            before = _messages(at.checkpoint["channel_values"].get("messages"))
+            is_complete, is_next = is_complete or is_current, at.metadata.get("step") == step - 1
+            gone = [message for message in before if message.id in left - {message.id for message in after}]
+            if summaries(after) - summaries(before):
+                versions = [*(message for message in gone if is_next or message.id in shown_ids), *versions]
+            left -= {message.id for message in before}
+            if not left:
+                break
+            after, step = before, at.metadata.get("step", -1)
+    return versions, is_complete
+
+
+def _origins(
+    names: Collection[str], texts: Mapping[str, str], last: str | None, within: MessageThread, key: str, *, fails: bool
+) -> dict[str, str]:
+    """How messages came into a thread: `"input"`, `"command"` or `"node"` of this run, else `"earlier"`.
+
+    An earlier run that names the same user is as if this one; one that failed is told apart (`"failed"`) if *fails*.
+    """
+    origins, left, source, is_same, is_earlier, has_failed = dict[str, str](), {*names}, "", False, False, False
+    if not names or ensure_config().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER) is None:
+        return {}
+    with suppress(NotImplementedError):  # the saver may have async methods alone
+        for at, is_current in _checkpoints():
+            present = _digests(_messages(at.checkpoint["channel_values"].get(key)), within)
+            source = source or ("loop" if is_current or last in present else "input")
+            writes, metadata = at.pending_writes or [], dict[str, Any](at.metadata)
+            values = [value for task, channel, value in writes if task == _COMMAND and channel == key]
+            given = {within.digest(message.content) for value in values for message in _messages(value)}
+            is_input = "input" in {source, metadata["source"]}  # the first step puts it into the state
+            for name in left - present.keys():
+                came = "input" if is_input else "command" if source != "loop" or texts[name] in given else "node"
+                is_left = source == "input" and texts[name] in given  # by a run that was given up
+                is_own = not is_left and (not is_earlier or (is_same and came != "node" and not has_failed))
+                origins[name] = came if is_own else "failed" if has_failed else "earlier"
+            if source == "input":  # what is older stood there before the run
+                is_earlier, has_failed = True, False
+            has_failed = has_failed or (fails and any(channel == ERROR for _, channel, _ in writes))
+            is_same = within.scope.user_id in [metadata.get(name, "") for name in _USER]
+            left, texts, source = left & present.keys(), present, metadata["source"]
+            if not left:
+                return origins
+        first = ("failed" if has_failed else "earlier") if is_earlier else "command" if source else "input"
+        return origins | dict.fromkeys(left, first)
+    return {}
+
+
+def _checkpoints() -> Iterator[tuple[CheckpointTuple, bool]]:
+    """The checkpoint at hand (`True`), or the last one that is saved, and all before it."""
+    call: Any = ensure_config().get("configurable", {})
+    saver, path = call.get(CONFIG_KEY_CHECKPOINTER), str(call.get("checkpoint_ns", "")).split("|")
+    lasting = "|".join(takewhile(lambda part: ":" not in part, path))  # a graph within a task begins anew each time
+    place, current = {"thread_id": call.get("thread_id"), "checkpoint_ns": lasting}, call.get("checkpoint_map", {})
+    here = {**place, "checkpoint_id": current.get(lasting)}
+    at = saver and (saver.get_tuple({"configurable": here}) or saver.get_tuple({"configurable": place}))
+    while at is not None:
+        yield at, at.checkpoint["id"] == current.get(lasting)
+        at = saver.get_tuple(at.parent_config) if at.parent_config else None
+
+
+def _digests(messages: Sequence[BaseMessage], thread: MessageThread) -> dict[str, str]:
+    return {message.id or thread.digest(message.content): thread.digest(message.content) for message in messages}
+
+
+def _messages(values: Any) -> list[BaseMessage]:
+    try:
+        return messages_in(values if isinstance(values, list) else [values])
+    except InvalidInputError:  # it is no thread of messages
+        return []
