@@ -23,7 +23,7 @@ _LEAST: Final = 50  # fewer steps need no progress
 
 
 class Steps:
-    """A bar with rate and remaining time where stderr is a terminal; else a plain line every few seconds.
+    """A bar with rate and remaining time where stderr is a terminal; else a plain line with the same every few seconds.
 
     Args:
         output: Whose stderr.
@@ -63,7 +63,8 @@ class Steps:
             self._draw(total, rate)
         elif now - self._last >= _EVERY:
             self._last = now
-            self._output.note(f"{self._done} of {total} {self._what}, {rate}")
+            left = (now - self._began) * (total - self._done) / max(self._done, 1)
+            self._output.note(f"{self._done} of {total} {self._what}, {rate}, {left:.0f} s left")
 
     def _draw(self, total: int, rate: str) -> None:
         if self._bar is None:

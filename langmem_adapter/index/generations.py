@@ -38,6 +38,7 @@ from langmem_adapter.index.segment import (
     header,
 )
 from langmem_adapter.storage.follow import Cursor
+from langmem_adapter.storage.sqlite import sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -364,21 +365,12 @@ def _replace(path: Path, pieces: Iterator[bytes]) -> None:
         Path(name).replace(path)
     finally:
         Path(name).unlink(missing_ok=True)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def _kept(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    if hasattr(os, "O_DIRECTORY"):  # where folders cannot be opened, the system keeps renames by itself
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _open_regular(path: Path) -> int:

@@ -35,7 +35,8 @@ if sys.platform == "linux":
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
-__all__ = ["LONGEST", "FileConnection", "Identity", "create", "identity", "open_file", "open_wal", "refuse_links"]
+__all__ = ["LONGEST", "FileConnection", "Identity", "create", "identity"]
+__all__ += ["open_file", "open_wal", "refuse_links", "sync_folder"]
 
 Identity: TypeAlias = "tuple[int, int] | None"
 """Which file lies at a path: device and inode; `None` where there is none."""
@@ -211,8 +212,18 @@ def refuse_links(path: Path) -> None:
         if (count := path.stat().st_nlink) > 1:
             raise StorageError(
                 f"{path}: the file has {count} names (hard links), and SQLite keeps a log for each name, so writes by one name "
-                "destroy those by another; remove the other names, and make copies with cp or sqlite3's .backup"
+                "destroy those by another; remove the other names, and make copies with langmem-adapter backup"
             )
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the disk has the names of the files in a folder."""
+    if hasattr(os, "O_DIRECTORY"):  # where folders cannot be opened, the system keeps renames by itself
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _refuse_mount_point(path: Path) -> None:
