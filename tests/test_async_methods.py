@@ -53,6 +53,7 @@ def _steps(folder: Path) -> list[Step]:
         ("replay", lambda results: (results["add"].trace_id,), {}),
         ("scopes", _given(), {}),
         ("stats", _given(), {}),
+        ("backup", _given(folder / "backup.db"), {}),
         ("verify", _given(), {}),
         ("sweep", _given(), {}),
         ("graph.add", _given("Ana", "works_at", "Acme"), USER),

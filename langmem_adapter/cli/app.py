@@ -11,6 +11,7 @@ from langmem_adapter._version import __version__
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.cli import graph, graph_edit, graph_exchange, keys, options
 from langmem_adapter.cli.add import add
+from langmem_adapter.cli.backup import backup, copy
 from langmem_adapter.cli.change import delete, purge, refine, reindex, update
 from langmem_adapter.cli.demo import demo
 from langmem_adapter.cli.doctor import doctor
@@ -52,7 +53,8 @@ app = typer.Typer(
 )
 
 
-_NOBODYS: Final = (doctor, prompts, reindex, conversations, serve, keys.list_, keys.revoke)  # they are about no scope
+# They are about no scope.
+_NOBODYS: Final = (backup, copy, doctor, prompts, reindex, conversations, serve, keys.list_, keys.revoke)
 
 
 def _put_together(group: typer.Typer, *functions: Callable[..., None]) -> typer.Typer:
@@ -64,7 +66,7 @@ def _put_together(group: typer.Typer, *functions: Callable[..., None]) -> typer.
 
 _put_together(
     *(app, demo, add, search, list_, show, history, trace, update, delete, purge),
-    *(refine, reindex, doctor, prompts, serve, mcp),
+    *(refine, reindex, backup, copy, doctor, prompts, serve, mcp),
 )
 _graph = _put_together(
     typer.Typer(

@@ -18,11 +18,12 @@ from langmem_adapter.pipeline.build import build_pipeline
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import meta
+from langmem_adapter.storage.backup import backup
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import date
     from pathlib import Path
     from types import TracebackType
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from langmem_adapter.index.build import IndexKind
     from langmem_adapter.knowledge.memory import GraphMemory
     from langmem_adapter.records.results import Threshold
+    from langmem_adapter.storage.backup import CopyReport
     from langmem_adapter.storage.meta import Stats
     from langmem_adapter.storage.scopes import ScopeCount
 
@@ -355,6 +357,29 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         return Plan(partial(meta.stats, self.parts.database))
 
     astats = awaited(stats)
+
+    @planned
+    def backup(
+        self, path: str | Path, *, force: bool = False, progress: Callable[[int, int], None] | None = None
+    ) -> Plan[CopyReport]:
+        """Write a backup into an SQLite file, which is a database like any other: `Memory(path)` opens it.
+
+        Others read and write meanwhile. The backup holds everything that was acknowledged before the call, API keys among
+        it, but no sessions, running jobs and cursors. `storage.database_copy.copy` restores it into a database in use.
+
+        Args:
+            path: Of the file, which is readable for its owner alone.
+            force: Replace a file that exists.
+            progress: Called with the percentage that is done, and 100.
+
+        Raises:
+            InvalidInputError: The file exists, or *path* names a server.
+            StorageError: The database failed, or the file cannot be written or is in use.
+        """
+        force = flag(force, "force")
+        return Plan.apart(partial(backup, self.parts.database, path, force=force, progress=progress))
+
+    abackup = awaited(backup)
 
     @planned
     def verify(self) -> Plan[Verification]:

@@ -228,13 +228,23 @@ class Database:
 
         It waits *timeout* seconds for other connections, by default `busy_timeout`.
         """
-        self._refuse()
         if self.path is None:
             return []
-        with translated(self.location), closing(sqlite.open_wal(self.path, timeout=self._busy_timeout)) as lone:
+        with self.own_connection() as connection:
             if timeout is not None:
-                lone.execute(f"PRAGMA busy_timeout={int(timeout * 1000)}")
-            return lone.execute(statement).fetchall()
+                connection.execute(f"PRAGMA busy_timeout={int(timeout * 1000)}")
+            return connection.execute(statement).fetchall()
+
+    @contextmanager
+    def own_connection(self) -> Iterator[sqlite.FileConnection]:
+        """A connection of the driver to an SQLite file, outside the pool and outside any transaction."""
+        self._refuse()
+        if self.path is None:
+            raise InvalidInputError(f"{self.location} is no SQLite file")
+        with translated(self.location), closing(sqlite.open_wal(self.path, timeout=self._busy_timeout)) as connection:
+            yield connection
+            self._refuse_replaced()
+            self._refuse_loss(connection)
 
     def vacuum(self, table: str) -> None:
         """Vacuum a table on Postgres, once nothing else changes it.
@@ -370,7 +380,7 @@ class Database:
         if self._file is not None and self.path is not None and self._file != sqlite.identity(self.path):
             raise StorageError(
                 f"{self.location}: the file was removed or replaced after it was opened here; open it again, and restore "
-                "backups into the file itself (sqlite3 FILE '.restore BACKUP'), which running programs follow"
+                "backups into the file itself (langmem-adapter copy BACKUP FILE --replace), which running programs follow"
             )
 
     # ── the engine ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,9 @@ from langmem_adapter.reasoning.prompts import TASKS, instructions
 from tests.cases import each
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
-COMMANDS = "demo add search list show history trace update delete purge refine reindex doctor prompts serve mcp".split()
+COMMANDS = (
+    "demo add search list show history trace update delete purge refine reindex backup copy doctor prompts serve mcp"
+).split()
 HEAVY = (
     "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings pydantic openai httpx"
 ).split()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from tests.faults.journal import Evidence
 
-__all__ = ["examine"]
+__all__ = ["examine", "examine_backup"]
 
 _SAMPLES: Final = 5
 _EMBEDDINGS: Final = HashEmbeddings(int(EMBEDDINGS.partition(":")[2]))
@@ -56,11 +56,25 @@ def examine(database: str, journals: Path, mutant: str | None = None) -> list[st
     reader = Database(database)
     with reader.read() as connection:
         problems += _journals_and_history(connection, operations)
-        problems += _history_and_memories(connection)
-        problems += _words_and_memories(connection)
-        problems += _feed(connection)
+        problems += _rows(connection)
     reader.close()
     return problems
+
+
+def examine_backup(database: str, acknowledged: Counter[Evidence]) -> list[str]:
+    """Open a backup; what of the operations that were acknowledged before it began is missing, and what does not fit."""
+    with open_memory(database) as memory, memory.parts.database.read() as connection:
+        report = memory.verify()
+        problems = [] if report.ok else [f"the backup's index differs from the backup: {report}"]
+        rows = Counter(_evidence(row) for row in connection.execute(select(history)))
+        problems += [f"lost: {piece} was acknowledged before the backup" for piece in acknowledged - rows]
+        return [*problems, *_rows(connection)]
+
+
+def _rows(connection: Connection) -> Iterator[str]:
+    yield from _history_and_memories(connection)
+    yield from _words_and_memories(connection)
+    yield from _feed(connection)
 
 
 # ── journals and history ────────────────────────────────────────────────────────────────────────────────────────────

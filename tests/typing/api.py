@@ -36,6 +36,7 @@ from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import GraphChanges
 from langmem_adapter.records.results import EntityPage, Explanation, RelationPage
 from langmem_adapter.records.work import Event
+from langmem_adapter.storage.backup import CopyReport
 from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.meta import Stats
 from langmem_adapter.storage.scopes import ScopeCount
@@ -126,6 +127,8 @@ def editing(memory: Memory) -> None:
 def looking_after_it(memory: Memory) -> None:
     assert_type(memory.scopes(), list[ScopeCount])
     assert_type(memory.stats(), Stats)
+    assert_type(memory.backup("b.db", force=True), CopyReport)
+    memory.backup()  # type: ignore[call-arg]
     assert_type(memory.verify(), Verification)
     assert_type(memory.trace("id"), Trace)
     assert_type(memory.traces(user_id="a", k=10, after=None), TracePage)
@@ -146,6 +149,7 @@ async def awaiting() -> None:
         assert_type(await memory.adelete_all(user_id="a"), int)
         assert_type(await memory.arestore("id", 1), Change)
         assert_type(await memory.astats(), Stats)
+        assert_type(await memory.abackup("b.db"), CopyReport)
         assert_type(await memory.atrace("id"), Trace)
         assert_type(await memory.atraces(user_id="a"), TracePage)
         await memory.aadd("x", user="a")  # type: ignore[call-arg]
