@@ -64,7 +64,7 @@ class Entries:
         """Note what is new, that all open ones were shown to a model, and which messages will never be remembered."""
         rows, given = self.rows, {**self.digests, **{name: row.given for name, row in self.rows.items()}}
         unseen = [name for name in self.open_ids if is_shown and name in rows and not rows[name].is_shown]
-        notes: dict[str, sources.Note] = {name: (given[name], None, True) for name in unseen}
+        notes: dict[str, sources.MessageNote] = {name: (given[name], None, True) for name in unseen}
         notes |= {name: (self.digests[name], None, is_shown) for name in (*self.new, *self.edited)}
         notes |= {name: (given[name], "", False) for name in (*self.blocked, *ended)}
         work = partial(sources.note, thread=self.thread, notes=notes, seen=rows)

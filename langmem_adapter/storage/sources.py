@@ -51,8 +51,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Edits",
+    "MessageNote",
     "MessageThread",
-    "Note",
     "RememberedError",
     "edits",
     "is_edited",
@@ -68,7 +68,7 @@ __all__ = [
 _EDITED: Final = "the message that it came from was edited"
 _BACK: Final = f"{_EDITED}; back to what it said before"
 
-Note: TypeAlias = tuple[str, str | None, bool]
+MessageNote: TypeAlias = tuple[str, str | None, bool]
 """Of a message: the digest of what came in, that of what is remembered (empty: never), and whether a model was shown it."""
 
 sources: Final = Table(
@@ -170,7 +170,9 @@ def is_edited(row: Any, digest: str) -> bool:
     return row.digest is not None and digest not in {row.digest, row.given}
 
 
-def note(connection: Connection, thread: MessageThread, notes: Mapping[str, Note], seen: Mapping[str, Any]) -> None:
+def note(
+    connection: Connection, thread: MessageThread, notes: Mapping[str, MessageNote], seen: Mapping[str, Any]
+) -> None:
     """Note messages that are not remembered; those whose rows are no more as they were *seen* are left as they are."""
     # Contract: what another run noted or remembered meanwhile stays.
     # tests/adapters/test_turns.py::test_parallel_runs_of_one_thread_remember_each_message_once
@@ -254,7 +256,9 @@ def _retraction(
     return Write((decision,), scope=of_row(last), within=within)
 
 
-def _put(connection: Connection, thread: MessageThread, known: Collection[str], notes: Mapping[str, Note]) -> None:
+def _put(
+    connection: Connection, thread: MessageThread, known: Collection[str], notes: Mapping[str, MessageNote]
+) -> None:
     """Write what is noted of messages; for *known* ones it replaces what was."""
     new = {"thread_id": thread.thread_id, "created_at": datetime.now(UTC)}
     new |= {name: getattr(thread.scope, name) for name in SCOPE_FIELDS}
