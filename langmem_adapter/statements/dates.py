@@ -35,9 +35,17 @@ MONTH_NAMES: Final = "|".join((*MONTHS, *(month[:3] for month in MONTHS), "Sept"
 SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 """Seasons with the month that they begin in."""
 WEEKDAYS: Final = tuple("Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split())
-NUMBERS: Final = {
-    word: n for n, word in enumerate("zero one two three four five six seven eight nine ten eleven twelve".split())
-} | {"a": 1, "an": 1, "fifteen": 15, "twenty": 20, "thirty": 30}
+NUMBERS: Final = (
+    {
+        word: n
+        for n, word in enumerate(
+            "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
+            " eighteen nineteen".split()
+        )
+    }
+    | {"a": 1, "an": 1}
+    | {word: 10 * n for n, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
+)
 TIME_WORDS: Final = frozenset(
     f"{' '.join(MONTHS)} {' '.join(WEEKDAYS)} today tomorrow tonight yesterday weekend morning afternoon evening night noon"
     " christmas easter".lower().split()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
 
 from langmem_adapter.caches import remembered
@@ -14,6 +15,8 @@ from langmem_adapter.text import is_cjk, refers_back
 __all__ = ["attributes", "in_chinese", "read", "single_valued"]
 
 _FOREIGN: Final = re.compile("[A-Za-z]+")
+_BRACKETS: Final = re.compile(r" \((?!\d+\)).*\)$", re.DOTALL)
+"""What stands behind a fact, and is not read."""
 _VERBS: Final = frozenset("Is Has Can Likes Loves Lives Works Name".split())
 
 
@@ -27,9 +30,10 @@ def read(text: str) -> Statement:
         >>> read("Lives in Rome").attribute, read("I live in Rome").value, read("Vive en Roma").attribute
         ('home', 'Rome', '')
     """
-    if len(text) > LONGEST:
+    bare = _BRACKETS.sub("", text)
+    if len(bare) > LONGEST:
         return Statement(text)
-    return chinese_statement(text) if in_chinese(text) else english_statement(text)
+    return replace(chinese_statement(bare) if in_chinese(bare) else english_statement(bare), text=text)
 
 
 def in_chinese(text: str) -> bool:

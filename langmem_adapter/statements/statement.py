@@ -1,17 +1,17 @@
-"""The parts of a statement, the attributes that a person has, and the rows of the table that reads them."""
+"""The parts of a statement, and the attributes that a person has."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from langmem_adapter.forks import cached_property
+from langmem_adapter.records.graph import SELF, Triple
+from langmem_adapter.statements.dates import StatedSpan
 
 if TYPE_CHECKING:
-    from langmem_adapter.records.graph import Triple
+    from collections.abc import Iterator
 
-__all__ = ["LONGEST", "MANY", "SINGLE", "Kind", "Person", "Statement", "TableRow"]
+__all__ = ["LONGEST", "MANY", "SINGLE", "Form", "Person", "Statement", "Who", "edges"]
 
 LONGEST: Final = 200
 """Characters of the longest text that is read: what is longer is no short statement."""
@@ -24,9 +24,6 @@ MANY: Final = frozenset(
     " any".split()
 )
 """Attributes of which one has several values; no statement ends another's for its date. `any` ends whatever it names."""
-
-Kind = Literal["is", "begins", "ends", "touches"]
-"""What a wording says of the attribute: its value, since now another value, that it is over, or something about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,28 +39,40 @@ class Person:
     name: str
 
 
-@dataclass(frozen=True)
-class TableRow:
-    """A row of the table: one wording of a statement without its subject, and what it says of an attribute.
+class Who(NamedTuple):
+    """Whom a statement is about: as compared, as the graph names it (empty for a pronoun), and what its front says."""
 
-    Attributes:
-        text: The pattern, which matches what follows one of the *heads*, whole; its group `v` is the value.
-        put: The value that is compared, where that is not `v`: "married {v}".
-    """
+    key: str = ""
+    name: str = SELF
+    people: tuple[Person, ...] = ()
+    implied: tuple[Triple, ...] = ()
+    type: str = ""
 
-    attribute: str
-    kind: Kind
+
+class Form(NamedTuple):
+    """A predicate in its one form: "live in Rome"; whether it is affirmed, over, and nothing else than over; and when."""
+
+    who: Who
     text: str
-    flags: int
-    relation: str = ""
-    target: str = ""
-    heads: tuple[str, ...] = ()
-    put: str = ""
+    positive: bool = True
+    ended: bool = False
+    empty: bool = False
+    span: StatedSpan = StatedSpan()
+    tense: str = "now"
 
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """The pattern, compiled when it is first used: most programs use few of them."""
-        return re.compile(self.text, self.flags)
+    def says(self, attribute: str, value: str, about: str = "", **more: Any) -> Statement:
+        """A statement, with what holds of every one that these words make."""
+        subject = f"{self.who.key} {about}".strip()
+        return Statement("", subject, attribute, value, self.positive, self.ended, self.empty, **more)
+
+
+def edges(form: Form, relation: str, targets: tuple[str, ...], type_: str, *, begins: bool = False) -> Iterator[Triple]:
+    """The relations of somebody to each of some targets."""
+    since, until = form.span.held(over=form.ended, begins=begins)
+    who, single = form.who, False if targets[1:] else None
+    for target in targets if relation else ():
+        if any(map(str.isalnum, target)):
+            yield Triple(who.name, relation, target, who.type, type_, since, until, ended=form.ended, single=single)
 
 
 @dataclass(frozen=True, slots=True)

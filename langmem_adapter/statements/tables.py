@@ -7,19 +7,48 @@ for what the module gives.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from langmem_adapter.statements.statement import Kind, TableRow
+from langmem_adapter.forks import cached_property
 from langmem_adapter.vocabulary import entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Patterns", "lists", "patterns", "rows"]
+__all__ = ["Patterns", "TableRow", "lists", "patterns", "rows"]
+
+Kind = Literal["is", "begins", "ends", "touches"]
+"""What a wording says of the attribute: its value, since now another value, that it is over, or something about it."""
+
 
 _HERE: Final = Path(__file__).parent / "tables"
 _KINDS: Final[Mapping[str, Kind]] = {"": "is", "+": "begins", "-": "ends", "~": "touches"}
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A row of the table: one wording of a statement without its subject, and what it says of an attribute.
+
+    Attributes:
+        text: The pattern, which matches what follows one of the *heads*, whole; its group `v` is the value.
+        put: The value that is compared, where that is not `v`: "married {v}".
+    """
+
+    attribute: str
+    kind: Kind
+    text: str
+    flags: int
+    relation: str = ""
+    target: str = ""
+    heads: tuple[str, ...] = ()
+    put: str = ""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern, compiled when it is first used: most programs use few of them."""
+        return re.compile(self.text, self.flags)
 
 
 def lists(name: str) -> dict[str, frozenset[str]]:
@@ -93,7 +122,7 @@ def _row(line: str, given: Mapping[str, str], flags: int) -> TableRow:
     head, edge, pattern, put, *_ = [*parts, "", "", ""]
     attribute, _, mark = head.partition(" ")
     relation, _, target = edge.partition(":")
-    heads = re.match(r"\[([\w ]+)\] ?", pattern)
+    heads = re.match(r"\[([\w <>]+)\] ?", pattern)
     plain = _filled(pattern[heads.end() :] if heads else pattern, given)
-    listed = tuple(heads[1].split()) if heads else ()
+    listed = tuple(re.split(r"[ |]", _filled(heads[1], given))) if heads else ()
     return TableRow(attribute, _KINDS[mark.strip()], plain, flags, relation, target, listed, put)

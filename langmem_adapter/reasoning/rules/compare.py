@@ -9,26 +9,32 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 from langmem_adapter.caches import remembered
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Verdict
+from langmem_adapter.reasoning.rules.messages import SENTENCES
 from langmem_adapter.reasoning.rules.people import Company, named_memory
-from langmem_adapter.records.work import FORGET, UNCLEAR, Event
+from langmem_adapter.reasoning.rules.values import attribute_named
+from langmem_adapter.records.work import FORGET, UNCLEAR
 from langmem_adapter.statements.parser import read
+from langmem_adapter.statements.statement import LONGEST, SINGLE, Statement
 from langmem_adapter.statements.tables import lists, patterns
-from langmem_adapter.text import cased, meaningful, refers_back, signed_words, text_hash
+from langmem_adapter.text import cased, is_cjk, meaningful, refers_back, signed_words, text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from langmem_adapter.reasoning.base import Comparison
     from langmem_adapter.records.work import Fact
-    from langmem_adapter.statements.statement import Statement
 
 __all__ = ["compare"]
 
+_ERASE: Final = (
+    "offline, a message erases nothing as a whole: call `Memory.purge` or `Memory.delete_all` (CLI: `purge`)"
+)
 _SHOWN: Final = 80  # characters of a memory quoted in a reason
 _SAYS_SO: Final = patterns("english", {})["SAYS_SO"]
 _KINDS: Final = lists("attributes")
@@ -43,14 +49,22 @@ def compare(comparison: Comparison) -> tuple[Verdict, ...]:
     Each speaker's facts are compared with what that speaker said, and with nothing else.
     """
     desks: dict[str, _Desk] = {}
-    for index, fact in enumerate(comparison.facts):
+    for index, fact in sorted(enumerate(comparison.facts), key=lambda pair: (pair[1].turn, _is_over(pair[1]))):
         speaker = entity_key(fact.speaker)
         if speaker not in desks:
             known = tuple(memory for memory in comparison.known if entity_key(memory.speaker) == speaker)
             desks[speaker] = _Desk(replace(comparison, known=known))
         desks[speaker].take(index, fact)
-    verdicts = (_verdict(note) for desk in desks.values() for note in desk.notes)
+    for desk in desks.values():
+        desk.join_past(comparison.facts)
+    verdicts = (note.verdict() for desk in desks.values() for note in desk.notes)
     return tuple(sorted(verdicts, key=lambda verdict: verdict.fact))
+
+
+def _is_over(fact: Fact) -> bool:
+    """Whether a fact ends a value: the new one that the same message gives replaces it first."""
+    said = read(fact.text)
+    return said.ended and not said.subject and said.attribute in SINGLE and not fact.is_quotation
 
 
 @remembered(8_192)
@@ -68,10 +82,10 @@ def _bearing(new: Statement, old: Statement, *, renewed: bool) -> Bearing:
     if not new.attribute or (new.subject, new.attribute) != (old.subject, old.attribute) or old.ended:
         return ""
     equal = _terms(new.value) == _terms(old.value)
-    if new.positive != old.positive:
-        kinds = {person.kind for person in old.people if person.kind}
-        named = new.positive and any(person.kind in kinds for person in new.people)  # "No dog", "A dog named Rex"
-        return "ends" if equal or named else ""
+    if new.positive != old.positive:  # "No dog", "A dog named Rex"
+        denied, other = (old, new) if new.positive else (new, old)
+        within = new.attribute in _KINDS["PEOPLE"] and {*_terms(denied.value)} <= {*_terms(other.value)}
+        return "ends" if equal or within else ""
     if (equal and cased(new.value) == cased(old.value)) or _covers(old, new):
         return "same"
     mine = new.attribute == "detail" or (new.attribute == "job" and not new.subject)
@@ -83,7 +97,7 @@ def _bearing(new: Statement, old: Statement, *, renewed: bool) -> Bearing:
 def _covers(more: Statement, less: Statement) -> bool:
     """Whether an old value says all of a new one: John Smith is John, the old town of Lyon is Lyon; New York is not York."""
     if more.attribute in _KINDS["PEOPLE"]:
-        return more.value.startswith(f"{less.value} ")
+        return more.value.startswith(f"{less.value} ") or (is_cjk(less.value) and more.value.endswith(less.value))
     pieces = [piece.strip() for piece in re.split(r",| of | in | near ", more.value)]
     return more.attribute in {"home", "employer"} and less.value in {pieces[0], pieces[-1]}
 
@@ -110,8 +124,8 @@ class _Slot:
     said: Statement
     owner: int | None = None  # the fact that opened or changed it
     gone: bool = False
-    reason: str = ""
     original: str = ""
+    reason: str = ""
 
 
 @dataclass(slots=True)
@@ -124,23 +138,20 @@ class _Note:
     reason: str
     deletes: bool = False
 
-
-def _verdict(note: _Note) -> Verdict:
-    slot, event, text, reason = note.slot, "NONE", note.text, note.reason
-    number = slot.number if slot else None
-    if note.deletes:
-        event = "DELETE"
-    elif slot is not None and slot.owner == note.fact:
+    def verdict(self) -> Verdict:
+        slot, number = self.slot, self.slot.number if self.slot else None
+        told = partial(Verdict, fact=self.fact)
+        if self.deletes:
+            return told("DELETE", self.text, self.reason, number=number)
+        if slot is None or slot.owner != self.fact:
+            return told("NONE", self.text, self.reason, number=number)
         if slot.gone:
-            number, reason = None, "taken back later in the same conversation"
-        elif number is None:
-            event, text = "ADD", slot.text
-        elif slot.text == slot.original:
-            reason = "already known"
-        else:
-            event, text, reason = "UPDATE", slot.text, slot.reason
-    told: Event = event  # type: ignore[assignment]
-    return Verdict(told, text, reason, note.fact, number)
+            return told("NONE", self.text, "taken back later in the same conversation", number=None)
+        if number is None:
+            return told("ADD", slot.text, self.reason, number=None)
+        same = slot.text == slot.original
+        text, reason = (self.text, "already known") if same else (slot.text, slot.reason)
+        return told("NONE" if same else "UPDATE", text, reason, number=number)
 
 
 def _places(said: Statement) -> list[tuple[str, ...]]:
@@ -173,12 +184,12 @@ class _Desk:
             self._weigh(index, self._company.resolved(fact.text), renewed=renewed)
 
     def _weigh(self, index: int, text: str, *, renewed: bool) -> None:
-        said = read(text)
-        same = self._same_words(text)
+        said, same = read(text), self._same_words(text)
         if same is None and self._names(index, text, said):
             return
         links: dict[Bearing, list[_Slot]] = defaultdict(list)
-        for slot in () if same else self._about(said):
+        replaced = said.ended and not said.value  # "I left my job and joined Bosch" ends no job of this round
+        for slot in () if same else (slot for slot in self._about(said) if not (replaced and slot.owner is not None)):
             links[_bearing(said, slot.said, renewed=renewed)].append(slot)
         if same or (links["same"] and not said.ended):
             self._none(index, text, same or links["same"][0])
@@ -192,10 +203,8 @@ class _Desk:
     def _about(self, said: Statement) -> Iterator[_Slot]:
         """Living slots about the same thing, the latest first; of many values those that share a word alone."""
         kinds = _KINDS["ENDABLE"] if said.attribute == "any" else {said.attribute} - {""}
-        places = [
-            (said.subject, kind, *(_terms(said.value)[:1] if kind in _KINDS["BY_WORD"] else ()))
-            for kind in sorted(kinds)
-        ]
+        word = _terms(said.value)[:1]
+        places = [(said.subject, kind, *(word if kind in _KINDS["BY_WORD"] else ())) for kind in sorted(kinds)]
         slots = [slot for place in places for slot in self._by_about.get(place, {}).values()]
         return (slot for slot in reversed(slots) if not slot.gone)
 
@@ -203,14 +212,18 @@ class _Desk:
         return next((slot for slot in self._by_hash[text_hash(text)] if not slot.gone), None)
 
     def _forget(self, index: int, wish: str) -> None:
-        """Delete the memory that says what is to be forgotten, and no other."""
-        said = read(wish.removeprefix(FORGET))
-        equal = (
-            slot for slot in self._about(said) if _terms(slot.said.value) == _terms(said.value) and slot.said.positive
-        )
-        slot = self._same_words(said.text) or next(equal, None)
+        """Delete the memory that says what is to be forgotten, or the value of the attribute that is named; no other."""
+        text = wish.removeprefix(FORGET)
+        said, attribute = read(text), attribute_named(text)
+        slots = [
+            slot
+            for slot in self._about(replace(said, attribute=attribute) if attribute else said)
+            if slot.said.positive
+        ]
+        equal = (slot for slot in slots if attribute or _terms(slot.said.value) == _terms(said.value))
+        slot = self._same_words(text) or next(equal, None)
         if slot is None or slot.owner is not None:
-            self.notes.append(_Note(index, wish, None, UNCLEAR))
+            self.notes.append(_Note(index, wish, None, _ERASE if SENTENCES["EVERYTHING"].search(text) else UNCLEAR))
             return
         slot.owner, slot.gone = index, True
         self.notes.append(_Note(index, wish, slot, f"asked to forget {_short(slot.text)}", deletes=True))
@@ -218,12 +231,12 @@ class _Desk:
     def _names(self, index: int, text: str, said: Statement) -> bool:
         """Join "Sister's name is Jesica" to "Has a sister"; several sisters without a name leave it open."""
         kinds = [person.kind for person in said.people if person.kind and person.name]
-        found = [
+        slots = [
             slot for kind in kinds for slot in self._unnamed[kind] if not slot.gone and named_memory(slot.text, text)
         ]
-        if len(found) == 1:
-            self._change(index, named_memory(found[0].text, text), found[0], text)
-        return len(found) == 1
+        if len(slots) == 1:
+            self._change(index, named_memory(slots[0].text, text), slots[0], text)
+        return len(slots) == 1
 
     def _none(self, index: int, text: str, slot: _Slot) -> None:
         where = "already known" if slot.owner is None else "already said in this conversation"
@@ -264,6 +277,22 @@ class _Desk:
         for person in slot.said.people:
             if not person.name and slot.said.positive and not slot.said.ended:
                 self._unnamed[person.kind].append(slot)
+
+    def join_past(self, facts: Sequence[Fact]) -> None:
+        """Put what a message says of a value that it replaces behind the new one: the old one is not stated any more."""
+        opened = [(note, note.slot) for note in self.notes if note.slot and note.slot.owner == note.fact]
+        for note, slot in opened:
+            past = (
+                set(_terms(read(slot.original).value))
+                if slot.number is not None and slot.text != slot.original
+                else set()
+            )
+            for other, kept in opened if past and not slot.gone else ():
+                same_turn = facts[other.fact].turn == facts[note.fact].turn and kept.number is None and not kept.gone
+                if same_turn and past & set(_terms(kept.text)) and len(kept.text) <= LONGEST:
+                    told = slot.text.removesuffix(")")
+                    slot.text = f"{told}; {kept.text})" if told != slot.text else f"{told} ({kept.text})"
+                    other.slot, other.reason = None, f"said with {_short(slot.text)}"
 
 
 def _short(text: str) -> str:

@@ -10,7 +10,10 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from langmem_adapter.statements.chinese import KIN
 from langmem_adapter.statements.chinese_dates import WHEN
+from langmem_adapter.statements.dates import MONTH_NAMES
+from langmem_adapter.statements.english import KIND_WORDS, expanded
 from langmem_adapter.statements.tables import patterns
 from langmem_adapter.text import is_cjk
 from langmem_adapter.vocabulary import STOPWORDS_CJK, TALK, TALK_CJK
@@ -18,9 +21,11 @@ from langmem_adapter.vocabulary import STOPWORDS_CJK, TALK, TALK_CJK
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SENTENCES", "Sentence", "is_talk_in_chinese", "kind_of", "paragraphs", "sentences"]
+__all__ = ["SENTENCES", "Sentence", "is_talk_in_chinese", "kind_of", "paragraphs", "sentences", "written_out"]
 
-SENTENCES: Final = patterns("sentences", {"WHEN": WHEN})
+SENTENCES: Final = patterns(
+    "sentences", {"WHEN": WHEN, "KIN": KIN, "KIND": KIND_WORDS["KIND"], "MONTH_NAMES": MONTH_NAMES}
+)
 """Patterns of sentences and their openings."""
 _GRAMMAR: Final = frozenset(SENTENCES.texts["GRAMMAR"].split()) | TALK
 _WORDS: Final = frozenset(SENTENCES.texts["WORDS"].split())
@@ -29,11 +34,26 @@ _LONGEST: Final = {
     "plain question": 10,
     "request": 15,
     "talk": 6,
+    "thanks": 8,
     "question_cjk": 15,
     "request_cjk": 40,
+    "talk_cjk": 10,
 }
 """Words, in Chinese letters, of what says nothing; a longer one may state something."""
 SentenceKind = Literal["talk", "question", "request", "command", "statement"]
+
+
+_SHORT: Final = dict(pair.split("=") for pair in SENTENCES.texts["SHORT"].split("|"))
+
+
+def written_out(clause: str) -> str:
+    """A clause with its short forms written out, those of chats as well.
+
+    Example:
+        >>> written_out("im w ur bf"), written_out("that’s it")
+        ('I am with your boyfriend', 'that is it')
+    """
+    return expanded(re.sub(r"[\w']+", lambda found: _SHORT.get(found[0].lower(), found[0]), expanded(clause)))
 
 
 class Sentence(NamedTuple):
@@ -86,47 +106,53 @@ def kind_of(sentence: Sentence) -> SentenceKind:
         >>> [kind_of(each) for each in sentences("Thanks! How are you? Write a poem. I'm vegan, what can I eat?")]
         ['talk', 'question', 'request', 'statement']
     """
-    if SENTENCES["COMMAND"].search(sentence.text):
+    text = sentence.text
+    if SENTENCES["COMMAND"].search(text):
         return "command"
-    if SENTENCES["QUOTING"].fullmatch(sentence.text):
+    if SENTENCES["QUOTING"].fullmatch(text):
         return "request"
-    if _is_plain_question(sentence):
-        return "question"
-    if SENTENCES["NAMES"].search(sentence.text):  # what has a name, a number or a quotation says something
-        return "statement"
-    return (_kind_in_chinese if is_cjk(sentence.text) else _kind_in_english)(sentence)
-
-
-def _is_plain_question(sentence: Sentence) -> bool:
-    """Whether it is one short question that says nothing of its speaker, also without a question mark."""
-    plain = sentence.text.replace("’", "'").lower()
-    if len(plain.split()) > _LONGEST["plain question"] or re.search(r"\bthat (?:i|we)\b", plain):
-        return False
-    if not SENTENCES["PLAIN_QUESTION"].fullmatch(plain) or not (sentence.asks or SENTENCES["UNMARKED"].match(plain)):
-        return False
-    return not _is_of_speaker(plain)
-
-
-def _is_of_speaker(plain: str) -> bool:
-    return SENTENCES["OF_SPEAKER"].search(SENTENCES["AFTER_AUX"].sub("", plain)) is not None
-
-
-def _kind_in_english(sentence: Sentence) -> SentenceKind:
-    plain = sentence.text.replace("’", "'").lower()
+    plain = written_out(re.sub(r"(\w)\1{2,}", r"\1", text)).lower()
+    names = SENTENCES["NAMES"].search(text)  # what has a name, a number or a quotation says something
+    if is_cjk(text):
+        return "statement" if names else _kind_in_chinese(sentence)
     words = re.findall(r"[^\W_]++(?:'[^\W_]++)*", plain)
+    mine = SENTENCES["OF_SPEAKER"].search(SENTENCES["AFTER_AUX"].sub("", plain)) is not None
+    if _is_plain_question(sentence, plain, mine=mine):
+        return "question"
+    asked = SENTENCES["REQUEST"].match(plain) or (SENTENCES["SECOND"].match(plain) and not mine)
+    if (
+        asked
+        and len(words) <= _LONGEST["request"]
+        and not re.search(r"\bi\b", plain)
+        and (names is None or names[0].isdigit())
+    ):
+        return "request"
+    return "statement" if names else _kind_in_english(sentence, plain, words, mine=mine)
+
+
+def _is_plain_question(sentence: Sentence, plain: str, *, mine: bool) -> bool:
+    """Whether it is one short question that says nothing of its speaker, also without a question mark."""
+    asked = sentence.asks or SENTENCES["UNMARKED"].match(plain)
+    short = len(plain.split()) <= _LONGEST["plain question"] + 5 * (not mine) and not re.search(
+        r"\bthat (?:i|we)\b", plain
+    )
+    return bool(short and asked and not mine and SENTENCES["PLAIN_QUESTION"].fullmatch(plain))
+
+
+def _kind_in_english(sentence: Sentence, plain: str, words: list[str], *, mine: bool) -> SentenceKind:
     rest, short = _WORDS.issuperset(set(words) - _GRAMMAR), len(words) <= _LONGEST["talk"]
     if _GRAMMAR.issuperset(words) or (rest and short and {"my", "we"}.isdisjoint(words)):
         return "talk"
-    mine = _is_of_speaker(plain)
-    if len(words) <= _LONGEST["request"] and SENTENCES["REQUEST"].match(plain) and not re.search(r"\bi\b", plain):
-        return "request"
+    if SENTENCES["THANKS"].match(plain) and len(words) <= _LONGEST["thanks"] and not mine:
+        return "talk"
     shortly = short and SENTENCES["ASKING"].match(plain) is not None and "," not in plain  # "What's my email?"
     return "question" if sentence.asks and len(words) <= _LONGEST["question"] and (not mine or shortly) else "statement"
 
 
 def _kind_in_chinese(sentence: Sentence) -> SentenceKind:
     plain = sentence.text
-    if is_talk_in_chinese(plain):
+    thanks = len(plain) <= _LONGEST["talk_cjk"] and SENTENCES["THANKS"].match(plain) and "我" not in plain
+    if thanks or is_talk_in_chinese(plain):
         return "talk"
     if (
         len(plain) <= _LONGEST["request_cjk"]

@@ -79,20 +79,25 @@ def _of_turn(index: int, turn: Turn) -> list[Fact]:
     facts: dict[str, Fact] = {}  # what is said twice in one message is one fact
     rest: list[Sentence] = []
     said = sentences(turn.text)
-    keeps, greeted, whole = False, len(said) == 1, True
+    keeps, greeted, whole, topic = False, len(said) == 1, True, ""
     for sentence in said:
         wish, order = (SENTENCES[name].match(sentence.text) for name in ("FORGET", "REMEMBER"))
         body = sentence.text[order.end() :] if order and not sentence.asks else sentence.text
         whole = whole and not (wish or order)
-        if wish:
-            fact = _wish(sentence.text[wish.end() :], index)
+        everything = SENTENCES["EVERYTHING"].fullmatch(sentence.text)
+        if wish or everything:
+            fact = _wish(sentence.text if everything or not wish else sentence.text[wish.end() :], index)
             facts[text_hash(fact.text)] = fact
             continue
         if kind_of(sentence) == "command" and not order:
             whole = False
             continue
         spoken, cut = turn.text[sentence.start : sentence.end], len(sentence.text) - len(body)
-        tidy, left = ([], [body]) if sentence.asks or sentence.quoted else tidied(body, greeted=greeted)
+        if sentence.asks or sentence.quoted:
+            tidy, left = [], [body]
+        else:
+            parts = tidied(body, greeted=greeted, topic=topic)
+            tidy, left, topic = parts.facts, parts.rest, parts.topic
         if not all(clause in spoken for clause in left):  # a line ends within
             tidy, left = [], [body]
         for text, words in tidy:
@@ -110,8 +115,9 @@ def _of_turn(index: int, turn: Turn) -> list[Fact]:
 
 def _wish(text: str, index: int) -> Fact:
     """A request to forget, in the words of the fact that it names where that is a tidy one."""
-    tidy, _ = tidied(text)
-    return Fact(f"{FORGET}{tidy[0][0] if len(tidy) == 1 else text}", index)
+    tidy = tidied(text)
+    alone = len(tidy.facts) == 1 and not tidy.rest and not tidy.facts[0][0].endswith(")")
+    return Fact(f"{FORGET}{tidy.facts[0][0] if alone else text}", index)
 
 
 def _kept(text: str, rest: list[Sentence], *, whole: bool) -> list[str]:

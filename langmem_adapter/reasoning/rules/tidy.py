@@ -1,167 +1,160 @@
-"""Sentences that the table of attributes reads whole, as the short facts that they become."""
+"""Sentences as the short facts that they become: what the table of attributes reads, clause by clause."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from langmem_adapter.reasoning.rules.messages import SENTENCES, is_talk_in_chinese
-from langmem_adapter.statements.chinese import KIN, without_speaker
-from langmem_adapter.statements.dates import TIME_WORDS
+from langmem_adapter.reasoning.rules.messages import SENTENCES, Sentence, is_talk_in_chinese, kind_of
+from langmem_adapter.reasoning.rules.values import is_name, is_single, topic_of, value_in
+from langmem_adapter.statements.chinese import without_speaker
 from langmem_adapter.statements.english import expanded, third_person
-from langmem_adapter.statements.parser import read
-from langmem_adapter.statements.statement import LONGEST, SINGLE
+from langmem_adapter.statements.parser import in_chinese, read
+from langmem_adapter.statements.statement import LONGEST
 from langmem_adapter.statements.words import KINDS, WORDS
 from langmem_adapter.text import is_cjk
 
 if TYPE_CHECKING:
-    from langmem_adapter.statements.statement import Statement
+    from collections.abc import Iterator
 
-__all__ = ["tidied"]
+__all__ = ["Tidied", "tidied"]
 
-_LONGEST_CLAUSE, _MOST_CLAUSES = 60, 3
+_SHORT, _SHORT_CJK = 5, 8  # words, letters of what goes with a value even where it has a subject of its own
 _SUBJECT: Final = re.compile(r"(?!(?:i|we)\b)[\w'’.-]++(?: [\w'’.-]++){0,2} and ", re.IGNORECASE)
 """One who does the same as the speaker: "Tom and", "my brother and"."""
 _PRONOUN: Final = re.compile(r"(?:she|he|it|they|her|his|its|their)\b", re.IGNORECASE)
 
 
-def tidied(text: str, *, greeted: bool = False) -> tuple[list[tuple[str, str]], list[str]]:
-    """The facts of a sentence, each with the words it is made of, and the clauses that are no facts.
+@dataclass
+class _Clause:
+    """A clause: its words, the fact that it makes, and what goes with that."""
 
-    A sentence becomes facts where all of its clauses are read whole. Of a short sentence a clause alone does, where it gives
-    the one value of an attribute of the speaker: "I got promoted, I'm a manager now".
+    words: str
+    fact: str = ""
+    rest: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return f"{self.fact} ({', '.join(self.rest)})" if self.rest else self.fact
+
+
+class Tidied(NamedTuple):
+    """The facts of a sentence, each with the words it is made of, the clauses that are none, and the attribute spoken of."""
+
+    facts: list[tuple[str, str]]
+    rest: list[str]
+    topic: str = ""
+
+
+def tidied(text: str, *, greeted: bool = False, topic: str = "") -> Tidied:
+    """Read a sentence.
+
+    A sentence becomes facts where all of its clauses are read whole. Else a clause does where it gives the one value of an
+    attribute of the speaker: "I got promoted, I'm a manager now"; what goes with it stands in brackets.
 
     Args:
         text: One sentence that asks nothing.
         greeted: Whether a greeting comes before it: "Hi, I'm John" is a name, "I'm Happy" may be none.
+        topic: The attribute that the sentence before is about.
 
     Example:
-        >>> [fact for fact, _ in tidied("I live in Paris and work at Google")[0]], tidied("I live in Paris, it is loud")
-        (['Lives in Paris', 'Works at Google'], ([], ['I live in Paris, it is loud']))
-        >>> tidied("I've retrained and I'm a midwife now")
-        ([('Is a midwife', "I've retrained and I'm a midwife now")], ["I've retrained"])
+        >>> tidied("I live in Paris and work at Google").facts
+        [('Lives in Paris', 'I live in Paris and work at Google'), ('Works at Google', 'I live in Paris and work at Google')]
+        >>> tidied("I work at Target, the one by the highway").facts[0][0]
+        'Works at Target (the one by the highway)'
     """
-    if len(text) > LONGEST or re.search(r"[\"“”\[\]{}<>|=]|\((?!\d+\))|(?<!\d)\)", text):
-        return [], [text]
-    if is_cjk(text) and re.match("[^A-Za-z]|(?:Hi|Hello)[，,]", text):
-        return _in_chinese(text)
-    opening = SENTENCES["OPENING"].match(text)
-    plain = text[opening.end() :] if opening else text
+    if len(text) > LONGEST or re.search(r"[\"“”\[\]{}<>|]", text):
+        return Tidied([], [text])
+    signs, words = len(re.findall("[\u4e00-\u9fff]", text)), len(re.findall("[A-Za-z]+", text))
+    chinese = is_cjk(text) and (in_chinese(text) or signs > 2 * words)
+    opening = None if chinese else SENTENCES["OPENING"].match(text)
     greeted = greeted or (opening is not None and SENTENCES["GREETING"].match(opening[0]) is not None)
-    whole = _fact(plain, greeted=greeted)
-    if whole:
-        return [(whole, text)], []
-    clauses = _clauses(plain)
-    facts = [_fact(clause, greeted=greeted and place == 0) for place, clause in enumerate(clauses)]
-    return _facts_and_rest(text, [*zip(facts, clauses, strict=True)])
+    plain = text[opening.end() :] if opening else text
+    whole = "" if chinese else _fact(plain, greeted=greeted)
+    if whole and (is_single(whole) or not value_in(plain, topic, text, chinese=False)):
+        return Tidied([(whole, text)], [], topic)
+    clauses = [*(_in_chinese(text, topic) if chinese else _in_english(plain, topic, text, greeted=greeted))]
+    sure = not any(SENTENCES["DOUBT"].search(clause.words) for clause in clauses if not clause.fact)
+    clauses = _joined(clauses) if sure else clauses
+    topic = topic_of(text, topic)
+    if clauses and all(clause.fact for clause in clauses):
+        return Tidied([(each.text, text if is_single(each.fact) else each.words) for each in clauses], [], topic)
+    single = [clause for clause in clauses if is_single(clause.fact)]
+    rest = [clause.words for clause in clauses if clause not in single]
+    whole_rest = not single or not sure or not all(words in text for words in rest)
+    return Tidied([], [text], topic) if whole_rest else Tidied([(each.text, text) for each in single], rest, topic)
 
 
-def _facts_and_rest(text: str, clauses: list[tuple[str, str]]) -> tuple[list[tuple[str, str]], list[str]]:
-    """All facts where each clause is one; else those of single-valued attributes, beside short clauses that leave no doubt."""
-    if clauses and all(fact for fact, _ in clauses):
-        return clauses, []
-    single = {words: fact for fact, words in clauses if fact and _is_single(fact)}
-    rest = [words for _, words in clauses if words not in single]
-    sure = len(clauses) <= _MOST_CLAUSES and all(
-        len(clause) <= _LONGEST_CLAUSE and clause in text and not SENTENCES["DOUBT"].search(clause) for clause in rest
-    )
-    return ([(fact, text) for fact in single.values()], rest) if single and sure else ([], [text])
+def _joined(clauses: list[_Clause]) -> list[_Clause]:
+    """What stands beside a value, and has no subject of its own or is short, goes with it; small talk goes away."""
+    values = [clause for clause in clauses if is_single(clause.fact)]
+    joined: list[_Clause] = []
+    for clause in clauses if values else ():
+        words = clause.words.strip(" ,.!:;")
+        short = len(words) <= _SHORT_CJK if is_cjk(words) else len(words.split()) <= _SHORT
+        if clause.fact or (SENTENCES["OWN_SUBJECT"].match(words) and not short):
+            joined.append(clause)
+        elif kind_of(Sentence(words, 0, 0)) != "talk" and re.search(r"\w\w", SENTENCES["CUES"].sub("", words)):
+            next((before for before in reversed(joined) if before in values), values[0]).rest.append(words)
+    return joined or clauses
 
 
-def _is_single(fact: str) -> bool:
-    said = read(fact)
-    return said.positive and not said.subject and said.attribute in SINGLE
-
-
-def _clauses(body: str) -> list[str]:
-    """The parts of a sentence that have a subject of their own, or borrow that of the part before."""
-    clauses: list[str] = []
-    start = 0
-    shared = False
-    for cut in [*SENTENCES["CUT"].finditer(body), None]:
-        piece = body[start : cut.start() if cut else len(body)]
-        if cut and not start and _SUBJECT.fullmatch(body[: cut.end()]):
+def _in_english(plain: str, topic: str, sentence: str, *, greeted: bool) -> Iterator[_Clause]:
+    """The parts of a sentence that have a subject of their own, or borrow that of the part before, as they are read."""
+    start, shared = 0, ""
+    for cut in [*SENTENCES["CUT"].finditer(plain), None]:
+        piece = plain[start : cut.start() if cut else len(plain)]
+        if cut and not start and _SUBJECT.fullmatch(plain[: cut.end()]):
             continue
-        clauses.append(f"I {piece}" if shared else piece)
+        if piece.strip(" ,.!…"):
+            fact = _fact(f"{shared}{piece}", greeted=greeted and not start)
+            value = None if is_single(fact) else value_in(f"{shared}{piece}", topic, sentence, chinese=False)
+            yield (
+                _Clause(f"{shared}{piece}", value.fact, [*filter(None, [value.rest])])
+                if value
+                else _Clause(f"{shared}{piece}", fact)
+            )
+            topic = topic_of(piece, topic)
         if cut:
-            start, shared = cut.end(), cut["shared"] is not None
-    return clauses
+            start, shared = cut.end(), "I " if cut["shared"] is not None else ""
 
 
 def _fact(clause: str, *, greeted: bool) -> str:
     plain = expanded(clause).strip(" ,.!…")
-    if (found := SENTENCES["CALL"].fullmatch(plain)) and _may_be_name(found["name"]):
+    if greeted and (found := SENTENCES["I_AM"].fullmatch(plain)) and is_name(found["name"]):
         return f"Name is {found['name']}"
-    if found := SENTENCES["REACH"].fullmatch(plain):
-        value = found["v"] or found["w"]
-        return f"{'Email' if '@' in value else 'Phone number'} is {value}"
-    if greeted and (found := SENTENCES["I_AM"].fullmatch(plain)) and _may_be_name(found["name"]):
-        return f"Name is {found['name']}"
-    plain = f"I {plain}" if SENTENCES["BARE"].match(plain) else plain
-    if _PRONOUN.match(plain):
-        text = plain[0].upper() + plain[1:]
-        return text if _is_of_somebody(read(text)) else ""
-    text = third_person(plain)
-    said = read(text) if text else None
-    return text if said and said.attribute and _is_plain(said) else ""
+    pronoun = _PRONOUN.match(plain) is not None
+    text = plain[0].upper() + plain[1:] if pronoun else third_person(plain)
+    said = read(text)
+    first = said.subject.split()[0] if said.subject else ""
+    if pronoun:  # about a person or an animal, and no thing
+        fits = first in {"she", "he"} or (first in {"her", "his", "it", "its"} and said.attribute == "name")
+    else:  # about the speaker, or one who is known by a word of kin
+        known = first in KINDS | WORDS["QUALITY"] or any(person.kind for person in said.people)
+        fits = said.attribute in {"detail", "favorite"} or not first or known
+    return text if said.attribute and fits else ""
 
 
-def _may_be_name(name: str) -> bool:
-    low = name.lower().split()
-    return (WORDS["DEMONYMS"] | WORDS["NO_NAME"] | WORDS["NO_JOB"] | TIME_WORDS).isdisjoint(low)
-
-
-def _is_of_somebody(said: Statement) -> bool:
-    """Whether a statement that opens with a pronoun is about a person or an animal, and no thing."""
-    return (
-        said.attribute != ""
-        and said.subject.split()[0] in {"she", "he", "her", "his", "it", "its"}
-        and (said.attribute == "name" or said.subject in {"she", "he"})
-    )
-
-
-def _is_plain(said: Statement) -> bool:
-    """Whether the subject of a statement is the speaker, or one who is known by a word of kin."""
-    if said.attribute in {"detail", "favorite"} or not said.subject:
-        return True
-    first = said.subject.split()[0]
-    return first in KINDS | WORDS["QUALITY"] or any(person.kind for person in said.people)
-
-
-def _in_chinese(text: str) -> tuple[list[tuple[str, str]], list[str]]:
-    clauses: list[tuple[str, str]] = []
-    kin, mine, change = "", False, ""
-    for piece in filter(None, (part.strip() for part in re.split("[，,；;]|(?<=[正下新])[：:]", text))):
+def _in_chinese(text: str, topic: str) -> Iterator[_Clause]:
+    other, mine = "", False  # whom, if not the speaker, the clause before is about
+    for piece in filter(None, map(str.strip, SENTENCES["CUT_CJK"].split(text))):
+        before, topic = topic, topic_of(piece, topic)
         if SENTENCES["FILLER_CJK"].search(piece) or is_talk_in_chinese(piece):
-            change = piece if re.search("换|改|变", piece) else change
             continue
-        before = (clauses[-1][0] if clauses else "") or without_speaker(change, goes_on=True)
-        if (
-            before
-            and re.match(r"现在|以后|新的|[\w.+-]+@|\d|[她他它]?(?:的?名字?)?叫", piece)
-            and read(f"{before}，{piece}").attribute
-        ):
-            words = clauses.pop()[1] if clauses else change
-            clauses.append((f"{before}，{piece}", f"{words}，{piece}"))
+        owned = SENTENCES["OTHER_CJK"].match(piece)
+        partner = owned is not None and SENTENCES["PARTNER_CJK"].search(owned["kin"] or "") is not None
+        about_me = partner or (owned is None and (not other or "我" in piece))
+        value = value_in(piece, before, text, chinese=True, mine=mine) if about_me else None
+        if value:
+            yield _Clause(piece, value.fact, [*filter(None, [value.rest])])
+            other, mine = "", True
             continue
-        if SENTENCES["CHANGE_CJK"].fullmatch(piece):
-            change, mine = piece, True
-            clauses.append(("", piece))
-            continue
-        plain = without_speaker(piece, goes_on=mine or change != "" or SENTENCES["BARE_CJK"].match(piece) is not None)
-        owned = re.match(f"我们?(?:的|家的?)?(?P<kin>{KIN})", piece)
-        if kin and not plain:
-            plain = f"{kin}{piece}"
-        said: Statement = replace(read(plain), text=plain)
+        plain = without_speaker(piece, goes_on=mine) or (f"{other}{piece}" if other else "")
+        said = read(plain)
         odd = piece[0] in "他她它" and said.attribute not in {"name", "pet", "family", "home", "employer", "job", "age"}
-        loose = said.attribute == "detail" and said.subject != "工作地点" and not re.match("我们?(?:的|家)|新", piece)
-        if odd or loose or not plain or not said.attribute:
-            kin, mine, change = "", False, ""
-            clauses.append(("", piece))
-            continue
-        kin = owned["kin"] if owned else kin if plain.startswith(kin) else ""
-        mine = not owned and (mine or piece.startswith("我"))
-        clauses.append((plain, piece))
-    facts, rest = _facts_and_rest(text, clauses)
-    return ([(fact, text) for fact, _ in facts] if change else facts), rest
+        loose = said.attribute == "detail" and not re.match("我们?(?:的|家)|新", piece)
+        fact = "" if odd or loose else plain if said.attribute else ""
+        yield _Clause(piece, fact)
+        other = (owned["kin"] or owned["name"]) if owned else other if other and plain.startswith(other) else ""
+        mine = bool(fact) and not owned and (mine or piece.startswith("我"))

@@ -191,14 +191,6 @@ def test_any_conversation_gives_short_facts_that_all_get_a_verdict(messages: lis
     check_answer(REASONER.decide.invoke(asked), asked)
 
 
-@given(st.lists(TEXTS.filter(str.strip), max_size=6), st.lists(TEXTS.filter(str.strip), max_size=6))
-def test_any_facts_and_memories_get_usable_verdicts_every_time_the_same(facts: list[str], known: list[str]) -> None:
-    asked = comparison(tuple(facts), tuple(known))
-    answer = REASONER.decide.invoke(asked)
-    check_answer(answer, asked)
-    assert RuleReasoner().decide.invoke(asked) == answer
-
-
 @given(TEXTS.filter(str.strip))
 def test_a_fact_that_is_known_word_for_word_changes_nothing(text: str) -> None:
     asked = comparison((text,), (text,))
