@@ -15,6 +15,7 @@ from langmem_adapter.cli.look import IdArgument
 from langmem_adapter.cli.options import Invocation, named, option
 from langmem_adapter.cli.output import visible
 from langmem_adapter.cli.progress import Steps
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.work import Change
 
@@ -141,6 +142,8 @@ def refine(
     from langmem_adapter.maintenance.refine import refine as state
 
     with call.memory() as memory, Steps(call.output, what="texts") as bar:
+        if memory.mode == "offline":
+            raise InvalidInputError("refine needs a chat model: pass --model, as in --model openai:gpt-5-mini")
         how: dict[str, Any] = {"batch": batch, "limit": limit, "keep": keep, "dry_run": dry_run}
         done = state(memory, progress=bar.show, **how, **call.whose(memory.scopes))
     call.output.show([done], columns=_REFINED, picture=_refined(done))

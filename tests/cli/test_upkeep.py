@@ -100,3 +100,7 @@ def test_reindex_shows_its_progress(cli: Cli, data: Data, monkeypatch: pytest.Mo
         memory.add_many([{"messages": f"fact {n}", "user_id": "a", "infer": False} for n in range(60)])
     told = cli("reindex", "--embeddings", "hash:64", "--batch", "20").stderr
     assert "20 of 60 memories" in told and "60 of 60 memories" in told
+
+
+def test_refine_without_a_model_names_the_option(data: Data, two: None) -> None:
+    assert "--model" in data("refine", "-u", "alice", "--dry-run", code=2)["error"]["message"]
