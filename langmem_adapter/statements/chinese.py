@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.statements.chinese_dates import WHEN, chinese_number, chinese_span
 from langmem_adapter.statements.dates import StatedSpan
-from langmem_adapter.statements.statement import LONGEST, Form, Person, Statement, Who, edges
+from langmem_adapter.statements.statement import LONGEST, Person, Predicate, Statement, Subject, edges
 from langmem_adapter.statements.tables import TableRow, lists, patterns, rows
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def chinese_statement(text: str) -> Statement:
         return Statement(text)
     body, span = (plain, StatedSpan()) if re.search("出生|生于|生日", plain) else chinese_span(plain)
     body = _bare(re.sub(f"^{_P.texts['FRONT']}", "", body))
-    said = _naming(body, Who()) or next((said for said in _each(body, span) if said.attribute), None)
+    said = _naming(body, Subject()) or next((said for said in _each(body, span) if said.attribute), None)
     return replace(said, text=text) if said else Statement(text)
 
 
@@ -60,7 +60,7 @@ def _each(body: str, span: StatedSpan) -> Iterator[Statement]:
         if said := _naming(rest, who):
             yield said
         yield _said(_bare(rest), who, span)
-    yield _said(body, Who(), span)
+    yield _said(body, Subject(), span)
 
 
 def _bare(told: str) -> str:
@@ -70,23 +70,23 @@ def _bare(told: str) -> str:
     return told
 
 
-def _fronts(body: str) -> Iterator[tuple[Who, str]]:
+def _fronts(body: str) -> Iterator[tuple[Subject, str]]:
     """Whom the statement may open with, and what follows."""
     if found := _P["PRONOUN"].fullmatch(body):
-        yield Who(found["who"], ""), found["rest"]
+        yield Subject(found["who"], ""), found["rest"]
         return
     kin = re.match(KIN, body)
     if kin is None:
         if (named := _NAMED.match(body)) and named.end() < len(body):
-            yield Who(named[0].casefold(), named[0], (Person("", named[0]),)), body[named.end() :].lstrip()
+            yield Subject(named[0].casefold(), named[0], (Person("", named[0]),)), body[named.end() :].lstrip()
         return
     word, rest = kin[0], body[kin.end() :]
     named = _NAMED.match(rest)
     if named and named.end() < len(rest):
         name = named[0]
         link = Triple(SELF, _relation(word), name, target_type=_type(word))
-        yield Who(name.casefold(), name, (Person(word, name),), (link,), _type(word)), rest[named.end() :].lstrip()
-    yield Who(_SAME.get(word, word), word, (Person(word, ""),), (), _type(word)), re.sub("^的", "", rest)
+        yield Subject(name.casefold(), name, (Person(word, name),), (link,), _type(word)), rest[named.end() :].lstrip()
+    yield Subject(_SAME.get(word, word), word, (Person(word, ""),), (), _type(word)), re.sub("^的", "", rest)
 
 
 def _type(kin: str) -> str:
@@ -98,12 +98,12 @@ def _relation(kin: str) -> str:
     return "结婚对象" if kin in _WORDS["MARRIED"] else plain if plain == "朋友" else f"有{plain}"
 
 
-def _naming(body: str, owner: Who) -> Statement | None:
+def _naming(body: str, owner: Subject) -> Statement | None:
     found = _P["NAMING"].fullmatch(body)
     return None if found is None else _called(owner, found["kin"], found["name"] or found["is"])
 
 
-def _called(owner: Who, kin: str, name: str, count: str = "") -> Statement:
+def _called(owner: Subject, kin: str, name: str, count: str = "") -> Statement:
     """Somebody whom the owner has: 姐姐叫Ann, 有一个叫Ann的姐姐, 有两只猫."""
     kind, plain = _KINDS[kin], _SAME.get(kin, kin)
     state = "已婚" if kin in _WORDS["MARRIED"] else "订婚" if kin.startswith("未婚") else "恋爱"
@@ -115,11 +115,11 @@ def _called(owner: Who, kin: str, name: str, count: str = "") -> Statement:
     return Statement("", owner.key, kind, value, slot=slot, people=people, relations=relations)
 
 
-def _said(body: str, who: Who, span: StatedSpan) -> Statement:
+def _said(body: str, who: Subject, span: StatedSpan) -> Statement:
     """What is said of somebody, by the first row that fits."""
     told, positive, ended = _sign(body)
     told = _bare(told)
-    form = Form(who, told, positive, ended, ended and body.startswith(("不再", "已经不再")), span)
+    form = Predicate(who, told, positive, ended, ended and body.startswith(("不再", "已经不再")), span)
     if found := _P["HAS"].fullmatch(told.removesuffix("了")):
         count = re.sub(f"{_P.texts['MEASURES']}$", "", found["count"] or "")
         number = "" if count in {"", "一", "1"} else str(chinese_number(count))
@@ -141,7 +141,7 @@ def _sign(body: str) -> tuple[str, bool, bool]:
     return body, True, False
 
 
-def _of_row(row: TableRow, found: re.Match[str], form: Form) -> Statement | None:
+def _of_row(row: TableRow, found: re.Match[str], form: Predicate) -> Statement | None:
     """What a row says, where its value is a plain one."""
     groups = {name: text for name, text in found.groupdict().items() if text}
     value, who, ends, detail = (
@@ -178,7 +178,7 @@ def _of_row(row: TableRow, found: re.Match[str], form: Form) -> Statement | None
     )
 
 
-def _edges(row: TableRow, groups: dict[str, str], form: Form) -> Iterator[Triple]:
+def _edges(row: TableRow, groups: dict[str, str], form: Predicate) -> Iterator[Triple]:
     denied, like = not form.positive and not form.ended, row.attribute == "like"
     relation = f"{row.relation}{groups.get('n', '')}" if row.relation else groups.get("verb", "")
     if not relation or (denied and not like):

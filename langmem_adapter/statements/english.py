@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.statements.dates import NUMBERS, TIME_WORDS, StatedSpan, is_date, timed
-from langmem_adapter.statements.statement import LONGEST, Form, Person, Statement, Who, edges
+from langmem_adapter.statements.statement import LONGEST, Person, Predicate, Statement, Subject, edges
 from langmem_adapter.statements.tables import TableRow, patterns, rows
 from langmem_adapter.statements.words import FORMS, KINDS, WORDS, third
 
@@ -105,22 +105,22 @@ def _parted(plain: str) -> tuple[str, str]:
     return "", ""
 
 
-def _who(noun: str) -> Who:
+def _who(noun: str) -> Subject:
     """Whom a noun means: "sister", "sister Mia", "Mia's dog", "phone number"."""
     if not noun:
-        return Who()
+        return Subject()
     owner, _, owned = noun.rpartition("'s ")
     low, kind = noun.lower(), owned.lower() if owned.lower() in KINDS else ""
     if owner:
         who = _who(owner)
         name = f"{who.name}'s {kind}" if kind and who.name and who.people else ""
-        return Who(f"{who.key} {owned.lower()}", name, (Person(kind, ""),) if kind else (), (), _type(kind))
+        return Subject(f"{who.key} {owned.lower()}", name, (Person(kind, ""),) if kind else (), (), _type(kind))
     if found := _P["KIN"].fullmatch(noun):
         kind, name = found["kind"].lower(), found["name"] or ""
         link = (Triple(SELF, _has(kind), name, target_type=_type(kind)),) if name else ()
-        return Who((name or noun).lower(), name or low, (Person(kind, name),), link, _type(kind))
+        return Subject((name or noun).lower(), name or low, (Person(kind, name),), link, _type(kind))
     plain = low not in FORMS.keys() | TIME_WORDS | WORDS["NO_NAME"] and not low.endswith("ly") and " " not in noun
-    return Who(low, noun, (Person("", noun),)) if plain and _P["NAME"].fullmatch(noun) else Who(low, "")
+    return Subject(low, noun, (Person("", noun),)) if plain and _P["NAME"].fullmatch(noun) else Subject(low, "")
 
 
 # ── something of the speaker's is something: "Phone number is 555", "Sister's name is Ann" ─────────────────────────────────
@@ -189,14 +189,14 @@ def _thing(owner: str, noun: str, v: str) -> Statement | None:
     v = v.removeprefix("in ") if row.attribute == "home" else v
     if not _is_value(row.attribute, v) or (row.attribute in {"employer", "home"} and not re.search("[A-Z]", v)):
         return None
-    told = tuple(edges(Form(who, v), row.relation, _targets(row, v), row.target)) if who.name else ()
+    told = tuple(edges(Predicate(who, v), row.relation, _targets(row, v), row.target)) if who.name else ()
     return Statement("", who.key, row.attribute, v, people=who.people, relations=told)
 
 
 # ── somebody does something: "Lives in Rome", "Stopped drinking coffee" ─────────────────────────────────────────────────────
 
 
-def _said(who: Who, rest: str) -> Statement | None:
+def _said(who: Subject, rest: str) -> Statement | None:
     form = _form(who, rest)
     cut = (form.text, StatedSpan()) if form.text.startswith("be born") else timed(form.text)
     if cut is None:  # it lies ahead
@@ -207,7 +207,7 @@ def _said(who: Who, rest: str) -> Statement | None:
     return next(filter(None, (_of_row(form, row, found, head) for row, found in pairs if found)), None)
 
 
-def _form(who: Who, rest: str) -> Form:
+def _form(who: Subject, rest: str) -> Predicate:
     """A predicate in its one form."""
     text, over = _P["OVER"].subn("", rest)
     text = _bare(_P["NOW"].sub("", text))
@@ -223,7 +223,7 @@ def _form(who: Who, rest: str) -> Form:
     if found := _P["DENIED"].match(text):
         text, positive = f"{found['be'] or (found['hates'] and 'like ') or ''}{_bare(text[found.end() :])}", False
     text, tense = _lemma(text.strip())
-    return Form(who, text, positive, ended, bool(over), tense=tense)
+    return Predicate(who, text, positive, ended, bool(over), tense=tense)
 
 
 def _bare(text: str) -> str:
@@ -251,7 +251,7 @@ def _lemma(text: str) -> tuple[str, str]:
     return f"{base} {rest}".strip(), tense if tense in {"past", "ing"} else "now"
 
 
-def _of_row(form: Form, row: TableRow, found: re.Match[str], head: str) -> Statement | None:
+def _of_row(form: Predicate, row: TableRow, found: re.Match[str], head: str) -> Statement | None:
     """What a row says; that something was so in the past is no statement of today."""
     groups = {name: text for name, text in found.groupdict().items() if text}
     v, ends, kind = groups.get("v", "").strip(" ,"), row.kind == "ends", groups.get("kind", "").lower()
@@ -278,7 +278,7 @@ def _of_row(form: Form, row: TableRow, found: re.Match[str], head: str) -> State
     return form.says(attribute, value, people=(*people, *form.who.people), relations=told, touches=touches)
 
 
-def _edges(form: Form, row: TableRow, groups: Mapping[str, str]) -> Iterator[Triple]:  # noqa: C901 - a kind each
+def _edges(form: Predicate, row: TableRow, groups: Mapping[str, str]) -> Iterator[Triple]:  # noqa: C901 - a kind each
     v, relation, kind = groups.get("v", ""), row.relation.removeprefix("!"), groups.get("kind", "").lower()
     over = form.ended and (row.kind != "ends" or row.relation.startswith("!"))
     if not form.positive and not form.ended:

@@ -11,7 +11,7 @@ from langmem_adapter.statements.dates import StatedSpan
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LONGEST", "MANY", "SINGLE", "Form", "Person", "Statement", "Who", "edges"]
+__all__ = ["LONGEST", "MANY", "SINGLE", "Person", "Predicate", "Statement", "Subject", "edges"]
 
 LONGEST: Final = 200
 """Characters of the longest text that is read: what is longer is no short statement."""
@@ -39,7 +39,7 @@ class Person:
     name: str
 
 
-class Who(NamedTuple):
+class Subject(NamedTuple):
     """Whom a statement is about: as compared, as the graph names it (empty for a pronoun), and what its front says."""
 
     key: str = ""
@@ -49,10 +49,10 @@ class Who(NamedTuple):
     type: str = ""
 
 
-class Form(NamedTuple):
+class Predicate(NamedTuple):
     """A predicate in its one form: "live in Rome"; whether it is affirmed, over, and nothing else than over; and when."""
 
-    who: Who
+    who: Subject
     text: str
     positive: bool = True
     ended: bool = False
@@ -66,7 +66,9 @@ class Form(NamedTuple):
         return Statement("", subject, attribute, value, self.positive, self.ended, self.empty, **more)
 
 
-def edges(form: Form, relation: str, targets: tuple[str, ...], type_: str, *, begins: bool = False) -> Iterator[Triple]:
+def edges(
+    form: Predicate, relation: str, targets: tuple[str, ...], type_: str, *, begins: bool = False
+) -> Iterator[Triple]:
     """The relations of somebody to each of some targets."""
     since, until = form.span.held(over=form.ended, begins=begins)
     who, single = form.who, False if targets[1:] else None

@@ -51,7 +51,7 @@ def written_out(clause: str) -> str:
 
     Example:
         >>> written_out("im w ur bf"), written_out("that’s it")
-        ('I am with your boyfriend', 'that is it')
+        ('i am with your boyfriend', 'that is it')
     """
     return expanded(re.sub(r"[\w']+", lambda found: _SHORT.get(found[0].lower(), found[0]), expanded(clause)))
 

@@ -18,7 +18,7 @@ from langmem_adapter.text import is_cjk
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Tidied", "tidied"]
+__all__ = ["SentenceFacts", "tidied"]
 
 _SHORT, _SHORT_CJK = 5, 8  # words, letters of what goes with a value even where it has a subject of its own
 _SUBJECT: Final = re.compile(r"(?!(?:i|we)\b)[\w'’.-]++(?: [\w'’.-]++){0,2} and ", re.IGNORECASE)
@@ -39,7 +39,7 @@ class _Clause:
         return f"{self.fact} ({', '.join(self.rest)})" if self.rest else self.fact
 
 
-class Tidied(NamedTuple):
+class SentenceFacts(NamedTuple):
     """The facts of a sentence, each with the words it is made of, the clauses that are none, and the attribute spoken of."""
 
     facts: list[tuple[str, str]]
@@ -47,7 +47,7 @@ class Tidied(NamedTuple):
     topic: str = ""
 
 
-def tidied(text: str, *, greeted: bool = False, topic: str = "") -> Tidied:
+def tidied(text: str, *, greeted: bool = False, topic: str = "") -> SentenceFacts:
     """Read a sentence.
 
     A sentence becomes facts where all of its clauses are read whole. Else a clause does where it gives the one value of an
@@ -65,7 +65,7 @@ def tidied(text: str, *, greeted: bool = False, topic: str = "") -> Tidied:
         'Works at Target (the one by the highway)'
     """
     if len(text) > LONGEST or re.search(r"[\"“”\[\]{}<>|]", text):
-        return Tidied([], [text])
+        return SentenceFacts([], [text])
     signs, words = len(re.findall("[\u4e00-\u9fff]", text)), len(re.findall("[A-Za-z]+", text))
     chinese = is_cjk(text) and (in_chinese(text) or signs > 2 * words)
     opening = None if chinese else SENTENCES["OPENING"].match(text)
@@ -73,17 +73,21 @@ def tidied(text: str, *, greeted: bool = False, topic: str = "") -> Tidied:
     plain = text[opening.end() :] if opening else text
     whole = "" if chinese else _fact(plain, greeted=greeted)
     if whole and (is_single(whole) or not value_in(plain, topic, text, chinese=False)):
-        return Tidied([(whole, text)], [], topic)
+        return SentenceFacts([(whole, text)], [], topic)
     clauses = [*(_in_chinese(text, topic) if chinese else _in_english(plain, topic, text, greeted=greeted))]
     sure = not any(SENTENCES["DOUBT"].search(clause.words) for clause in clauses if not clause.fact)
     clauses = _joined(clauses) if sure else clauses
     topic = topic_of(text, topic)
     if clauses and all(clause.fact for clause in clauses):
-        return Tidied([(each.text, text if is_single(each.fact) else each.words) for each in clauses], [], topic)
+        return SentenceFacts([(each.text, text if is_single(each.fact) else each.words) for each in clauses], [], topic)
     single = [clause for clause in clauses if is_single(clause.fact)]
     rest = [clause.words for clause in clauses if clause not in single]
     whole_rest = not single or not sure or not all(words in text for words in rest)
-    return Tidied([], [text], topic) if whole_rest else Tidied([(each.text, text) for each in single], rest, topic)
+    return (
+        SentenceFacts([], [text], topic)
+        if whole_rest
+        else SentenceFacts([(each.text, text) for each in single], rest, topic)
+    )
 
 
 def _joined(clauses: list[_Clause]) -> list[_Clause]:

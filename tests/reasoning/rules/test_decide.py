@@ -195,7 +195,7 @@ def test_add_after_a_denial_and_of_two_people_says_what_was_said(first: str, sec
 
 
 UNSURE: Final = [
-    ("My name is Kim.", "We moved out at the weekend, it's Soroba Lane now."),
+    ("My name is Kim.", "We flitted at the weekend, it's Soroba Lane now."),
     ("I live in Oslo.", "My brother said, I live in Rome."),
     ("I live in Oslo.", "If I get the job, I live in Rome."),
     ("I'm a nurse.", "Let's play a game, I'm a pirate now."),
