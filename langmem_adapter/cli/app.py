@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.cli import graph, graph_edit, graph_exchange, keys, options
+from langmem_adapter.cli import evaluate_model, graph, graph_edit, graph_exchange, keys, options
 from langmem_adapter.cli.add import add
 from langmem_adapter.cli.backup import backup, copy
 from langmem_adapter.cli.change import delete, purge, refine, reindex, update
@@ -54,7 +54,18 @@ app = typer.Typer(
 
 
 # They are about no scope.
-_NOBODYS: Final = (backup, copy, doctor, prompts, reindex, conversations, serve, keys.list_, keys.revoke)
+_NOBODYS: Final = (
+    backup,
+    copy,
+    doctor,
+    prompts,
+    reindex,
+    conversations,
+    evaluate_model.prompts,
+    serve,
+    keys.list_,
+    keys.revoke,
+)
 
 
 def _put_together(group: typer.Typer, *functions: Callable[..., None]) -> typer.Typer:
@@ -78,10 +89,14 @@ _graph = _put_together(
     *(graph_edit.backfill, graph_edit.suggest),
 )
 _keys = typer.Typer(no_args_is_help=True, help="Say who may call the server.")
-_eval = typer.Typer(no_args_is_help=True, help="Measure how well memories are found.")
+_eval = typer.Typer(
+    no_args_is_help=True, help="Measure how well memories are found, and what a chat model makes of them."
+)
 app.add_typer(_graph, name="graph")
 app.add_typer(_put_together(_keys, keys.create, keys.list_, keys.revoke), name="keys")
-app.add_typer(_put_together(_eval, conversations, questions), name="eval")
+app.add_typer(
+    _put_together(_eval, conversations, questions, evaluate_model.prompts, evaluate_model.answers), name="eval"
+)
 
 
 def _version(asked: bool) -> None:

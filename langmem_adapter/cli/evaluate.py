@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from langmem_adapter.evaluation.silence import Silence
     from langmem_adapter.memory.memory import Memory
 
-__all__ = ["conversations", "questions"]
+__all__ = ["conversations", "questions", "scratch_memory"]
 
 _NAMED: Final = 10  # missed questions that a terminal gets to see
 _MOST: Final = 1_000
@@ -80,7 +80,7 @@ def conversations(
     talks = read_conversations(file, roles=("user",) if user_turns else ("user", "assistant"))[:limit]
     asked = _wanted([question for talk in talks for question in talk.questions], categories, file)
     turns = sum(talk.turns for talk in talks)
-    with _bench(call) as memory:
+    with scratch_memory(call) as memory:
         with Steps(call.output, turns, what="turns") as steps:
             sources = ingest(memory, talks, infer=infer, progress=steps.advance)
         answers = _ask(call, memory, asked, cuts, sources)
@@ -169,7 +169,8 @@ def _refuse_nobody(memory: "Memory", asked: "Sequence[EvalQuestion]") -> None:
 
 
 @contextmanager
-def _bench(call: Invocation) -> "Iterator[Memory]":
+def scratch_memory(call: Invocation) -> "Iterator[Memory]":
+    """A memory in a folder that is removed afterwards, or in the database that `-d` names."""
     with tempfile.TemporaryDirectory(prefix="langmem-adapter-eval-") as folder:
         if call.options["database"] is None:
             call.options["database"] = str(Path(folder) / "memory.db")

@@ -20,7 +20,7 @@ __all__ = ["OVERALL", "EvalQuestion", "check_category", "check_question", "check
 OVERALL: Final = "overall"
 """The name under which all categories together are reported."""
 
-_KEYS: Final = ("question", "expected", "contains", "category", *SCOPE_FIELDS)
+_KEYS: Final = ("question", "expected", "contains", "answer", "category", *SCOPE_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,7 @@ class EvalQuestion:
         category: Its kind, for a row of its own in the report; empty for none.
         apart: Left out of the overall numbers.
         time: When it is asked; `None` for now.
+        answer: The right answer in words, for `eval answers`.
     """
 
     text: str
@@ -48,6 +49,7 @@ class EvalQuestion:
     category: str = ""
     apart: bool = False
     time: datetime | None = None
+    answer: str = ""
 
     @property
     def pieces(self) -> int:
@@ -55,29 +57,30 @@ class EvalQuestion:
         return len(self.evidence) + len(self.contains)
 
 
-def read_questions(path: Path, whose: Mapping[str, str] | None = None) -> list[EvalQuestion]:
+def read_questions(path: Path, whose: Mapping[str, str] | None = None, *, answers: bool = False) -> list[EvalQuestion]:
     """Read one's own questions: a JSON object a line, as `langmem-adapter eval questions --help` says.
 
     Args:
         path: The file, in UTF-8.
         whose: Fields of the scope for lines that do not name them.
+        answers: Whether each line needs an "answer" rather than what a hit has to be.
 
     Raises:
         InvalidInputError: It cannot be read, holds no question, or a line cannot be used; the message names the line.
     """
-    questions = list(_lines(path, whose or {}))
+    questions = list(_lines(path, whose or {}, answers=answers))
     if not questions:
         raise InvalidInputError(f'{path} holds no question; write one a line: {{"question": …, "contains": [text]}}')
     return questions
 
 
-def _lines(path: Path, whose: Mapping[str, str]) -> Iterator[EvalQuestion]:
+def _lines(path: Path, whose: Mapping[str, str], *, answers: bool) -> Iterator[EvalQuestion]:
     # Not splitlines(): JSON texts may hold U+2028 and its kin, which are no line ends there.
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:
-            yield _question(json.loads(line), whose, f"line {number}")
+            yield _question(json.loads(line), whose, f"line {number}", answers=answers)
         except json.JSONDecodeError as error:
             raise InvalidInputError(
                 f"{path}, line {number}: broken JSON at column {error.colno}: {error.msg}"
@@ -86,19 +89,22 @@ def _lines(path: Path, whose: Mapping[str, str]) -> Iterator[EvalQuestion]:
             raise InvalidInputError(f"{path}, line {number}: {error}") from None
 
 
-def _question(data: object, whose: Mapping[str, str], where: str) -> EvalQuestion:
+def _question(data: object, whose: Mapping[str, str], where: str, *, answers: bool) -> EvalQuestion:
     if not isinstance(data, dict):
         raise InvalidInputError('expected an object: {"question": …, "expected": [ids] or "contains": [texts]}')
     for key in data:
         if key not in _KEYS:
             raise InvalidInputError(f"unknown key {key!r}; known are {', '.join(_KEYS)}")
     expected, contains = (check_texts(data.get(key, []), f'"{key}"') for key in ("expected", "contains"))
-    if not expected + contains:
+    answer = check_text(data.get("answer", ""), '"answer"')
+    if answers and not answer.strip():
+        raise InvalidInputError('what is right? give "answer": the right answer in words')
+    if not answers and not expected + contains:
         raise InvalidInputError('what is right? give "expected": [memory ids], or "contains": [texts of a right hit]')
     named = {name: data[name] for name in SCOPE_FIELDS if data.get(name) is not None}
     category = check_category(data.get("category", ""), '"category"')
     text = check_question(data.get("question"), '"question"')
-    return EvalQuestion(text, Scope(**{**whose, **named}), where, expected, contains, category=category)
+    return EvalQuestion(text, Scope(**{**whose, **named}), where, expected, contains, category=category, answer=answer)
 
 
 def check_question(value: object, name: str) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.cost import Usage
     from langmem_adapter.twins import Plan
 
-__all__ = ["LLMSummarizer", "description", "record"]
+__all__ = ["LLMSummarizer", "description", "record", "write_text"]
 
 _QUOTES: Final = "\"'“”‘’「」《》*# \n"
 _FENCE: Final = re.compile(r"\A\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*\Z", re.DOTALL)
@@ -43,16 +43,16 @@ def record(channel: Channel, question: ExtractInput) -> Plan[Extraction]:
     def told(made: Wording) -> Extraction:
         return Extraction((Fact(made.text, len(question.turns) - 1, verbatim=True),), made.usage)
 
-    return _written(channel, record_messages(question), "record steps", "a record").then(told)
+    return write_text(channel, record_messages(question), "record steps", "a record").then(told)
 
 
 def description(channel: Channel, image: dict[str, Any]) -> Plan[Wording]:
     """An image part to words; `ModelReplyError` where the model says nothing."""
     asked = HumanMessage([{"type": "text", "text": DESCRIBE}, image])
-    return _written(channel, [asked], "describe image", "what an image shows")
+    return write_text(channel, [asked], "describe image", "what an image shows")
 
 
-def _written(channel: Channel, messages: list[BaseMessage], task: str, what: str) -> Plan[Wording]:
+def write_text(channel: Channel, messages: list[BaseMessage], task: str, what: str) -> Plan[Wording]:
     """What the model writes, without a code fence around it and without its audible thinking."""
 
     def read(reply: BaseMessage) -> Wording:
@@ -100,7 +100,7 @@ class LLMSummarizer:
         return self._written("rewrite", rewrite_messages(sentence, context), sentence=sentence, context=context)
 
     def _written(self, task: str, messages: list[BaseMessage], **inputs: str) -> Plan[Wording]:
-        plan = _written(self._channel, messages, task, f"what it was asked ({task})")
+        plan = write_text(self._channel, messages, task, f"what it was asked ({task})")
         return stage(plan, task, inputs=inputs, shown=lambda wording: {"text": wording.text})
 
 

@@ -1,0 +1,309 @@
+"""How well a chat model's memory keeps sixty short conversations, beside an installed Mem0 if you like.
+
+Each conversation has a scope of its own. At its end every stored text is compared with what a right memory contains and with
+what must be gone; so the figures do not depend on a judge. `langmem-adapter eval prompts` prints them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from importlib import import_module, resources
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError
+from langmem_adapter.records.cost import Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from langchain_core.embeddings import Embeddings
+    from langchain_core.language_models import BaseChatModel
+
+    from langmem_adapter.memory.memory import Memory
+
+__all__ = ["Mem0System", "MemorySystem", "OwnSystem", "PromptCase", "PromptScore", "read_cases", "run_cases", "totals"]
+
+_MEM0_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
+_MOST: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCase:
+    """One short conversation.
+
+    Attributes:
+        kind: What it tests: facts, several, update, forget, speakers, dates, injection, small talk, answers.
+        language: `"en"` or `"zh"`.
+        turns: Each is one `add`: `text`, and maybe the speaker's `name`, the `assistant`'s message before it, a `timestamp`.
+        facts: What memories contain at the end. Words with spaces between them must all stand in one text; `a|b` means either,
+            `!a` means that it must not, and `_` is a space.
+        ended: What no memory contains at the end, in the same form.
+    """
+
+    kind: str
+    language: str
+    turns: tuple[Mapping[str, str], ...]
+    facts: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PromptScore:
+    """What one conversation came to, or several together.
+
+    Attributes:
+        kind: Of the conversations.
+        facts: How many facts a memory should have.
+        right: Those that a memory states.
+        wrong: Memories that state none of them.
+        copied: Memories that state only what an earlier one states.
+        updates: Statements that should have ended.
+        ended: Those that no memory states any more.
+        errors: Adds that raised, by the name of the error's class.
+        usage: Model calls and tokens.
+        seconds: Time of the adds.
+        texts: The memories at the end.
+    """
+
+    kind: str
+    facts: int = 0
+    right: int = 0
+    wrong: int = 0
+    copied: int = 0
+    updates: int = 0
+    ended: int = 0
+    errors: Mapping[str, int] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+    seconds: float = 0.0
+    texts: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As one flat row."""
+        return {
+            "kind": self.kind,
+            "facts": self.facts,
+            "right": self.right,
+            "missed": self.facts - self.right,
+            "wrong": self.wrong,
+            "copied": self.copied,
+            "updates": self.updates,
+            "updates_right": self.ended,
+            "updates_wrong": self.updates - self.ended,
+            "errors": sum(self.errors.values()),
+            "calls": self.usage.model_calls,
+            "tokens": self.usage.input_tokens + self.usage.output_tokens,
+            "seconds": round(self.seconds, 2),
+        }
+
+
+class MemorySystem(Protocol):
+    """What is measured: a memory that conversations go into."""
+
+    name: str
+
+    @property
+    def errors(self) -> tuple[type[Exception], ...]:
+        """What an add may raise, which is counted."""
+
+    def add(self, messages: list[dict[str, str]], user_id: str, timestamp: str | None) -> Usage:
+        """Remember messages and say what it cost."""
+
+    def texts(self, user_id: str) -> list[str]:
+        """Every memory of a user, with its speaker's name where it has one."""
+
+
+class OwnSystem:
+    """A `Memory` of this package."""
+
+    name = "langmem_adapter"
+    errors: tuple[type[Exception], ...] = (LangmemAdapterError,)
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+
+    def add(self, messages: list[dict[str, str]], user_id: str, timestamp: str | None) -> Usage:
+        """Remember messages."""
+        return self._memory.add(messages, user_id=user_id, timestamp=timestamp).usage
+
+    def texts(self, user_id: str) -> list[str]:
+        """Every memory, oldest first."""
+        items = self._memory.get_all(user_id=user_id, k=_MOST)
+        return [
+            item.text if item.actor_id == item.role else f"{item.actor_id}: {item.text}" for item in reversed([*items])
+        ]
+
+
+class Mem0System:
+    """An installed Mem0 with the same model and embeddings, in a folder of its own.
+
+    Args:
+        model: A chat model that speaks OpenAI's protocol.
+        embeddings: Its vectors.
+        folder: An empty folder.
+
+    Raises:
+        MissingDependencyError: Mem0 is not installed.
+        InvalidInputError: The chat model does not speak OpenAI's protocol.
+    """
+
+    def __init__(self, model: BaseChatModel, embeddings: Embeddings, folder: Path) -> None:
+        from langchain_openai.chat_models.base import BaseChatOpenAI  # noqa: PLC0415 - slow to import, and offline needs none
+
+        os.environ.setdefault("MEM0_TELEMETRY", "False")
+        os.environ.setdefault("MEM0_DIR", str(folder))
+        try:
+            mem0 = import_module("mem0")
+        except ImportError as error:
+            raise MissingDependencyError("--against mem0 needs Mem0: pip install mem0ai") from error
+        if not isinstance(model, BaseChatOpenAI):
+            raise InvalidInputError("--against mem0 needs a chat model that speaks OpenAI's protocol, as openai:NAME")
+        client = model.root_client
+        dimensions = len(embeddings.embed_query("size"))
+        llm = {
+            "model": model.model_name,
+            "api_key": client.api_key,
+            "openai_base_url": str(client.base_url),
+            "temperature": 0.0,
+        }
+        store = {"path": str(folder / "qdrant"), "collection_name": "eval", "embedding_model_dims": dimensions}
+        config = {
+            "llm": {"provider": "openai", "config": llm},
+            "embedder": {"provider": "langchain", "config": {"model": embeddings, "embedding_dims": dimensions}},
+            "vector_store": {"provider": "qdrant", "config": store},
+            "history_db_path": str(folder / "history.db"),
+        }
+        self._mem0 = mem0.Memory.from_config(config)
+        self._usage = Usage()
+        self._count_calls()
+        self.name = f"mem0 {mem0.__version__}"
+        self.errors: tuple[type[Exception], ...] = (*_MEM0_ERRORS, import_module("openai").OpenAIError)
+
+    def _count_calls(self) -> None:
+        completions = self._mem0.llm.client.chat.completions
+        create = completions.create
+
+        def counted(**arguments: Any) -> Any:
+            reply = create(**arguments)
+            usage = reply.usage
+            self._usage += Usage(1, usage.prompt_tokens, usage.completion_tokens)
+            return reply
+
+        completions.create = counted
+
+    def add(self, messages: list[dict[str, str]], user_id: str, timestamp: str | None) -> Usage:
+        """Remember messages; without their time, which Mem0 1.x cannot be given."""
+        del timestamp
+        self._usage = Usage()
+        self._mem0.add(messages, user_id=user_id)
+        return self._usage
+
+    def texts(self, user_id: str) -> list[str]:
+        """Every memory, oldest first."""
+        try:
+            reply = self._mem0.get_all(filters={"user_id": user_id}, top_k=_MOST)  # 2.x
+        except TypeError:
+            reply = self._mem0.get_all(user_id=user_id, limit=_MOST)
+        items = sorted(reply["results"], key=lambda item: item["created_at"])
+        return [f"{item['actor_id']}: {item['memory']}" if item.get("actor_id") else item["memory"] for item in items]
+
+
+def read_cases() -> list[PromptCase]:
+    """The conversations that come with the package.
+
+    Example:
+        >>> len(read_cases())
+        60
+    """
+    text = resources.files(__package__).joinpath("prompts.jsonl").read_text(encoding="utf-8")
+    rows = map(json.loads, text.splitlines())
+    return [
+        PromptCase(row["kind"], row["language"], *(tuple(row[name]) for name in ("turns", "facts", "ended")))
+        for row in rows
+    ]
+
+
+def run_cases(
+    system: MemorySystem, cases: Sequence[PromptCase], *, progress: Callable[[int], object] = lambda _: None
+) -> list[PromptScore]:
+    """Put each conversation into the memory and score it; *progress* is called with 1 after each."""
+    scores = []
+    for number, case in enumerate(cases, 1):
+        scores.append(_score(system, case, f"eval-prompts-{number}"))
+        progress(1)
+    return scores
+
+
+def _score(system: MemorySystem, case: PromptCase, user_id: str) -> PromptScore:
+    errors, usage, start = Counter[str](), Usage(), time.perf_counter()
+    for turn in case.turns:
+        try:
+            usage += system.add([*_messages(turn)], user_id, turn.get("timestamp"))
+        except system.errors as error:
+            errors[type(error).__name__] += 1
+    seconds = time.perf_counter() - start
+    texts = system.texts(user_id)
+    stated = [{fact for fact in case.facts if states(text, fact)} for text in texts]
+    covered: set[str] = set()
+    copied = 0
+    for facts in stated:
+        copied += bool(facts) and facts <= covered
+        covered |= facts
+    return PromptScore(
+        case.kind,
+        facts=len(case.facts),
+        right=len(covered),
+        wrong=sum(
+            not facts and not any(states(text, end) for end in case.ended)
+            for facts, text in zip(stated, texts, strict=True)
+        ),
+        copied=copied,
+        updates=len(case.ended),
+        ended=sum(not any(states(text, end) for text in texts) for end in case.ended),
+        errors=errors,
+        usage=usage,
+        seconds=seconds,
+        texts=tuple(texts),
+    )
+
+
+def _messages(turn: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    if "assistant" in turn:
+        yield {"role": "assistant", "content": turn["assistant"]}
+    yield {"role": "user", "content": turn["text"], **({"name": turn["name"]} if "name" in turn else {})}
+
+
+def states(text: str, fact: str) -> bool:
+    """Whether a text contains what a fact of a `PromptCase` requires.
+
+    Example:
+        >>> states("Moved from Ghent to Antwerp", "antwerp moved|lives"), states("Moved to Antwerp", "moved !antwerp")
+        (True, False)
+    """
+    folded = text.casefold()
+
+    def holds(requirement: str) -> bool:
+        words = requirement.removeprefix("!").replace("_", " ").casefold().split("|")
+        return any(word in folded for word in words) is not requirement.startswith("!")
+
+    return all(map(holds, fact.split()))
+
+
+def totals(scores: Sequence[PromptScore]) -> list[PromptScore]:
+    """The sums of each kind, in the order of the conversations, and of all as `"overall"`."""
+    kinds = [*dict.fromkeys(score.kind for score in scores), "overall"]
+    return [_sum(kind, [score for score in scores if kind in {score.kind, "overall"}]) for kind in kinds]
+
+
+def _sum(kind: str, scores: Sequence[PromptScore]) -> PromptScore:
+    counts = ("facts", "right", "wrong", "copied", "updates", "ended")
+    numbers: dict[str, Any] = {name: sum(getattr(score, name) for score in scores) for name in counts}
+    errors = sum((Counter(score.errors) for score in scores), Counter[str]())
+    usage = sum((score.usage for score in scores), Usage())
+    return PromptScore(
+        kind, **numbers, errors=errors, usage=replace(usage, calls=()), seconds=sum(score.seconds for score in scores)
+    )
