@@ -20,10 +20,10 @@ NEWEST       := .venv-newest
 ENDS_OF_RANGES := tests/adapters tests/conformance
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest newest walk screenshots lint format bench faults dev-server clean
+.PHONY: help demo test oldest newest walk screenshots lint format bench bench-models faults dev-server clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 define NEW_ENOUGH
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -92,6 +92,13 @@ format: $(STAMP)  ## rewrite the formatting, sort the imports
 
 bench: $(STAMP)  ## measure ratios in one run, as JSON lines with goal and verdict
 	$(BIN)/python tests/benchmarks/run.py
+
+bench-models: $(STAMP)  ## a real chat model, both profiles: MODEL_URL=http://…/v1 MODEL_NAME=…, and AGAINST=mem0 where it is installed
+	@test -n "$(MODEL_URL)" -a -n "$(MODEL_NAME)" || { echo "give MODEL_URL, an OpenAI-compatible server, and MODEL_NAME"; exit 2; }
+	LANGMEM_ADAPTER_BASE_URL="$(MODEL_URL)" LANGMEM_ADAPTER_API_KEY="$${MODEL_KEY:-none}" LANGMEM_ADAPTER_MODEL_PROFILE=full \
+	  $(BIN)/langmem-adapter eval prompts --model "openai:$(MODEL_NAME)" $(if $(AGAINST),--against $(AGAINST))
+	LANGMEM_ADAPTER_BASE_URL="$(MODEL_URL)" LANGMEM_ADAPTER_API_KEY="$${MODEL_KEY:-none}" LANGMEM_ADAPTER_MODEL_PROFILE=small \
+	  $(BIN)/langmem-adapter eval prompts --model "openai:$(MODEL_NAME)"
 
 faults: $(STAMP)  ## kill processes, damage files, break disks: hundreds of times, and report (some minutes)
 	FAULTS=long $(BIN)/python -m pytest tests/faults tests/properties/test_machine.py tests/storage/graph/test_together.py \
