@@ -21,7 +21,7 @@ from langmem_adapter.errors import InvalidInputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from langmem_adapter.evaluation.answers import Answer, AnswerPrompt
+    from langmem_adapter.evaluation.answers import AnswerPrompt, JudgedAnswer
     from langmem_adapter.evaluation.prompts import MemorySystem, PromptCase
     from langmem_adapter.reasoning.structured_output import Channel
 
@@ -194,7 +194,7 @@ def _cost(waiting: "Sequence[AnswerPrompt]", channel: "Channel", prices: tuple[f
     return f"{2 * len(waiting):,} calls of {channel.name}, about {sent:,} tokens sent and {received:,} received{money}"
 
 
-def _show_answers(call: Invocation, judged: "Sequence[Answer]", target: Path) -> None:
+def _show_answers(call: Invocation, judged: "Sequence[JudgedAnswer]", target: Path) -> None:
     categories = [*dict.fromkeys(each.category for each in judged if each.category), "overall"]
     rows = []
     for category in categories:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.reasoning.structured_output import Channel
 
-__all__ = ["Answer", "AnswerPrompt", "answer_prompts", "read_answers", "run_answers"]
+__all__ = ["AnswerPrompt", "JudgedAnswer", "answer_prompts", "read_answers", "run_answers"]
 
 OUTPUT: Final = 60
 """Tokens that an answer and its judgement have, about."""
@@ -71,7 +71,7 @@ class AnswerPrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class JudgedAnswer:
     """One judged answer.
 
     Attributes:
@@ -101,7 +101,9 @@ class Answer:
     output_tokens: int
 
 
-def answer_prompts(memory: Memory, questions: Sequence[EvalQuestion], done: Sequence[Answer]) -> list[AnswerPrompt]:
+def answer_prompts(
+    memory: Memory, questions: Sequence[EvalQuestion], done: Sequence[JudgedAnswer]
+) -> list[AnswerPrompt]:
     """The questions that have no answer yet, each with its memories; no model is called."""
     answered = {_key(answer.question, answer.scope) for answer in done}
     open_questions = [each for each in questions if _key(each.text, each.scope.named) not in answered]
@@ -116,7 +118,7 @@ def _recall(memory: Memory, question: EvalQuestion) -> str:
 
 def run_answers(
     channel: Channel, prompts: Sequence[AnswerPrompt], file: Path, *, progress: Callable[[int], object] = lambda _: None
-) -> list[Answer]:
+) -> list[JudgedAnswer]:
     """Let the model answer and judge each prompt, and append each answer to *file*; *progress* is called with 1 after each.
 
     Raises:
@@ -131,11 +133,11 @@ def run_answers(
     return answers
 
 
-def _answer(channel: Channel, prompt: AnswerPrompt) -> Answer:
+def _answer(channel: Channel, prompt: AnswerPrompt) -> JudgedAnswer:
     answer = write_text(channel, prompt.messages, "answer question", "an answer").run()
     judgement = write_text(channel, prompt.judge_messages(answer.text), "judge answer", "a judgement").run()
     usage, question = answer.usage + judgement.usage, prompt.question
-    return Answer(
+    return JudgedAnswer(
         question.text,
         dict(question.scope.named),
         question.category,
@@ -150,7 +152,7 @@ def _answer(channel: Channel, prompt: AnswerPrompt) -> Answer:
     )
 
 
-def read_answers(file: Path, model: str) -> list[Answer]:
+def read_answers(file: Path, model: str) -> list[JudgedAnswer]:
     """The answers that *model* gave in an earlier run; none where there is no file.
 
     Raises:
@@ -162,7 +164,7 @@ def read_answers(file: Path, model: str) -> list[Answer]:
     for number, line in enumerate(file.read_text(encoding="utf-8").split("\n"), 1):
         try:
             if line.strip():
-                answers.append(Answer(**json.loads(line)))
+                answers.append(JudgedAnswer(**json.loads(line)))
         except (ValueError, TypeError) as error:
             raise InvalidInputError(f"{file}, line {number} is no answer of an earlier run: {error}") from None
     return [answer for answer in answers if answer.model == model]
