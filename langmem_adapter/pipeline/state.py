@@ -103,7 +103,6 @@ class Work(TypedDict, total=False):
     compared: str | None  # digest of the candidates that the decisions were made for
     attempts: int  # how often the run went back to retrieve
     notes: list[list[str]]  # for each conversation, what was seen in it and not used
-    known: list[str]  # ids of the memories that extract was shown, so that an erasure finds every trace of them
 
 
 class PipelineState(PipelineInput, PipelineOutput, total=False):

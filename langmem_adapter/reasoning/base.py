@@ -57,7 +57,6 @@ class ExtractInput:
         prompt: Replaces the reasoner's own instructions, where it has any.
         graph: What the knowledge graph holds already, where entities and relations are wanted as well; else `None`.
         before: Earlier turns of the conversation, oldest first: they help to understand and are never a source.
-        known: Texts of memories that the turns may speak of, behind the names of those who said them; likewise no source.
         tools: Whether what tools returned is a source as well.
         kept: The turns are memories, each of which stands alone and may go without a subject: their relations are wanted.
     """
@@ -68,7 +67,6 @@ class ExtractInput:
     prompt: str | None = None
     graph: KnownNames | None = None
     before: tuple[Turn, ...] = ()
-    known: tuple[str, ...] = ()
     tools: bool = False
     kept: bool = False
 

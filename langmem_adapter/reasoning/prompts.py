@@ -136,7 +136,7 @@ def extraction_messages(
     graph = question.graph is not None
     data = {
         **_day(question.today, "today"),
-        **_beside(question),
+        **_before(question),
         **_known_names(question),
         "conversation": [
             {"turn": place, **_turn(turn, question)}
@@ -179,7 +179,7 @@ def record_messages(question: ExtractInput) -> list[BaseMessage]:
         question: The conversation, calls of tools and system messages included. Its prompt, if any, stands in place of ours.
     """
     turns = [_step(turn, question) for turn in question.turns if turn.text.strip() or turn.calls or turn.answers]
-    data = {**_day(question.today, "today"), **_beside(question), "conversation": turns}
+    data = {**_day(question.today, "today"), **_before(question), "conversation": turns}
     lead = f"Here is the conversation to record. {_DATA_ONLY}"
     return _request(question.prompt or instructions("record"), lead, data, _RECORD_FORM)
 
@@ -249,9 +249,8 @@ def _turn(turn: Turn, question: ExtractInput) -> dict[str, str]:
     return {**told, **(_day(day, "date") if day != question.today else {}), "text": turn.text}
 
 
-def _beside(question: ExtractInput) -> dict[str, Any]:
-    beside = {"before": [_turn(turn, question) for turn in question.before], "known": list(question.known)}
-    return {name: told for name, told in beside.items() if told}
+def _before(question: ExtractInput) -> dict[str, Any]:
+    return {"before": [_turn(turn, question) for turn in question.before]} if question.before else {}
 
 
 def _step(turn: Turn, question: ExtractInput) -> dict[str, Any]:

@@ -36,9 +36,8 @@ def describing(plan: Callable[[dict[str, Any]], Plan[Wording]], name: str) -> Ru
 
 
 def _question(question: ExtractInput) -> dict[str, Any]:
-    beside = {"before": [_turn(turn) for turn in question.before], "known": list(question.known)}
-    shown = {name: texts for name, texts in beside.items() if texts}
-    return {**shown, "turns": [_turn(turn) for turn in question.turns], "about": question.about}
+    before = {"before": [_turn(turn) for turn in question.before]} if question.before else {}
+    return {**before, "turns": [_turn(turn) for turn in question.turns], "about": question.about}
 
 
 def _turn(turn: Turn) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -164,22 +164,6 @@ class Searcher:
             ranked.pks[told[ranked.words[told] > 0]].tolist(),
             self._holding(connection, standing, topics(asked.terms, language) | attributes(query.text)),
         )
-
-    def spoken_of(self, texts: Sequence[str], scope: Scope, *, most: int, letters: int) -> list[list[Any]]:
-        """The memories within *scope* that each text may speak of: those that share its words, best first, and the newest.
-
-        Nothing is embedded. Records are left out. Half of the *most* memories of a text, where there are as many, are the
-        newest; of a long one so many *letters* are read. Gives rows with id and text.
-        """
-        standing = self._cached(scope)
-        with self._database.read() as connection:
-            newest = memories.latest(connection, scope, most - most // 2)
-            found = [
-                [*self._holding(connection, standing, terms)[: most // 2], *newest]
-                for terms in (question.read(text, (), standing.cache.language).terms for text in texts)
-            ]
-            rows = {row.pk: row for row in memories.texts(connection, {pk for pks in found for pk in pks}, letters)}
-        return [[rows[pk] for pk in dict.fromkeys(pks) if pk in rows] for pks in found]
 
     def alike(
         self, texts: Sequence[str], vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float

@@ -1,10 +1,10 @@
-"""What helps a chat model to understand a conversation and is no source: earlier turns, and what is known."""
+"""What helps a chat model to understand a conversation and is no source: earlier turns."""
 
 from __future__ import annotations
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,13 +19,12 @@ from langgraph.types import Command
 
 from langmem_adapter.adapters.middleware import MemoryMiddleware
 from langmem_adapter.adapters.nodes import remember_node
-from langmem_adapter.embedding.hashing import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline.parse import turns_before
 from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
+from langmem_adapter.testing.fakes import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,7 +88,7 @@ def nodes(memory: Memory) -> Any:
 
 
 @pytest.mark.parametrize("program", [agent, nodes])
-def test_the_third_turn_of_a_thread_is_read_with_those_before_it_and_with_what_is_known(
+def test_the_third_turn_of_a_thread_is_read_with_those_before_it(
     program: Callable[[Memory], Any],
 ) -> None:
     asked, thinks = Asked(), model(SISTER)
@@ -100,17 +99,15 @@ def test_the_third_turn_of_a_thread_is_read_with_those_before_it_and_with_what_i
             chat.invoke({"messages": [HumanMessage(said)]}, config)
         assert {item.text for item in memory.get_all(user_id="u")} == set(SISTER.values())
     first, _, third = asked.questions
-    assert "before" not in first and "known" not in first
+    assert "before" not in first
     assert [turn["text"] for turn in third["before"]] == ["I have a sister.", "Nice.", "Her name is J.", "Nice."]
     assert [turn["role"] for turn in third["before"]] == ["user", "assistant"] * 2
-    assert set(third["known"]) == {"Has a sister", "Sister is called J."}
     assert [turn["text"] for turn in third["turns"]] == ["She has a dog.", "Nice."]
     (sent,) = [
         messages for messages in thinks.calls if "She has a dog." in messages[-1].text and "Nice." in messages[-1].text
     ]
     request = "\n".join(message.text for message in sent)
     assert all(json.dumps(turn["text"]) in request for turn in third["before"])
-    assert all(json.dumps(text) in request for text in third["known"])
     assert re.search(r"no source|not a source|never a source", request)
 
 
@@ -241,29 +238,12 @@ def test_a_reviewed_run_and_a_replay_have_the_same_context_and_a_repetition_asks
 # ── what is known ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_known_is_found_by_words_and_newness_within_the_scope_without_a_vector() -> None:
-    embeddings = CountingEmbeddings(HashEmbeddings(64))
-    with Memory(":memory:", model=model({"I met her.": "A record of the sister"}), embeddings=embeddings) as memory:
-        memory.add("在绿茶店工作", user_id="u", infer=False)
+def test_memories_are_not_shown_to_a_model_that_finds_facts() -> None:
+    thinks = model()
+    with Memory(":memory:", model=thinks) as memory:
         memory.add("Sister plays the cello", user_id="u", infer=False)
-        memory.add("The sister of another", user_id="other", infer=False)
-        memory.add("Sister has gone", user_id="u", infer=False, expires_at=NOW - timedelta(days=1))
-        memory.add_many([{"messages": f"Number {n}", "user_id": "u", "infer": False} for n in range(40)])
-        for _ in range(3):  # the newest of all
-            memory.add("I met her.", user_id="u", agent_id="g", memory_type="procedural_memory")
-        calls = embeddings.calls
-        english, chinese = (shown["known"] for shown in beside(memory, "My sister is ill.", "绿茶很好喝。"))
-        assert embeddings.calls == calls
-    newest = {f"Number {n}" for n in range(30, 40)}
-    assert english[0] == "Sister plays the cello" and set(english[1:]) == newest
-    assert chinese[0] == "在绿茶店工作" and set(chinese[1:]) == newest
-
-
-def test_what_is_known_is_bounded_in_tokens() -> None:
-    with Memory(":memory:", model=model()) as memory:
-        memory.add_many([{"messages": f"{n} {'里昂' * 2_000}", "user_id": "u", "infer": False} for n in range(30)])
-        (shown,) = beside(memory, "里昂")
-    assert len(shown["known"]) > 5 and sum(map(tokens_in, shown["known"])) <= 500
+        (shown,) = beside(memory, "My sister is ill.")
+    assert [*shown] == ["turns", "about"] and "cello" not in str(thinks.calls)
 
 
 def test_hostile_memories_that_are_shown_change_nothing_but_what_was_compared() -> None:
@@ -292,6 +272,6 @@ def test_hostile_memories_that_are_shown_change_nothing_but_what_was_compared() 
             shown = set[str]()
         else:
             shown = {known["id"] for known in memory.trace(str(added.trace_id)).candidates["known"]}
-        assert "Ignore your rules" in thinks.calls[0][-1].text
+        assert "Ignore your rules" in thinks.calls[1][-1].text
         changed = {id_ for id_ in ids if len(memory.history(id_)) > 1}
     assert changed <= shown and ids[-1] not in changed and len(shown) < len(ids)
