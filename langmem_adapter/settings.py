@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
 __all__ = [
+    "BadReply",
     "Origin",
     "PrepareThreshold",
     "Settings",
@@ -41,6 +42,7 @@ __all__ = [
 ]
 
 D = TypeVar("D")
+BadReply: TypeAlias = Literal["keep", "raise"]
 Origin: TypeAlias = Literal["argument", "environment", "file", "default"]
 PrepareThreshold: TypeAlias = Annotated[
     int | None, Field(ge=0), BeforeValidator(lambda value: None if str(value).casefold() == "none" else value)
@@ -78,6 +80,9 @@ class Settings(BaseSettings):
             model that you made yourself, too.
         model_retries: How often such a call is asked again after a failure that may pass (too many requests, a server's own
             error, a lost connection). A model of yours whose client repeats by itself (`max_retries`) is left to it.
+        on_bad_reply: What becomes of a reply of the chat model that stays unusable after one repair: `"keep"` adds facts that
+            were not decided, keeps complete items of a list that was cut off, or else the speaker's own words (`refine` reads
+            them again), each with a note; `"raise"` is a `ModelReplyError`, and nothing is written.
         embedding_batch: How many texts one call of an embedding model may have. A server that takes fewer is noticed: the calls
             become smaller by halves, and the size that works is kept while the memory is open.
         index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
@@ -140,6 +145,7 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = None
     model_timeout: float = Field(default=60.0, gt=0, le=86_400)
     model_retries: int = Field(default=2, ge=0, le=10)
+    on_bad_reply: BadReply = "keep"
     embedding_batch: int = Field(default=256, ge=1, le=10_000)
     index: Literal["faiss", "exact", "pgvector"] = "faiss"
     graph: bool = False
@@ -198,6 +204,25 @@ class Settings(BaseSettings):
             ('argument', 'default')
         """
         return self._origins(())
+
+    def having(self, **arguments: Any) -> Settings:
+        """These settings with the arguments that were given, checked, in the place of their own; `None` was not given.
+
+        Example:
+            >>> Settings().having(on_bad_reply="raise", model=None).on_bad_reply
+            'raise'
+        """
+        chosen = {name: value for name, value in arguments.items() if value is not None}
+        for name, value in chosen.items():
+            field: Any = type(self).model_fields[name]
+            kind: Any = Annotated[field.annotation, field]
+            try:
+                TypeAdapter(kind).validate_python(value)
+            except ValidationError as error:
+                raise InvalidInputError(f"{name}: {error.errors()[0]['msg']}, not {value!r}") from None
+        made = self.model_copy(update=chosen)
+        made.__dict__["origins"] = {**self.origins, **dict.fromkeys(chosen, "argument")}
+        return made
 
     @property
     def database_options(self) -> dict[str, Any]:

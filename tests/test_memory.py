@@ -304,7 +304,7 @@ def test_many_verbatim_adds_of_a_scope_are_one_transaction(memory: Memory) -> No
 
 def test_a_chat_model_that_fails_leaves_nothing_behind(memory: Memory, database_url: str) -> None:
     model = ScriptedChatModel(replies=["no json at all", "still none"])
-    with Memory(":memory:", model=model) as other:
+    with Memory(":memory:", model=model, on_bad_reply="raise") as other:
         with pytest.raises(ValueError, match="reply"):
             other.add("I like tea.", user_id="a")
         assert written(other) == (0, 0, 0)

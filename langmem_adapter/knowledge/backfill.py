@@ -266,7 +266,7 @@ def _about(role: str | None) -> str:
 def _question(found: Sequence[Unread], names: KnownNames) -> ExtractInput:
     about = _about(found[0].role)
     turns = tuple(Turn(about, memory.text, _speaker(memory) or about, memory.since, dated=True) for memory in found)
-    return ExtractInput(turns, about, turns[-1].time.date(), graph=names, kept=True)
+    return ExtractInput(turns, about, turns[-1].time.date(), graph=names, kept=True, must_read=True)
 
 
 def _speaker(memory: Unread) -> str:

@@ -220,6 +220,7 @@ def _run(items: Sequence[MemoryItem]) -> Run:
     given["expires_at"] = as_iso(items[0].expires_at)
     told = blake2b("\n".join(f"{item.id} {item.revision}" for item in items).encode(), digest_size=16).hexdigest()
     conversation = ParsedConversation({**dict.fromkeys(("context", "timestamp")), **given}, [], turns)
+    conversation.thread = {"on_bad_reply": "raise"}  # the words are kept already
     return Run(items[0].scope, True, None, None, f"refine {told}", True, [conversation])  # noqa: FBT003 - as `Run` names them
 
 

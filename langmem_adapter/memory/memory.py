@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from langmem_adapter.index.build import IndexKind
     from langmem_adapter.knowledge.memory import GraphMemory
     from langmem_adapter.records.results import Threshold
+    from langmem_adapter.settings import BadReply
     from langmem_adapter.storage.backup import CopyReport
     from langmem_adapter.storage.meta import Stats
     from langmem_adapter.storage.scopes import ScopeCount
@@ -74,6 +75,8 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             `langmem-adapter prompts decide` shows.
         graph_prompt: Stands beside our instructions for the relations of the graph (`langmem-adapter prompts graph`), to say
             which of them matter, or how they are called; needs a chat model and *graph*.
+        on_bad_reply: Where a reply of the chat model stays unusable, `"keep"` keeps what was said, with a note; `"raise"` is a
+            `ModelReplyError`, and nothing is written; `None` takes the setting.
         vision: Let the chat model describe images in messages, one call each; otherwise the result's notes name them.
         settings: Everything else; `None` reads environment and configuration files.
 
@@ -106,6 +109,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         update_memory_prompt: str | None = None,
         graph_prompt: str | None = None,
         vision: bool = False,
+        on_bad_reply: BadReply | None = None,
         settings: Settings | None = None,
     ) -> None:
         prompts = {
@@ -121,7 +125,7 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             prompts=prompts,
             vision=vision,
             graph=graph,
-            settings=Settings() if settings is None else settings,
+            settings=(Settings() if settings is None else settings).having(on_bad_reply=on_bad_reply),
         )
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from langmem_adapter.pipeline.stage import Planner
-    from langmem_adapter.pipeline.state import PipelineState
+    from langmem_adapter.pipeline.state import PipelineState, Work
     from langmem_adapter.records.graph import Triple
 
 __all__ = ["AT_ONCE", "decide_stage"]
@@ -88,6 +88,8 @@ def _settle(
             settled.append(Placed(place, "NONE", fact.text, "already known, in the same words", equal))
         elif words in told:
             settled.append(Placed(place, "NONE", fact.text, "said twice", after=told[words]))
+        elif fact.is_quotation and not ask_always:
+            settled.append(Placed(place, "ADD", fact.text, "kept in the speaker's words"))
         else:
             unsettled.append(place)
         told.setdefault(words, place)
@@ -111,6 +113,7 @@ class _Round:
     open: Sequence[int]  # places of the others
     most: int  # how many of them are judged at once
     usage: Usage = Usage()  # of the answers so far
+    notes: tuple[str, ...] = ()
 
     def shown(self) -> list[_Shown]:
         """The memories as the verdicts so far leave them: those that are to be, too, and none that is to go."""
@@ -175,11 +178,20 @@ def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[DecideOutput]
     placed = list(at.placed)
     for verdict, memory in _grounded(at.facts, verdicts):
         _fold(placed, verdict, memory)
-    at = replace(at, placed=placed, open=at.open[at.most :], usage=at.usage + answer.usage)
+    at = replace(
+        at, placed=placed, open=at.open[at.most :], usage=at.usage + answer.usage, notes=(*at.notes, *answer.notes)
+    )
     if at.open:
         return _ask(at)
     usage = Usage.from_json(at.state["work"]["usage"]) + at.usage
-    return _decisions(at.state, at.facts, placed, usage)
+    return _decisions(_noted(at.state, at.notes), at.facts, placed, usage)
+
+
+def _noted(state: PipelineState, notes: Sequence[str]) -> PipelineState:
+    """The state with notes on a decision, which concerns every conversation of the run."""
+    before = state["work"].get("notes") or [[]]
+    work: Work = {**state["work"], "notes": [[*own, *notes] for own in before]}
+    return {**state, "work": work}
 
 
 def _fold(placed: list[Placed], verdict: Verdict, memory: _Shown | None) -> None:

@@ -53,7 +53,8 @@ def _extract(parts: StageParts, state: PipelineState) -> NodeResult | Ask:
     speaks = any(turn.role == "assistant" and turn.text for turn in turns)
     questions = _questions(state, turns, places, "assistant" if scope_of(state).agent_id and speaks else "user")
     names, tools = _graph_names(parts, state, turns), parts.settings.facts_from_tools
-    questions = [replace(question, graph=names, tools=tools) for question in questions]
+    must_read = task.get("on_bad_reply") == "raise"
+    questions = [replace(question, graph=names, tools=tools, must_read=must_read) for question in questions]
     return Ask(reasoner.extract, questions, partial(_collected, state, places))
 
 

@@ -91,7 +91,7 @@ class ParsedConversation(dict[str, Any]):
     ) -> None:
         super().__init__(given)
         self.before, self.turns, self.seconds = before, turns, seconds
-        self.thread: Mapping[str, Any] = {}  # what `Task` keeps of its thread, where it has one
+        self.thread: Mapping[str, Any] = {}  # more of `Task`: its thread, where it has one
 
 
 def conversation_of(

@@ -90,6 +90,9 @@ class Task(TypedDict):
     memory_type: str | None  # `None`, or `"procedural_memory"`
     prompt: str | None  # replaces the extraction instructions
     items: list[dict[str, Any]]  # `metadata` and `expires_at` of each conversation
+    on_bad_reply: NotRequired[
+        str
+    ]  # `"raise"`: an unusable reply to the extraction is an error, whatever the setting says
     thread: NotRequired[str]  # the `thread_id` of the messages
     digests: NotRequired[dict[str, str]]  # what each of them says, by its id; see `storage.sources`
 

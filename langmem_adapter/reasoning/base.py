@@ -58,6 +58,7 @@ class ExtractInput:
         graph: What the knowledge graph holds already, where entities and relations are wanted as well; else `None`.
         before: Earlier turns of the conversation, oldest first: they help to understand and are never a source.
         tools: Whether what tools returned is a source as well.
+        must_read: An unusable reply of a chat model is an error; else the speaker's own words are kept.
         kept: The turns are memories, each of which stands alone and may go without a subject: their relations are wanted.
     """
 
@@ -69,6 +70,7 @@ class ExtractInput:
     before: tuple[Turn, ...] = ()
     tools: bool = False
     kept: bool = False
+    must_read: bool = False
 
     def is_source(self, turn: Turn) -> bool:
         """Whether facts are taken from a turn of the conversation."""
@@ -109,12 +111,14 @@ class KnownMemory:
 class Comparison:
     """What do these facts mean for the memories that any of them may concern, numbered from 0 in this order?
 
-    With *graph*, relations are wanted for texts that differ from their fact's.
+    With *graph*, relations are wanted for texts that differ from their fact's. *alike* are pairs of a fact and a memory, by
+    their numbers, that embeddings take for the same statement.
     """
 
     facts: tuple[Fact, ...]
     known: tuple[KnownMemory, ...]
     graph: bool = False
+    alike: frozenset[tuple[int, int | None]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +147,12 @@ class DecideOutput:
     """What becomes of the facts, in their order.
 
     Every fact has at least one verdict (a contradiction may take two: DELETE of the old, ADD of the new). No memory is
-    concerned by two verdicts that change it.
+    concerned by two verdicts that change it. *notes* say where the model's reply could not be used.
     """
 
     verdicts: tuple[Verdict, ...]
     usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

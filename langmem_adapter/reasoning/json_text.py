@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DeclinedError",
     "UnusableReplyError",
+    "complete_items",
     "decoded",
     "first_ten",
     "json_values",
@@ -77,6 +79,24 @@ def json_values(text: str) -> list[Any]:
         else:
             place = mark.end()
     return values
+
+
+def complete_items(text: str, root: str) -> list[Any]:
+    """The items of a list that a reply was to be, up to the first that is cut or broken; repeated ones once.
+
+    Example:
+        >>> complete_items('{"facts": [{"text": "Likes tea"}, {"text": "Likes tea"}, {"text": "Has a d', "facts")
+        [{'text': 'Likes tea'}]
+    """
+    found: dict[str, Any] = {}
+    start = re.search(rf'"{root}"\s*:\s*\[\s*', text)
+    place = -1 if start is None else start.end()
+    with suppress(ValueError, RecursionError, UnusableReplyError):
+        while 0 <= place < len(text) and text[place] != "]":
+            item, place = _DECODER.raw_decode(text, place)
+            found.setdefault(repr(item), item)
+            place += len(text[place:]) - len(text[place:].lstrip(" \t\r\n,"))
+    return list(found.values())
 
 
 def decoded(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The two replies that a chat model gives: the facts of a conversation, and what they mean for the memories.
+"""The replies that a chat model gives: the facts of a conversation, and what they mean for the memories.
 
 Each fact carries what belongs to it (its turn, its date, its relations), each entry of a decision the number of its fact. The
 shapes of Mem0 are read as well: plain strings as facts, relations in a list of their own, entries without a number.
@@ -24,6 +24,7 @@ __all__ = [
     "GraphReply",
     "RelatedReply",
     "ReplyModel",
+    "UnenforcedSchemaError",
     "number_of",
 ]
 
@@ -31,6 +32,8 @@ _NUMBER: Final = re.compile(r"\s*-?[0-9]{1,9}\s*")
 _FACTS_WITH_RELATIONS: Final = "The facts that were found and the relations they state."
 _ENTRIES: Final = "One entry for each fact."
 _NULLABLE_TEXT: Final = {"type": ["string", "null"]}
+_MOST_FACTS: Final = 300
+_MOST_ENTRIES: Final = 200
 
 
 def number_of(value: Any) -> int | None:
@@ -46,8 +49,9 @@ def _record(properties: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, **required, **more}
 
 
-def _reply(title: str, description: str, root: str, item: dict[str, Any]) -> dict[str, Any]:
-    return _record({root: {"type": "array", "items": _record(item)}}, title=title, description=description)
+def _reply(title: str, description: str, root: str, item: dict[str, Any], most: int) -> dict[str, Any]:
+    items = {"type": "array", "items": _record(item), "maxItems": most}
+    return _record({root: items}, title=title, description=description)
 
 
 _FACT: Final = {
@@ -64,7 +68,7 @@ _RELATION: Final = {
     "valid_to": {**_NULLABLE_TEXT, "description": "ISO 8601, or null."},
     "ended": {"type": "boolean", "description": "Whether it holds no longer."},
 }
-_RELATIONS: Final = {"type": "array", "items": _record(_RELATION)}
+_RELATIONS: Final = {"type": "array", "items": _record(_RELATION), "maxItems": 50}
 _OPTIONAL_RELATIONS: Final = {**_RELATIONS, "type": ["array", "null"]}
 _ENTRY: Final = {
     "fact": {"type": ["integer", "null"], "description": "Number of the fact that it answers."},
@@ -74,6 +78,21 @@ _ENTRY: Final = {
     "old_memory": {**_NULLABLE_TEXT, "description": "For UPDATE: the text before."},
     "reason": {"type": "string", "description": "Why, in a few words."},
 }
+
+
+_FORM: Final = "Reply with one JSON object and nothing else: "
+_FACT_FORM: Final = '"text": "...", "turn": 0, "date": null'
+_LINK_FORM: Final = (
+    '{"source": "...", "relation": "...", "target": "...", "target_type": null, "valid_from": null, "valid_to": null, '
+    '"ended": false}'
+)
+_ENTRY_FORM: Final = (
+    '"fact": 0, "event": "ADD|UPDATE|DELETE|NONE", "id": "...", "text": "...", "old_memory": null, "reason": "..."'
+)
+
+
+class UnenforcedSchemaError(UnusableReplyError):
+    """The reply has not the key that the schema demands: a server took the schema and did not hold the model to it."""
 
 
 def _members(value: Any) -> Any:
@@ -102,13 +121,17 @@ _Event = Annotated[Event, BeforeValidator(_event)]
 
 
 class ReplyModel(BaseModel):
-    """A reply that is one list, or one value, under the key *root*; models are asked for it by *name*, with *wire*."""
+    """A reply that is one list, or one value, under the key *root*.
+
+    Models are asked for it by *name*, with the schema *wire*, or in the words of *form* where no schema holds them to it.
+    """
 
     model_config = ConfigDict(frozen=True)
 
     name: ClassVar[str]
     root: ClassVar[str]
     wire: ClassVar[dict[str, Any]]
+    form: ClassVar[str]
 
     @classmethod
     def of(cls, values: list[Any], *, joined: bool = False) -> Self:
@@ -119,7 +142,7 @@ class ReplyModel(BaseModel):
         """
         sent = [members for value in values if cls.root in (members := cls._called(members_of(value)))]
         if not sent:
-            raise UnusableReplyError(f'there is no JSON object with the key "{cls.root}" in the reply')
+            raise UnenforcedSchemaError(f'there is no JSON object with the key "{cls.root}" in the reply')
         if joined and len(values) > 1:
             sent = [cls._joined(sent, len(values))]
         if any(other != sent[0] for other in sent[1:]):
@@ -173,7 +196,9 @@ class FactsReply(ReplyModel):
 
     name: ClassVar[str] = "facts_found"
     root: ClassVar[str] = "facts"
-    wire: ClassVar[dict[str, Any]] = _reply(name, "The facts that were found.", root, _FACT)
+    wire: ClassVar[dict[str, Any]] = _reply(name, "The facts that were found.", root, _FACT, _MOST_FACTS)
+
+    form: ClassVar[str] = f'{_FORM}{{"facts": [{{{_FACT_FORM}}}]}}'
 
     facts: Annotated[list[FactItem], BeforeValidator(_list), Field(max_length=1_000)]
 
@@ -184,7 +209,11 @@ class GraphReply(FactsReply):
     model_config = ConfigDict(extra="allow")
 
     name: ClassVar[str] = "graph_found"
-    wire: ClassVar[dict[str, Any]] = _reply(name, _FACTS_WITH_RELATIONS, "facts", _FACT | {"relations": _RELATIONS})
+    wire: ClassVar[dict[str, Any]] = _reply(
+        name, _FACTS_WITH_RELATIONS, "facts", _FACT | {"relations": _RELATIONS}, _MOST_FACTS
+    )
+
+    form: ClassVar[str] = f'{_FORM}{{"facts": [{{{_FACT_FORM}, "relations": [{_LINK_FORM}]}}]}}'
 
     relations: Any = None
 
@@ -210,7 +239,9 @@ class DecisionReply(ReplyModel):
 
     name: ClassVar[str] = "memory_decided"
     root: ClassVar[str] = "memory"
-    wire: ClassVar[dict[str, Any]] = _reply(name, _ENTRIES, root, _ENTRY)
+    wire: ClassVar[dict[str, Any]] = _reply(name, _ENTRIES, root, _ENTRY, _MOST_ENTRIES)
+
+    form: ClassVar[str] = f'{_FORM}{{"memory": [{{{_ENTRY_FORM}}}]}}'
 
     memory: Annotated[list[DecisionLine], BeforeValidator(_list), Field(max_length=6_000)]
 
@@ -219,7 +250,10 @@ class GraphDecisionReply(DecisionReply):
     """Decision with the relations of texts that are not those of their facts."""
 
     name: ClassVar[str] = "memory_and_graph_decided"
-    wire: ClassVar[dict[str, Any]] = _reply(name, _ENTRIES, "memory", _ENTRY | {"relations": _OPTIONAL_RELATIONS})
+    wire: ClassVar[dict[str, Any]] = _reply(
+        name, _ENTRIES, "memory", _ENTRY | {"relations": _OPTIONAL_RELATIONS}, _MOST_ENTRIES
+    )
+    form: ClassVar[str] = f'{_FORM}{{"memory": [{{{_ENTRY_FORM}, "relations": [{_LINK_FORM}]}}]}}'
 
 
 class RelatedReply(ReplyModel):
@@ -228,6 +262,8 @@ class RelatedReply(ReplyModel):
     name: ClassVar[str] = "relatedness_judged"
     root: ClassVar[str] = "related"
     wire: ClassVar[dict[str, Any]] = _record({root: {"type": "boolean"}}, title=name, description="The judgement.")
+
+    form: ClassVar[str] = f'{_FORM}{{"related": true|false}}'
 
     related: Annotated[bool, BeforeValidator(_judgement)]
 

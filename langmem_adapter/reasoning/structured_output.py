@@ -24,8 +24,8 @@ from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.forks import Lock
 from langmem_adapter.limits import model_name, status_of
 from langmem_adapter.reasoning.json_text import DeclinedError, UnusableReplyError, decoded, json_values, listed_problems
-from langmem_adapter.reasoning.prompts import repair
-from langmem_adapter.reasoning.replies import ReplyModel
+from langmem_adapter.reasoning.prompts import repair, with_form
+from langmem_adapter.reasoning.replies import ReplyModel, UnenforcedSchemaError
 from langmem_adapter.records.cost import ModelCall, Usage
 from langmem_adapter.twins import Plan
 
@@ -58,17 +58,21 @@ def structured(
     schema: type[M],
     read: Callable[[M, T | None], tuple[T, Sequence[str]]],
     messages: list[BaseMessage],
+    *,
+    keep: Callable[[str, AIMessage], T] | None = None,
+    repairs: int = 1,
 ) -> Plan[tuple[T, Usage]]:
     """Ask for a reply of a form, and once more, with what is wrong, if it cannot be used or not all of it.
 
     *read* turns the parsed reply into the value, and tells what is wrong with it, in words for the model; where there is no
-    value it raises `UnusableReplyError`. The second time it is given the first value, if there was one.
+    value it raises `UnusableReplyError`. The second time it is given the first value, if there was one. *keep* makes a value of
+    the last reply and of why it could not be used; without it that is an error. With *repairs* 0 nothing is asked again.
 
     Returns:
         The plan of the value and its usage, the repair's included. Carried out, it raises `ModelReplyError` if no reply gave a
         value, or the model declined; another `ModelError` if the model failed or did not answer in time.
     """
-    return _Talk(channel, schema, read).ask(messages, Usage())
+    return _Talk(channel, schema, read, keep).ask(messages, Usage(), last=not repairs)
 
 
 @dataclass
@@ -78,18 +82,22 @@ class _Talk(Generic[M, T]):
     channel: Channel
     schema: type[M]
     read: Callable[[M, T | None], tuple[T, Sequence[str]]]
+    keep: Callable[[str, AIMessage], T] | None = None
     first: T | None = None
 
     def ask(self, messages: list[BaseMessage], usage: Usage, *, last: bool = False) -> Plan[tuple[T, Usage]]:
-        def judge(message: AIMessage) -> Plan[tuple[T, Usage]]:
-            used = usage + usage_of(self.schema.name, messages, message)
+        def judge(answer: tuple[list[BaseMessage], AIMessage]) -> Plan[tuple[T, Usage]]:
+            sent, message = answer
+            used = usage + usage_of(self.schema.name, sent, message)
             said = full_text(message)
             quoted = said if len(said) <= _QUOTED else f"{said[:_QUOTED]} …"
             value, problem = self._judge(message, quoted, last=last)
             if value is not None and not problem:
                 return Plan.known((value, used))
             self.first = value
-            again = [*messages, AIMessage(quoted or "(empty)"), HumanMessage(repair(problem, self.schema.root))]
+            form = f"\n{self.schema.form}" if self.channel.shows_form and sent == messages else ""
+            told = HumanMessage(repair(problem, self.schema.root) + form)
+            again = [*sent, AIMessage(quoted or "(empty)"), told]
             return self.ask(again, used, last=True)
 
         return self.channel.ask(self.schema, messages).and_then(judge)
@@ -99,10 +107,14 @@ class _Talk(Generic[M, T]):
         try:
             value, problems = self.read(read_reply(message, self.schema), self.first)
         except UnusableReplyError as error:
+            if isinstance(error, UnenforcedSchemaError):
+                self.channel.shows_form = True
             if last and self.first is not None:
                 return self.first, ""
             if last or isinstance(error, DeclinedError):
                 after = ", also after one repair" if last else ""
+                if self.keep is not None:
+                    return self.keep(f"the reply of {self.channel.name} could not be used{after}: {error}", message), ""
                 why = f"the reply of {self.channel.name} could not be used{after}: {error}; nothing was changed"
                 raise ModelReplyError(why, reply=quoted) from None
             return None, str(error)
@@ -113,7 +125,8 @@ class Channel:
     """A chat model together with what was found out about it: in which way it gives structured replies.
 
     Safe to use from many threads; each reasoner has its own. A way is given up only after the next one was answered,
-    so an error that has nothing to do with it is not held against it.
+    so an error that has nothing to do with it is not held against it. A model that a schema holds to the form of its reply is
+    not told the form in words, unless a reply shows that the schema is not enforced.
     """
 
     def __init__(self, model: BaseChatModel, limits: Limits) -> None:
@@ -122,6 +135,7 @@ class Channel:
         self._limits = limits
         self._on_loop = _has_async(model)
         self._way = 0
+        self.shows_form = False
         self._lock = Lock()
 
     def say(self, messages: list[BaseMessage], bound: Runnable[Any, BaseMessage] | None = None) -> Plan[BaseMessage]:
@@ -130,25 +144,35 @@ class Channel:
         arun = partial(model.ainvoke, messages) if self._on_loop else None
         return self._limits.plan(partial(model.invoke, messages), arun)
 
-    def ask(self, schema: type[ReplyModel], messages: list[BaseMessage], *, after: int = -1) -> Plan[AIMessage]:
-        """Ask for a reply of a form in the best way known to work, or the next one *after* a way that was refused."""
+    def ask(
+        self, schema: type[ReplyModel], messages: list[BaseMessage], *, after: int = -1
+    ) -> Plan[tuple[list[BaseMessage], AIMessage]]:
+        """Ask for a reply of a form in the best way known to work, or the next one *after* a way that was refused.
+
+        Returns:
+            The plan of what was sent, and of the reply.
+        """
         way = max(self._way, after + 1)
         while (bound := _bind(self._model, schema, _WAYS[way])) is None:
             way += 1
+        is_first = len(messages) == 2  # noqa: PLR2004 - instructions and data, nothing yet to repair
+        needs_form = is_first and (self.shows_form or _WAYS[way] != "json_schema")
+        sent = with_form(messages, schema.form) if needs_form else messages
 
-        def instead(error: Exception) -> Plan[AIMessage] | None:
+        def instead(error: Exception) -> Plan[tuple[list[BaseMessage], AIMessage]] | None:
             cause = error.__cause__ or error
             if (message := _message_within(cause)) is not None:
-                return Plan.known(message)
+                return Plan.known((sent, message))
             refused = way < _PLAIN and _refuses(cause, _WAYS[way])
             return self.ask(schema, messages, after=way) if refused else None
 
-        return self.say(messages, bound).then(_plain).or_else(instead).then(partial(self._remember, way))
+        asked = self.say(sent, bound).then(lambda message: (sent, _plain(message)))
+        return asked.or_else(instead).then(partial(self._remember, way))
 
-    def _remember(self, way: int, message: AIMessage) -> AIMessage:
+    def _remember(self, way: int, answer: T) -> T:
         with self._lock:
             self._way = max(self._way, way)
-        return message
+        return answer
 
 
 def _plain(message: BaseMessage) -> AIMessage:

@@ -170,7 +170,7 @@ def test_bad_input_is_refused_at_once(memory: Memory) -> None:
 
 def test_a_failed_write_reaches_whoever_waits_and_whoever_closes(tmp_path: Path) -> None:
     model = ScriptedChatModel(replies=["no json", "still none"] * 3)
-    with Memory(tmp_path / "m.db", model=model) as memory:
+    with Memory(tmp_path / "m.db", model=model, on_bad_reply="raise") as memory:
         writer = memory.background(after=60)
         future = writer.add("I like tea.", user_id="a")
         with pytest.raises(ExceptionGroup, match="background") as caught:
@@ -269,7 +269,8 @@ def test_an_on_error_that_fails_itself_keeps_nobody_waiting(tmp_path: Path) -> N
     def clumsy(_: Any) -> None:
         raise RuntimeError("clumsy")
 
-    with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=["no json", "still none"])) as memory:
+    model = ScriptedChatModel(replies=["no json", "still none"])
+    with Memory(tmp_path / "m.db", model=model, on_bad_reply="raise") as memory:
         writer = memory.background(after=0, on_error=clumsy)
         future = writer.add("I like tea.", user_id="a")
         assert isinstance(future.exception(timeout=30), ModelReplyError)

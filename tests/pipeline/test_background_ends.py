@@ -93,7 +93,7 @@ def test_a_forked_child_is_refused_and_never_waits(
 
 
 def failing(path: Path, writes: int) -> Memory:
-    return Memory(path, model=ScriptedChatModel(replies=UNREADABLE * writes))
+    return Memory(path, model=ScriptedChatModel(replies=UNREADABLE * writes), on_bad_reply="raise")
 
 
 class Broken:
@@ -161,8 +161,12 @@ def on_a_loop(face: Any, memory: Memory) -> None:
     [(None, blocking), (None, on_a_loop), (mem0.Memory, blocking), (mem0.AsyncMemory, on_a_loop)],
 )
 def test_an_error_under_way_goes_on_with_a_note(
-    tmp_path: Path, guest: type[mem0.Memory | mem0.AsyncMemory] | None, use: Callable[[Any, Memory], None]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    guest: type[mem0.Memory | mem0.AsyncMemory] | None,
+    use: Callable[[Any, Memory], None],
 ) -> None:
+    monkeypatch.setenv("LANGMEM_ADAPTER_ON_BAD_REPLY", "raise")
     llm = {"provider": "langchain", "config": {"model": ScriptedChatModel(replies=UNREADABLE * 2)}}
     if guest is None:
         face: Any = failing(tmp_path / "m.db", 2)

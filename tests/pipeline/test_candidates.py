@@ -22,12 +22,11 @@ def lines(name: str) -> list[str]:
 
 
 def keeps(messages: list[Any]) -> str:
-    """Finds what is said, and says that the first memory says it already."""
+    """Finds what is said, and adds it."""
     shown = requested(messages)
     if "conversation" in shown:
         return json.dumps({"facts": [turn["text"] for turn in shown["conversation"]]})
-    known = shown["memories"][0]
-    return json.dumps({"memory": [{"id": known["id"], "text": known["text"], "event": "NONE", "fact": 0}]})
+    return json.dumps({"memory": [{"event": "ADD", "text": shown["facts"][0]["text"], "fact": 0}]})
 
 
 @pytest.mark.parametrize("code", ["en", "zh"])

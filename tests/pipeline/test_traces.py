@@ -192,7 +192,8 @@ def test_a_reset_removes_traces_as_well(tmp_path: Path) -> None:
 
 def test_no_text_of_a_memory_is_logged_at_info(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=[FACTS, "x", "y"])) as memory:
+    model = ScriptedChatModel(replies=[FACTS, "x", "y"])
+    with Memory(tmp_path / "m.db", model=model, on_bad_reply="raise") as memory:
         memory.add("I live in Rome.", user_id="a")
         memory.search("Rome", user_id="a")
         with pytest.raises(ModelReplyError):

@@ -20,7 +20,7 @@ from langmem_adapter.reasoning.json_text import UnusableReplyError
 from langmem_adapter.reasoning.llm import LLMReasoner
 from langmem_adapter.reasoning.replies import GraphReply
 from langmem_adapter.reasoning.structured_output import read_reply
-from langmem_adapter.reasoning.triples import interval, period
+from langmem_adapter.reasoning.triples import _FIRST_PERSON, _PRONOUNS, interval, period
 from langmem_adapter.records.work import Turn
 from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each
@@ -506,7 +506,9 @@ def check(triple: Triple) -> None:
     assert not (triple.valid_from and triple.valid_to) or triple.valid_from < triple.valid_to
 
 
-NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20).filter(entity_key)
+NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20).filter(
+    lambda name: entity_key(name) and name.casefold() not in _PRONOUNS | _FIRST_PERSON
+)
 
 
 @given(st.lists(st.tuples(NAMES, NAMES), max_size=5), st.lists(NAMES, max_size=4), st.data())

@@ -113,7 +113,7 @@ def test_a_plain_string_belongs_to_the_conversation_as_a_whole() -> None:
     _, reasoner = reasoner_for(stated("Jesica has a dog"), stated("Jesica has a dog"))
     (fact,) = reasoner.extract.invoke(asking(*TALK)).facts
     assert (fact.turn, fact.context, fact.unattributed) == (3, "I have a sister.\nJesica has a dog.", True)
-    (fact,) = reasoner.extract.invoke(asking(*TALK[:3], turn("user", "Bye", "Nate"))).facts
+    (fact,) = reasoner.extract.invoke(asking(*TALK[:3], turn("user", "Yes, a dog", "Nate"))).facts
     assert (fact.turn, fact.unattributed) == (3, False)
 
 
@@ -374,9 +374,9 @@ DECISIONS = {
         [(0, "NONE", 0, "Adores tea")],
     ),
     "number beats words": (
-        comparing(["Has a red car", "Sold it"], ["Has a car"]),
-        memory((0, "Has a red car", "UPDATE", 1), (2, "Something else", "ADD", 0)),
-        [(0, "ADD", None, "Something else"), (1, "UPDATE", 0, "Has a red car")],
+        comparing(["Has a red car", "Has a fast car"], ["Has a car"]),
+        memory((0, "Has a red car", "UPDATE", 1), (2, "Has a fast car", "ADD", 0)),
+        [(0, "ADD", None, "Has a fast car"), (1, "UPDATE", 0, "Has a red car")],
     ),
     "the same text, then the one that is left": (
         comparing(["Plays golf", "Plays chess with Ann"], ["Plays the game with Ann"]),
@@ -448,7 +448,12 @@ DECISIONS = {
     "translated addition": (
         comparing(["有一条狗"], ["喜欢茶"]),
         memory((1, "Has a dog", "ADD")),
-        [(0, "ADD", None, "Has a dog")],
+        [(0, "ADD", None, "有一条狗")],
+    ),
+    "an addition in other words": (
+        comparing(["Tom is a teacher in Boston"], ["Ana is a nurse in Porto"]),
+        memory(("new", "Ana is a nurse in Porto", "ADD", 0)),
+        [(0, "ADD", None, "Tom is a teacher in Boston")],
     ),
     "the same fact twice": (
         comparing(["Has a dog", "has a dog"], ["Likes tea"]),

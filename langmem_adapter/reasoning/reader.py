@@ -1,0 +1,548 @@
+"""What is made of a chat model's replies: facts of a conversation, and one outcome for every fact.
+
+Nothing here trusts the model.
+
+A fact belongs to the turn that it names. One that names none of the speaker's is asked for once more; after that, like a plain
+string, it belongs to the conversation as a whole, with a speaker only where there is just one. A fact needs a source: what is
+copied from an example, an earlier message or another speaker's is left out with a note, and so are the relations that it
+states. A relation belongs to exactly one fact: the one that it stands in, or that it names by number, else one in its words.
+
+An entry of a decision answers the fact that it names by number; one without a number that of the same text, or the only one
+left. NONE counts only with a memory that says the fact, UPDATE only with a text that does. An entry about a memory that was
+not shown, two entries that change one memory, and the end of more than three memories by one fact make a decision unusable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.names import entity_key
+from langmem_adapter.reasoning.base import Extraction, Verdict
+from langmem_adapter.reasoning.json_text import UnusableReplyError, first_ten, listed_problems
+from langmem_adapter.reasoning.replies import GraphReply, number_of
+from langmem_adapter.reasoning.triples import is_relation, period, relations_in, triple_of
+from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.graph import SELF
+from langmem_adapter.records.work import FORGET, UNCLEAR, Event, Fact
+from langmem_adapter.statements.parser import read
+from langmem_adapter.text import content_words, is_cjk, subjects, text_hash
+from langmem_adapter.vocabulary import STOPWORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from langmem_adapter.reasoning.base import Comparison, ExtractInput
+    from langmem_adapter.reasoning.replies import DecisionLine, DecisionReply, FactItem, FactsReply
+    from langmem_adapter.records.graph import Triple
+
+__all__ = ["additions", "read_decision", "read_facts", "sources", "states"]
+
+_QUESTION: Final = re.compile(r"[^.!?。！？\n]*[?？]")
+_LONGEST_CONTEXT: Final = 500
+_QUOTED: Final = 120
+_REFUSED: Final = "\0"  # the key of a fact that is refused together with its relations
+_ORDER: Final = {"DELETE": 0, "UPDATE": 1, "ADD": 2, "NONE": 3}
+_MOST_ENDS: Final = 3
+_LONGEST_REASON: Final = 300
+_SHORT: Final = 80
+_DOTS: Final = ".… "  # the form of our requests
+_NO_OUTCOME: Final = "the model gave no outcome for it twice; added so that it is not lost"
+
+
+# ── whose words they are ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def sources(question: ExtractInput) -> list[int]:
+    """The places of the turns that facts may come from."""
+    return [place for place, turn in enumerate(question.turns) if question.is_source(turn)]
+
+
+def _source_words(question: ExtractInput) -> set[str]:
+    """Content words of the messages that facts may come from, and of the questions that these answer."""
+    texts: list[str] = []
+    last = question.before[-1].text if question.before else ""
+    for turn in question.turns:
+        if question.is_source(turn):
+            texts += [turn.text, *_QUESTION.findall(last)]
+        last = turn.text
+    return content_words(" ".join(texts))
+
+
+def _is_copied(text: str, said: AbstractSet[str], others: Iterable[AbstractSet[str]]) -> bool:
+    """Whether a text shares less than half of its content words with what was said, and most of them with another text."""
+    words = content_words(text.removeprefix(FORGET))
+    return 2 * len(words & said) < len(words) and any(3 * len(words & other) >= 2 * len(words) for other in others)
+
+
+def states(memory: str, fact: str) -> bool:
+    """Whether a memory says a fact, as far as words tell: it has half of the fact's or more, and says nothing else of them.
+
+    Example:
+        >>> (
+        ...     states("Likes tea", "Adores tea"),
+        ...     states("Likes tea", "Is allergic to tea"),
+        ...     states("Likes tea", "Dislikes tea"),
+        ... )
+        (True, False, False)
+    """
+    mine, its = _about(fact), _about(memory)
+    one, other = read(fact), read(memory)
+    is_other = its <= mine and one.attribute and other.attribute and one.attribute != other.attribute
+    differs = is_other or (one.positive, one.ended) != (other.positive, other.ended)
+    return text_hash(fact) == text_hash(memory) or (not differs and 2 * len(mine & its) >= len(mine) > 0)
+
+
+def _about(text: str) -> set[str]:
+    """What a text is about, without words that are related to a function word ("enjoys" to "like")."""
+    return {word for word in subjects(text) if word.removeprefix("=") not in STOPWORDS}
+
+
+# ── facts ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_facts(
+    question: ExtractInput, shown: Collection[AbstractSet[str]], reply: FactsReply, before: Extraction | None = None
+) -> tuple[Extraction, Sequence[str]]:
+    """What a reply says, and what is wrong with its turns and relations; that is left out, with a note.
+
+    *shown* are the content words of each example in the instructions. Of an earlier reply, *before*, only turns and relations
+    were to be put right, so its facts are kept.
+    """
+    reading = _FactsReading(reply, question, shown)
+    found = reading.run()
+    return (found if before is None else _completed(found, before)), reading.problems
+
+
+class _FactsReading:
+    """One reply while it is read."""
+
+    def __init__(self, reply: FactsReply, question: ExtractInput, shown: Collection[AbstractSet[str]]) -> None:
+        self._reply = reply
+        self._question = question
+        self._sources = sources(question)
+        self._said = _source_words(question)
+        self._shown = shown
+        turns = [turn for place, turn in enumerate(question.turns) if place not in self._sources]
+        self._others = [content_words(turn.text) for turn in (*question.before, *turns) if turn.role != "system"]
+        self._notes: list[str] = []
+        self._facts: dict[str, Fact] = {}
+        self._keys: list[str] = []  # under which each item of the reply is kept
+        self._stated: defaultdict[str, dict[tuple[Any, ...], Triple]] = defaultdict(dict)
+        self.problems: list[str] = []
+
+    def run(self) -> Extraction:
+        """Everything that can be read; `problems` holds what cannot."""
+        for item in self._reply.facts:
+            self._keys.append(self._take(item) if item.text else "")
+        if isinstance(self._reply, GraphReply):
+            self._relate(self._reply)
+        facts = (replace(fact, relations=(*self._stated[key].values(),)) for key, fact in self._facts.items())
+        return Extraction(tuple(facts), notes=tuple(first_ten([*self._notes, *self.problems])))
+
+    def _take(self, item: FactItem) -> str:
+        """Keep a fact, each speaker's once; its key."""
+        if self._is_refused(item):
+            return _REFUSED
+        fact = self._placed(item.text, self._turn(item), self._date(item))
+        turn = self._question.turns[fact.turn]
+        actor, date = "" if fact.unattributed else turn.actor, turn.time.isoformat() if turn.dated else ""
+        key = f"{text_hash(fact.text)}{actor}\n{date}"
+        self._facts.setdefault(key, fact)
+        return key
+
+    def _is_refused(self, item: FactItem) -> bool:
+        """Whether a fact has no source: an example or the form, another's message, the result of a tool."""
+        number, turns, text = number_of(item.turn), self._question.turns, _quoted(item.text)
+        named = number is not None and 0 <= number < len(turns) and number not in self._sources
+        if named and turns[number or 0].role == "tool":
+            self.problems.append(f"the fact {text} is what a tool returned (turn {number}), which is no source")
+        elif not item.text.strip(_DOTS) or _is_copied(item.text, self._said, self._shown):
+            self.problems.append(f"left out: {text} stands in the instructions to the model, and no message says it")
+        elif _is_copied(item.text, self._said, [content_words(item.text)] if named else self._others):
+            self._notes.append(f"left out: {text} is not what the {self._question.about} says")
+        else:
+            return False
+        return True
+
+    def _turn(self, item: FactItem) -> int | None:
+        if len(self._sources) == 1:
+            return self._sources[0]
+        number = number_of(item.turn)
+        if number in self._sources or "turn" not in item.model_fields_set:
+            return number
+        role = self._question.about
+        self.problems.append(
+            f"the fact {_quoted(item.text)} names the turn {number}; the turns of the {role} are {self._sources}"
+        )
+        return None
+
+    def _date(self, item: FactItem) -> str | None:
+        try:
+            day = period(item.date)
+        except ValueError as error:
+            self._notes.append(f"the date of {_quoted(item.text)} was left out: {error}")
+            return None
+        return None if day is None else day[0].date().isoformat()
+
+    def _placed(self, text: str, place: int | None, date: str | None = None) -> Fact:
+        """A fact of a turn, or of all turns."""
+        turns = self._question.turns
+        if place is not None:
+            return Fact(text, place, turns[place].text[:_LONGEST_CONTEXT], date=date)
+        said = [turns[each] for each in self._sources]
+        context = "\n".join(turn.text for turn in said)[:_LONGEST_CONTEXT]
+        several = len({turn.actor for turn in said}) > 1
+        return Fact(text, self._sources[-1], context, date=date, unattributed=several)
+
+    def _relate(self, reply: GraphReply) -> None:
+        sent = [(item, key) for fact, key in zip(reply.facts, self._keys, strict=True) for item in _stated_in(fact)]
+        sent += [(item, self._named(item)) for item in _stated_in(reply)]
+        if self._facts and not sent and not any("relations" in part.model_fields_set for part in (reply, *reply.facts)):
+            self.problems.append('the reply has no "relations"; where a fact states none, it is empty')
+        for item, key in sent:
+            self._state(item, key)
+
+    def _named(self, item: Any) -> str:
+        number = number_of(item.get("fact")) if isinstance(item, dict) else None
+        if number is None or 0 <= number < len(self._keys):
+            return "" if number is None else self._keys[number]
+        self.problems.append(f"the relation {_quoted(item)} names the fact {number}, which is not there")
+        return ""
+
+    def _state(self, item: Any, key: str) -> None:
+        try:
+            triple, problems = triple_of(item, self._question.about)
+        except ValueError as error:
+            self.problems.append(f"the relation {_quoted(item)}: {error}")
+            return
+        self.problems += [f"in the relation {_quoted(item)} {problem}" for problem in problems]
+        if entity_key(triple.source) == entity_key(triple.target):
+            words = _quoted(_in_words(triple))
+            self._notes.append(f"left out of the knowledge graph: {words}: it is one of a thing to itself")
+        elif key != _REFUSED:
+            identity = *_names(triple), triple.valid_from, triple.valid_to, triple.ended
+            self._stated[key or self._own(triple)].setdefault(identity, triple)
+
+    def _own(self, triple: Triple) -> str:
+        """The fact in the words of a relation that belongs to no other."""
+        text = _in_words(triple, self._question.about)
+        hashed = text_hash(text)
+        key = next((key for key in self._facts if key.startswith(hashed)), hashed)
+        if key not in self._facts:
+            self._facts[key] = self._placed(text, self._sources[0] if len(self._sources) == 1 else None)
+        return key
+
+
+def _stated_in(part: FactItem | GraphReply) -> list[Any]:
+    """The relations in a part of a reply, as sent: those that it calls so, and what else is one (Mem0's "entities")."""
+    others = part.model_extra or {}
+    found = [item for member in (others, *others.values()) for item in relations_in(member)]
+    return [*relations_in(part.relations), *filter(is_relation, found)]
+
+
+def _completed(found: Extraction, first: Extraction) -> Extraction:
+    """A repaired reply with what it forgot of the one before.
+
+    Facts count as forgotten where there are fewer of them; where there are as many, they may have been put differently.
+    """
+    facts = list(found.facts)
+    places = {text_hash(fact.text): place for place, fact in reversed([*enumerate(facts)])}
+    stated = {_names(triple) for fact in found.facts for triple in fact.relations}
+    fewer = len(found.facts) < len(first.facts)
+    for before in first.facts:
+        place = places.get(text_hash(before.text))
+        more = tuple(triple for triple in before.relations if _names(triple) not in stated)
+        if place is not None:
+            facts[place] = replace(facts[place], relations=(*facts[place].relations, *more))
+        elif fewer:
+            facts.append(replace(before, relations=more))
+    if tuple(facts) == found.facts:
+        return found
+    note = "the repaired reply left something out; it was kept from the first"
+    return Extraction(tuple(facts), notes=(*found.notes, note))
+
+
+def _names(triple: Triple) -> tuple[str, str, str]:
+    return entity_key(triple.source), triple.relation, entity_key(triple.target)
+
+
+def _in_words(triple: Triple, about: str = "") -> str:
+    """`"Anna manages Ben"`; of whom the facts are about, as facts are written: `"Lives in Lyon"`."""
+    verb = triple.relation.replace("_", " ")
+    chinese = is_cjk(verb)
+    if triple.ended:
+        verb = f"不再{verb}" if chinese else f"no longer {verb}"
+    parts = [*([triple.source] if triple.source != about else []), verb, triple.target]
+    text = ("" if chinese else " ").join(parts)
+    return text[0].upper() + text[1:]
+
+
+def _quoted(item: Any) -> str:
+    return quoted(item)[:_QUOTED]
+
+
+# ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def additions(comparison: Comparison, why: str) -> tuple[Verdict, ...]:
+    """What becomes of facts that are compared with nothing but equal words: a request to forget then changes nothing."""
+    return _DecisionReading(comparison, (), why).settled(())
+
+
+def read_decision(
+    comparison: Comparison,
+    shown: Collection[AbstractSet[str]],
+    reply: DecisionReply,
+    before: tuple[Verdict, ...] | None = None,
+) -> tuple[tuple[Verdict, ...], Sequence[str]]:
+    """What a reply means for the facts, and which facts it leaves out; those are added.
+
+    The second reply may leave out what the first had right: *before* are its outcomes, where it only left out facts.
+
+    Raises:
+        UnusableReplyError: The reply makes no sense; the text lists what is wrong, for the model.
+    """
+    reading = _DecisionReading(comparison, shown)
+    reading.take(reply.memory)
+    problems = [
+        f"fact {fact} ({_short(comparison.facts[fact].text)}) {reading.why(fact)}" for fact in reading.missing()
+    ]
+    return reading.settled(before or ()), problems
+
+
+class _DecisionReading:
+    """One decision while it is attributed."""
+
+    def __init__(self, comparison: Comparison, shown: Collection[AbstractSet[str]], why: str = _NO_OUTCOME) -> None:
+        self._facts = comparison.facts
+        self._alike = comparison.alike
+        self._shown = shown
+        self._known = {known.number: known.text for known in comparison.known}
+        self._why = why
+        self._hashes = [text_hash(fact.text) for fact in self._facts]
+        self._known_hashes = {text_hash(text): number for number, text in reversed(self._known.items())}
+        self._said = content_words(" ".join((*self._known.values(), *(fact.text for fact in self._facts))))
+        self._after: dict[int | None, str] = dict[int | None, str](
+            self._known.items()
+        )  # what the memories say once the entries are carried out
+        self._deleted: set[int | None] = set()  # memories
+        self._ending: set[int | None] = set()  # facts that delete one
+        self._unfounded: dict[int, str] = {}
+        self._verdicts: dict[int, list[Verdict]] = defaultdict(list)
+
+    def take(self, entries: Sequence[DecisionLine]) -> None:
+        """Attribute every entry, those with a number first.
+
+        Raises:
+            UnusableReplyError: Some are impossible.
+        """
+        entries = self._distinct(entries)
+        problems = [*self._wrong(entries)]
+        self._after |= {self._number(entry): entry.text for entry in entries if entry.event == "UPDATE"}
+        self._deleted = {self._number(entry) for entry in entries if entry.event == "DELETE"}
+        self._ending = {self._place(entry) for entry in entries if entry.event == "DELETE"}
+        unnamed: list[DecisionLine] = []
+        for entry in entries:
+            if (fact := self._place(entry)) is not None:
+                self._take(entry, fact)
+            elif entry.event != "NONE":  # Mem0's shape lists the memories that stay as NONE
+                unnamed.append(entry)
+        missing = self.missing()
+        if len(unnamed) == len(missing) == 1:
+            self._take(unnamed[0], missing[0])
+        elif unnamed and not problems:
+            named = _short(unnamed[0].text or unnamed[0].id)
+            problems = [f'the {unnamed[0].event} {named} names no fact; write its number as "fact"']
+        if problems:
+            raise UnusableReplyError(listed_problems(problems))
+
+    def missing(self) -> list[int]:
+        """The facts that no entry answers."""
+        return [fact for fact in range(len(self._facts)) if not self._verdicts[fact] and not self._is_twin(fact)]
+
+    def why(self, fact: int) -> str:
+        """Why no entry answers a fact."""
+        return self._unfounded.get(fact, "has no entry")
+
+    def settled(self, before: Sequence[Verdict]) -> tuple[Verdict, ...]:
+        """An outcome for every fact; *before* are those of an earlier reply, for facts that this one leaves out."""
+        missing = self.missing()
+        for verdict in before:
+            if verdict.fact in missing and (verdict.number is None or not self._is_changed(verdict.number)):
+                self._verdicts[verdict.fact].append(verdict)
+        ended = {v.number for told in self._verdicts.values() for v in told if v.event == "DELETE"}
+        for fact in range(len(self._facts)):
+            self._settle(fact, ended)
+        return tuple(verdict for fact in range(len(self._facts)) for verdict in self._ordered(fact))
+
+    def _distinct(self, entries: Sequence[DecisionLine]) -> list[DecisionLine]:
+        """The same change of the same memory said of several facts is made once, and the others find it made."""
+        seen: dict[tuple[object, ...], DecisionLine] = {}
+        found: list[DecisionLine] = []
+        for entry in sorted(entries, key=self._rank):
+            first = seen.setdefault(self._identity(entry), entry)
+            if entry.event in {"UPDATE", "DELETE"} and entry.fact not in {None, first.fact}:
+                found.append(entry.model_copy(update={"event": "NONE", "text": ""}))
+        return [*seen.values(), *found]
+
+    def _rank(self, entry: DecisionLine) -> int:
+        place = self._place(entry)
+        return 2 if entry.fact is None else int(place is None or not self._is_wish(place))
+
+    def _identity(self, entry: DecisionLine) -> tuple[object, ...]:
+        place = self._place(entry)
+        apart: int | str | None = None
+        if entry.event == "NONE" or (entry.event == "ADD" and not entry.text):
+            apart = entry.fact
+        elif entry.event == "ADD" and place is not None:
+            apart = entity_key(self._facts[place].speaker)
+        return entry.event, "" if entry.event == "ADD" else entry.id, text_hash(entry.text), apart
+
+    def _wrong(self, entries: Sequence[DecisionLine]) -> Iterator[str]:
+        """What is impossible, in words for the model."""
+        changed: dict[int | None, str] = {}
+        ends = Counter(place for e in entries if e.event == "DELETE" and (place := self._place(e)) is not None)
+        for fact, count in ends.items():
+            if count > _MOST_ENDS and not self._is_wish(fact):
+                yield f"fact {fact} ends {count} memories; one fact ends at most {_MOST_ENDS}"
+        for entry in entries:
+            yield from self._wrong_texts(entry)
+            number = self._number(entry)
+            if entry.event not in {"UPDATE", "DELETE"}:
+                continue
+            if number is None:
+                yield f"{entry.event} names the id {entry.id!r}, which is not among the memories"
+            elif number in changed:
+                yield f"the memory {number} is changed twice; write one entry for it"
+            else:
+                changed[number] = entry.event
+                yield from self._wrong_change(entry, number)
+        for entry in entries:
+            number = self._known_hashes.get(text_hash(entry.text)) if entry.event == "ADD" and entry.text else None
+            if changed.get(number) == "DELETE":
+                yield f"the memory {number} is deleted and added again"
+
+    def _wrong_texts(self, entry: DecisionLine) -> Iterator[str]:
+        if entry.fact is not None and not 0 <= entry.fact < len(self._facts):
+            yield f"there is no fact {entry.fact}; they are numbered 0 to {len(self._facts) - 1}"
+        if entry.text and (not entry.text.strip(_DOTS) or _is_copied(entry.text, self._said, self._shown)):
+            yield f"{_short(entry.text)} stands in the instructions, not in the data"
+        if entry.event == "ADD" and not entry.text and entry.fact is None:
+            yield "an ADD has no text"
+
+    def _wrong_change(self, entry: DecisionLine, number: int) -> Iterator[str]:
+        if entry.event == "UPDATE" and not entry.text:
+            yield f"the UPDATE of memory {number} has no text"
+        quoted = entry.old_memory or (entry.text if entry.event == "DELETE" else "")
+        other = self._known_hashes.get(text_hash(quoted)) if quoted else None
+        if other is not None and text_hash(self._known[number]) != text_hash(quoted):
+            yield f"the {entry.event} of memory {number} quotes the text of memory {other}; which one is meant?"
+
+    def _number(self, entry: DecisionLine) -> int | None:
+        number = int(entry.id) if entry.id.isdecimal() else None
+        return number if number in self._known else None
+
+    def _place(self, entry: DecisionLine) -> int | None:
+        """The fact of its number, or else of its text."""
+        same = self._hashes.index(hashed) if (hashed := text_hash(entry.text)) in self._hashes else None
+        fact = same if entry.fact is None else entry.fact
+        return fact if fact is not None and 0 <= fact < len(self._facts) else None
+
+    def _take(self, entry: DecisionLine, fact: int) -> None:
+        number, text = self._number(entry), entry.text or self._facts[fact].text
+        known = None if number is None else self._known[number]
+        if entry.event == "ADD":
+            self._add_new(fact, entry.reason or "the model found nothing like it among the memories", entry)
+        elif known is None:  # a NONE that names no memory that says it
+            if self._is_wish(fact):
+                self._add(fact, "NONE", entry.reason, None)
+        elif entry.event != "DELETE" and not self._is_founded(entry, fact, number):
+            self._unfounded[fact] = f"is not what memory {number} says; where none says it, ADD it"
+        elif entry.event == "NONE" or (entry.event == "UPDATE" and text_hash(text) == text_hash(known)):
+            self._add(fact, "NONE", entry.reason or f"the model kept {_short(known)} as it is", number)
+        elif entry.event == "UPDATE":
+            self._add(fact, "UPDATE", entry.reason or f"the model completed {_short(known)} with it", number, entry)
+        else:
+            self._add(fact, "DELETE", entry.reason or f"the model found that it contradicts {_short(known)}", number)
+
+    def _is_founded(self, entry: DecisionLine, fact: int, number: int | None) -> bool:
+        """Whether a memory says the fact once the entry is carried out, or is deleted by another one."""
+        text = self._facts[fact].text
+        is_update = entry.event == "UPDATE" and text_hash(entry.text) != text_hash(self._known[number or 0])
+        if is_update or fact in self._ending:
+            said = entry.text if is_update else self._after[number]
+            return text_hash(said) == self._hashes[fact] or not _about(text).isdisjoint(_about(said))
+        return (
+            self._is_wish(fact)
+            or number in self._deleted
+            or (fact, number) in self._alike
+            or states(self._after[number], text)
+        )
+
+    def _add(self, fact: int, event: Event, reason: str, number: int | None, entry: DecisionLine | None = None) -> None:
+        text = self._text(fact, entry)
+        relations = None if entry is None or text_hash(text) == self._hashes[fact] else _relations(entry)
+        self._verdicts[fact].append(
+            Verdict(event, text, " ".join(reason.split())[:_LONGEST_REASON], fact, number, relations)
+        )
+
+    def _text(self, fact: int, entry: DecisionLine | None) -> str:
+        """The text that an entry keeps: of an ADD the fact's own, unless the entry's has its content words."""
+        own = self._facts[fact].text
+        if entry is None or not entry.text or (entry.event == "ADD" and not states(entry.text, own)):
+            return own
+        return entry.text
+
+    def _add_new(self, fact: int, reason: str, entry: DecisionLine | None = None) -> None:
+        """Add what is new, unless a memory that stays says it in the same words."""
+        text = self._text(fact, entry)
+        number = self._known_hashes.get(text_hash(text))
+        if number is not None and not self._is_changed(number):
+            self._add(fact, "NONE", f"known already: {_short(self._known[number])}", number)
+        else:
+            self._add(fact, "ADD", reason, None, entry)
+
+    def _is_changed(self, number: int) -> bool:
+        return any(v.number == number and v.event != "NONE" for told in self._verdicts.values() for v in told)
+
+    def _is_twin(self, fact: int) -> bool:
+        same = self._hashes[fact], self._facts[fact].speaker
+        return same in zip(self._hashes[:fact], (each.speaker for each in self._facts[:fact]), strict=True)
+
+    def _is_wish(self, fact: int) -> bool:
+        return self._facts[fact].text.startswith(FORGET)
+
+    def _settle(self, fact: int, ended: set[int | None]) -> None:
+        told = self._verdicts[fact]
+        self._verdicts[fact] = [v for v in told if v.event != "NONE" or v.number is None or v.number not in ended]
+        if self._is_wish(fact):  # it deletes memories, and never becomes one
+            self._verdicts[fact] = [verdict for verdict in told if verdict.event == "DELETE"]
+            if not self._verdicts[fact]:
+                self._add(fact, "NONE", UNCLEAR, None)
+        elif all(verdict.event == "DELETE" for verdict in self._verdicts[fact]):
+            if self._is_twin(fact) and not told:
+                self._add(fact, "NONE", "said twice", None)
+            else:
+                self._add_new(fact, "what holds instead" if told else self._why)
+
+    def _ordered(self, fact: int) -> list[Verdict]:
+        told = self._verdicts[fact]
+        changing = [verdict for verdict in told if verdict.event != "NONE"]
+        return sorted(changing, key=lambda verdict: _ORDER[verdict.event]) or told[:1]
+
+
+def _relations(entry: DecisionLine) -> tuple[Triple, ...] | None:
+    """What the text of an entry says of relations, as far as it can be read; `None` where the model does not say."""
+    try:
+        told = [triple_of(item, SELF)[0] for item in relations_in(entry.relations)]
+    except ValueError:
+        return None  # then those of the fact stand
+    return None if entry.relations is None else tuple(told)
+
+
+def _short(text: str) -> str:
+    return f'"{text}"' if len(text) <= _SHORT else f'"{text[:_SHORT]}…"'
