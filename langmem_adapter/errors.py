@@ -13,6 +13,7 @@ that Python code would expect:
     ├── EntityNotFoundError(LookupError)     nobody and nothing of that name within the given scope
     ├── ModelError                           a chat model or embeddings failed, or the server of one
     │   ├── ModelReplyError(ValueError)      a chat model's reply stayed unreadable after one repair
+    │   ├── ModelContextError(ValueError)    a prompt has more tokens than the model's context
     │   ├── ModelTimeoutError(TimeoutError)  no answer came in time
     │   └── ModelUnreachableError(ConnectionError)   connection refused, unknown host, connection lost
     ├── EmbeddingMismatchError(ValueError)   the vectors stored here come from another embedding model
@@ -42,6 +43,7 @@ __all__ = [
     "LangmemAdapterError",
     "MemoryNotFoundError",
     "MissingDependencyError",
+    "ModelContextError",
     "ModelError",
     "ModelReplyError",
     "ModelTimeoutError",
@@ -155,6 +157,19 @@ class ModelReplyError(ModelError, ValueError):
     def __init__(self, message: str, *, reply: str = "") -> None:
         super().__init__(message)
         self.reply = reply[:2000]
+
+
+class ModelContextError(ModelError, ValueError):
+    """A prompt has more tokens than the context of the chat model; nothing was written.
+
+    Attributes:
+        prompt_tokens: Tokens of the prompt, counted by the server or else by us.
+        context_tokens: Tokens of the model's context; 0 where nobody says it.
+    """
+
+    def __init__(self, message: str, *, prompt_tokens: int = 0, context_tokens: int = 0) -> None:
+        super().__init__(message, hint="send less at once, or give the model a larger context", status=400)
+        self.prompt_tokens, self.context_tokens = prompt_tokens, context_tokens
 
 
 class ModelTimeoutError(ModelError, TimeoutError):

@@ -34,7 +34,17 @@ if TYPE_CHECKING:
 
     from langmem_adapter.settings import Settings
 
-__all__ = ["Limits", "is_passing", "is_quota", "is_too_large", "limits_of", "model_name", "status_of"]
+__all__ = [
+    "Limits",
+    "context_excess",
+    "is_passing",
+    "is_quota",
+    "is_too_large",
+    "limits_of",
+    "model_name",
+    "refuses_images",
+    "status_of",
+]
 
 R = TypeVar("R")
 
@@ -46,6 +56,14 @@ _BACKOFF: Final = wait_random_exponential(multiplier=0.2, max=5.0)
 _STATUS: Final = ("status_code", "code", "http_status", "status", "HTTPStatusCode")  # what clients call the HTTP status
 _SIZE_STATUS: Final = frozenset({400, 413, 422})
 _SIZE: Final = re.compile(r"\b(?:tokens?|context|length|batch|inputs?|sequence|texts?|size)\b")
+_CONTEXT: Final = re.compile(
+    r"context[ _]?(?:length|size|window)|prompt is too long|input token count|n_ctx|prompt is longer than"
+)
+_CONTEXT_SIZE: Final = re.compile(r"n_ctx\D{0,9}(\d+)|(?:maximum|context|>)\D{0,40}?(\d[\d,]*)(?!.*n_ctx)")
+_IMAGES: Final = re.compile(
+    r"(?:image|vision|multimodal).{0,60}(?:not support|unsupported|not allowed|not enabled)|"
+    r"(?:not support|unsupported|no support).{0,60}(?:image|vision|multimodal)|mmproj"
+)
 _REFUSAL: Final = re.compile(r"exceed|max|limit|than|too |must |\btakes?\b|allow|only|increase")
 
 BATCH: Final = 256
@@ -136,7 +154,7 @@ class Limits:
         if answer is None:
             raise ModelTimeoutError(
                 f"{_named(self._who, self._address)} did not answer within {self._timeout:g} seconds; nothing was changed. "
-                "A slow model is given longer by the setting model_timeout"
+                "A slow model is given longer by the setting model_timeout; a reply without an end is cut by model_max_tokens"
             )
         # Contract: what a provider's client raises on another thread, of whatever class, reaches the caller as an error of ours
         # with the client's as its cause; an interrupt stays one.
@@ -207,7 +225,7 @@ def is_passing(error: BaseException) -> bool:
     """Whether the same call may well succeed in a moment."""
     status = status_of(error)
     if status is not None:
-        lasts = status in _LASTING or (status == _SERVER and _names_a_size(error))
+        lasts = status in _LASTING or (status == _SERVER and (_names_a_size(error) or refuses_images(error)))
         passes = status in _PASSING and not is_quota(error) and not _is_large_request(error)
         return passes or (status >= _SERVER and not lasts)
     lost = "TimeoutException", "NetworkError", "RemoteProtocolError", "ClientConnectionError"
@@ -229,6 +247,27 @@ def _is_large_request(error: BaseException) -> bool:
 def _names_a_size(error: BaseException) -> bool:
     text = " ".join(str(each) for each in _causes(error) if not isinstance(each, ModelError)).casefold()
     return bool(_SIZE.search(text) and _REFUSAL.search(text))
+
+
+def refuses_images(error: BaseException) -> bool:
+    """Whether a chat model takes no images."""
+    return status_of(error) is not None and any(_IMAGES.search(str(each).casefold()) for each in _causes(error))
+
+
+def context_excess(error: BaseException) -> tuple[int, int] | None:
+    """The tokens of a prompt and of the context that is too small for it; 0 where the server does not say."""
+    text = " ".join(str(each) for each in _causes(error) if not isinstance(each, ModelError)).casefold()
+    if status_of(error) not in {*_SIZE_STATUS, _SERVER} or not _CONTEXT.search(text):
+        return None
+    size = _CONTEXT_SIZE.search(text)
+    context = _number(size[1] or size[2]) if size else 0
+    return max(
+        [n for n in map(_number, re.findall(r"(?<!code: )\b\d[\d,]*\b", text)) if n > context > 0], default=0
+    ), context
+
+
+def _number(digits: str) -> int:
+    return int(digits.replace(",", "")[:12])
 
 
 def is_quota(error: BaseException) -> bool:

@@ -16,7 +16,16 @@ if TYPE_CHECKING:
 
     from langmem_adapter.settings import Settings
 
-__all__ = ["KEY_HINT", "NO_KEY", "is_openai", "patiently_made", "provider_errors", "server_options"]
+__all__ = [
+    "KEY_HINT",
+    "NO_KEY",
+    "TOKEN_FIELDS",
+    "is_openai",
+    "patiently_made",
+    "provider_errors",
+    "reply_bounds",
+    "server_options",
+]
 
 T = TypeVar("T")
 
@@ -28,6 +37,11 @@ KEY_HINT: Final = (
     "without one"
 )
 _OPENAI: Final = "openai:"
+_WITH_THOUGHTS: Final = 8_192
+TOKEN_FIELDS: Final = (
+    "max_tokens", "max_completion_tokens", "max_output_tokens", "num_predict", "max_new_tokens", "max_tokens_to_sample"
+)  # fmt: skip
+"""What chat models call the most tokens of a reply."""
 _PACKAGE: Final = re.compile(r"`?\b(langchain[-_][\w-]+)`?")
 
 
@@ -68,6 +82,32 @@ def patiently_made(make: Callable[..., T], settings: Settings) -> T:
     told = {"timeout": settings.model_timeout, "max_retries": 0}
     standard = {name: value for name, value in told.items() if name in known}
     return make(**standard) if standard else made
+
+
+def reply_bounds(model: Any, name: str, settings: Settings, most: int = 4_096) -> dict[str, Any]:
+    """What bounds the replies of a chat model that was made from a name: temperature 0 and the most tokens, by its own fields.
+
+    The model's profile, where it has one, decides: no temperature where it takes none, room for thoughts where it has some.
+
+    Args:
+        model: The model.
+        name: What it was made from.
+        settings: `model_max_tokens`, and `base_url`: servers of one's own know OpenAI's first name of the parameter.
+        most: Tokens, where the settings name none.
+    """
+    profile, fields = getattr(model, "profile", None) or {}, getattr(type(model), "model_fields", {})
+    most = settings.model_max_tokens or most
+    if profile.get("reasoning_output"):
+        most = max(most, _WITH_THOUGHTS)
+    most = min(most, profile.get("max_output_tokens") or most)
+    bounds: dict[str, Any] = {}
+    if "temperature" in fields and profile.get("temperature") is not False:
+        bounds["temperature"] = 0.0
+    if settings.base_url is not None and is_openai(name):
+        bounds["extra_body"] = {"max_tokens": most}
+    elif field := next((field for field in TOKEN_FIELDS if field in fields), None):
+        bounds[field] = most
+    return bounds
 
 
 @contextmanager

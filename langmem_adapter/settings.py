@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadReply",
+    "ModelProfile",
     "Origin",
     "PrepareThreshold",
     "Settings",
@@ -43,6 +44,7 @@ __all__ = [
 
 D = TypeVar("D")
 BadReply: TypeAlias = Literal["keep", "raise"]
+ModelProfile: TypeAlias = Literal["auto", "full", "small"]
 Origin: TypeAlias = Literal["argument", "environment", "file", "default"]
 PrepareThreshold: TypeAlias = Annotated[
     int | None, Field(ge=0), BeforeValidator(lambda value: None if str(value).casefold() == "none" else value)
@@ -80,6 +82,12 @@ class Settings(BaseSettings):
             model that you made yourself, too.
         model_retries: How often such a call is asked again after a failure that may pass (too many requests, a server's own
             error, a lost connection). A model of yours whose client repeats by itself (`max_retries`) is left to it.
+        model_profile: What a chat model is asked: `"full"`, or `"small"` for models of some billion parameters and fewer: short
+            instructions, one call an add, rules find what is certain and decide. `"auto"` is full, and small once 3 of the last
+            10 replies of the model could not be used; `doctor` says so.
+        model_max_tokens: Tokens that a reply of a chat model made from a name may have, so that one without an end is cut; at
+            least 8,192 where the model reasons. `None`: 4,096, in the profile "small" 256. Such models are asked with
+            temperature 0, where they take one.
         on_bad_reply: What becomes of a reply of the chat model that stays unusable after one repair: `"keep"` adds facts that
             were not decided, keeps complete items of a list that was cut off, or else the speaker's own words (`refine` reads
             them again), each with a note; `"raise"` is a `ModelReplyError`, and nothing is written.
@@ -145,6 +153,8 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = None
     model_timeout: float = Field(default=60.0, gt=0, le=86_400)
     model_retries: int = Field(default=2, ge=0, le=10)
+    model_profile: ModelProfile = "auto"
+    model_max_tokens: int | None = Field(default=None, ge=16, le=1_000_000)
     on_bad_reply: BadReply = "keep"
     embedding_batch: int = Field(default=256, ge=1, le=10_000)
     index: Literal["faiss", "exact", "pgvector"] = "faiss"

@@ -29,6 +29,7 @@ SAMPLES = [
     errors.ModelError("answered 503", hint="try again", status=503, transient=True, brief="it is down"),
     errors.ModelUnreachableError("connection refused", transient=True),
     errors.ModelReplyError("unreadable", reply="<think>"),
+    errors.ModelContextError("too long", prompt_tokens=9_000, context_tokens=8_192),
     errors.ModelTimeoutError("no answer"),
     errors.EmbeddingMismatchError("other model"),
     errors.ConflictError("changed meanwhile"),

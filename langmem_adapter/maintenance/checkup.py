@@ -15,6 +15,7 @@ from langmem_adapter.memory.modes import left_to_defaults
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.storage import meta, moments, tables
+from langmem_adapter.storage.replies import poor_models
 from langmem_adapter.tracing import run_config
 
 if TYPE_CHECKING:
@@ -93,7 +94,11 @@ def stored(database: Database) -> Iterator[Check]:
     counts = f"memories {stats.memories}, scopes {stats.scopes}, entities {stats.entities}, relations {stats.relations}"
     yield Check("database", "OK", f"{database.location}: {counts}, {size}; the schema is up to date")
     with database.read() as connection:
+        poor = poor_models(connection)
         unreadable = list(moments.unreadable(connection, tables.metadata))
+    for name, count in poor.items():
+        told = f"{count} of the last 10 replies of {name} could not be used, so it is asked with the profile small"
+        yield Check("replies", "WARN", told, "choose a larger model, or say model_profile=full")
     if unreadable:
         told = f"{len(unreadable)} that no program here can hold: {'; '.join(map(str, unreadable[:_SHOWN]))}"
         fix = "langmem-adapter update or delete for a memory's id; what else is named, with SQL"

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from langmem_adapter.knowledge.memory import GraphMemory
     from langmem_adapter.records.results import Threshold
     from langmem_adapter.settings import BadReply
+    from langmem_adapter.settings import BadReply, ModelProfile
     from langmem_adapter.storage.backup import CopyReport
     from langmem_adapter.storage.meta import Stats
     from langmem_adapter.storage.scopes import ScopeCount
@@ -75,6 +76,9 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             `langmem-adapter prompts decide` shows.
         graph_prompt: Stands beside our instructions for the relations of the graph (`langmem-adapter prompts graph`), to say
             which of them matter, or how they are called; needs a chat model and *graph*.
+        model_profile: `"full"`, `"small"` (short instructions, one call an add, rules decide) or `"auto"`: full, and small
+            once 3 of the model's last 10 replies could not be used; `None` takes the setting.
+        model_max_tokens: Tokens that a reply may have, of a model that is made from a name; `None` takes the setting.
         on_bad_reply: Where a reply of the chat model stays unusable, `"keep"` keeps what was said, with a note; `"raise"` is a
             `ModelReplyError`, and nothing is written; `None` takes the setting.
         vision: Let the chat model describe images in messages, one call each; otherwise the result's notes name them.
@@ -109,6 +113,8 @@ class Memory(AddMethods, SearchMethods, EditMethods):
         update_memory_prompt: str | None = None,
         graph_prompt: str | None = None,
         vision: bool = False,
+        model_profile: ModelProfile | None = None,
+        model_max_tokens: int | None = None,
         on_bad_reply: BadReply | None = None,
         settings: Settings | None = None,
     ) -> None:
@@ -125,7 +131,9 @@ class Memory(AddMethods, SearchMethods, EditMethods):
             prompts=prompts,
             vision=vision,
             graph=graph,
-            settings=(Settings() if settings is None else settings).having(on_bad_reply=on_bad_reply),
+            settings=(Settings() if settings is None else settings).having(
+                model_profile=model_profile, model_max_tokens=model_max_tokens, on_bad_reply=on_bad_reply
+            ),
         )
 
     # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────

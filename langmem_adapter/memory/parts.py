@@ -25,7 +25,7 @@ from langmem_adapter.memory.modes import warn_of_defaults
 from langmem_adapter.pipeline.build import build_pipeline
 from langmem_adapter.pipeline.run import select_new
 from langmem_adapter.reasoning.base import Describer
-from langmem_adapter.reasoning.llm import resolve_model
+from langmem_adapter.reasoning.llm import LLMReasoner, resolve_model
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.search.calibration import Calibration
@@ -38,6 +38,7 @@ from langmem_adapter.storage.erasure import Sweeper
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.messages import unreadable_turns
 from langmem_adapter.storage.moments import unreadable
+from langmem_adapter.storage.replies import ReplyLog
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.telemetry import Telemetry
@@ -129,6 +130,8 @@ class Parts:
 
     def _open(self, mark: str, vectors: Embeddings, index: IndexKind | VectorStore) -> None:
         meta.prepare(self.database, self.settings.language)
+        if isinstance(self.reasoner, LLMReasoner) and self.settings.model_profile == "auto":
+            self.reasoner.keep_history(ReplyLog(self.database, self.reasoner.mode))
         with self.database.read() as connection:
             dimensions = meta.dimensions(connection) if meta.get(connection, meta.EMBEDDINGS) == mark else None
         self.embedder = Embedder(vectors, dimensions=dimensions, limits=self._limits)

@@ -377,7 +377,10 @@ def _text(
         elif part.get("type") == "text":
             texts.append(check_text(part.get("text") or "", f"a text part of message {number}"))
         elif is_image(part) and (words := descriptions.get(address(part) or "")) is not None:
-            texts.append(f"[image: {words}]")
+            texts += [f"[image: {words}]"] if words else []
+            notes += (
+                [] if words else [f"an image in message {number} was not looked at; the chat model takes no images"]
+            )
         elif not (calling and is_tool_call(part)):
             notes.append(_unread(part, number))
     return "\n".join(texts), tuple(notes)

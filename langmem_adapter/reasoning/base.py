@@ -32,6 +32,7 @@ __all__ = [
     "KnownNames",
     "Passage",
     "Reasoner",
+    "ReplyHistory",
     "Summarizer",
     "Verdict",
     "Wording",
@@ -218,13 +219,28 @@ class Summarizer(Protocol):
         """
 
 
+class ReplyHistory(Protocol):
+    """Which of the last replies of a chat model could be used."""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all of them could."""
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether so many could not that the model needs short instructions."""
+
+    def note(self, usable: bool) -> None:  # noqa: FBT001 - what there is to say
+        """Add a reply."""
+
+
 @runtime_checkable
 class Describer(Protocol):
     """Puts images into words."""
 
     @property
     def describe(self) -> Runnable[dict[str, Any], Wording]:
-        """An OpenAI-style image part (`{"type": "image_url", "image_url": {"url": …}}`) to words.
+        """An OpenAI-style image part (`{"type": "image_url", "image_url": {"url": …}}`) to words; none of a model without eyes.
 
         Raises:
             ModelReplyError: The model said nothing.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
+from langmem_adapter.limits import refuses_images
 from langmem_adapter.reasoning.base import Extraction, Passage, Wording
 from langmem_adapter.reasoning.prompts import (
     DESCRIBE,
@@ -22,13 +24,13 @@ from langmem_adapter.reasoning.structured_output import Channel, structured, usa
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.work import Fact
 from langmem_adapter.tracing import stage
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from langmem_adapter.reasoning.base import ExtractInput
     from langmem_adapter.records.cost import Usage
-    from langmem_adapter.twins import Plan
 
 __all__ = ["LLMSummarizer", "description", "record", "write_text"]
 
@@ -47,9 +49,15 @@ def record(channel: Channel, question: ExtractInput) -> Plan[Extraction]:
 
 
 def description(channel: Channel, image: dict[str, Any]) -> Plan[Wording]:
-    """An image part to words; `ModelReplyError` where the model says nothing."""
+    """An image part to words, to none where the model takes no images; `ModelReplyError` where it says nothing."""
+
+    def unseen(error: Exception) -> Plan[Wording] | None:
+        channel.is_blind = channel.is_blind or refuses_images(error.__cause__ or error)
+        return Plan.known(Wording("")) if channel.is_blind else None
+
     asked = HumanMessage([{"type": "text", "text": DESCRIBE}, image])
-    return write_text(channel, [asked], "describe image", "what an image shows")
+    seen = partial(write_text, channel, [asked], "describe image", "what an image shows")
+    return Plan.known(Wording("")) if channel.is_blind else seen().or_else(unseen)
 
 
 def write_text(channel: Channel, messages: list[BaseMessage], task: str, what: str) -> Plan[Wording]:

@@ -5,32 +5,33 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langchain_core.language_models.chat_models import BaseChatModel
 
 from langmem_adapter.addresses import shown
-from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.errors import InvalidInputError, ModelContextError
 from langmem_adapter.limits import Limits, limits_of, model_name
-from langmem_adapter.providers import patiently_made, provider_errors, server_options
+from langmem_adapter.providers import patiently_made, provider_errors, reply_bounds, server_options
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, Extraction
+from langmem_adapter.reasoning.extracts import record_of_steps
 from langmem_adapter.reasoning.free_text import LLMSummarizer, description, record
 from langmem_adapter.reasoning.json_text import UnusableReplyError, complete_items
 from langmem_adapter.reasoning.prompts import comparison_messages, example_words, extraction_messages
 from langmem_adapter.reasoning.reader import additions, read_decision, read_facts, sources
-from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphDecisionReply, GraphReply
+from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphDecisionReply, GraphReply, SmallFactsReply
 from langmem_adapter.reasoning.runs import comparing, describing, finding
 from langmem_adapter.reasoning.structured_output import Channel, full_text, structured
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from langchain_core.messages import AIMessage
 
-    from langmem_adapter.reasoning.base import Reasoner, Verdict
-    from langmem_adapter.settings import BadReply, Settings
+    from langmem_adapter.reasoning.base import Reasoner, ReplyHistory, Verdict
+    from langmem_adapter.settings import BadReply, ModelProfile, Settings
 
 __all__ = ["LLMReasoner", "named_model", "resolve_model"]
 
@@ -49,6 +50,9 @@ class LLMReasoner:
         update_memory_prompt: Instructions for comparing instead of ours; memories, facts and reply format are added.
         graph_prompt: Instructions for the relations of a knowledge graph, beside ours.
         limits: How long a call may take, and how often it is asked again; `None` takes the defaults.
+        profile: `"full"`, or `"small"` for a model that copies and repeats: short instructions, one call an add, rules decide
+            (see `reasoning.small`); `"auto"` is full, and small once *replies* are poor.
+        bounds: Fields of the model that bound its replies; the second for the profile small.
         on_bad_reply: What to do with a reply that stays unusable: `"keep"` keeps the speaker's words, and adds facts that were
             not decided, with a note; `"raise"` is an error.
 
@@ -63,7 +67,7 @@ class LLMReasoner:
 
     calls_model: Final = True
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a knob of its own
         self,
         model: BaseChatModel,
         *,
@@ -72,6 +76,8 @@ class LLMReasoner:
         graph_prompt: str | None = None,
         limits: Limits | None = None,
         on_bad_reply: BadReply = "raise",
+        profile: ModelProfile = "full",
+        bounds: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {}),
     ) -> None:
         if not isinstance(model, BaseChatModel):
             raise InvalidInputError(f"the model must be a LangChain chat model, not {type(model).__name__}")
@@ -79,27 +85,76 @@ class LLMReasoner:
         self._update_prompt = _checked(update_memory_prompt, "update_memory_prompt")
         self._graph_prompt = _checked(graph_prompt, "graph_prompt")
         self._keeps = on_bad_reply == "keep"
-        self._channel = Channel(model, limits or Limits(model_name(model)))
+        self._profile: Final = profile
+        limits = limits or Limits(model_name(model))
+        self._channel, self._small = (Channel(model, limits, each) for each in bounds)
         self.mode: Final = self._channel.name
         self.extract: Final = finding(self._find, "extract facts")
         self.decide: Final = comparing(self._compare, "compare facts")
-        self.record: Final = finding(partial(record, self._channel), "record steps")
+        self.record: Final = finding(self._record, "record steps")
         self.summarizer: Final = LLMSummarizer(self._channel)
         self.describe: Final = describing(partial(description, self._channel), "describe image")
+
+    def keep_history(self, replies: ReplyHistory) -> None:
+        """Note replies from now on, for the profile "auto"."""
+        self._channel.replies = replies
+
+    @property
+    def profile(self) -> Literal["full", "small"]:
+        """The profile in use."""
+        if self._profile == "auto":
+            return "small" if self._channel.replies is not None and self._channel.replies.is_poor else "full"
+        return self._profile
+
+    def _record(self, question: ExtractInput) -> Plan[Extraction]:
+        is_small = self.profile == "small" and question.prompt is None
+        return Plan(partial(record_of_steps, question)) if is_small else record(self._channel, question)
 
     def _find(self, question: ExtractInput) -> Plan[Extraction]:
         if not sources(question):
             return Plan.known(Extraction(()))
-        schema = FactsReply if question.graph is None else GraphReply
-        messages = extraction_messages(question, self._fact_prompt, relations=self._graph_prompt)
+        if self.profile == "full":
+            return self._ask(question).or_else(partial(self._in_parts, question))
+        from langmem_adapter.reasoning import small  # noqa: PLC0415 - only one of the two is needed
+
+        if question.kept:
+            return Plan(partial(small.RULES.extract.invoke, question))
+        if question.prompt or self._fact_prompt or question.about != "user" or question.tools:
+            return self._ask(replace(question, graph=None), small=True)
+        asked = small.split(question)
+        found = self._ask(asked.rest, small=True) if asked.places else Plan.known(Extraction(()))
+        return found.and_then(lambda extraction: Plan(partial(small.merge, question, asked, extraction)))
+
+    def _ask(self, question: ExtractInput, *, small: bool = False) -> Plan[Extraction]:
+        channel = self._small if small else self._channel
+        schema = SmallFactsReply if small else FactsReply if question.graph is None else GraphReply
+        messages = extraction_messages(question, self._fact_prompt, relations=self._graph_prompt, small=small)
         read = partial(read_facts, question, example_words(messages[0].text))
         keep = partial(_kept_words, question, schema, read) if self._keeps and not question.must_read else None
-        asked = structured(self._channel, schema, read, messages, keep=keep)
+        asked = structured(channel, schema, read, messages, keep=keep, repairs=not small)
         return asked.then(lambda reply: replace(reply[0], usage=reply[1]))
+
+    def _in_parts(self, question: ExtractInput, error: Exception) -> Plan[Extraction] | None:
+        """A conversation that the model's context is too small for, in two halves."""
+        halves = _halves(question) if isinstance(error, ModelContextError) else None
+        if halves is None:
+            return None
+        first, second, skipped = halves
+
+        def join(one: Extraction, other: Extraction) -> Extraction:
+            facts = (*one.facts, *(replace(fact, turn=fact.turn + skipped) for fact in other.facts))
+            notes = dict.fromkeys((*one.notes, *other.notes, _IN_PARTS))
+            return Extraction(facts, one.usage + other.usage, tuple(notes))
+
+        return self._find(first).and_then(lambda one: self._find(second).then(partial(join, one)))
 
     def _compare(self, comparison: Comparison) -> Plan[DecideOutput]:
         if not comparison.known or not comparison.facts:
             return Plan.known(DecideOutput(additions(comparison, "nothing was known yet")))
+        if self.profile == "small" and self._update_prompt is None:
+            from langmem_adapter.reasoning import small  # noqa: PLC0415 - only one of the two is needed
+
+            return Plan(partial(small.RULES.decide.invoke, comparison))
         schema = GraphDecisionReply if comparison.graph else DecisionReply
         messages = comparison_messages(comparison, self._update_prompt)
         read, notes = partial(read_decision, comparison, example_words(messages[0].text)), list[str]()
@@ -110,6 +165,21 @@ class LLMReasoner:
 
         asked = structured(self._channel, schema, read, messages, keep=keep if self._keeps else None)
         return asked.then(lambda reply: DecideOutput(*reply, tuple(notes)))
+
+
+def _halves(question: ExtractInput) -> tuple[ExtractInput, ExtractInput, int] | None:
+    """A conversation in two, and how many turns the first has that the second has not; `None` where it is short."""
+    turns, middle = question.turns, len(question.turns) // 2
+    if middle:
+        last = turns[middle - 1]
+        before = (replace(last, text=last.text[-_SHORTEST:]),)
+        return replace(question, turns=turns[:middle]), replace(question, turns=turns[middle:], before=before), middle
+    text = turns[0].text
+    if len(text) < _SHORTEST:
+        return None
+    cut = max(text.rfind(mark, 0, len(text) // 2 + 1) for mark in "\n .。") + 1 or len(text) // 2
+    one, other = (replace(question, turns=(replace(turns[0], text=part),)) for part in (text[:cut], text[cut:]))
+    return one, other, 0
 
 
 def _kept_words(
@@ -139,6 +209,8 @@ def _checked(prompt: str | None, name: str) -> str | None:
     return prompt
 
 
+_IN_PARTS: Final = "the conversation is longer than the model's context; it was read in parts"
+_SHORTEST: Final = 1_000  # letters; a shorter message is not read in parts
 _OFFLINE: Final = "offline"
 _FORMS: Final = "write 'offline', or 'provider:name' as in 'openai:gpt-5-mini'"
 
@@ -151,7 +223,8 @@ def resolve_model(model: str | BaseChatModel, settings: Settings, **prompts: str
 
     Args:
         model: `"offline"`, a name for LangChain's `init_chat_model`, or a chat model, which is used as it is.
-        settings: `base_url` and `api_key` for a name; `model_timeout`, `model_retries` and `on_bad_reply` for any model.
+        settings: `base_url` and `api_key` for a name; `model_timeout`, `model_retries`, `on_bad_reply` and
+            `model_profile` for any model, `model_max_tokens` for one made from a name.
         prompts: Those of `LLMReasoner`.
 
     Raises:
@@ -170,8 +243,16 @@ def resolve_model(model: str | BaseChatModel, settings: Settings, **prompts: str
 
         return RuleReasoner()
     made = patiently_made(partial(named_model, model, settings), settings) if isinstance(model, str) else model
-    limits = limits_of(model, made, settings)
-    return LLMReasoner(made, limits=limits, on_bad_reply=settings.on_bad_reply, **prompts)
+    most = (4_096, 256)
+    bounds = [reply_bounds(made, model, settings, each) if isinstance(model, str) else {} for each in most]
+    return LLMReasoner(
+        made,
+        limits=limits_of(model, made, settings),
+        on_bad_reply=settings.on_bad_reply,
+        profile=settings.model_profile,
+        bounds=(bounds[0], bounds[1]),
+        **prompts,
+    )
 
 
 def named_model(name: str, settings: Settings, **parameters: Any) -> BaseChatModel:

@@ -24,6 +24,7 @@ __all__ = [
     "GraphReply",
     "RelatedReply",
     "ReplyModel",
+    "SmallFactsReply",
     "UnenforcedSchemaError",
     "number_of",
 ]
@@ -201,6 +202,14 @@ class FactsReply(ReplyModel):
     form: ClassVar[str] = f'{_FORM}{{"facts": [{{{_FACT_FORM}}}]}}'
 
     facts: Annotated[list[FactItem], BeforeValidator(_list), Field(max_length=1_000)]
+
+
+class SmallFactsReply(FactsReply):
+    """Extraction by a small model: texts alone."""
+
+    name: ClassVar[str] = "texts_found"
+    wire: ClassVar[dict[str, Any]] = _reply(name, "The facts.", "facts", {"text": {"type": "string"}}, 20)
+    form: ClassVar[str] = f'{_FORM}{{"facts": [{{"text": "..."}}]}}'
 
 
 class GraphReply(FactsReply):

@@ -13,26 +13,28 @@ import json
 import re
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
 
 from langchain_core.language_models.chat_models import BaseChatModel, SimpleChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableSequence
 from pydantic import ValidationError
 
-from langmem_adapter.errors import ModelReplyError
+from langmem_adapter.errors import ModelContextError, ModelReplyError
 from langmem_adapter.forks import Lock
-from langmem_adapter.limits import model_name, status_of
+from langmem_adapter.limits import context_excess, model_name, status_of
+from langmem_adapter.providers import TOKEN_FIELDS
 from langmem_adapter.reasoning.json_text import DeclinedError, UnusableReplyError, decoded, json_values, listed_problems
 from langmem_adapter.reasoning.prompts import repair, with_form
 from langmem_adapter.reasoning.replies import ReplyModel, UnenforcedSchemaError
-from langmem_adapter.records.cost import ModelCall, Usage
+from langmem_adapter.records.cost import ModelCall, Usage, tokens_in
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from langmem_adapter.limits import Limits
+    from langmem_adapter.reasoning.base import ReplyHistory
 
 __all__ = ["Channel", "read_reply", "structured", "usage_of"]
 
@@ -84,6 +86,7 @@ class _Talk(Generic[M, T]):
     read: Callable[[M, T | None], tuple[T, Sequence[str]]]
     keep: Callable[[str, AIMessage], T] | None = None
     first: T | None = None
+    unusable: bool = False  # the last reply
 
     def ask(self, messages: list[BaseMessage], usage: Usage, *, last: bool = False) -> Plan[tuple[T, Usage]]:
         def judge(answer: tuple[list[BaseMessage], AIMessage]) -> Plan[tuple[T, Usage]]:
@@ -91,14 +94,15 @@ class _Talk(Generic[M, T]):
             used = usage + usage_of(self.schema.name, sent, message)
             said = full_text(message)
             quoted = said if len(said) <= _QUOTED else f"{said[:_QUOTED]} …"
+            self.unusable = False
             value, problem = self._judge(message, quoted, last=last)
             if value is not None and not problem:
-                return Plan.known((value, used))
+                return self.channel.noted(not self.unusable, Plan.known((value, used)))
             self.first = value
             form = f"\n{self.schema.form}" if self.channel.shows_form and sent == messages else ""
             told = HumanMessage(repair(problem, self.schema.root) + form)
             again = [*sent, AIMessage(quoted or "(empty)"), told]
-            return self.ask(again, used, last=True)
+            return self.channel.noted(not self.unusable, self.ask(again, used, last=True))
 
         return self.channel.ask(self.schema, messages).and_then(judge)
 
@@ -107,6 +111,7 @@ class _Talk(Generic[M, T]):
         try:
             value, problems = self.read(read_reply(message, self.schema), self.first)
         except UnusableReplyError as error:
+            self.unusable = True
             if isinstance(error, UnenforcedSchemaError):
                 self.channel.shows_form = True
             if last and self.first is not None:
@@ -129,20 +134,72 @@ class Channel:
     not told the form in words, unless a reply shows that the schema is not enforced.
     """
 
-    def __init__(self, model: BaseChatModel, limits: Limits) -> None:
+    def __init__(self, model: BaseChatModel, limits: Limits, bounds: Mapping[str, Any] | None = None) -> None:
         self.name = model_name(model)
-        self._model = model
+        self._bounds = dict(bounds or {})
+        self._model = model.model_copy(update=self._bounds) if bounds else model
+        self._gave_up = 0  # how many parameters a server refused
+        self._has_limits = True  # whether schemas say how many items a list may have
         self._limits = limits
         self._on_loop = _has_async(model)
         self._way = 0
         self.shows_form = False
+        self.replies: ReplyHistory | None = None
+        self.is_blind = (getattr(model, "profile", None) or {}).get("image_inputs") is False
         self._lock = Lock()
 
-    def say(self, messages: list[BaseMessage], bound: Runnable[Any, BaseMessage] | None = None) -> Plan[BaseMessage]:
-        """One call of the model, or of the model *bound* to a way of asking."""
-        model = bound or self._model
+    def say(
+        self, messages: list[BaseMessage], bind: Callable[[], Runnable[Any, BaseMessage] | None] | None = None
+    ) -> Plan[BaseMessage]:
+        """One call of the model, or of what *bind* makes of it.
+
+        A parameter of ours that the server refuses by its name is not sent again, to no call.
+
+        Raises:
+            ModelContextError: When the plan is carried out: the prompt has more tokens than the model's context.
+        """
+        model, before = (bind() if bind else None) or self._model, self._gave_up
+
+        def again(error: Exception) -> Plan[BaseMessage] | None:
+            cause = error.__cause__ or error
+            if (excess := context_excess(cause)) is not None:
+                self._refuse_excess(messages, error, *excess)
+            return self.say(messages, bind) if self._gives_up(cause) or before < self._gave_up else None
+
         arun = partial(model.ainvoke, messages) if self._on_loop else None
-        return self._limits.plan(partial(model.invoke, messages), arun)
+        return self._limits.plan(partial(model.invoke, messages), arun).or_else(again)
+
+    def noted(self, usable: bool, plan: Plan[T]) -> Plan[T]:  # noqa: FBT001 - what there is to say
+        """A plan, and before it a note of the reply where somebody keeps them and it changes what is kept."""
+        if self.replies is None or (usable and self.replies.is_clean):
+            return plan
+        return Plan(partial(self.replies.note, usable)).and_then(lambda _: plan)
+
+    def _gives_up(self, error: BaseException) -> bool:
+        """Whether a parameter that was sent is refused by its name; it is not sent any more."""
+        text = str(error)
+        if status_of(error) not in _REFUSED_STATUS:
+            return False
+        with self._lock:
+            for field, value in self._bounds.items():
+                if any(name in text for name in (value if isinstance(value, dict) else _names(field))):
+                    default = type(self._model).model_fields[field].get_default(call_default_factory=True)
+                    self._model = self._model.model_copy(update={field: default})
+                    self._bounds.pop(field)
+                    self._gave_up += 1
+                    return True
+            gives_up = self._has_limits and "maxItems" in text
+            self._has_limits = self._has_limits and not gives_up
+            self._gave_up += gives_up
+        return gives_up
+
+    def _refuse_excess(self, messages: list[BaseMessage], error: Exception, prompt: int, context: int) -> NoReturn:
+        prompt = prompt or sum(tokens_in(message.text) for message in messages)
+        context = context or (getattr(self._model, "profile", None) or {}).get("max_input_tokens", 0)
+        size = f"the context of the model {context:,}" if context else "more than the context of the model"
+        why = str(error).removesuffix(f"; {getattr(error, 'hint', '')}")
+        told = f"the prompt has about {prompt:,} tokens, {size}"
+        raise ModelContextError(f"{told}: {why}", prompt_tokens=prompt, context_tokens=context) from error
 
     def ask(
         self, schema: type[ReplyModel], messages: list[BaseMessage], *, after: int = -1
@@ -153,7 +210,7 @@ class Channel:
             The plan of what was sent, and of the reply.
         """
         way = max(self._way, after + 1)
-        while (bound := _bind(self._model, schema, _WAYS[way])) is None:
+        while _bind(self._model, schema.wire, _WAYS[way]) is None:
             way += 1
         is_first = len(messages) == 2  # noqa: PLR2004 - instructions and data, nothing yet to repair
         needs_form = is_first and (self.shows_form or _WAYS[way] != "json_schema")
@@ -166,7 +223,10 @@ class Channel:
             refused = way < _PLAIN and _refuses(cause, _WAYS[way])
             return self.ask(schema, messages, after=way) if refused else None
 
-        asked = self.say(sent, bound).then(lambda message: (sent, _plain(message)))
+        def bind() -> Runnable[Any, BaseMessage] | None:
+            return _bind(self._model, schema.wire if self._has_limits else _unlimited(schema.wire), _WAYS[way])
+
+        asked = self.say(sent, bind).then(lambda message: (sent, _plain(message)))
         return asked.or_else(instead).then(partial(self._remember, way))
 
     def _remember(self, way: int, answer: T) -> T:
@@ -185,24 +245,35 @@ def _has_async(model: BaseChatModel) -> bool:
     return any(name in vars(cls) for cls in own for name in ("_agenerate", "_astream"))
 
 
-def _bind(model: BaseChatModel, schema: type[ReplyModel], way: str) -> Runnable[Any, BaseMessage] | None:
+def _names(field: str) -> tuple[str, ...]:
+    return TOKEN_FIELDS if field in TOKEN_FIELDS else (field,)
+
+
+def _unlimited(schema: Any) -> Any:
+    """A schema that does not say how many items a list may have."""
+    if isinstance(schema, dict):
+        return {name: _unlimited(part) for name, part in schema.items() if name != "maxItems"}
+    return [_unlimited(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def _bind(model: BaseChatModel, wire: dict[str, Any], way: str) -> Runnable[Any, BaseMessage] | None:
     """The model prepared for a way, or `None` if it says beforehand that it does not know that way."""
     if way == "plain":
         return model
     try:
         if way == "json_schema":
-            return _bind_schema(model, schema)
-        return model.bind_tools([schema.wire], tool_choice="any")
+            return _bind_schema(model, wire)
+        return model.bind_tools([wire], tool_choice="any")
     except (NotImplementedError, TypeError, ValueError):
         return None
 
 
-def _bind_schema(model: BaseChatModel, schema: type[ReplyModel]) -> Runnable[Any, BaseMessage] | None:
+def _bind_schema(model: BaseChatModel, wire: dict[str, Any]) -> Runnable[Any, BaseMessage] | None:
     ask = type(model).with_structured_output
     if ask is BaseChatModel.with_structured_output:
         return None  # the default makes a tool call of it, which is the next way
     strict = {"strict": True} if "strict" in inspect.signature(ask).parameters else {}
-    chain = model.with_structured_output(schema.wire, method="json_schema", **strict)
+    chain = model.with_structured_output(wire, method="json_schema", **strict)
     # A dict as schema keeps clients from parsing. Of "model | parser" only the model is wanted, whatever the vendor binds.
     return chain.first if isinstance(chain, RunnableSequence) else None
 

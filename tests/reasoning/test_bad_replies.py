@@ -87,7 +87,7 @@ def test_a_note_says_that_a_decision_could_not_be_used() -> None:
 def test_on_bad_reply_raise_is_an_error_and_writes_nothing() -> None:
     for options in ({"on_bad_reply": "raise"}, {"settings": Settings(on_bad_reply="raise")}):
         model = ScriptedChatModel(replies=["no json", "no json"])
-        with Memory(":memory:", model=model, embeddings="hash:64", **options) as memory:  # type: ignore[arg-type]
+        with Memory(":memory:", model=model, embeddings="hash:64", **options) as memory:
             assert memory.settings.on_bad_reply == "raise"
             with pytest.raises(ModelReplyError):
                 memory.add("I like tea.", user_id="u")

@@ -25,6 +25,7 @@ EXAMPLES = [(task, data, reply) for task in SCHEMAS for data, reply in examples(
 SNAPSHOTS = {
     "user": "506922b58897",
     "assistant": "0ba35ef0c6cb",
+    "small": "e7afc344db3e",
     "graph": "91c8fff5d5b5",
     "kept": "b71400a550b0",
     "decide": "5f1b8427d18f",
@@ -37,6 +38,7 @@ SNAPSHOTS = {
 CEILINGS = {
     "user": 740,
     "assistant": 700,
+    "small": 250,
     "graph": 360,
     "kept": 200,
     "decide": 800,

@@ -1,0 +1,122 @@
+"""What is asked of a small chat model, and what is made of its reply.
+
+Such a model copies, repeats and invents. So rules take what is certain from it: requests to forget, statements that the
+table of attributes reads whole, small talk, questions and requests. The model reads the rest, in one call. A fact of it counts
+where half of its words are the speaker's. Where its facts say less than half of a message, the speaker's own words are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames
+from langmem_adapter.reasoning.reader import question_words
+from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
+from langmem_adapter.records.work import FORGET, Fact
+from langmem_adapter.statements.chinese_dates import dated_chinese
+from langmem_adapter.statements.dates import dated
+from langmem_adapter.text import content_words, text_hash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from langmem_adapter.records.work import Turn
+
+__all__ = ["RULES", "SmallQuestion", "merge", "split"]
+
+RULES: Final = RuleReasoner()
+_LAST: Final = 4  # earlier messages that are shown
+_POINTS_BACK: Final = re.compile(
+    r"\b(?:he|she|it|they|him|her|them|his|hers|its|their|there|that one|this|these|those)\b|[他她它那这]",
+    re.IGNORECASE,
+)
+_CONTEXT: Final = 500  # letters
+
+
+class SmallQuestion(NamedTuple):
+    """What rules read of a conversation, and what is left for the model: a turn for each of *places*, if there is any."""
+
+    certain: tuple[Fact, ...]
+    words: tuple[Fact, ...]
+    rest: ExtractInput
+    places: tuple[int, ...]
+
+
+def split(question: ExtractInput) -> SmallQuestion:
+    """Let rules read what is certain; the model gets what they would keep in the speaker's words, and short answers."""
+    kept = RULES.extract.invoke(question)
+    words = tuple(fact for fact in kept.facts if fact.is_quotation)
+    certain = tuple(fact for fact in kept.facts if not fact.is_quotation)
+    read = {fact.turn for fact in kept.facts}
+    turns: dict[int, Turn] = {}
+    before: list[Turn] = []
+    earlier = [*question.before]
+    for place, turn in enumerate(question.turns):
+        own = [fact.text for fact in words if fact.turn == place]
+        answers = question.is_source(turn) and place not in read and bool(question_words(earlier[-1:]))
+        if own or answers:
+            turns[place] = replace(turn, text=" ".join(own) or turn.text)
+            if answers or not _is_plain(turns[place].text):
+                before = earlier[-_LAST:]
+        if turn.role != "system":
+            earlier.append(turn)
+    rest = replace(question, turns=tuple(turns.values()), before=tuple(before), graph=None)
+    return SmallQuestion(certain, words, rest, tuple(turns))
+
+
+def _is_plain(text: str) -> bool:
+    """Whether a message can be understood alone."""
+    return _POINTS_BACK.search(text) is None and len(content_words(text)) > 1
+
+
+def merge(question: ExtractInput, asked: SmallQuestion, extraction: Extraction) -> Extraction:
+    """The facts of the rules and of the model, those of each turn where its words say most of them."""
+    own: dict[int, list[Fact]] = {place: [] for place in asked.places}
+    told = {
+        place: content_words(turn.text) | question_words(asked.rest.before)
+        for place, turn in zip(asked.places, asked.rest.turns, strict=True)
+    }
+    for fact in extraction.facts:
+        words = content_words(fact.text)
+        place = max(own, key=lambda each: len(words & told[each]))
+        if 2 * len(words & told[place]) >= len(words) > 0:
+            own[place] += _tidied(fact, question.turns[place], place)
+    facts, seen = [*asked.certain], {text_hash(fact.text) for fact in asked.certain}
+    for place, found in own.items():
+        quoted = [fact for fact in asked.words if fact.turn == place]
+        said, stated = (content_words(" ".join(fact.text for fact in each)) for each in (quoted, found))
+        chosen = found if 2 * len(said & stated) >= len(said) else quoted
+        facts += [fact for fact in chosen if text_hash(fact.text) not in seen]
+        seen |= {text_hash(fact.text) for fact in facts}
+    if question.graph is not None:
+        facts = [*_related(facts, question)]
+    return replace(extraction, facts=tuple(sorted(facts, key=lambda fact: fact.turn)))
+
+
+def _tidied(fact: Fact, turn: Turn, place: int) -> Sequence[Fact]:
+    """A fact in the words of the table of attributes where that reads it, with its days as dates."""
+    alone = ExtractInput((replace(turn, text=fact.text, role="user"),), "user", turn.time.date())
+    tidy = RULES.extract.invoke(alone).facts
+    if tidy and not any(each.is_quotation or each.text.startswith(FORGET) for each in tidy):
+        return [replace(each, turn=place) for each in tidy]
+    text = dated(dated_chinese(fact.text, alone.today), alone.today)
+    return [replace(fact, text=text, turn=place, context=turn.text[:_CONTEXT], unattributed=False)]
+
+
+def _related(facts: Sequence[Fact], question: ExtractInput) -> Iterator[Fact]:
+    """The facts with the relations that rules read in them."""
+    for fact in facts:
+        if fact.relations or fact.is_quotation or fact.text.startswith(FORGET):
+            yield fact
+            continue
+        alone = replace(
+            question,
+            turns=(replace(question.turns[fact.turn], text=fact.text),),
+            before=(),
+            graph=KnownNames(),
+            kept=True,
+        )
+        (read,) = RULES.extract.invoke(alone).facts
+        yield replace(fact, relations=read.relations)
