@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, ModelReplyError
-from langmem_adapter.names import by_name, named_speaker, says_all
+from langmem_adapter.names import by_name, entity_key, named_speaker, says_all
 from langmem_adapter.reasoning.base import ExtractInput, KnownNames
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.cost import Usage
@@ -19,6 +19,7 @@ from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.plain import shallow
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.records.work import FORGET, Change, Decision, Turn
+from langmem_adapter.statements.parser import read
 from langmem_adapter.storage.graph import backlog
 from langmem_adapter.storage.graph.hints import known_names
 from langmem_adapter.storage.writes import Write
@@ -284,9 +285,16 @@ def _stated(
         if memory is None:
             notes.append(_UNPLACED)
         elif not fact.text.startswith(FORGET):
-            (named,) = by_name([triple], _speaker(memory), question.about)
+            (named,) = by_name([_of_its_subject(triple, memory.text)], _speaker(memory), question.about)
             said.setdefault((memory.text, _speaker(memory)), {})[named] = None
     return [tuple(said.get((memory.text, _speaker(memory)), ())) for memory in found], notes
+
+
+def _of_its_subject(triple: Triple, text: str) -> Triple:
+    """A relation that a model puts down to the user, of whom the memory says it: "Tom lives in Rome" is about Tom."""
+    stated = [one for one in read(text).relations if entity_key(one.target) == entity_key(triple.target)]
+    is_own = triple.source not in {SELF, ASSISTANT} or any(one.source == SELF for one in stated)
+    return triple if is_own or not stated else replace(triple, source=stated[0].source)
 
 
 def _placed(fact: Fact, question: ExtractInput) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.errors import ConflictError, MemoryNotFoundError
+from langmem_adapter.errors import ConflictError, MemoryNotFoundError, ModelReplyError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import entity_key, named_speaker
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Verdict
@@ -39,7 +39,8 @@ class Tidied:
     Attributes:
         changes: What was done, or would be.
         compared: Memories that had something older beside them.
-        skipped: Ids of memories left as they are, because somebody changed them meanwhile; the next run sees to them.
+        skipped: Ids of memories left as they are, because somebody changed them meanwhile, or the chat model's reply could not
+            be used; the next run sees to them.
         usage: Model calls and tokens.
     """
 
@@ -114,13 +115,17 @@ class Tidier:
             without: Memories to leave out: those that a dry run has already dealt with.
 
         Raises:
-            ModelReplyError: The chat model's reply stayed unreadable.
             StorageError: The database failed.
         """
         new, older = self._look(memory_id, within, without)
         if new is None or not older or new.item.text.startswith(FORGET):
             return Tidied()
-        answer = self._judge(new.item, older)
+        try:
+            answer = self._judge(new.item, older)
+        except ModelReplyError:
+            return Tidied((), 1, (memory_id,))
+        if answer.notes:
+            return Tidied((), 1, (memory_id,), answer.usage)
         decisions = _decisions(new, older, answer.verdicts)
         if dry_run:
             return Tidied(_foretold(decisions, [new, *older]), 1, (), answer.usage)

@@ -13,6 +13,7 @@ from langmem_adapter.limits import refuses_images
 from langmem_adapter.reasoning.base import Extraction, Passage, Wording
 from langmem_adapter.reasoning.prompts import (
     DESCRIBE,
+    instructions,
     record_messages,
     related_messages,
     rewrite_messages,
@@ -36,6 +37,8 @@ __all__ = ["LLMSummarizer", "description", "record", "write_text"]
 
 _QUOTES: Final = "\"'“”‘’「」《》*# \n"
 _FENCE: Final = re.compile(r"\A\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*\Z", re.DOTALL)
+_SHORT: Final = 3  # words; a heading is no sentence
+_SENTENCE: Final = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？]+(?=\s|$)\s*|[.!?。！？]|$)")
 _THOUGHT: Final = re.compile(r"<think>.*?(?:</think>|(?P<open>\Z))", re.DOTALL | re.IGNORECASE)
 
 
@@ -43,9 +46,33 @@ def record(channel: Channel, question: ExtractInput) -> Plan[Extraction]:
     """Turns to one step-by-step record, as a single verbatim fact; `ModelReplyError` where the model writes nothing."""
 
     def told(made: Wording) -> Extraction:
-        return Extraction((Fact(made.text, len(question.turns) - 1, verbatim=True),), made.usage)
+        return Extraction((Fact(_completed(made.text, question), len(question.turns) - 1, verbatim=True),), made.usage)
 
     return write_text(channel, record_messages(question), "record steps", "a record").then(told)
+
+
+def _completed(text: str, question: ExtractInput) -> str:
+    """A record without sentences of our instructions, and with the results of tools that it leaves out or shortens.
+
+    One that follows the caller's own prompt stays as it is.
+    """
+    if question.prompt:
+        return text
+    said = {_plain(sentence) for turn in question.turns for sentence in _SENTENCE.findall(turn.text)}
+    ours = map(_plain, _SENTENCE.findall(instructions("record")))
+    orders = {sentence for sentence in ours if len(sentence.split()) > _SHORT} - said
+    lines: list[str] = []
+    for line in text.split("\n"):
+        kept = "".join(part for part in _SENTENCE.findall(line) if _plain(part) not in orders)
+        lines += [kept] if kept.strip() or not line.strip() else []
+    names = {call.id: call.name for turn in question.turns for call in turn.calls}
+    results = [turn for turn in question.turns if turn.role == "tool" and _plain(turn.text) not in _plain(text)]
+    lines += [f"**Action Result** ({names.get(turn.answers) or turn.actor}): {turn.text}" for turn in results]
+    return "\n".join(lines).strip() or text
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
 
 
 def description(channel: Channel, image: dict[str, Any]) -> Plan[Wording]:

@@ -120,6 +120,16 @@ async def test_whoever_speaks_is_who_is_meant(database_url: str) -> None:
         assert texts == {"Ben lives in Lyon", "alice 住在 上海", "bot lives in Kyoto"}
 
 
+def test_a_memory_about_somebody_else_states_nothing_of_the_user(database_url: str) -> None:
+    stored(database_url, "Tom lives in Rome", "Lives in Oslo")
+    link = {"source": "user", "relation": "lives_in", "ended": False}
+    relations = [[{**link, "target": "Rome"}], [{**link, "target": "Oslo"}]]
+    reply = {"facts": [{"text": "x y", "turn": turn, "relations": each} for turn, each in enumerate(relations)]}
+    with Memory(database_url, model=ScriptedChatModel(replies=[json.dumps(reply)])) as memory:
+        memory.graph.backfill(**ALICE)
+        assert [told[0] for told in believed(memory)] == ["Tom lives in Rome", "alice lives in Oslo"]
+
+
 def test_a_request_to_forget_states_nothing(database_url: str) -> None:
     stored(database_url, "Please forget that I live in Lyon.")
     link = {"source": "user", "relation": "lives_in", "target": "Lyon"}

@@ -51,6 +51,16 @@ def test_same_words_become_one_and_the_oldest_stays(memory: Memory) -> None:
     assert memory.history(second)[-1].is_deleted
 
 
+@pytest.mark.parametrize("on_bad_reply", ["keep", "raise"])
+def test_consolidate_skips_a_memory_for_which_the_reply_cannot_be_used(on_bad_reply: Any) -> None:
+    said = json.dumps({"memory": [{"fact": 0, "event": "NONE", "id": "0"}]})
+    model = ScriptedChatModel(replies=["no json", "no json", said])
+    with Memory(":memory:", model=model, on_bad_reply=on_bad_reply) as memory:
+        _, second, third = tell(memory, "Likes tea", "Has a dog", "Likes tea a lot")
+        done = tidy(memory)
+        assert done.skipped == (second,) and [change.id for change in done.changes] == [third]
+
+
 def test_what_a_later_memory_renews_is_updated(memory: Memory) -> None:
     first, second = tell(memory, "Lives in Kyoto", "Lives in Lyon")
     done = tidy(memory)

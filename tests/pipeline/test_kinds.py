@@ -35,13 +35,26 @@ def test_a_record_is_one_memory_without_fences(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db", model=model) as memory:
         result = memory.add(WORK, agent_id="g", memory_type=PROCEDURAL, metadata={"job": 7})
         (item,) = memory.get_all(agent_id="g")
-        assert item.text == "**Task Objective**: titles\n1. Opened the home page"
+        assert item.text.startswith("**Task Objective**: titles\n1. Opened the home page\n**Action Result**")
         assert (item.memory_type, item.metadata) == (PROCEDURAL, {"job": 7})
         assert [change.event for change in result.results] == ["ADD"]
         assert result.usage.model_calls == 1
         sent = str(model.calls[0])
         assert "Found 5 links" in sent and "You scrape blogs" in sent
         assert [hit.id for hit in memory.search("home page", agent_id="g", memory_type=PROCEDURAL)] == [item.id]
+
+
+def test_a_record_has_every_tool_result_word_for_word_and_no_sentence_of_the_instructions() -> None:
+    reply = "**Task Objective**: 天气\nLeave out no step, and add nothing that did not happen. 1. 查了天气: 24 °C\n2. bad JSON"
+    with Memory(":memory:", model=ScriptedChatModel(replies=[reply])) as memory:
+        memory.add(TOOL_WORK, agent_id="g", memory_type=PROCEDURAL)
+        (item,) = memory.get_all(agent_id="g")
+    assert item.text.splitlines() == [
+        "**Task Objective**: 天气",
+        "1. 查了天气: 24 °C",
+        "2. bad JSON",
+        "**Action Result** (weather): 晴，24 °C",
+    ]
 
 
 def test_a_prompt_replaces_the_instructions(tmp_path: Path) -> None:
