@@ -166,8 +166,20 @@ def _ask(at: _Round) -> Ask:
             for number, memory in enumerate(shown)
         ),
         graph=at.graph,
+        alike=frozenset(
+            (number, place)
+            for number, fact in enumerate(now)
+            for place, memory in enumerate(shown)
+            if memory.known is not None and memory.known in _alike(at.state, fact)
+        ),
     )
     return Ask(at.reasoner.decide, [comparison], partial(_judged, at, shown))
+
+
+def _alike(state: PipelineState, fact: int) -> Sequence[int]:
+    """The memories that embeddings take for the same statement as a fact."""
+    alike: Sequence[Sequence[int]] = state["candidates"].get("alike", ())
+    return alike[fact] if fact < len(alike) else ()
 
 
 def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[DecideOutput]) -> StateEdit | Ask:

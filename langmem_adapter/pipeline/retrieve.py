@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import by_name
 from langmem_adapter.pipeline.state import finished, said, scope_of
@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 __all__ = ["retrieve_stage"]
 
 
+_ALIKE: Final = 0.6
+"""Likeness of two statements that say the same. Of eight pairs that do ("Works in nursing", "Is a nurse") three reach it with
+static embeddings, of nine that do not ("Hates tea", "Likes tea") none."""
+
+
 def retrieve_stage(parts: StageParts, queue: Queue, *, lease: float) -> Planner:
     """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given.
 
@@ -32,6 +37,8 @@ def retrieve_stage(parts: StageParts, queue: Queue, *, lease: float) -> Planner:
         stated = [triple for place in range(len(state["facts"])) for triple in _stated(state, place)]
         tokens = parts.settings.candidate_tokens
         hood = parts.searcher.neighbours(_texts(state), scope_of(state), tokens=tokens, stated=stated)
+        if parts.reasoner.calls_model:
+            hood = replace(hood, alike=tuple(map(tuple, parts.searcher.same(_texts(state), hood, _ALIKE))))
         return {"candidates": _plain(asdict(hood)), **finished(state, "retrieve", memories=hood.shown)}
 
     def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[NodeResult]:

@@ -154,7 +154,7 @@ class LLMReasoner:
         if self.profile == "small" and self._update_prompt is None:
             from langmem_adapter.reasoning import small  # noqa: PLC0415 - only one of the two is needed
 
-            return Plan(partial(small.RULES.decide.invoke, comparison))
+            return Plan(partial(small.decide, comparison))
         schema = GraphDecisionReply if comparison.graph else DecisionReply
         messages = comparison_messages(comparison, self._update_prompt)
         read, notes = partial(read_decision, comparison, example_words(messages[0].text)), list[str]()

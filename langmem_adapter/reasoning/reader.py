@@ -83,8 +83,10 @@ def _is_copied(text: str, said: AbstractSet[str], others: Iterable[AbstractSet[s
     return 2 * len(words & said) < len(words) and any(3 * len(words & other) >= 2 * len(words) for other in others)
 
 
-def states(memory: str, fact: str) -> bool:
+def states(memory: str, fact: str, *, alike: bool = False) -> bool:
     """Whether a memory says a fact, as far as words tell: it has half of the fact's or more, and says nothing else of them.
+
+    *alike*: embeddings take them for the same statement.
 
     Example:
         >>> (
@@ -98,7 +100,7 @@ def states(memory: str, fact: str) -> bool:
     one, other = read(fact), read(memory)
     is_other = its <= mine and one.attribute and other.attribute and one.attribute != other.attribute
     differs = is_other or (one.positive, one.ended) != (other.positive, other.ended)
-    return text_hash(fact) == text_hash(memory) or (not differs and 2 * len(mine & its) >= len(mine) > 0)
+    return text_hash(fact) == text_hash(memory) or (not differs and (alike or 2 * len(mine & its) >= len(mine) > 0))
 
 
 def _about(text: str) -> set[str]:
@@ -481,12 +483,8 @@ class _DecisionReading:
         if is_update or fact in self._ending:
             said = entry.text if is_update else self._after[number]
             return text_hash(said) == self._hashes[fact] or not _about(text).isdisjoint(_about(said))
-        return (
-            self._is_wish(fact)
-            or number in self._deleted
-            or (fact, number) in self._alike
-            or states(self._after[number], text)
-        )
+        alike = (fact, number) in self._alike
+        return self._is_wish(fact) or number in self._deleted or states(self._after[number], text, alike=alike)
 
     def _add(self, fact: int, event: Event, reason: str, number: int | None, entry: DecisionLine | None = None) -> None:
         text = self._text(fact, entry)

@@ -11,7 +11,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames
+from langmem_adapter.names import entity_key
+from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Verdict
 from langmem_adapter.reasoning.reader import question_words
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.work import FORGET, Fact
@@ -22,9 +23,10 @@ from langmem_adapter.text import content_words, text_hash
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from langmem_adapter.reasoning.base import Comparison, DecideOutput
     from langmem_adapter.records.work import Turn
 
-__all__ = ["RULES", "SmallQuestion", "merge", "split"]
+__all__ = ["RULES", "SmallQuestion", "decide", "merge", "split"]
 
 RULES: Final = RuleReasoner()
 _LAST: Final = 4  # earlier messages that are shown
@@ -33,6 +35,9 @@ _POINTS_BACK: Final = re.compile(
     re.IGNORECASE,
 )
 _CONTEXT: Final = 500  # letters
+_OWN: Final = re.compile(r"^(?:my|our|the|about|that)\s+|^我们?的?", re.IGNORECASE)
+_MOST_NAMED: Final = 3
+_ASKED: Final = "asked to forget it"
 
 
 class SmallQuestion(NamedTuple):
@@ -93,6 +98,31 @@ def merge(question: ExtractInput, asked: SmallQuestion, extraction: Extraction) 
     if question.graph is not None:
         facts = [*_related(facts, question)]
     return replace(extraction, facts=tuple(sorted(facts, key=lambda fact: fact.turn)))
+
+
+def decide(comparison: Comparison) -> DecideOutput:
+    """What the table of attributes says; a request to forget that it does not read ends the facts with all of its words."""
+    decided = RULES.decide.invoke(comparison)
+    changed = {verdict.number for verdict in decided.verdicts if verdict.event in {"UPDATE", "DELETE"}}
+    verdicts: list[Verdict] = []
+    for verdict in decided.verdicts:
+        fact = comparison.facts[verdict.fact]
+        named = (
+            _named(fact, comparison) - changed if verdict.event == "NONE" and fact.text.startswith(FORGET) else set()
+        )
+        verdicts += [Verdict("DELETE", fact.text, _ASKED, verdict.fact, number) for number in sorted(named)] or [
+            verdict
+        ]
+        changed |= named
+    return replace(decided, verdicts=tuple(verdicts))
+
+
+def _named(fact: Fact, comparison: Comparison) -> set[int]:
+    """The memories of the same speaker that hold all words of a request to forget; none where these are many."""
+    words = content_words(_OWN.sub("", fact.text.removeprefix(FORGET)))
+    of_speaker = [memory for memory in comparison.known if entity_key(memory.speaker) == entity_key(fact.speaker)]
+    named = {memory.number for memory in of_speaker if words and words <= content_words(memory.text)}
+    return named if len(named) <= _MOST_NAMED else set()
 
 
 def _tidied(fact: Fact, turn: Turn, place: int) -> Sequence[Fact]:

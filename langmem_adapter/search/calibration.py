@@ -120,6 +120,7 @@ class Calibration:
         self._database = database
         self._embedder = embedder
         self._fingerprint = fingerprint
+        self.is_hashed: Final = fingerprint.startswith("hash:")
         self._known: dict[str, Scale] = {}
         self._failed: dict[str, float] = {}  # when each will be asked again
         self._measured: dict[str, Future[Scale]] = {}

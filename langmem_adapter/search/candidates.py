@@ -68,6 +68,7 @@ class Neighbourhood:
         shown: How many of them it is shown.
         equal: For each fact, the indexes of memories with the same words: of each speaker's the oldest. For a request to
             forget, of those that say what is to be forgotten.
+        alike: For each fact, the indexes of memories that embeddings take for the same statement.
         holding: For each request to forget, by its place, the texts in the user's own words that hold all of its words.
     """
 
@@ -76,6 +77,7 @@ class Neighbourhood:
     shown: int
     equal: tuple[tuple[int, ...], ...]
     holding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    alike: tuple[tuple[int, ...], ...] = ()
 
 
 def room(tokens: int, facts: int) -> int:

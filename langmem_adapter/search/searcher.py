@@ -165,6 +165,28 @@ class Searcher:
             self._holding(connection, standing, topics(asked.terms, language) | attributes(query.text)),
         )
 
+    def same(self, facts: Sequence[str], hood: Neighbourhood, threshold: float) -> list[list[int]]:
+        """For each fact the places of the memories shown in *hood* that embeddings take for the same statement.
+
+        These lie as near as the threshold, a calibrated cosine (`calibration.Scale`). Hash embeddings know none.
+        """
+        shown = hood.known[: hood.shown]
+        if not shown or self._calibration.is_hashed:
+            return [[] for _ in facts]
+        scales = [self._calibration.of(fact).run() for fact in facts]
+        with self._database.read() as connection:
+            stored = memories.embeddings(connection, [known.id for known in shown])
+        own = self._embedder.vectors(facts)
+        likeness = [
+            {
+                place: scale.likeness(vector @ stored[known.id])
+                for place, known in enumerate(shown)
+                if known.id in stored
+            }
+            for scale, vector in zip(scales, own, strict=True)
+        ]
+        return [[place for place, like in each.items() if like >= threshold] for each in likeness]
+
     def alike(
         self, texts: Sequence[str], vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
     ) -> list[list[tuple[str, float]]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import AIMessage
 
+from langmem_adapter.embedding.static import is_installed
 from langmem_adapter.errors import InvalidInputError, ModelReplyError, ModelTimeoutError, ModelUnreachableError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
@@ -76,6 +77,18 @@ def test_a_decision_that_stays_unusable_loses_no_fact_and_no_memory(
     assert events(result) == expected
     if len(decided) > 1 and expected[0][0] == "ADD":
         assert result.results[0].reason
+
+
+@pytest.mark.parametrize(("embeddings", "calls"), [("static", 1), ("hash:64", 2)])
+def test_none_counts_where_embeddings_take_the_memory_for_the_same_statement(embeddings: str, calls: int) -> None:
+    if embeddings == "static" and not is_installed():
+        pytest.skip("the extra static is not installed")
+    none = decision(entry("NONE", 0, "0"))
+    model = ScriptedChatModel(replies=[facts("Has a sibling called Tom"), none, none])
+    with Memory(":memory:", model=model, embeddings=embeddings) as memory:
+        memory.add("Brother is Tom", user_id="u", infer=False)
+        (change,) = memory.add("I have a sibling called Tom.", user_id="u").results
+    assert (change.event, len(model.calls)) == ("NONE" if calls == 1 else "ADD", 1 + calls)
 
 
 def test_a_note_says_that_a_decision_could_not_be_used() -> None:

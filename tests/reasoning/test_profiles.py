@@ -72,6 +72,27 @@ def test_in_the_small_profile_requests_to_forget_need_no_model() -> None:
         assert [change.event for change in result.results] == ["DELETE"] and not texts(memory) and not model.calls
 
 
+FORGOTTEN = [
+    (
+        "At ten the dentist has an appointment for me.",
+        "Has a dentist appointment at ten",
+        "Forget my dentist appointment.",
+    ),
+    ("我有一只猫，叫小白。", "", "请忘记我的猫。"),
+]
+
+
+@each(("message", "found", "request"), FORGOTTEN)
+def test_in_the_small_profile_a_request_to_forget_ends_the_fact_that_has_its_words(
+    message: str, found: str, request: str
+) -> None:
+    _, memory = small(facts(found))
+    with memory:
+        memory.add(message, user_id="u")
+        result = memory.add(request, user_id="u")
+        assert [change.event for change in result.results] == ["DELETE"] and not texts(memory)
+
+
 def test_in_the_small_profile_the_table_of_attributes_decides() -> None:
     model, memory = small()
     with memory:
