@@ -95,7 +95,7 @@ class AddMethods(Wired):
             ScopeError: No field of the scope is given, or one is blank.
             InvalidInputError: An argument or message cannot be used, or is longer than the settings `max_message` and (where
                 it is stored as it is) `max_text` allow.
-            ModelReplyError: The chat model's reply stayed unreadable; nothing was written.
+            ModelReplyError: With `on_bad_reply="raise"`, the chat model's reply stayed unreadable; nothing was written.
             ModelTimeoutError: The chat model, or the embeddings, did not answer in time; nothing was written.
             ConflictError: Others kept changing the same memories; nothing was written.
             StorageError: The database refused or failed; nothing was written.

@@ -104,7 +104,7 @@ class Calls(Guest):
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
             InvalidInputError: An argument or message cannot be used.
-            ModelReplyError: The chat model's reply stayed unreadable; nothing was written.
+            ModelReplyError: With `on_bad_reply="raise"`, the chat model's reply stayed unreadable; nothing was written.
         """
         if filters:
             raise InvalidInputError("add() compares with all that its scope holds and takes no filters; leave them out")
