@@ -203,14 +203,16 @@ def trace(
 def prompts(
     call: Invocation,
     task: Annotated[
-        Literal["user", "assistant", "graph", "kept", "decide", "record", "summary", "title", "related", "rewrite"],
+        Literal[
+            "user", "assistant", "small", "graph", "kept", "decide", "record", "summary", "title", "related", "rewrite"
+        ],
         typer.Argument(help="What the model is asked for."),
     ] = "user",
 ) -> None:
     """Show the instructions that a chat model gets, as a beginning for your own.
 
-    user and assistant: to find facts about one of them. graph: added to that
-    where relations are wanted, too. kept: instead of these, to find relations in
+    user and assistant: to find facts about one of them. small: the same for a
+    small model. graph: added to that where relations are wanted, too. kept: instead of these, to find relations in
     memories. decide: to compare facts with memories. record: to write down the
     steps of an agent. summary, title: to sum up a conversation. related: whether
     two texts belong together. rewrite: to complete a sentence from its context.

@@ -2,7 +2,7 @@
 
 Such a model copies, repeats and invents. So rules take what is certain from it: requests to forget, statements that the
 table of attributes reads whole, small talk, questions and requests. The model reads the rest, in one call. A fact of it counts
-where half of its words are the speaker's. Where its facts say less than half of a message, the speaker's own words are kept.
+where three quarters of its words are the speaker's. Where its facts say less than half of a message, its words are kept.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames,
 from langmem_adapter.reasoning.reader import question_words
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.work import FORGET, Fact
+from langmem_adapter.statements.chinese import without_speaker
 from langmem_adapter.statements.chinese_dates import dated_chinese
 from langmem_adapter.statements.dates import dated
-from langmem_adapter.text import content_words, text_hash
+from langmem_adapter.statements.english import expanded, third_person
+from langmem_adapter.text import content_words, is_cjk, text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -86,15 +88,21 @@ def merge(question: ExtractInput, asked: SmallQuestion, extraction: Extraction) 
     for fact in extraction.facts:
         words = content_words(fact.text)
         place = max(own, key=lambda each: len(words & told[each]))
-        if 2 * len(words & told[place]) >= len(words) > 0:
+        if 4 * len(words & told[place]) >= 3 * len(words) > 0:
             own[place] += _tidied(fact, question.turns[place], place)
-    facts, seen = [*asked.certain], {text_hash(fact.text) for fact in asked.certain}
+
+    def identity(fact: Fact) -> tuple[str, str]:
+        return question.turns[fact.turn].actor, text_hash(fact.text)
+
+    is_talk = len(asked.places) == 1 and not extraction.facts and not extraction.notes  # so the model says, too
+    facts, seen = [*asked.certain], set(map(identity, asked.certain))
     for place, found in own.items():
-        quoted = [fact for fact in asked.words if fact.turn == place]
+        quoted = [] if is_talk else [fact for fact in asked.words if fact.turn == place]
         said, stated = (content_words(" ".join(fact.text for fact in each)) for each in (quoted, found))
-        chosen = found if 2 * len(said & stated) >= len(said) else quoted
-        facts += [fact for fact in chosen if text_hash(fact.text) not in seen]
-        seen |= {text_hash(fact.text) for fact in facts}
+        chosen = _whole(found) if 2 * len(said & stated) >= len(said) else quoted
+        new = {identity(fact): fact for fact in chosen if identity(fact) not in seen}
+        facts += new.values()
+        seen |= new.keys()
     if question.graph is not None:
         facts = [*_related(facts, question)]
     return replace(extraction, facts=tuple(sorted(facts, key=lambda fact: fact.turn)))
@@ -117,6 +125,18 @@ def decide(comparison: Comparison) -> DecideOutput:
     return replace(decided, verdicts=tuple(verdicts))
 
 
+def _whole(facts: Sequence[Fact]) -> list[Fact]:
+    """Facts without those that another one contains."""
+    words = [content_words(fact.text) for fact in facts]
+    return [
+        fact
+        for place, fact in enumerate(facts)
+        if not any(
+            words[place] < other or (words[place] == other and later < place) for later, other in enumerate(words)
+        )
+    ]
+
+
 def _named(fact: Fact, comparison: Comparison) -> set[int]:
     """The memories of the same speaker that hold all words of a request to forget; none where these are many."""
     words = content_words(_OWN.sub("", fact.text.removeprefix(FORGET)))
@@ -131,7 +151,8 @@ def _tidied(fact: Fact, turn: Turn, place: int) -> Sequence[Fact]:
     tidy = RULES.extract.invoke(alone).facts
     if tidy and not any(each.is_quotation or each.text.startswith(FORGET) for each in tidy):
         return [replace(each, turn=place) for each in tidy]
-    text = dated(dated_chinese(fact.text, alone.today), alone.today)
+    plain = without_speaker(fact.text) if is_cjk(fact.text) else third_person(expanded(fact.text))
+    text = dated(dated_chinese(plain or fact.text, alone.today), alone.today)
     return [replace(fact, text=text, turn=place, context=turn.text[:_CONTEXT], unattributed=False)]
 
 

@@ -175,7 +175,8 @@ class Searcher:
             return [[] for _ in facts]
         scales = [self._calibration.of(fact).run() for fact in facts]
         with self._database.read() as connection:
-            stored = memories.embeddings(connection, [known.id for known in shown])
+            found = memories.embeddings(connection, [known.id for known in shown])
+        stored = {id_: np.frombuffer(vector, "<f4") for id_, vector in found.items()}
         own = self._embedder.vectors(facts)
         likeness = [
             {

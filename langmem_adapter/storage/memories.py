@@ -6,7 +6,6 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-import numpy as np
 from sqlalchemy import Integer, Row, and_, bindparam, func, or_, select, true
 
 from langmem_adapter.errors import InvalidInputError
@@ -27,7 +26,6 @@ from langmem_adapter.text import words as split
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from numpy.typing import NDArray
     from sqlalchemy import ColumnElement, Connection
 
     from langmem_adapter.filters import Filter
@@ -123,10 +121,10 @@ def latest(connection: Connection, scope: Scope, count: int, *, compared: bool =
     return list(connection.execute(query).scalars())
 
 
-def embeddings(connection: Connection, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+def embeddings(connection: Connection, ids: Sequence[str]) -> dict[str, bytes]:
     """The vectors of some memories, by their ids."""
     rows = connection.execute(select(memories.c.id, memories.c.embedding).where(any_of(memories.c.id, ids)))
-    return {row.id: np.frombuffer(row.embedding, "<f4") for row in rows}
+    return {row.id: row.embedding for row in rows}
 
 
 def compared(connection: Connection, pks: Sequence[int]) -> list[int]:

@@ -25,7 +25,7 @@ EXAMPLES = [(task, data, reply) for task in SCHEMAS for data, reply in examples(
 SNAPSHOTS = {
     "user": "506922b58897",
     "assistant": "0ba35ef0c6cb",
-    "small": "e7afc344db3e",
+    "small": "5766798b2302",
     "graph": "91c8fff5d5b5",
     "kept": "50a54aeeb20c",
     "decide": "5f1b8427d18f",
