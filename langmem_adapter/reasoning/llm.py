@@ -122,7 +122,7 @@ class LLMReasoner:
         if question.prompt or self._fact_prompt or question.about != "user" or question.tools:
             return self._ask(replace(question, graph=None), small=True)
         asked = small.split(question)
-        found = self._ask(asked.rest, small=True) if asked.places else Plan.known(Extraction(()))
+        found = self._ask(asked.rest, small=True) if asked.words else Plan.known(Extraction(()))
         return found.and_then(lambda extraction: Plan(partial(small.merge, question, asked, extraction)))
 
     def _ask(self, question: ExtractInput, *, small: bool = False) -> Plan[Extraction]:

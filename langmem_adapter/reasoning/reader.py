@@ -38,11 +38,10 @@ if TYPE_CHECKING:
     from langmem_adapter.reasoning.base import Comparison, ExtractInput
     from langmem_adapter.reasoning.replies import DecisionLine, DecisionReply, FactItem, FactsReply
     from langmem_adapter.records.graph import Triple
-    from langmem_adapter.records.work import Turn
 
-__all__ = ["additions", "question_words", "read_decision", "read_facts", "sources", "states"]
+__all__ = ["QUESTION", "additions", "read_decision", "read_facts", "sources", "states"]
 
-_QUESTION: Final = re.compile(r"[^.!?。！？\n]*[?？]")
+QUESTION: Final = re.compile(r"[^.!?。！？\n]*[?？]")
 _LONGEST_CONTEXT: Final = 500
 _QUOTED: Final = 120
 _REFUSED: Final = "\0"  # the key of a fact that is refused together with its relations
@@ -62,19 +61,15 @@ def sources(question: ExtractInput) -> list[int]:
     return [place for place, turn in enumerate(question.turns) if question.is_source(turn)]
 
 
-def question_words(turns: Sequence[Turn]) -> set[str]:
-    """Content words of what the last of some turns asks: who answers "yes" says them."""
-    return content_words(" ".join(_QUESTION.findall(turns[-1].text))) if turns else set()
-
-
 def _source_words(question: ExtractInput) -> set[str]:
     """Content words of the messages that facts may come from, and of the questions that these answer."""
-    words: set[str] = set()
-    turns = (*question.before, *question.turns)
-    for place in range(len(question.before), len(turns)):
-        if question.is_source(turns[place]):
-            words |= content_words(turns[place].text) | question_words(turns[:place][-1:])
-    return words
+    texts: list[str] = []
+    last = question.before[-1].text if question.before else ""
+    for turn in question.turns:
+        if question.is_source(turn):
+            texts += [turn.text, *QUESTION.findall(last)]
+        last = turn.text
+    return content_words(" ".join(texts))
 
 
 def _is_copied(text: str, said: AbstractSet[str], others: Iterable[AbstractSet[str]]) -> bool:

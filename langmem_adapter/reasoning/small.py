@@ -2,7 +2,7 @@
 
 Such a model copies, repeats and invents. So rules take what is certain from it: requests to forget, statements that the
 table of attributes reads whole, small talk, questions and requests. The model reads the rest, in one call. A fact of it counts
-where three quarters of its words are the speaker's. Where its facts say less than half of a message, its words are kept.
+where three quarters of its words are the speaker's. Where its facts say less than that of a message, its words are kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Verdict
-from langmem_adapter.reasoning.reader import question_words
+from langmem_adapter.reasoning.reader import QUESTION, sources
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.work import FORGET, Fact
 from langmem_adapter.statements.chinese import without_speaker
@@ -23,7 +23,7 @@ from langmem_adapter.statements.english import expanded, third_person
 from langmem_adapter.text import content_words, is_cjk, text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from langmem_adapter.reasoning.base import Comparison, DecideOutput
     from langmem_adapter.records.work import Turn
@@ -36,76 +36,75 @@ _POINTS_BACK: Final = re.compile(
     r"\b(?:he|she|it|they|him|her|them|his|hers|its|their|there|that one|this|these|those)\b|[他她它那这]",
     re.IGNORECASE,
 )
-_CONTEXT: Final = 500  # letters
 _OWN: Final = re.compile(r"^(?:my|our|the|about|that)\s+|^我们?的?", re.IGNORECASE)
 _MOST_NAMED: Final = 3
-_ASKED: Final = "asked to forget it"
 
 
 class SmallQuestion(NamedTuple):
-    """What rules read of a conversation, and what is left for the model: a turn for each of *places*, if there is any."""
+    """What rules read of a conversation, the words of each turn that are left, and the question about them."""
 
-    certain: tuple[Fact, ...]
-    words: tuple[Fact, ...]
+    certain: list[Fact]
+    words: dict[int, list[Fact]]
     rest: ExtractInput
-    places: tuple[int, ...]
 
 
 def split(question: ExtractInput) -> SmallQuestion:
     """Let rules read what is certain; the model gets what they would keep in the speaker's words, and short answers."""
-    kept = RULES.extract.invoke(question)
-    words = tuple(fact for fact in kept.facts if fact.is_quotation)
-    certain = tuple(fact for fact in kept.facts if not fact.is_quotation)
-    read = {fact.turn for fact in kept.facts}
-    turns: dict[int, Turn] = {}
+    facts = RULES.extract.invoke(question).facts
+    words: dict[int, list[Fact]] = {}
     before: list[Turn] = []
     earlier = [*question.before]
     for place, turn in enumerate(question.turns):
-        own = [fact.text for fact in words if fact.turn == place]
-        answers = question.is_source(turn) and place not in read and bool(question_words(earlier[-1:]))
-        if own or answers:
-            turns[place] = replace(turn, text=" ".join(own) or turn.text)
-            if answers or not _is_plain(turns[place].text):
-                before = earlier[-_LAST:]
-        if turn.role != "system":
-            earlier.append(turn)
-    rest = replace(question, turns=tuple(turns.values()), before=tuple(before), graph=None)
-    return SmallQuestion(certain, words, rest, tuple(turns))
+        own = [fact for fact in facts if fact.turn == place]
+        kept = [fact for fact in own if fact.is_quotation]
+        asks = QUESTION.findall(earlier[-1].text)[-1:] if earlier and not own and place in sources(question) else []
+        kept += [Fact(f"{asked.strip()} {turn.text}", place, is_quotation=True) for asked in asks]
+        if kept:
+            words[place] = kept
+            before = earlier[-_LAST:] if asks or _POINTS_BACK.search(turn.text) else before
+        earlier += [turn] if turn.role != "system" else []
+    turns = [_left(question.turns[place], kept) for place, kept in words.items()]
+    rest = replace(question, turns=tuple(turns), before=tuple(before), graph=None)
+    return SmallQuestion([fact for fact in facts if not fact.is_quotation], words, rest)
 
 
-def _is_plain(text: str) -> bool:
-    """Whether a message can be understood alone."""
-    return _POINTS_BACK.search(text) is None and len(content_words(text)) > 1
+def _left(turn: Turn, kept: Sequence[Fact]) -> Turn:
+    """What is left of a turn; all of a short answer, whose question stands before it."""
+    return turn if _is_answer(turn, kept) else replace(turn, text=" ".join(fact.text for fact in kept))
+
+
+def _is_answer(turn: Turn, kept: Sequence[Fact]) -> bool:
+    return kept[0].text not in turn.text
 
 
 def merge(question: ExtractInput, asked: SmallQuestion, extraction: Extraction) -> Extraction:
     """The facts of the rules and of the model, those of each turn where its words say most of them."""
-    own: dict[int, list[Fact]] = {place: [] for place in asked.places}
-    told = {
-        place: content_words(turn.text) | question_words(asked.rest.before)
-        for place, turn in zip(asked.places, asked.rest.turns, strict=True)
-    }
+    said = {place: content_words(" ".join(fact.text for fact in kept)) for place, kept in asked.words.items()}
+    found: dict[int, list[Fact]] = {place: [] for place in said}
     for fact in extraction.facts:
         words = content_words(fact.text)
-        place = max(own, key=lambda each: len(words & told[each]))
-        if 4 * len(words & told[place]) >= 3 * len(words) > 0:
-            own[place] += _tidied(fact, question.turns[place], place)
+        place = max(said, key=lambda each: len(words & said[each]))
+        if fact.is_quotation or (
+            4 * len(words & said[place]) >= 3 * len(words) > 0 and not QUESTION.fullmatch(fact.text)
+        ):
+            found[place] += _tidied(fact, question.turns[place], place)
+    is_talk = len(said) == 1 and not extraction.facts and not extraction.notes  # the model says so, too
+    facts = [*asked.certain]
+    for place, own in found.items():
+        stated = content_words(" ".join(fact.text for fact in own))
+        turn = question.turns[place]
+        needed = said[place] - content_words(turn.text) if _is_answer(turn, asked.words[place]) else said[place]
+        enough = is_talk or 4 * len(needed & stated) >= 3 * len(needed)
+        facts += own if enough else asked.words[place]
+    kept = {(question.turns[fact.turn].actor, text_hash(fact.text)): fact for fact in reversed(facts)}.values()
+    whole = [fact for fact in kept if not any(_is_part(fact, other) for other in kept)]
+    return replace(
+        extraction, facts=tuple(_related(fact, question) for fact in sorted(whole, key=lambda fact: fact.turn))
+    )
 
-    def identity(fact: Fact) -> tuple[str, str]:
-        return question.turns[fact.turn].actor, text_hash(fact.text)
 
-    is_talk = len(asked.places) == 1 and not extraction.facts and not extraction.notes  # so the model says, too
-    facts, seen = [*asked.certain], set(map(identity, asked.certain))
-    for place, found in own.items():
-        quoted = [] if is_talk else [fact for fact in asked.words if fact.turn == place]
-        said, stated = (content_words(" ".join(fact.text for fact in each)) for each in (quoted, found))
-        chosen = _whole(found) if 2 * len(said & stated) >= len(said) else quoted
-        new = {identity(fact): fact for fact in chosen if identity(fact) not in seen}
-        facts += new.values()
-        seen |= new.keys()
-    if question.graph is not None:
-        facts = [*_related(facts, question)]
-    return replace(extraction, facts=tuple(sorted(facts, key=lambda fact: fact.turn)))
+def _is_part(fact: Fact, other: Fact) -> bool:
+    return fact.turn == other.turn and content_words(fact.text) < content_words(other.text)
 
 
 def decide(comparison: Comparison) -> DecideOutput:
@@ -118,23 +117,10 @@ def decide(comparison: Comparison) -> DecideOutput:
         named = (
             _named(fact, comparison) - changed if verdict.event == "NONE" and fact.text.startswith(FORGET) else set()
         )
-        verdicts += [Verdict("DELETE", fact.text, _ASKED, verdict.fact, number) for number in sorted(named)] or [
-            verdict
-        ]
+        ends = [Verdict("DELETE", fact.text, "asked to forget it", verdict.fact, number) for number in sorted(named)]
+        verdicts += ends or [verdict]
         changed |= named
     return replace(decided, verdicts=tuple(verdicts))
-
-
-def _whole(facts: Sequence[Fact]) -> list[Fact]:
-    """Facts without those that another one contains."""
-    words = [content_words(fact.text) for fact in facts]
-    return [
-        fact
-        for place, fact in enumerate(facts)
-        if not any(
-            words[place] < other or (words[place] == other and later < place) for later, other in enumerate(words)
-        )
-    ]
 
 
 def _named(fact: Fact, comparison: Comparison) -> set[int]:
@@ -148,26 +134,22 @@ def _named(fact: Fact, comparison: Comparison) -> set[int]:
 def _tidied(fact: Fact, turn: Turn, place: int) -> Sequence[Fact]:
     """A fact in the words of the table of attributes where that reads it, with its days as dates."""
     alone = ExtractInput((replace(turn, text=fact.text, role="user"),), "user", turn.time.date())
-    tidy = RULES.extract.invoke(alone).facts
+    tidy = () if fact.is_quotation else RULES.extract.invoke(alone).facts
     if tidy and not any(each.is_quotation or each.text.startswith(FORGET) for each in tidy):
         return [replace(each, turn=place) for each in tidy]
+    if fact.is_quotation:
+        return [replace(fact, turn=place)]
     plain = without_speaker(fact.text) if is_cjk(fact.text) else third_person(expanded(fact.text))
     text = dated(dated_chinese(plain or fact.text, alone.today), alone.today)
-    return [replace(fact, text=text, turn=place, context=turn.text[:_CONTEXT], unattributed=False)]
+    return [
+        replace(fact, text=f"{text[:1].upper()}{text[1:]}", turn=place, context=turn.text[:500], unattributed=False)
+    ]
 
 
-def _related(facts: Sequence[Fact], question: ExtractInput) -> Iterator[Fact]:
-    """The facts with the relations that rules read in them."""
-    for fact in facts:
-        if fact.relations or fact.is_quotation or fact.text.startswith(FORGET):
-            yield fact
-            continue
-        alone = replace(
-            question,
-            turns=(replace(question.turns[fact.turn], text=fact.text),),
-            before=(),
-            graph=KnownNames(),
-            kept=True,
-        )
-        (read,) = RULES.extract.invoke(alone).facts
-        yield replace(fact, relations=read.relations)
+def _related(fact: Fact, question: ExtractInput) -> Fact:
+    """A fact with the relations that rules read in it, where a graph is kept."""
+    if question.graph is None or fact.relations or fact.is_quotation or fact.text.startswith(FORGET):
+        return fact
+    turns = (replace(question.turns[fact.turn], text=fact.text),)
+    (read,) = RULES.extract.invoke(replace(question, turns=turns, before=(), graph=KnownNames(), kept=True)).facts
+    return replace(fact, relations=read.relations)
