@@ -85,15 +85,10 @@ def patiently_made(make: Callable[..., T], settings: Settings) -> T:
 
 
 def reply_bounds(model: Any, name: str, settings: Settings, most: int = 4_096) -> dict[str, Any]:
-    """What bounds the replies of a chat model that was made from a name: temperature 0 and the most tokens, by its own fields.
+    """What bounds the replies of a chat model made from a *name*: temperature 0 and the most tokens, by its own fields.
 
-    The model's profile, where it has one, decides: no temperature where it takes none, room for thoughts where it has some.
-
-    Args:
-        model: The model.
-        name: What it was made from.
-        settings: `model_max_tokens`, and `base_url`: servers of one's own know OpenAI's first name of the parameter.
-        most: Tokens, where the settings name none.
+    Its profile decides: no temperature where it takes none, room for thoughts. A server of one's own is sent OpenAI's first
+    name of the parameter, which all of them know.
     """
     profile, fields = getattr(model, "profile", None) or {}, getattr(type(model), "model_fields", {})
     most = settings.model_max_tokens or most

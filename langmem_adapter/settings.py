@@ -216,21 +216,16 @@ class Settings(BaseSettings):
         return self._origins(())
 
     def having(self, **arguments: Any) -> Settings:
-        """These settings with the arguments that were given, checked, in the place of their own; `None` was not given.
+        """These settings, with arguments that are not `None` in the place of their own.
 
         Example:
             >>> Settings().having(on_bad_reply="raise", model=None).on_bad_reply
             'raise'
         """
         chosen = {name: value for name, value in arguments.items() if value is not None}
-        for name, value in chosen.items():
-            field: Any = type(self).model_fields[name]
-            kind: Any = Annotated[field.annotation, field]
-            try:
-                TypeAdapter(kind).validate_python(value)
-            except ValidationError as error:
-                raise InvalidInputError(f"{name}: {error.errors()[0]['msg']}, not {value!r}") from None
-        made = self.model_copy(update=chosen)
+        if not chosen:
+            return self
+        made = type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | chosen)
         made.__dict__["origins"] = {**self.origins, **dict.fromkeys(chosen, "argument")}
         return made
 

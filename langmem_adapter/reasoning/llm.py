@@ -113,8 +113,11 @@ class LLMReasoner:
     def _find(self, question: ExtractInput) -> Plan[Extraction]:
         if not sources(question):
             return Plan.known(Extraction(()))
+        return self._find_at_once(question).or_else(partial(self._in_parts, question))
+
+    def _find_at_once(self, question: ExtractInput) -> Plan[Extraction]:
         if self.profile == "full":
-            return self._ask(question).or_else(partial(self._in_parts, question))
+            return self._ask(question)
         from langmem_adapter.reasoning import small  # noqa: PLC0415 - only one of the two is needed
 
         if question.kept:
@@ -193,12 +196,10 @@ def _kept_words(
     from langmem_adapter.reasoning.rules.reasoner import RuleReasoner  # noqa: PLC0415 - rarely needed
 
     listed = complete_items(full_text(reply), schema.root)
-    if listed:
-        with suppress(UnusableReplyError):
-            found, _ = read(schema.of([{schema.root: listed[:-1] if reply.tool_calls else listed}]))
-            if found.facts:
-                note = f"{why}; {len(found.facts)} complete facts of it were kept"
-                return replace(found, notes=(*found.notes, note))
+    with suppress(UnusableReplyError):
+        found, _ = read(schema.of([{schema.root: listed[:-1] if reply.tool_calls else listed}]))
+        if found.facts:
+            return replace(found, notes=(*found.notes, f"{why}; {len(found.facts)} complete facts of it were kept"))
     kept = RuleReasoner().extract.invoke(question)
     return replace(kept, notes=(f"{why}; what was said is kept in its own words",))
 

@@ -84,12 +84,8 @@ def states(memory: str, fact: str, *, alike: bool = False) -> bool:
     *alike*: embeddings take them for the same statement.
 
     Example:
-        >>> (
-        ...     states("Likes tea", "Adores tea"),
-        ...     states("Likes tea", "Is allergic to tea"),
-        ...     states("Likes tea", "Dislikes tea"),
-        ... )
-        (True, False, False)
+        >>> [states("Likes tea", fact) for fact in ("Adores tea", "Is allergic to tea", "Dislikes tea")]
+        [True, False, False]
     """
     mine, its = _about(fact), _about(memory)
     one, other = read(fact), read(memory)
@@ -310,9 +306,8 @@ def read_decision(
     """
     reading = _DecisionReading(comparison, shown)
     reading.take(reply.memory)
-    problems = [
-        f"fact {fact} ({_short(comparison.facts[fact].text)}) {reading.why(fact)}" for fact in reading.missing()
-    ]
+    why = {fact: reading.unfounded.get(fact, "has no entry") for fact in reading.missing()}
+    problems = [f"fact {fact} ({_short(comparison.facts[fact].text)}) {each}" for fact, each in why.items()]
     return reading.settled(before or ()), problems
 
 
@@ -328,12 +323,10 @@ class _DecisionReading:
         self._hashes = [text_hash(fact.text) for fact in self._facts]
         self._known_hashes = {text_hash(text): number for number, text in reversed(self._known.items())}
         self._said = content_words(" ".join((*self._known.values(), *(fact.text for fact in self._facts))))
-        self._after: dict[int | None, str] = dict[int | None, str](
-            self._known.items()
-        )  # what the memories say once the entries are carried out
+        self._after = dict(self._known)  # what the memories say once the entries are carried out
         self._deleted: set[int | None] = set()  # memories
         self._ending: set[int | None] = set()  # facts that delete one
-        self._unfounded: dict[int, str] = {}
+        self.unfounded: dict[int, str] = {}  # facts of which a NONE or UPDATE says nothing
         self._verdicts: dict[int, list[Verdict]] = defaultdict(list)
 
     def take(self, entries: Sequence[DecisionLine]) -> None:
@@ -344,7 +337,7 @@ class _DecisionReading:
         """
         entries = self._distinct(entries)
         problems = [*self._wrong(entries)]
-        self._after |= {self._number(entry): entry.text for entry in entries if entry.event == "UPDATE"}
+        self._after |= {self._number(entry) or 0: entry.text for entry in entries if entry.event == "UPDATE"}
         self._deleted = {self._number(entry) for entry in entries if entry.event == "DELETE"}
         self._ending = {self._place(entry) for entry in entries if entry.event == "DELETE"}
         unnamed: list[DecisionLine] = []
@@ -365,10 +358,6 @@ class _DecisionReading:
     def missing(self) -> list[int]:
         """The facts that no entry answers."""
         return [fact for fact in range(len(self._facts)) if not self._verdicts[fact] and not self._is_twin(fact)]
-
-    def why(self, fact: int) -> str:
-        """Why no entry answers a fact."""
-        return self._unfounded.get(fact, "has no entry")
 
     def settled(self, before: Sequence[Verdict]) -> tuple[Verdict, ...]:
         """An outcome for every fact; *before* are those of an earlier reply, for facts that this one leaves out."""
@@ -463,7 +452,7 @@ class _DecisionReading:
             if self._is_wish(fact):
                 self._add(fact, "NONE", entry.reason, None)
         elif entry.event != "DELETE" and not self._is_founded(entry, fact, number):
-            self._unfounded[fact] = f"is not what memory {number} says; where none says it, ADD it"
+            self.unfounded[fact] = f"is not what memory {number} says; where none says it, ADD it"
         elif entry.event == "NONE" or (entry.event == "UPDATE" and text_hash(text) == text_hash(known)):
             self._add(fact, "NONE", entry.reason or f"the model kept {_short(known)} as it is", number)
         elif entry.event == "UPDATE":
@@ -476,10 +465,10 @@ class _DecisionReading:
         text = self._facts[fact].text
         is_update = entry.event == "UPDATE" and text_hash(entry.text) != text_hash(self._known[number or 0])
         if is_update or fact in self._ending:
-            said = entry.text if is_update else self._after[number]
+            said = entry.text if is_update else self._after[number or 0]
             return text_hash(said) == self._hashes[fact] or not _about(text).isdisjoint(_about(said))
         alike = (fact, number) in self._alike
-        return self._is_wish(fact) or number in self._deleted or states(self._after[number], text, alike=alike)
+        return self._is_wish(fact) or number in self._deleted or states(self._after[number or 0], text, alike=alike)
 
     def _add(self, fact: int, event: Event, reason: str, number: int | None, entry: DecisionLine | None = None) -> None:
         text = self._text(fact, entry)

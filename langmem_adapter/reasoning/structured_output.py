@@ -13,13 +13,14 @@ import json
 import re
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from langchain_core.language_models.chat_models import BaseChatModel, SimpleChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableSequence
 from pydantic import ValidationError
 
+from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import ModelContextError, ModelReplyError
 from langmem_adapter.forks import Lock
 from langmem_adapter.limits import context_excess, model_name, status_of
@@ -118,10 +119,10 @@ class _Talk(Generic[M, T]):
                 return self.first, ""
             if last or isinstance(error, DeclinedError):
                 after = ", also after one repair" if last else ""
+                why = f"the reply of {self.channel.name} could not be used{after}: {error}"
                 if self.keep is not None:
-                    return self.keep(f"the reply of {self.channel.name} could not be used{after}: {error}", message), ""
-                why = f"the reply of {self.channel.name} could not be used{after}: {error}; nothing was changed"
-                raise ModelReplyError(why, reply=quoted) from None
+                    return self.keep(why, message), ""
+                raise ModelReplyError(f"{why}; nothing was changed", reply=quoted) from None
             return None, str(error)
         return value, "" if last else listed_problems(problems)
 
@@ -136,8 +137,8 @@ class Channel:
 
     def __init__(self, model: BaseChatModel, limits: Limits, bounds: Mapping[str, Any] | None = None) -> None:
         self.name = model_name(model)
-        self._bounds = dict(bounds or {})
-        self._model = model.model_copy(update=self._bounds) if bounds else model
+        self._model = model.model_copy(update=bounds) if bounds else model
+        self._bounds = {field: _names(field, value) for field, value in (bounds or {}).items()}
         self._gave_up = 0  # how many parameters a server refused
         self._has_limits = True  # whether schemas say how many items a list may have
         self._limits = limits
@@ -163,7 +164,7 @@ class Channel:
         def again(error: Exception) -> Plan[BaseMessage] | None:
             cause = error.__cause__ or error
             if (excess := context_excess(cause)) is not None:
-                self._refuse_excess(messages, error, *excess)
+                raise self._excess_error(messages, error, *excess) from error
             return self.say(messages, bind) if self._gives_up(cause) or before < self._gave_up else None
 
         arun = partial(model.ainvoke, messages) if self._on_loop else None
@@ -177,29 +178,27 @@ class Channel:
 
     def _gives_up(self, error: BaseException) -> bool:
         """Whether a parameter that was sent is refused by its name; it is not sent any more."""
-        text = str(error)
         if status_of(error) not in _REFUSED_STATUS:
             return False
         with self._lock:
-            for field, value in self._bounds.items():
-                if any(name in text for name in (value if isinstance(value, dict) else _names(field))):
-                    default = type(self._model).model_fields[field].get_default(call_default_factory=True)
-                    self._model = self._model.model_copy(update={field: default})
-                    self._bounds.pop(field)
-                    self._gave_up += 1
-                    return True
-            gives_up = self._has_limits and "maxItems" in text
-            self._has_limits = self._has_limits and not gives_up
-            self._gave_up += gives_up
-        return gives_up
+            named = [field for field, names in self._bounds.items() if any(name in str(error) for name in names)]
+            for field in named:
+                default = type(self._model).model_fields[field].get_default(call_default_factory=True)
+                self._model = self._model.model_copy(update={field: default})
+                del self._bounds[field]
+            no_limits = self._has_limits and "maxItems" in str(error)
+            self._has_limits = self._has_limits and not no_limits
+            self._gave_up += bool(named) or no_limits
+        return bool(named) or no_limits
 
-    def _refuse_excess(self, messages: list[BaseMessage], error: Exception, prompt: int, context: int) -> NoReturn:
+    def _excess_error(
+        self, messages: list[BaseMessage], error: Exception, prompt: int, context: int
+    ) -> ModelContextError:
         prompt = prompt or sum(tokens_in(message.text) for message in messages)
         context = context or (getattr(self._model, "profile", None) or {}).get("max_input_tokens", 0)
         size = f"the context of the model {context:,}" if context else "more than the context of the model"
-        why = str(error).removesuffix(f"; {getattr(error, 'hint', '')}")
-        told = f"the prompt has about {prompt:,} tokens, {size}"
-        raise ModelContextError(f"{told}: {why}", prompt_tokens=prompt, context_tokens=context) from error
+        why = f"the prompt has about {prompt:,} tokens, {size}: {error.__cause__ or error}"
+        return ModelContextError(cleaned(why), prompt_tokens=prompt, context_tokens=context)
 
     def ask(
         self, schema: type[ReplyModel], messages: list[BaseMessage], *, after: int = -1
@@ -213,8 +212,8 @@ class Channel:
         while _bind(self._model, schema.wire, _WAYS[way]) is None:
             way += 1
         is_first = len(messages) == 2  # noqa: PLR2004 - instructions and data, nothing yet to repair
-        needs_form = is_first and (self.shows_form or _WAYS[way] != "json_schema")
-        sent = with_form(messages, schema.form) if needs_form else messages
+        is_told = is_first and (self.shows_form or _WAYS[way] != "json_schema")
+        sent = with_form(messages, schema.form) if is_told else messages
 
         def instead(error: Exception) -> Plan[tuple[list[BaseMessage], AIMessage]] | None:
             cause = error.__cause__ or error
@@ -245,8 +244,9 @@ def _has_async(model: BaseChatModel) -> bool:
     return any(name in vars(cls) for cls in own for name in ("_agenerate", "_astream"))
 
 
-def _names(field: str) -> tuple[str, ...]:
-    return TOKEN_FIELDS if field in TOKEN_FIELDS else (field,)
+def _names(field: str, value: Any) -> Sequence[str]:
+    """What a server may call a parameter."""
+    return [*value] if isinstance(value, dict) else TOKEN_FIELDS if field in TOKEN_FIELDS else [field]
 
 
 def _unlimited(schema: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which of the last replies of a chat model could be used: kept in the database, so that it outlives the process."""
+"""Which of the last ten replies of a chat model could be used: kept in the database; a model that is read costs no row."""
 
 from __future__ import annotations
 
@@ -18,18 +18,14 @@ if TYPE_CHECKING:
 __all__ = ["ReplyLog", "poor_models"]
 
 _KEY: Final = "replies of "
-_LONGEST: Final = 64
-_COUNTED: Final = 10
-_POOR: Final = 3
-_BAD: Final = "x"
+_COUNTED, _POOR, _BAD = 10, 3, "x"
 
 
 class ReplyLog:
-    """The last ten replies of a model; a model all of which could be used costs no row and no write."""
+    """The last ten replies of a model. See `reasoning.base.ReplyHistory`."""
 
     def __init__(self, database: Database, model: str) -> None:
-        self._database = database
-        self._key = f"{_KEY}{model}"[:_LONGEST]
+        self._database, self._key = database, f"{_KEY}{model}"[:64]
         with database.read() as connection:
             self._recent = get(connection, self._key) or ""
 
@@ -40,7 +36,7 @@ class ReplyLog:
 
     @property
     def is_poor(self) -> bool:
-        """Whether three of them or more could not."""
+        """Whether three or more could not."""
         return self._recent.count(_BAD) >= _POOR
 
     def note(self, usable: bool) -> None:  # noqa: FBT001 - what there is to say
@@ -49,14 +45,11 @@ class ReplyLog:
 
     def _add(self, reply: str, connection: Connection) -> str:
         recent = f"{get(connection, self._key) or ''}{reply}"[-_COUNTED:]
-        if _BAD in recent:
-            put(connection, self._key, recent)
-        else:
-            drop(connection, self._key)
+        put(connection, self._key, recent) if _BAD in recent else drop(connection, self._key)
         return recent
 
 
 def poor_models(connection: Connection) -> dict[str, int]:
-    """The models whose replies could not be used three times or more, and how often of their last ten."""
+    """The models of whose last ten replies three or more could not be used, and how many."""
     rows = connection.execute(select(meta.c.key, meta.c.value).where(meta.c.key.startswith(_KEY))).all()
-    return {key.removeprefix(_KEY): count for key, value in rows if (count := value.count(_BAD)) >= _POOR}
+    return {key.removeprefix(_KEY): value.count(_BAD) for key, value in rows if value.count(_BAD) >= _POOR}

@@ -105,7 +105,7 @@ def test_on_bad_reply_raise_is_an_error_and_writes_nothing() -> None:
             with pytest.raises(ModelReplyError):
                 memory.add("I like tea.", user_id="u")
             assert memory.stats().memories == 0
-    with pytest.raises(InvalidInputError, match="on_bad_reply: Input should be 'keep' or 'raise', not 'no'"):
+    with pytest.raises(InvalidInputError, match="on_bad_reply': Input should be 'keep' or 'raise'"):
         Memory(":memory:", on_bad_reply="no")  # type: ignore[arg-type]
 
 
