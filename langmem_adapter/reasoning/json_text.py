@@ -30,6 +30,7 @@ _LONGEST_REPLY: Final = 500_000
 _TAGS: Final = "(?:think|thinking|thought|reasoning)"
 _MARK: Final = re.compile(rf"[\[{{]|</?{_TAGS}>", re.IGNORECASE)
 _THOUGHT_END: Final = re.compile(rf"</{_TAGS}>", re.IGNORECASE)
+_NEXT: Final = re.compile(r"[\s,]*")
 _JSON: Final = re.compile(r"""\[\s*["'\[{\]]|\{\s*(?:["'}]|\w+\s*:)""")  # other brackets are prose
 _STRING: Final = r'"(?:[^"\\]|\\.?)*(?:"|\Z)'  # to the end where it has none, so that every text is read in one pass
 _COMMENT: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
@@ -95,7 +96,8 @@ def complete_items(text: str, root: str) -> list[Any]:
         while 0 <= place < len(text) and text[place] != "]":
             item, place = _DECODER.raw_decode(text, place)
             found.setdefault(repr(item), item)
-            place += len(text[place:]) - len(text[place:].lstrip(" \t\r\n,"))
+            gap = _NEXT.match(text, place)
+            place = gap.end() if gap else place
     return list(found.values())
 
 
