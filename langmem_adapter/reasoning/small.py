@@ -38,6 +38,8 @@ _POINTS_BACK: Final = re.compile(
 )
 _OWN: Final = re.compile(r"^(?:my|our|the|about|that)\s+|^我们?的?", re.IGNORECASE)
 _MOST_NAMED: Final = 3
+_SAYS: Final = re.compile(r"\b(?i:i|i'm|im|me|my|mine|we|us|our)\b|[我俺咱]|\d|(?<!^)[A-Z]")
+"""A message without the speaker, a number and a name, of which the model says nothing, either, is small talk."""
 
 
 class SmallQuestion(NamedTuple):
@@ -88,7 +90,8 @@ def merge(question: ExtractInput, asked: SmallQuestion, extraction: Extraction) 
             4 * len(words & said[place]) >= 3 * len(words) > 0 and not QUESTION.fullmatch(fact.text)
         ):
             found[place] += _tidied(fact, question.turns[place], place)
-    is_talk = len(said) == 1 and not extraction.facts and not extraction.notes  # the model says so, too
+    is_empty = len(said) == 1 and not extraction.facts and not extraction.notes
+    is_talk = is_empty and not any(_SAYS.search(turn.text) for turn in asked.rest.turns)
     facts = [*asked.certain]
     for place, own in found.items():
         stated = content_words(" ".join(fact.text for fact in own))
