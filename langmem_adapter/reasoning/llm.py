@@ -139,17 +139,26 @@ class LLMReasoner:
 
     def _in_parts(self, question: ExtractInput, error: Exception) -> Plan[Extraction] | None:
         """A conversation that the model's context is too small for, in two halves."""
-        halves = _halves(question) if isinstance(error, ModelContextError) else None
-        if halves is None:
+        turns, middle = question.turns, len(question.turns) // 2
+        text = turns[0].text
+        if not isinstance(error, ModelContextError) or (not middle and len(text) < _SHORTEST):
             return None
-        first, second, skipped = halves
+        cut = max(text.rfind(mark, 0, len(text) // 2 + 1) for mark in "\n .。") + 1 or len(text) // 2
+        halves = (
+            (turns[:middle], turns[middle:])
+            if middle
+            else [(replace(turns[0], text=t),) for t in (text[:cut], text[cut:])]
+        )
+        before = (replace(halves[0][-1], text=halves[0][-1].text[-_SHORTEST:]),)
 
         def join(one: Extraction, other: Extraction) -> Extraction:
-            facts = (*one.facts, *(replace(fact, turn=fact.turn + skipped) for fact in other.facts))
-            notes = dict.fromkeys((*one.notes, *other.notes, _IN_PARTS))
-            return Extraction(facts, one.usage + other.usage, tuple(notes))
+            facts = (*one.facts, *(replace(fact, turn=fact.turn + middle) for fact in other.facts))
+            return Extraction(
+                facts, one.usage + other.usage, tuple(dict.fromkeys((*one.notes, *other.notes, _IN_PARTS)))
+            )
 
-        return self._find(first).and_then(lambda one: self._find(second).then(partial(join, one)))
+        second = self._find(replace(question, turns=halves[1], before=before))
+        return self._find(replace(question, turns=halves[0])).and_then(lambda one: second.then(partial(join, one)))
 
     def _compare(self, comparison: Comparison) -> Plan[DecideOutput]:
         if not comparison.known or not comparison.facts:
@@ -168,21 +177,6 @@ class LLMReasoner:
 
         asked = structured(self._channel, schema, read, messages, keep=keep if self._keeps else None)
         return asked.then(lambda reply: DecideOutput(*reply, tuple(notes)))
-
-
-def _halves(question: ExtractInput) -> tuple[ExtractInput, ExtractInput, int] | None:
-    """A conversation in two, and how many turns the first has that the second has not; `None` where it is short."""
-    turns, middle = question.turns, len(question.turns) // 2
-    if middle:
-        last = turns[middle - 1]
-        before = (replace(last, text=last.text[-_SHORTEST:]),)
-        return replace(question, turns=turns[:middle]), replace(question, turns=turns[middle:], before=before), middle
-    text = turns[0].text
-    if len(text) < _SHORTEST:
-        return None
-    cut = max(text.rfind(mark, 0, len(text) // 2 + 1) for mark in "\n .。") + 1 or len(text) // 2
-    one, other = (replace(question, turns=(replace(turns[0], text=part),)) for part in (text[:cut], text[cut:]))
-    return one, other, 0
 
 
 def _kept_words(

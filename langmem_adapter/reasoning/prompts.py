@@ -33,7 +33,6 @@ __all__ = [
     "TASKS",
     "comparison_messages",
     "example_words",
-    "examples",
     "extraction_messages",
     "instructions",
     "record_messages",
@@ -73,19 +72,12 @@ _SAMPLE: Final = re.compile(
     r"^\W*(?:input|output|example|user|assistant|输入|输出|示例)\W*[:：]\s*+(?![{\[])(.+)$",
     re.IGNORECASE | re.MULTILINE,
 )
-_EXAMPLE: Final = re.compile(r"^Example: (.*)\nReply: (.*)$", re.MULTILINE)
 
 
 @cache
 def instructions(task: str) -> str:
     """Our instructions for one of `TASKS`, the same letters each time."""
     return (files("langmem_adapter.reasoning") / "instructions" / f"{task}.md").read_text(encoding="utf-8")
-
-
-@cache
-def examples(task: str) -> tuple[tuple[Any, Any], ...]:
-    """The examples in them: what a model is shown, and what it should reply."""
-    return tuple((json.loads(data), json.loads(reply)) for data, reply in _EXAMPLE.findall(instructions(task)))
 
 
 @lru_cache(16)

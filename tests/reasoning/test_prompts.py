@@ -12,12 +12,13 @@ from langchain_core.messages import AIMessage
 
 from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory, KnownNames
 from langmem_adapter.reasoning.llm import LLMReasoner
-from langmem_adapter.reasoning.prompts import TASKS, comparison_messages, examples, extraction_messages, instructions
+from langmem_adapter.reasoning.prompts import TASKS, comparison_messages, extraction_messages, instructions
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphReply
 from langmem_adapter.reasoning.structured_output import read_reply
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.work import FORGET, Fact, Turn
 from langmem_adapter.testing import ScriptedChatModel
+from tests.reasoning.examples import examples
 
 NOON = datetime(2031, 5, 7, 12, tzinfo=UTC)
 SCHEMAS: dict[str, Any] = {"user": FactsReply, "assistant": FactsReply, "graph": GraphReply, "decide": DecisionReply}
