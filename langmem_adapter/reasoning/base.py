@@ -32,7 +32,6 @@ __all__ = [
     "KnownNames",
     "Passage",
     "Reasoner",
-    "ReplyHistory",
     "Summarizer",
     "Verdict",
     "Wording",
@@ -217,21 +216,6 @@ class Summarizer(Protocol):
         Raises:
             ModelReplyError: The model said nothing.
         """
-
-
-class ReplyHistory(Protocol):
-    """Which of the last replies of a chat model could be used."""
-
-    @property
-    def is_clean(self) -> bool:
-        """Whether all of them could."""
-
-    @property
-    def is_poor(self) -> bool:
-        """Whether so many could not that the model needs short instructions."""
-
-    def note(self, usable: bool) -> None:  # noqa: FBT001 - what there is to say
-        """Add a reply."""
 
 
 @runtime_checkable

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import AIMessage
 
-    from langmem_adapter.reasoning.base import Reasoner, ReplyHistory, Verdict
+    from langmem_adapter.reasoning.base import Reasoner, Verdict
     from langmem_adapter.settings import BadReply, ModelProfile, Settings
+    from langmem_adapter.storage.replies import ReplyLog
 
 __all__ = ["LLMReasoner", "named_model", "resolve_model"]
 
@@ -95,7 +96,7 @@ class LLMReasoner:
         self.summarizer: Final = LLMSummarizer(self._channel)
         self.describe: Final = describing(partial(description, self._channel), "describe image")
 
-    def keep_history(self, replies: ReplyHistory) -> None:
+    def keep_history(self, replies: ReplyLog) -> None:
         """Note replies from now on, for the profile "auto"."""
         self._channel.replies = replies
 
@@ -124,9 +125,9 @@ class LLMReasoner:
             return Plan(partial(small.RULES.extract.invoke, question))
         if question.prompt or self._fact_prompt or question.about != "user" or question.tools:
             return self._ask(replace(question, graph=None), small=True)
-        asked = small.split(question)
-        found = self._ask(asked.rest, small=True) if asked.words else Plan.known(Extraction(()))
-        return found.and_then(lambda extraction: Plan(partial(small.merge, question, asked, extraction)))
+        certain, words, rest = small.split(question)
+        found = self._ask(rest, small=True) if words else Plan.known(Extraction(()))
+        return found.and_then(lambda extraction: Plan(partial(small.merge, question, certain, words, extraction)))
 
     def _ask(self, question: ExtractInput, *, small: bool = False) -> Plan[Extraction]:
         channel = self._small if small else self._channel

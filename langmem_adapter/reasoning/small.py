@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Verdict
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from langmem_adapter.reasoning.base import Comparison, DecideOutput
     from langmem_adapter.records.work import Turn
 
-__all__ = ["RULES", "SmallQuestion", "decide", "merge", "split"]
+__all__ = ["RULES", "decide", "merge", "split"]
 
 RULES: Final = RuleReasoner()
 _LAST: Final = 4  # earlier messages that are shown
@@ -42,18 +42,14 @@ _SAYS: Final = re.compile(r"\b(?i:i|i'm|im|me|my|mine|we|us|our)\b|[我俺咱]|\
 """A message without the speaker, a number and a name, of which the model says nothing, either, is small talk."""
 
 
-class SmallQuestion(NamedTuple):
-    """What rules read of a conversation, the words of each turn that are left, and the question about them."""
-
-    certain: list[Fact]
-    words: dict[int, list[Fact]]
-    rest: ExtractInput
+Words: TypeAlias = dict[int, list[Fact]]
+"""What is left of each turn, in the speaker's words."""
 
 
-def split(question: ExtractInput) -> SmallQuestion:
-    """Let rules read what is certain; the model gets what they would keep in the speaker's words, and short answers."""
+def split(question: ExtractInput) -> tuple[list[Fact], Words, ExtractInput]:
+    """What rules are certain of; what they would keep in the speaker's words, and short answers; the question about these."""
     facts = RULES.extract.invoke(question).facts
-    words: dict[int, list[Fact]] = {}
+    words: Words = {}
     before: list[Turn] = []
     earlier = [*question.before]
     for place, turn in enumerate(question.turns):
@@ -65,23 +61,22 @@ def split(question: ExtractInput) -> SmallQuestion:
             words[place] = kept
             before = earlier[-_LAST:] if asks or _POINTS_BACK.search(turn.text) else before
         earlier += [turn] if turn.role != "system" else []
-    turns = [_left(question.turns[place], kept) for place, kept in words.items()]
+    turns = [
+        turn if _is_answer(turn, kept) else replace(turn, text=" ".join(fact.text for fact in kept))
+        for turn, kept in ((question.turns[place], kept) for place, kept in words.items())
+    ]
     rest = replace(question, turns=tuple(turns), before=tuple(before), graph=None)
-    return SmallQuestion([fact for fact in facts if not fact.is_quotation], words, rest)
-
-
-def _left(turn: Turn, kept: Sequence[Fact]) -> Turn:
-    """What is left of a turn; all of a short answer, whose question stands before it."""
-    return turn if _is_answer(turn, kept) else replace(turn, text=" ".join(fact.text for fact in kept))
+    return [fact for fact in facts if not fact.is_quotation], words, rest
 
 
 def _is_answer(turn: Turn, kept: Sequence[Fact]) -> bool:
-    return kept[0].text not in turn.text
+    """Whether what is kept of a turn has the question in front of it."""
+    return kept[0].text != turn.text and kept[0].text.endswith(turn.text)
 
 
-def merge(question: ExtractInput, asked: SmallQuestion, extraction: Extraction) -> Extraction:
+def merge(question: ExtractInput, certain: Sequence[Fact], kept: Words, extraction: Extraction) -> Extraction:
     """The facts of the rules and of the model, those of each turn where its words say most of them."""
-    said = {place: content_words(" ".join(fact.text for fact in kept)) for place, kept in asked.words.items()}
+    said = {place: content_words(" ".join(fact.text for fact in own)) for place, own in kept.items()}
     found: dict[int, list[Fact]] = {place: [] for place in said}
     for fact in extraction.facts:
         words = content_words(fact.text)
@@ -91,16 +86,16 @@ def merge(question: ExtractInput, asked: SmallQuestion, extraction: Extraction) 
         ):
             found[place] += _tidied(fact, question.turns[place], place)
     is_empty = len(said) == 1 and not extraction.facts and not extraction.notes
-    is_talk = is_empty and not any(_SAYS.search(turn.text) for turn in asked.rest.turns)
-    facts = [*asked.certain]
+    is_talk = is_empty and not any(_SAYS.search(question.turns[place].text) for place in said)
+    facts = [*certain]
     for place, own in found.items():
         stated = content_words(" ".join(fact.text for fact in own))
         turn = question.turns[place]
-        needed = said[place] - content_words(turn.text) if _is_answer(turn, asked.words[place]) else said[place]
+        needed = said[place] - content_words(turn.text) if _is_answer(turn, kept[place]) else said[place]
         enough = is_talk or 4 * len(needed & stated) >= 3 * len(needed)
-        facts += own if enough else asked.words[place]
-    kept = {(question.turns[fact.turn].actor, text_hash(fact.text)): fact for fact in reversed(facts)}.values()
-    whole = [fact for fact in kept if not any(_is_part(fact, other) for other in kept)]
+        facts += own if enough else kept[place]
+    distinct = {(question.turns[fact.turn].actor, text_hash(fact.text)): fact for fact in reversed(facts)}.values()
+    whole = [fact for fact in distinct if not any(_is_part(fact, other) for other in distinct)]
     return replace(
         extraction, facts=tuple(_related(fact, question) for fact in sorted(whole, key=lambda fact: fact.turn))
     )

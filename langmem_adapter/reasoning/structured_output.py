@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from langmem_adapter.limits import Limits
-    from langmem_adapter.reasoning.base import ReplyHistory
+    from langmem_adapter.storage.replies import ReplyLog
 
 __all__ = ["Channel", "read_reply", "structured", "usage_of"]
 
@@ -145,7 +145,7 @@ class Channel:
         self._on_loop = _has_async(model)
         self._way = 0
         self.shows_form = False
-        self.replies: ReplyHistory | None = None
+        self.replies: ReplyLog | None = None
         self.is_blind = (getattr(model, "profile", None) or {}).get("image_inputs") is False
         self._lock = Lock()
 

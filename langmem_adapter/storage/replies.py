@@ -22,7 +22,7 @@ _COUNTED, _POOR, _BAD = 10, 3, "x"
 
 
 class ReplyLog:
-    """The last ten replies of a model. See `reasoning.base.ReplyHistory`."""
+    """The last ten replies of a model."""
 
     def __init__(self, database: Database, model: str) -> None:
         self._database, self._key = database, f"{_KEY}{model}"[:64]
