@@ -1,8 +1,8 @@
 """What is asked of a small chat model, and what is made of its reply.
 
 Such a model copies, repeats and invents. So rules take what is certain from it: requests to forget, statements that the
-table of attributes reads whole, small talk, questions and requests. The model reads the rest, in one call. A fact of it counts
-where three quarters of its words are the speaker's. Where its facts say less than that of a message, its words are kept.
+table of attributes reads whole, small talk, questions and requests. The model reads the rest, in one call. It may shorten and
+split what is said, and no more: where its facts say less than three quarters of a message, the speaker's words are kept.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Verdict
-from langmem_adapter.reasoning.reader import QUESTION, sources
+from langmem_adapter.reasoning.reader import QUESTION
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.work import FORGET, Fact
 from langmem_adapter.statements.chinese import without_speaker
 from langmem_adapter.statements.chinese_dates import dated_chinese
 from langmem_adapter.statements.dates import dated
 from langmem_adapter.statements.english import expanded, third_person
-from langmem_adapter.text import content_words, is_cjk, text_hash
+from langmem_adapter.text import content_words, is_cjk, text_hash, words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,51 +49,49 @@ Words: TypeAlias = dict[int, list[Fact]]
 def split(question: ExtractInput) -> tuple[list[Fact], Words, ExtractInput]:
     """What rules are certain of; what they would keep in the speaker's words, and short answers; the question about these."""
     facts = RULES.extract.invoke(question).facts
-    words: Words = {}
+    kept: Words = {}
+    turns: list[Turn] = []
     before: list[Turn] = []
     earlier = [*question.before]
     for place, turn in enumerate(question.turns):
         own = [fact for fact in facts if fact.turn == place]
-        kept = [fact for fact in own if fact.is_quotation]
-        asks = QUESTION.findall(earlier[-1].text)[-1:] if earlier and not own and place in sources(question) else []
-        kept += [Fact(f"{asked.strip()} {turn.text}", place, is_quotation=True) for asked in asks]
-        if kept:
-            words[place] = kept
+        quoted = [fact for fact in own if fact.is_quotation]
+        asks = QUESTION.findall(earlier[-1].text)[-1:] if earlier and not own and question.is_source(turn) else []
+        if quoted or asks:
+            kept[place] = quoted or [Fact(f"{asks[0].strip()} {turn.text}", place, is_quotation=True)]
+            turns.append(replace(turn, text=" ".join(fact.text for fact in quoted) or turn.text))
             before = earlier[-_LAST:] if asks or _POINTS_BACK.search(turn.text) else before
         earlier += [turn] if turn.role != "system" else []
-    turns = [
-        turn if _is_answer(turn, kept) else replace(turn, text=" ".join(fact.text for fact in kept))
-        for turn, kept in ((question.turns[place], kept) for place, kept in words.items())
-    ]
     rest = replace(question, turns=tuple(turns), before=tuple(before), graph=None)
-    return [fact for fact in facts if not fact.is_quotation], words, rest
+    return [fact for fact in facts if not fact.is_quotation], kept, rest
 
 
-def _is_answer(turn: Turn, kept: Sequence[Fact]) -> bool:
-    """Whether what is kept of a turn has the question in front of it."""
-    return kept[0].text != turn.text and kept[0].text.endswith(turn.text)
+def _shortens(text: str, message: str) -> bool:
+    """Whether all words of a text stand in a message, in this order."""
+    left = iter(_words(message))
+    return all(word in left for word in _words(text))
+
+
+def _words(text: str) -> list[str]:
+    return [letter for letter in text if letter.isalnum()] if is_cjk(text) else words(text)
 
 
 def merge(question: ExtractInput, certain: Sequence[Fact], kept: Words, extraction: Extraction) -> Extraction:
     """The facts of the rules and of the model, those of each turn where its words say most of them."""
-    said = {place: content_words(" ".join(fact.text for fact in own)) for place, own in kept.items()}
-    found: dict[int, list[Fact]] = {place: [] for place in said}
+    said = {place: " ".join(fact.text for fact in own) for place, own in kept.items()}
+    found: Words = {place: [] for place in said}
     for fact in extraction.facts:
-        words = content_words(fact.text)
-        place = max(said, key=lambda each: len(words & said[each]))
-        if fact.is_quotation or (
-            4 * len(words & said[place]) >= 3 * len(words) > 0 and not QUESTION.fullmatch(fact.text)
-        ):
+        place = next((place for place in said if _shortens(fact.text, said[place])), None)
+        if place is not None and not QUESTION.fullmatch(fact.text):
             found[place] += _tidied(fact, question.turns[place], place)
     is_empty = len(said) == 1 and not extraction.facts and not extraction.notes
-    is_talk = is_empty and not any(_SAYS.search(question.turns[place].text) for place in said)
     facts = [*certain]
     for place, own in found.items():
-        stated = content_words(" ".join(fact.text for fact in own))
-        turn = question.turns[place]
-        needed = said[place] - content_words(turn.text) if _is_answer(turn, kept[place]) else said[place]
-        enough = is_talk or 4 * len(needed & stated) >= 3 * len(needed)
-        facts += own if enough else kept[place]
+        turn, stated = question.turns[place], content_words(" ".join(fact.text for fact in own))
+        is_answer = said[place] != turn.text and said[place].endswith(turn.text)
+        needed = content_words(said[place]) - (content_words(turn.text) if is_answer else set())
+        is_talk = is_empty and not is_answer and not _SAYS.search(turn.text)
+        facts += own if is_talk or (own and 4 * len(needed & stated) >= 3 * len(needed)) else kept[place]
     distinct = {(question.turns[fact.turn].actor, text_hash(fact.text)): fact for fact in reversed(facts)}.values()
     whole = [fact for fact in distinct if not any(_is_part(fact, other) for other in distinct)]
     return replace(

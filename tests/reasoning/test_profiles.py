@@ -42,13 +42,14 @@ def test_a_small_model_is_asked_once_an_add_in_few_words() -> None:
 
 
 POLO = "Water polo, three times a week, is my thing."
-PLAYS = "Plays water polo three times a week"
+SHORT = "Water polo, three times a week"
 RULES: list[tuple[str, list[str], set[str], int]] = [
     ("Good morning! How are you today?", [], set(), 0),
     ("What is the capital of Australia?", [], set(), 0),
     ("My name is Ana and I live in Porto.", [], {"Name is Ana", "Lives in Porto"}, 0),
-    (POLO, [facts(PLAYS)], {PLAYS}, 1),
-    (POLO, [facts(*[PLAYS] * 9)], {PLAYS}, 1),
+    (POLO, [facts(SHORT)], {SHORT}, 1),
+    (POLO, [facts(*[SHORT] * 9)], {SHORT}, 1),
+    (POLO, [facts("Plays water polo three times a week")], {POLO.rstrip(".")}, 1),
     (POLO, [facts("Is a student at Shanghai University")], {POLO.rstrip(".")}, 1),
     (POLO, ["no json"], {POLO.rstrip(".")}, 1),
 ]
@@ -75,7 +76,7 @@ def test_in_the_small_profile_requests_to_forget_need_no_model() -> None:
 FORGOTTEN = [
     (
         "At ten the dentist has an appointment for me.",
-        "Has a dentist appointment at ten",
+        "At ten the dentist has an appointment for me",
         "Forget my dentist appointment.",
     ),
     ("我有一只猫，叫小白。", "", "请忘记我的猫。"),
@@ -160,5 +161,5 @@ def test_in_both_profiles_a_speakers_facts_are_their_own(profile: Any) -> None:
     model = ScriptedChatModel(replies=[json.dumps({"facts": found})])
     with Memory(":memory:", model=model, embeddings="hash:64", model_profile=profile) as memory:
         memory.add(talk, user_id="u")
-        stored = {(item.actor_id, item.text) for item in memory.get_all(user_id="u")}
-    assert stored == {(name, f"Lives in {city}") for name, city in cities.items()}
+        stored = {(str(item.actor_id), item.text) for item in memory.get_all(user_id="u")}
+    assert len(stored) == 2 and all(cities[name] in text for name, text in stored)
