@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from langmem_adapter.index.build import IndexKind
     from langmem_adapter.knowledge.memory import GraphMemory
     from langmem_adapter.records.results import Threshold
-    from langmem_adapter.settings import BadReply
     from langmem_adapter.settings import BadReply, ModelProfile
     from langmem_adapter.storage.backup import CopyReport
     from langmem_adapter.storage.meta import Stats
