@@ -44,6 +44,8 @@ class ReplyLog:
         self._recent = self._database.write(partial(self._add, "." if usable else _BAD))
 
     def _add(self, reply: str, connection: Connection) -> str:
+        # Contract: a reply is read and written in one transaction, so that none of another process is lost.
+        # tests/reasoning/test_profiles.py::test_replies_of_two_at_once_are_all_counted
         recent = f"{get(connection, self._key) or ''}{reply}"[-_COUNTED:]
         put(connection, self._key, recent) if _BAD in recent else drop(connection, self._key)
         return recent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from langmem_adapter.maintenance.checkup import checkup
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.reasoning.prompts import instructions
+from langmem_adapter.storage.replies import ReplyLog, poor_models
 from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each
 
@@ -142,6 +144,16 @@ def test_auto_takes_a_model_for_small_after_3_unusable_replies_and_the_database_
     with memory:
         memory.add("I like tea.", user_id="u")
         assert len(model.calls) == 1
+
+
+def test_replies_of_two_at_once_are_all_counted(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        database = memory.parts.database
+        logs = [ReplyLog(database, "m") for _ in range(2)]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda place: logs[place % 2].note(usable=False), range(10)))
+        with database.read() as connection:
+            assert poor_models(connection) == {"m": 10}
 
 
 def test_a_model_that_is_read_costs_the_database_no_row_for_its_replies(tmp_path: Path) -> None:
