@@ -38,6 +38,7 @@ __all__ = ["LLMSummarizer", "description", "record", "write_text"]
 _QUOTES: Final = "\"'“”‘’「」《》*# \n"
 _FENCE: Final = re.compile(r"\A\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*\Z", re.DOTALL)
 _SHORT: Final = 3  # words; a heading is no sentence
+_LONGEST: Final = 90_000  # letters of a record, within the default of `max_text`
 _SENTENCE: Final = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？]+(?=\s|$)\s*|[.!?。！？]|$)")
 _THOUGHT: Final = re.compile(r"<think>.*?(?:</think>|(?P<open>\Z))", re.DOTALL | re.IGNORECASE)
 
@@ -46,18 +47,14 @@ def record(channel: Channel, question: ExtractInput) -> Plan[Extraction]:
     """Turns to one step-by-step record, as a single verbatim fact; `ModelReplyError` where the model writes nothing."""
 
     def told(made: Wording) -> Extraction:
-        return Extraction((Fact(_completed(made.text, question), len(question.turns) - 1, verbatim=True),), made.usage)
+        text, notes = (made.text, []) if question.prompt else _completed(made.text, question)
+        return Extraction((Fact(text, len(question.turns) - 1, verbatim=True),), made.usage, tuple(notes))
 
     return write_text(channel, record_messages(question), "record steps", "a record").then(told)
 
 
-def _completed(text: str, question: ExtractInput) -> str:
-    """A record without sentences of our instructions, and with the results of tools that it leaves out or shortens.
-
-    One that follows the caller's own prompt stays as it is.
-    """
-    if question.prompt:
-        return text
+def _completed(text: str, question: ExtractInput) -> tuple[str, list[str]]:
+    """A record without sentences of our instructions, and with the results of tools that it leaves out or shortens; notes."""
     said = {_plain(sentence) for turn in question.turns for sentence in _SENTENCE.findall(turn.text)}
     ours = map(_plain, _SENTENCE.findall(instructions("record")))
     orders = {sentence for sentence in ours if len(sentence.split()) > _SHORT} - said
@@ -66,9 +63,15 @@ def _completed(text: str, question: ExtractInput) -> str:
         kept = "".join(part for part in _SENTENCE.findall(line) if _plain(part) not in orders)
         lines += [kept] if kept.strip() or not line.strip() else []
     names = {call.id: call.name for turn in question.turns for call in turn.calls}
-    results = [turn for turn in question.turns if turn.role == "tool" and _plain(turn.text) not in _plain(text)]
-    lines += [f"**Action Result** ({names.get(turn.answers) or turn.actor}): {turn.text}" for turn in results]
-    return "\n".join(lines).strip() or text
+    notes, whole, room = list[str](), _plain(text), _LONGEST - len(text)
+    for turn in question.turns:
+        name = names.get(turn.answers) or turn.actor
+        room -= len(turn.text) if (is_missing := turn.role == "tool" and _plain(turn.text) not in whole) else 0
+        if is_missing and room > 0:
+            lines.append(f"**Action Result** ({name}): {turn.text}")
+        elif is_missing:
+            notes.append(f"the record is long; it leaves out the result of {name}, {len(turn.text):,} letters")
+    return "\n".join(lines).strip() or text, notes
 
 
 def _plain(text: str) -> str:

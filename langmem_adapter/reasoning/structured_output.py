@@ -20,7 +20,6 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableSequence
 from pydantic import ValidationError
 
-from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import ModelContextError, ModelReplyError
 from langmem_adapter.forks import Lock
 from langmem_adapter.limits import context_excess, model_name, status_of
@@ -197,8 +196,9 @@ class Channel:
         prompt = prompt or sum(tokens_in(message.text) for message in messages)
         context = context or (getattr(self._model, "profile", None) or {}).get("max_input_tokens", 0)
         size = f"the context of the model {context:,}" if context else "more than the context of the model"
-        why = f"the prompt has about {prompt:,} tokens, {size}: {error.__cause__ or error}"
-        return ModelContextError(cleaned(why), prompt_tokens=prompt, context_tokens=context)
+        why = str(error).removesuffix(f"; {getattr(error, 'hint', '')}")  # without keys, which the cause may quote
+        told = f"the prompt has about {prompt:,} tokens, {size}: {why}"
+        return ModelContextError(told, prompt_tokens=prompt, context_tokens=context)
 
     def ask(
         self, schema: type[ReplyModel], messages: list[BaseMessage], *, after: int = -1
