@@ -38,6 +38,7 @@ _POINTS_BACK: Final = re.compile(
 )
 _OWN: Final = re.compile(r"^(?:my|our|the|about|that)\s+|^我们?的?", re.IGNORECASE)
 _MOST_NAMED: Final = 3
+_SHORT: Final = 3  # content words of an answer that its question completes
 _SAYS: Final = re.compile(r"\b(?i:i|i'm|im|me|my|mine|we|us|our)\b|[我俺咱]|\d|(?<!^)[A-Z]")
 """A message without the speaker, a number and a name, of which the model says nothing, either, is small talk."""
 
@@ -56,10 +57,11 @@ def split(question: ExtractInput) -> tuple[list[Fact], Words, ExtractInput]:
     for place, turn in enumerate(question.turns):
         own = [fact for fact in facts if fact.turn == place]
         quoted = [fact for fact in own if fact.is_quotation]
-        asks = QUESTION.findall(earlier[-1].text)[-1:] if earlier and not own and question.is_source(turn) else []
+        is_short = question.is_source(turn) and own == quoted and len(content_words(turn.text)) <= _SHORT
+        asks = QUESTION.findall(earlier[-1].text)[-1:] if earlier and is_short else []
         if quoted or asks:
-            kept[place] = quoted or [Fact(f"{asks[0].strip()} {turn.text}", place, is_quotation=True)]
-            turns.append(replace(turn, text=" ".join(fact.text for fact in quoted) or turn.text))
+            kept[place] = [Fact(f"{asks[0].strip()} {turn.text}", place, is_quotation=True)] if asks else quoted
+            turns.append(turn if asks else replace(turn, text=" ".join(fact.text for fact in quoted)))
             before = earlier[-_LAST:] if asks or _POINTS_BACK.search(turn.text) else before
         earlier += [turn] if turn.role != "system" else []
     rest = replace(question, turns=tuple(turns), before=tuple(before), graph=None)

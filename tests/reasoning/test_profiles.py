@@ -112,6 +112,13 @@ def test_a_short_answer_is_read_with_the_question_before_it() -> None:
         assert texts(memory) == {"Likes jazz"} and "Do you like jazz?" in model.calls[0][1].text
 
 
+def test_a_short_answer_that_the_model_does_not_state_is_kept_with_its_question() -> None:
+    _, memory = small(facts())
+    with memory:
+        memory.add("Wednesdays.", context=[("assistant", "On which day do you sing?")], user_id="u")
+        assert texts(memory) == {"On which day do you sing? Wednesdays"}
+
+
 def test_an_own_update_memory_prompt_keeps_the_call_for_the_decision() -> None:
     decided = json.dumps({"memory": [{"fact": 0, "event": "ADD", "text": "Lives in Lisbon"}]})
     model, memory = small(decided, update_memory_prompt="Be strict.")
