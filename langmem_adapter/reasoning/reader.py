@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["QUESTION", "additions", "read_decision", "read_facts", "sources", "states"]
 
 QUESTION: Final = re.compile(r"[^.!?。！？\n]*[?？]")
+_SENTENCE: Final = re.compile(r"[^.!?。！？\n]+")
+_YOU, _ME = re.compile(r"\byour?\b|[你您]", re.IGNORECASE), re.compile(r"\b(?:i|me|my)\b|我", re.IGNORECASE)
+_SHORT_ANSWER: Final = 3  # content words
 _LONGEST_CONTEXT: Final = 500
 _QUOTED: Final = 120
 _REFUSED: Final = "\0"  # the key of a fact that is refused together with its relations
@@ -62,12 +65,16 @@ def sources(question: ExtractInput) -> list[int]:
 
 
 def _source_words(question: ExtractInput) -> set[str]:
-    """Content words of the messages that facts may come from, and of the questions that these answer."""
+    """Content words of the messages that facts may come from, of the questions that these answer, and of what they confirm."""
     texts: list[str] = []
     last = question.before[-1].text if question.before else ""
     for turn in question.turns:
         if question.is_source(turn):
             texts += [turn.text, *QUESTION.findall(last)]
+            is_short = len(content_words(turn.text)) <= _SHORT_ANSWER
+            texts += [
+                each for each in _SENTENCE.findall(last) if is_short and _YOU.search(each) and not _ME.search(each)
+            ]
         last = turn.text
     return content_words(" ".join(texts))
 

@@ -152,6 +152,8 @@ SOURCES: list[tuple[Any, Any, list[Any], list[str]]] = [
     ([("user", LYON), ("assistant", BOT)], None, [BOT, "Lives in Lyon"], ["Lives in Lyon"]),
     ([("user", LYON), ("assistant", "Noted.")], None, [{"text": "Is a helpful bot", "turn": 1}], []),
     ("Yes, very much.", [("assistant", "Do you like jazz?")], ["Likes jazz"], ["Likes jazz"]),
+    ("Exactly.", [("assistant", "So you can't eat cashews.")], ["Can't eat cashews"], ["Can't eat cashews"]),
+    ("Thanks!", [("assistant", "Canberra is the capital. I can tell you more.")], ["Canberra is the capital"], []),
     ("I do.", [("user", "My sister plays the cello.")], ["Sister plays the cello"], []),
     ("She has a dog.", [("user", "My sister plays the cello.")], ["Sister has a dog"], ["Sister has a dog"]),
 ]
