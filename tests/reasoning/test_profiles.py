@@ -81,7 +81,7 @@ FORGOTTEN = [
         "At ten the dentist has an appointment for me",
         "Forget my dentist appointment.",
     ),
-    ("我有一只猫，叫小白。", "", "请忘记我的猫。"),
+    ("我有一只猫，叫小白。", "我有一只猫，叫小白", "请忘记我的猫。"),
 ]
 
 
