@@ -43,14 +43,14 @@ _SAYS: Final = re.compile(r"\b(?i:i|i'm|im|me|my|mine|we|us|our)\b|[我俺咱]|\
 """A message without the speaker, a number and a name, of which the model says nothing, either, is small talk."""
 
 
-Words: TypeAlias = dict[int, list[Fact]]
+WordsLeft: TypeAlias = dict[int, list[Fact]]
 """What is left of each turn, in the speaker's words."""
 
 
-def split(question: ExtractInput) -> tuple[list[Fact], Words, ExtractInput]:
+def split(question: ExtractInput) -> tuple[list[Fact], WordsLeft, ExtractInput]:
     """What rules are certain of; what they would keep in the speaker's words, and short answers; the question about these."""
     facts = RULES.extract.invoke(question).facts
-    kept: Words = {}
+    kept: WordsLeft = {}
     turns: list[Turn] = []
     before: list[Turn] = []
     earlier = [*question.before]
@@ -78,10 +78,10 @@ def _words(text: str) -> list[str]:
     return [letter for letter in text if letter.isalnum()] if is_cjk(text) else words(text)
 
 
-def merge(question: ExtractInput, certain: Sequence[Fact], kept: Words, extraction: Extraction) -> Extraction:
+def merge(question: ExtractInput, certain: Sequence[Fact], kept: WordsLeft, extraction: Extraction) -> Extraction:
     """The facts of the rules and of the model, those of each turn where its words say most of them."""
     said = {place: " ".join(fact.text for fact in own) for place, own in kept.items()}
-    found: Words = {place: [] for place in said}
+    found: WordsLeft = {place: [] for place in said}
     for fact in extraction.facts:
         place = next((place for place in said if _shortens(fact.text, said[place])), None)
         if place is not None and not QUESTION.fullmatch(fact.text):
