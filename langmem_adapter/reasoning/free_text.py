@@ -39,7 +39,7 @@ _QUOTES: Final = "\"'“”‘’「」《》*# \n"
 _FENCE: Final = re.compile(r"\A\s*```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```\s*\Z", re.DOTALL)
 _SHORT: Final = 3  # words; a heading is no sentence
 _LONGEST: Final = 90_000  # letters of a record, within the default of `max_text`
-_SENTENCE: Final = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？]+(?=\s|$)\s*|[.!?。！？]|$)")
+_SENTENCE: Final = re.compile(r"[^.!?。！？\n]++[.!?。！？]*+\s*+|[.!?。！？\n]++")
 _THOUGHT: Final = re.compile(r"<think>.*?(?:</think>|(?P<open>\Z))", re.DOTALL | re.IGNORECASE)
 
 

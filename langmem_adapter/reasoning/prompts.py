@@ -67,7 +67,7 @@ DESCRIBE: Final = (
 """What a chat model is asked about an image."""
 
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_QUOTED: Final = re.compile(r'"((?:[^"\\\n]|\\.)+)"')
+_QUOTED: Final = re.compile(r'"((?:[^"\\\n]|\\.){1,500}+)"')
 _SAMPLE: Final = re.compile(
     r"^\W*(?:input|output|example|user|assistant|输入|输出|示例)\W*[:：]\s*+(?![{\[])(.+)$",
     re.IGNORECASE | re.MULTILINE,

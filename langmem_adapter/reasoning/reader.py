@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QUESTION", "additions", "read_decision", "read_facts", "sources", "states"]
 
-QUESTION: Final = re.compile(r"[^.!?。！？\n]*[?？]")
+QUESTION: Final = re.compile(r"(?<![^.!?。！？\n])[^.!?。！？\n]*+[?？]")
 _SENTENCE: Final = re.compile(r"[^.!?。！？\n]+")
 _YOU, _ME = re.compile(r"\byour?\b|[你您]", re.IGNORECASE), re.compile(r"\b(?:i|me|my)\b|我", re.IGNORECASE)
 _SHORT_ANSWER: Final = 3  # content words
