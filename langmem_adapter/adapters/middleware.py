@@ -211,7 +211,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             latest = latest_turn(list(messages))
             new = [] if any(map(is_answer, latest)) else [str(message.id) for message in asked(latest)]
         else:
-            read = read_entries(self._read, messages, thread, "start")
+            read = read_entries(self._read, messages, thread, "start", also=recent)
             noted: Plan[Any] = read.and_then(lambda each: each.write(self._database, is_shown=False))
             entries = forgiving(noted, None, on_error=self._on_error, doing="note the turn").run()
             known = entries.rows.keys() - {newest, *entries.edited} if entries else ()

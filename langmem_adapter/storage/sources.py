@@ -69,7 +69,10 @@ _EDITED: Final = "the message that it came from was edited"
 _BACK: Final = f"{_EDITED}; back to what it said before"
 
 MessageNote: TypeAlias = tuple[str, str | None, bool]
-"""Of a message: the digest of what came in, that of what is remembered (empty: never), and whether a model was shown it."""
+"""Of a message: the digest of what came in, that of what is remembered, and whether a model was shown it.
+
+An empty digest says that it is never remembered: `False` that it was refused, `True` that it is not of this scope.
+"""
 
 sources: Final = Table(
     "sources",
@@ -148,21 +151,27 @@ def messages_of(connection: Connection, thread: MessageThread, ids: Collection[s
 
 def of_other_users(
     connection: Connection, thread: MessageThread, contents: Mapping[str, object], newest: str | None
-) -> set[str]:
-    """The ids of those messages that entered the thread, with these contents, in runs of other users.
+) -> dict[str, set[str]]:
+    """What is noted, of those messages with these contents, in runs of other users, by their ids.
+
+    `"own"`: it is theirs; `"refused"`: so it is, and a middleware may have blocked it; `"foreign"`: it is not theirs.
 
     Where it waits to be remembered, one before the *newest* is known by its text, too: clients may send no ids.
     """
     if not contents:
-        return set()
+        return {}
     theirs = sources.c.thread_id == thread.thread_id, sources.c.user_id != thread.scope.user_id
     same = any_of(sources.c.message_id, list(contents)) | sources.c.digest.is_(None)
-    other = set[str]()
+    notes = defaultdict[str, set[str]](set)
     for row in connection.execute(select(sources).where(*theirs, same)):
         names = {row.message_id, *(contents.keys() - {newest} if row.digest is None else ())} & contents.keys()
         owner = MessageThread(of_row(row), row.thread_id)
-        other |= {name for name in names if owner.digest(contents[name]) in {row.given, row.digest}}
-    return other
+        kind = (
+            "own" if row.digest or (row.digest is None and row.is_shown) else "foreign" if row.is_shown else "refused"
+        )
+        for name in (name for name in names if owner.digest(contents[name]) in {row.given, row.digest}):
+            notes[name].add(kind)
+    return notes
 
 
 def is_edited(row: Any, digest: str) -> bool:
