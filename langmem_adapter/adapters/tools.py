@@ -229,7 +229,8 @@ def _relations(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]
 def _dated(relation: Relation) -> str:
     moments = (("since", relation.valid_from), ("until", relation.valid_to))
     dates = [f"{word} {moment.date()}" for word, moment in moments if moment is not None]
-    return escape(f"{relation.text} ({', '.join(dates)})" if dates else relation.text)
+    text = " ".join(relation.text.split())  # one line, as `told` gives a memory
+    return escape(f"{text} ({', '.join(dates)})" if dates else text)
 
 
 def _save(memory: Memory, scope: Scope, content: str, *, timezone: str | None) -> Plan[str]:
