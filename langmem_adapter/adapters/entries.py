@@ -16,7 +16,7 @@ from langchain_core.runnables.config import ensure_config
 from langgraph.checkpoint.serde.types import ERROR
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 
-from langmem_adapter.adapters.threads import asked, is_answer, latest_turn, messages_in, summaries
+from langmem_adapter.adapters.threads import human_messages, is_answer, latest_turn, messages_in, summaries
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.scoping import configured
 from langmem_adapter.storage import sources
@@ -44,7 +44,7 @@ class Entries:
 
     thread: MessageThread
     digests: Mapping[str, str]  # of what people say in the thread, in order
-    rows: Mapping[str, Any]  # of these, and of others that were asked for
+    rows: Mapping[str, Any]  # of these, and of others that the caller names
     new: Collection[str]  # the caller's, not noted yet
     edited: Collection[str]
     blocked: Mapping[str, bool]  # never to be remembered for the caller; `True` where it is not theirs
@@ -63,12 +63,12 @@ class Entries:
 
     def write(self, database: Database, *, is_shown: bool, ended: Collection[str] = ()) -> Plan[Entries]:
         """Note what is new, that all open ones were shown to a model, and which messages will never be remembered."""
-        rows, given = self.rows, {**self.digests, **{name: row.given for name, row in self.rows.items()}}
+        rows, first = self.rows, {**self.digests, **{name: row.given for name, row in self.rows.items()}}
         unseen = [name for name in self.open_ids if is_shown and name in rows and not rows[name].is_shown]
-        notes: dict[str, sources.MessageNote] = {name: (given[name], None, True) for name in unseen}
+        notes: dict[str, sources.MessageNote] = {name: (first[name], None, True) for name in unseen}
         notes |= {name: (self.digests[name], None, is_shown) for name in (*self.new, *self.edited)}
-        notes |= {name: (given[name], "", self.blocked.get(name, False)) for name in (*self.blocked, *ended)}
-        work = partial(sources.note, thread=self.thread, notes=notes, seen=rows)
+        notes |= {name: (first[name], "", self.blocked.get(name, False)) for name in (*self.blocked, *ended)}
+        work = partial(sources.note, thread=self.thread, notes=notes, expected=rows)
         written = Plan.calling(database.write, database.awrite, work) if notes else Plan.known(None)
         return written.then(lambda _: self)
 
@@ -89,7 +89,7 @@ def read_entries(
     """
     # Contract: a message that entered the thread with a run of another user is not the caller's, however that run ended.
     # tests/adapters/test_owners.py::test_memory_never_takes_what_another_user_said
-    contents = {message.id or thread.digest(message.content): message.content for message in asked(messages)}
+    contents = {message.id or thread.digest(message.content): message.content for message in human_messages(messages)}
     digests = {name: thread.digest(content) for name, content in contents.items()}
     last = next(reversed(contents), None)
 
@@ -104,7 +104,7 @@ def read_entries(
         noted = rows.keys() | {name for name, kinds in others.items() if kinds != {"foreign"}}
         turn = latest_turn(list(messages))
         is_over = at != "node" and any(map(is_answer, turn))  # before: the agent goes on with a thread
-        latest = [] if is_over else [*_digests(asked(turn), thread)]
+        latest = [] if is_over else [*_digests(human_messages(turn), thread)]
         unnoted = latest if first is None else [name for name in [*digests][first:] if name not in noted]
         unseen = {name for name in rows if at == "start" and rows[name].digest is None and not rows[name].is_shown}
         unsure = {*unnoted, *unseen} - ({last} if at != "within" else set())
@@ -161,11 +161,11 @@ def _origins(
             source = source or ("loop" if is_current or last in present else "input")
             writes, metadata = at.pending_writes or [], dict[str, Any](at.metadata)
             values = [value for task, channel, value in writes if task == _COMMAND and channel == key]
-            given = {within.digest(message.content) for value in values for message in _messages(value)}
+            updates = {within.digest(message.content) for value in values for message in _messages(value)}
             is_input = "input" in {source, metadata["source"]}  # the first step puts it into the state
             for name in (left & texts.keys()) - present.keys():
-                came = "input" if is_input else "command" if source != "loop" or texts[name] in given else "node"
-                is_left = source == "input" and texts[name] in given  # by a run that was given up
+                came = "input" if is_input else "command" if source != "loop" or texts[name] in updates else "node"
+                is_left = source == "input" and texts[name] in updates  # by a run that was given up
                 is_own = not is_left and (not is_earlier or (is_same and came != "node" and name not in failed))
                 origins[name] = came if is_own else "failed" if name in failed else "earlier"
             if source == "input":  # what is older stood there before the run
