@@ -14,7 +14,7 @@ from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
-__all__ = ["MemoryContext", "check_owner", "resolve_again", "resolve_scope"]
+__all__ = ["MemoryContext", "check_owner", "configured", "resolve_again", "resolve_scope"]
 
 _NOBODY: Final = (
     "whose memory? say it with the call, as context=MemoryContext(user_id=...) or {'configurable': {'user_id': ...}},"
@@ -144,7 +144,8 @@ def _named(source: object) -> dict[str, Any]:
     return {name: value for name in SCOPE_FIELDS if (value := _part(source, name)) is not None}
 
 
-def _configured(configurable: object) -> dict[str, Any]:
+def configured(configurable: object) -> dict[str, Any]:
+    """The fields of a scope that a run's `configurable`, or the metadata of its checkpoint, names."""
     # A LangGraph server writes into it, too: the id of its own run, new each time, and an empty user where nobody signed in.
     named = _named(configurable)
     if _part(configurable, "assistant_id") is None or _part(configurable, "graph_id") is None:
@@ -167,7 +168,7 @@ def _said(explicit: object, runtime: object, config: Mapping[str, Any] | None) -
     said = {
         "the argument": _named(explicit),
         "the runtime context": _named(_part(runtime, "context")),
-        "config['configurable']": _configured(configurable),
+        "config['configurable']": configured(configurable),
     }
     user = _authenticated(_part(_part(runtime, "server_info"), "user"), configurable)
     if user is None:

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call, timezone_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.adapters.threads import asked, looking_up, remembered
+from langmem_adapter.adapters.threads import human_messages, looking_up, remember_turn
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.brain import BrainMemory
 from langmem_adapter.conversation.summaries import CountTokens, about_tokens
@@ -220,7 +220,7 @@ class ConversationMemory(BaseMemory):
 
         how: dict[str, Any] = {"k": self.k, "introduction": "", "timezone": self.timezone}  # `_told` puts one in front
         look = looking_up(self.memory, threshold=self.threshold, max_tokens=share, count_tokens=cost, **how)
-        turn, config = asked(self._question(inputs)), _config_of_chain()
+        turn, config = human_messages(self._question(inputs)), _config_of_chain()
         shown = self._earlier(scope, session).then(lambda earlier: earlier[-(self.last or len(earlier)) :])
         return shown.and_then(lambda thread: look(turn, scope, config, thread=thread))
 
@@ -228,7 +228,7 @@ class ConversationMemory(BaseMemory):
         if not self.k:
             return Plan(lambda: None)
         options = {"thread_id": session, **timezone_of_call(_config_of_chain(), self.timezone)}
-        remember = partial(remembered, self.memory, said, scope, writer=self.background, **options)
+        remember = partial(remember_turn, self.memory, said, scope, writer=self.background, **options)
         return self._earlier(scope, session).and_then(lambda earlier: remember(before=earlier))
 
     # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────

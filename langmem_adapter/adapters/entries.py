@@ -16,8 +16,9 @@ from langchain_core.runnables.config import ensure_config
 from langgraph.checkpoint.serde.types import ERROR
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 
-from langmem_adapter.adapters.threads import asked, is_answer, latest_turn, messages_in, summaries
+from langmem_adapter.adapters.threads import human_messages, is_answer, latest_turn, messages_in, summaries
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.scoping import configured
 from langmem_adapter.storage import sources
 from langmem_adapter.twins import Plan
 
@@ -43,10 +44,10 @@ class Entries:
 
     thread: MessageThread
     digests: Mapping[str, str]  # of what people say in the thread, in order
-    rows: Mapping[str, Any]  # of these, and of others that were asked for
+    rows: Mapping[str, Any]  # of these, and of others that the caller names
     new: Collection[str]  # the caller's, not noted yet
     edited: Collection[str]
-    blocked: Collection[str]  # never to be remembered for the caller
+    blocked: Mapping[str, bool]  # never to be remembered for the caller; `True` where it is not theirs
 
     @property
     def open_ids(self) -> list[str]:
@@ -62,12 +63,12 @@ class Entries:
 
     def write(self, database: Database, *, is_shown: bool, ended: Collection[str] = ()) -> Plan[Entries]:
         """Note what is new, that all open ones were shown to a model, and which messages will never be remembered."""
-        rows, given = self.rows, {**self.digests, **{name: row.given for name, row in self.rows.items()}}
+        rows, first = self.rows, {**self.digests, **{name: row.given for name, row in self.rows.items()}}
         unseen = [name for name in self.open_ids if is_shown and name in rows and not rows[name].is_shown]
-        notes: dict[str, sources.MessageNote] = {name: (given[name], None, True) for name in unseen}
+        notes: dict[str, sources.MessageNote] = {name: (first[name], None, True) for name in unseen}
         notes |= {name: (self.digests[name], None, is_shown) for name in (*self.new, *self.edited)}
-        notes |= {name: (given[name], "", False) for name in (*self.blocked, *ended)}
-        work = partial(sources.note, thread=self.thread, notes=notes, seen=rows)
+        notes |= {name: (first[name], "", self.blocked.get(name, False)) for name in (*self.blocked, *ended)}
+        work = partial(sources.note, thread=self.thread, notes=notes, expected=rows)
         written = Plan.calling(database.write, database.awrite, work) if notes else Plan.known(None)
         return written.then(lambda _: self)
 
@@ -88,29 +89,32 @@ def read_entries(
     """
     # Contract: a message that entered the thread with a run of another user is not the caller's, however that run ended.
     # tests/adapters/test_owners.py::test_memory_never_takes_what_another_user_said
-    contents = {message.id or thread.digest(message.content): message.content for message in asked(messages)}
+    contents = {message.id or thread.digest(message.content): message.content for message in human_messages(messages)}
     digests = {name: thread.digest(content) for name, content in contents.items()}
     last = next(reversed(contents), None)
 
-    def rows_and_others(connection: Connection) -> tuple[dict[str, Any], set[str]]:
+    def rows_and_others(connection: Connection) -> tuple[dict[str, Any], dict[str, set[str]]]:
         rows = sources.messages_of(connection, thread, {*digests, *also})
         rest = {name: content for name, content in contents.items() if name not in rows}
         return rows, sources.of_other_users(connection, thread, rest, last)
 
     def find() -> Entries:
         rows, others = read(rows_and_others)
-        places = [place for place, name in enumerate(digests) if name in rows or name in others]
+        first = next((place for place, name in enumerate(digests) if name in rows or name in others), None)
+        noted = rows.keys() | {name for name, kinds in others.items() if kinds != {"foreign"}}
         turn = latest_turn(list(messages))
         is_over = at != "node" and any(map(is_answer, turn))  # before: the agent goes on with a thread
-        latest = [] if is_over else [*_digests(asked(turn), thread)]
-        unnoted = [*digests][places[-1] + 1 :] if places else latest
+        latest = [] if is_over else [*_digests(human_messages(turn), thread)]
+        unnoted = latest if first is None else [name for name in [*digests][first:] if name not in noted]
         unseen = {name for name in rows if at == "start" and rows[name].digest is None and not rows[name].is_shown}
         unsure = {*unnoted, *unseen} - ({last} if at != "within" else set())
         origins = _origins(unsure, digests, newest or last, thread, messages_key, fails=at != "node")
         allowed = {"command"} if at == "within" else {"input", "command", "node"}
         new = [name for name in unnoted if origins.get(name, "input") in allowed]
-        blocked = {*unnoted} - {*new} if at != "within" else set()
-        blocked |= {name for name in unseen - {last} if origins.get(name, "failed") == "failed"}
+        blocked = {name: True for name, kinds in others.items() if "refused" in kinds and "own" not in kinds}
+        if at != "within":
+            blocked |= {name: origins.get(name) != "failed" for name in unnoted if name not in new}
+            blocked |= {name: False for name in unseen - {last} if origins.get(name, "failed") == "failed"}
         edited = [name for name in digests if name in rows and sources.is_edited(rows[name], digests[name])]
         edited = [name for name in edited if rows[name].digest or name == last]
         return Entries(thread, digests, rows, new, edited, blocked)
@@ -146,9 +150,9 @@ def _origins(
 ) -> dict[str, str]:
     """How messages came into a thread: `"input"`, `"command"` or `"node"` of this run, else `"earlier"`.
 
-    An earlier run that names the same user is as if this one; one that failed is told apart (`"failed"`) if *fails*.
+    An earlier run that names the same user is as if this one. What it still held when it failed is `"failed"`, if *fails*.
     """
-    origins, left, source, is_same, is_earlier, has_failed = dict[str, str](), {*names}, "", False, False, False
+    origins, left, failed, source, is_same, is_earlier = dict[str, str](), {*names}, set[str](), "", False, False
     if not names or ensure_config().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER) is None:
         return {}
     with suppress(NotImplementedError):  # the saver may have async methods alone
@@ -157,22 +161,24 @@ def _origins(
             source = source or ("loop" if is_current or last in present else "input")
             writes, metadata = at.pending_writes or [], dict[str, Any](at.metadata)
             values = [value for task, channel, value in writes if task == _COMMAND and channel == key]
-            given = {within.digest(message.content) for value in values for message in _messages(value)}
+            updates = {within.digest(message.content) for value in values for message in _messages(value)}
             is_input = "input" in {source, metadata["source"]}  # the first step puts it into the state
-            for name in left - present.keys():
-                came = "input" if is_input else "command" if source != "loop" or texts[name] in given else "node"
-                is_left = source == "input" and texts[name] in given  # by a run that was given up
-                is_own = not is_left and (not is_earlier or (is_same and came != "node" and not has_failed))
-                origins[name] = came if is_own else "failed" if has_failed else "earlier"
+            for name in (left & texts.keys()) - present.keys():
+                came = "input" if is_input else "command" if source != "loop" or texts[name] in updates else "node"
+                is_left = source == "input" and texts[name] in updates  # by a run that was given up
+                is_own = not is_left and (not is_earlier or (is_same and came != "node" and name not in failed))
+                origins[name] = came if is_own else "failed" if name in failed else "earlier"
             if source == "input":  # what is older stood there before the run
-                is_earlier, has_failed = True, False
-            has_failed = has_failed or (fails and any(channel == ERROR for _, channel, _ in writes))
+                is_earlier, failed = True, set()
+            if fails and any(channel == ERROR for _, channel, _ in writes):
+                failed |= present.keys()
             is_same = within.scope.user_id in [metadata.get(name, "") for name in _USER]
-            left, texts, source = left & present.keys(), present, metadata["source"]
+            is_same = is_same and configured(metadata).items() <= within.scope.named.items()
+            left, texts, source = left - origins.keys(), present, metadata["source"]
             if not left:
                 return origins
-        first = ("failed" if has_failed else "earlier") if is_earlier else "command" if source else "input"
-        return origins | dict.fromkeys(left, first)
+        first = "earlier" if is_earlier else "command" if source else "input"
+        return origins | {name: "failed" if is_earlier and name in failed else first for name in left}
     return {}
 
 

@@ -18,7 +18,15 @@ from typing_extensions import TypedDict
 
 from langmem_adapter.adapters.calls import OnError, forgiving, thread_of_call, timezone_of_call
 from langmem_adapter.adapters.entries import read_entries, replaced_by_summary
-from langmem_adapter.adapters.threads import asked, is_answer, latest_turn, looking_up, remembered, summaries, turn_of
+from langmem_adapter.adapters.threads import (
+    human_messages,
+    is_answer,
+    latest_turn,
+    looking_up,
+    remember_turn,
+    summaries,
+    turn_of,
+)
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag, one_of
 from langmem_adapter.conversation.summaries import about_tokens
@@ -204,18 +212,18 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """Note which messages are new, and that they are of this scope."""
         scope, messages = self._scope(runtime), state["messages"]
         turns: Any = state.get("memory_turns", {})
-        present, thread = [message.id for message in asked(messages) if message.id], self._thread(scope)
+        present, thread = [message.id for message in human_messages(messages) if message.id], self._thread(scope)
         recent = dict.fromkeys([*turns.get(self._name, {}).get("recent_ids", []), *present])
         newest = present[-1] if present else None
         if thread is None:
             latest = latest_turn(list(messages))
-            new = [] if any(map(is_answer, latest)) else [str(message.id) for message in asked(latest)]
+            new = [] if any(map(is_answer, latest)) else [str(message.id) for message in human_messages(latest)]
         else:
-            read = read_entries(self._read, messages, thread, "start")
-            noted: Plan[Any] = read.and_then(lambda each: each.write(self._database, is_shown=False))
-            entries = forgiving(noted, None, on_error=self._on_error, doing="note the turn").run()
-            known = entries.rows.keys() - {newest, *entries.edited} if entries else ()
-            new = [id_ for id_ in entries.open_ids if id_ not in known] if entries else present[-1:]
+            read = read_entries(self._read, messages, thread, "start", also=recent)
+            written: Plan[Any] = read.and_then(lambda each: each.write(self._database, is_shown=False))
+            entries = forgiving(written, None, on_error=self._on_error, doing="note the turn").run()
+            earlier = entries.rows.keys() - {newest, *entries.edited} if entries else ()
+            new = [id_ for id_ in entries.open_ids if id_ not in earlier] if entries else present[-1:]
         turn = MemoryTurn(new_ids=new, recent_ids=[*recent][-_MAX_IDS:], newest_id=newest, scope_key=key_of(scope))
         return {"memory_turns": {self._name: turn}}
 
@@ -251,11 +259,11 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         def inform(question: str | None, recalled: str) -> ModelRequest[Any]:
             note.question, note.recalled = question, recalled
             notes = f"{self._introduction}\n\n{recalled}"
-            return request.override(messages=_noted(request.messages, notes, place)) if recalled else request
+            return request.override(messages=_append(request.messages, notes, place)) if recalled else request
 
         def recall(_: None) -> Plan[ModelRequest[Any]]:
             latest = [*note.shown.values()] or (latest_turn(request.messages) if note.question is None else [])
-            question = "\n".join(message.text for message in asked(latest)) if latest else note.question
+            question = "\n".join(message.text for message in human_messages(latest)) if latest else note.question
             if question == note.question:
                 return Plan.known(inform(question, note.recalled))
             look = self._look(latest, scope, thread=request.messages)
@@ -265,7 +273,10 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def _show(self, messages: Sequence[BaseMessage], turn: MemoryTurn, scope: Scope, note: _Note) -> Plan[None]:
         """Note which messages the model is shown, and write it to the database: the run may end with this call."""
-        thread, present = self._thread(scope), {message.id: message for message in asked(messages) if message.id}
+        thread, present = (
+            self._thread(scope),
+            {message.id: message for message in human_messages(messages) if message.id},
+        )
 
         def mark(entries: Entries | None) -> None:
             ids = turn["new_ids"] if entries is None else entries.open_ids
@@ -295,14 +306,14 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """Remember what the model was shown and what a summary replaced before; of the rest nothing will be remembered."""
         waiting = {id_: row.is_shown for id_, row in entries.rows.items() if row.digest is None}
         absent, present = waiting.keys() - entries.digests.keys(), {*entries.open_ids}
-        shown = {id_ for id_, is_shown in waiting.items() if is_shown} | note.shown.keys()
+        shown_ids = {id_ for id_, is_shown in waiting.items() if is_shown} | note.shown.keys()
 
         def end(replaced: tuple[list[BaseMessage], bool]) -> Plan[AddResult | None]:
             versions, is_complete = replaced
             left = absent - {message.id for message in versions}
             if summaries(messages) - note.summary_ids:
                 versions = [*versions, *(message for id_, message in note.shown.items() if id_ in left)]
-            ready = {*(present & shown), *(str(message.id) for message in versions)}
+            ready = {*(present & shown_ids), *(str(message.id) for message in versions)}
             lost = absent - ready if is_complete else set()
             if lost and summaries(messages):
                 _log.warning("%d messages were summarised before the model saw them and are not remembered", len(lost))
@@ -310,7 +321,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             plan = self._remember([*versions, *messages], scope, note, ready, entries.hidden_ids | present)
             return entries.write(self._database, is_shown=False, ended=ended).and_then(lambda _: plan)
 
-        find = Plan(partial(replaced_by_summary, messages, absent, shown)) if absent else Plan.known(([], True))
+        find = Plan(partial(replaced_by_summary, messages, absent, shown_ids)) if absent else Plan.known(([], True))
         return find.and_then(end)
 
     def _remember(
@@ -321,7 +332,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         thread = self._thread(scope)
         how: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
         how |= {"thread_id": thread and thread.thread_id, **timezone_of_call(default=self._default.timezone)}
-        plan = remembered(self._memory, turn, scope, **how)
+        plan = remember_turn(self._memory, turn, scope, **how)
         return plan.told(lambda outcome: note.shown.clear() if outcome.error is None else None)
 
     def _turn(self, state: Mapping[str, Any], scope: Scope) -> MemoryTurn:
@@ -357,7 +368,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return self._memory.background(on_error=on_error) if flag(background, "background") else None
 
 
-def _noted(thread: list[AnyMessage], notes: str, place: str | None) -> list[AnyMessage]:
+def _append(thread: list[AnyMessage], notes: str, place: str | None) -> list[AnyMessage]:
     people = [number for number, message in enumerate(thread) if isinstance(message, HumanMessage)]
     if not people:
         return [HumanMessage(notes), *thread]

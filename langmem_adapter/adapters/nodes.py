@@ -13,7 +13,7 @@ from langchain_core.runnables.base import coerce_to_runnable
 
 from langmem_adapter.adapters.calls import part_of_state, scope_of_call, thread_of_call, timezone_of_call
 from langmem_adapter.adapters.entries import read_entries
-from langmem_adapter.adapters.threads import looking_up, messages_in, parted, remembered, turn_of
+from langmem_adapter.adapters.threads import looking_up, messages_in, remember_turn, split_latest_turn, turn_of
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
@@ -111,13 +111,13 @@ def recall_node(  # noqa: PLR0913 - each is a knob of its own
 
     def plan(state: Any, scope: Scope) -> Plan[StateEdit]:
         messages = messages_in(part_of_state(state, messages_key, "messages_key"))
-        before, turn = parted(messages)
+        before, turn = split_latest_turn(messages)
         read: Plan[Any] = _read(parts, messages, scope, messages_key)
-        noted = read.and_then(
+        written = read.and_then(
             lambda entries: entries.write(parts.database, is_shown=True) if entries else Plan.known(None)
         )
-        looked = noted.and_then(lambda _: look(turn, scope, thread=[*before, *turn]))
-        return looked.then(lambda text: {output_key: text})
+        recalled = written.and_then(lambda _: look(turn, scope, thread=[*before, *turn]))
+        return recalled.then(lambda text: {output_key: text})
 
     return _for_its_scope(plan, MemoryContext(user_id, agent_id, run_id))
 
@@ -191,13 +191,13 @@ def remember_node(  # noqa: PLR0913 - the same
         how: dict[str, Any] = {"writer": background, "thread_id": thread_id, **timezone_of_call(default=timezone)}
 
         def remember(entries: Entries | None) -> Plan[AddResult | None]:
-            before, turn = parted(messages, tools=tools)
+            before, turn = split_latest_turn(messages, tools=tools)
             if entries is not None:
                 before, turn = turn_of(messages, entries.open_ids, tools=tools, digest=entries.thread.digest)
-            return remembered(memory, turn, scope, before=before, **how)
+            return remember_turn(memory, turn, scope, before=before, **how)
 
-        added = _read(parts, messages, scope, messages_key).and_then(remember)
-        return added.then(lambda result: {} if output_key is None else {output_key: _changes(result)})
+        result = _read(parts, messages, scope, messages_key).and_then(remember)
+        return result.then(lambda added: {} if output_key is None else {output_key: _changes(added)})
 
     return _for_its_scope(plan, MemoryContext(user_id, agent_id, run_id))
 
@@ -249,15 +249,15 @@ def experience_node(
     check_text(request_key, "request_key")
     check_text(response_key, "response_key")
     runnable = _runnable(answer)
-    filed = tag or experiences.tag or runnable.get_name()
+    label = tag or experiences.tag or runnable.get_name()
 
-    def asked(request: Any) -> Plan[Any]:
+    def ask(request: Any) -> Plan[Any]:
         return Plan(lambda: runnable.invoke(request), lambda: runnable.ainvoke(request))
 
     def plan(state: Any, scope: Scope) -> Plan[StateEdit]:
         request = part_of_state(state, request_key, "request_key")
-        heard = experiences.answering(request, asked, tag=filed, scope=scope)
-        return heard.then(lambda response: {response_key: response})
+        response = experiences.answering(request, ask, tag=label, scope=scope)
+        return response.then(lambda response: {response_key: response})
 
     return _for_its_scope(plan, MemoryContext(**experiences.scope.named))
 

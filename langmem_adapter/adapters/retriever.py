@@ -13,7 +13,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from langmem_adapter.adapters.calls import making, scope_of_call, timezone_of_call
-from langmem_adapter.adapters.threads import looking_up, parted
+from langmem_adapter.adapters.threads import looking_up, split_latest_turn
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
@@ -169,7 +169,7 @@ def recall(  # noqa: PLR0913 - each is a knob of its own
         if key not in inputs:
             known = quoted([*inputs])
             raise InvalidInputError(f"the input has no {quoted(key)}, only {known}; name its question with key=...")
-        before, turn = parted(inputs[key])
+        before, turn = split_latest_turn(inputs[key])
         found = look(turn, scope_of_call(default, config), config, thread=[*before, *turn])
         return found.then(lambda text: {**inputs, output_key: text})
 

@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
 
 __all__ = [
-    "asked",
+    "format_hit",
+    "human_messages",
     "is_answer",
     "latest_turn",
     "looking_up",
     "messages_in",
-    "parted",
-    "remembered",
+    "remember_turn",
+    "split_latest_turn",
     "summaries",
-    "told",
     "turn_of",
 ]
 
@@ -65,10 +65,10 @@ def latest_turn(messages: str | Sequence[MessageLikeRepresentation]) -> list[Bas
         >>> [message.text for message in latest_turn(thread)]
         ['I like tea.', 'Noted.']
     """
-    return parted(messages)[1]
+    return split_latest_turn(messages)[1]
 
 
-def parted(
+def split_latest_turn(
     messages: str | Sequence[MessageLikeRepresentation], *, tools: bool = False
 ) -> tuple[list[BaseMessage], list[BaseMessage]]:
     """What was said in a thread before its latest turn, and the turn, with what the *tools* returned; see `latest_turn`."""
@@ -109,7 +109,7 @@ def turn_of(
     return list(thread[:first]), turn
 
 
-def asked(turn: Sequence[BaseMessage]) -> list[BaseMessage]:
+def human_messages(turn: Sequence[BaseMessage]) -> list[BaseMessage]:
     """What people said in a turn."""
     return [message for message in turn if _is_said(message)]
 
@@ -154,10 +154,10 @@ def _listing(
 
 
 def _line(hit: Hit) -> str:
-    return f"- {told(hit)}"
+    return f"- {format_hit(hit)}"
 
 
-def told(hit: Hit) -> str:
+def format_hit(hit: Hit) -> str:
     """A memory on one line with its day, so that it cannot pass for the prompt around it: "Ben: Likes tea (2026-05-01)".
 
     Words that were kept as the user said them are a quotation: `user, 2026-05-01: "I have an exam tomorrow"`.
@@ -205,7 +205,7 @@ def looking_up(
         *,
         thread: Sequence[BaseMessage] = (),
     ) -> Plan[str]:
-        question = "\n".join(message.text for message in asked(turn)).strip()
+        question = "\n".join(message.text for message in human_messages(turn)).strip()
         given: dict[str, Any] = {**how, "threshold": least, "max_tokens": max_tokens, **scope.named}
         given |= timezone_of_call(config, how.get("timezone"))
         if not question:
@@ -216,7 +216,7 @@ def looking_up(
     return look
 
 
-def remembered(
+def remember_turn(
     memory: Memory,
     turn: Sequence[BaseMessage],
     scope: Scope,
@@ -235,7 +235,7 @@ def remembered(
     # Where an assistant speaks and an agent is named, `add` takes the facts to be about the assistant.
     answered = about == "agent" or scope.agent_id is None
     said = turn if answered else [message for message in turn if not isinstance(message, AIMessage)]
-    if not asked(turn):
+    if not human_messages(turn):
         return Plan(lambda: None)
     given: dict[str, Any] = {"context": _of(scope, before), **timezone_of_call(), **options, **scope.named}
     if writer is not None:

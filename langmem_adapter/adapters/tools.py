@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.calls import scope_of_call, timezone_of_call
-from langmem_adapter.adapters.threads import told
+from langmem_adapter.adapters.threads import format_hit
 from langmem_adapter.arguments import bounded, each_of, filled, flag, relevance, tokens
 from langmem_adapter.errors import (
     ConflictError,
@@ -208,7 +208,7 @@ def _search(memory: Memory, scope: Scope, query: str, *, max_tokens: int | None,
 
 def _listed(query: str, max_tokens: int | None, hits: SearchResults) -> str:
     def line(hit: Hit) -> str:
-        return _line(hit.id, told(hit))
+        return _line(hit.id, format_hit(hit))
 
     room = None if max_tokens is None else max_tokens - tokens_in(DATA_ONLY)
     kept = hits if room is None else fitting(hits, query, room, line=lambda hit: f"{line(hit)}\n")
@@ -229,7 +229,8 @@ def _relations(memory: Memory, scope: Scope, query: str, *, k: int) -> Plan[str]
 def _dated(relation: Relation) -> str:
     moments = (("since", relation.valid_from), ("until", relation.valid_to))
     dates = [f"{word} {moment.date()}" for word, moment in moments if moment is not None]
-    return escape(f"{relation.text} ({', '.join(dates)})" if dates else relation.text)
+    text = " ".join(relation.text.split())  # one line, as `format_hit` gives a memory
+    return escape(f"{text} ({', '.join(dates)})" if dates else text)
 
 
 def _save(memory: Memory, scope: Scope, content: str, *, timezone: str | None) -> Plan[str]:

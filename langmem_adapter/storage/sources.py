@@ -1,7 +1,7 @@
 """Sources: which messages of a thread were remembered, and which memories came of each.
 
-A message is known by its scope, its thread and its id. Its text is not kept here, only a digest of what was remembered, and
-one of what came in: a middleware may redact a message before it is remembered, and a client may send the first version again.
+A scope, a thread and an id identify a message. Its text is not kept here, only a digest of what was remembered, and one of
+what came in: a middleware may redact a message before it is remembered, and a client may send the first version again.
 Any other text is an edit. A message is noted when it enters the thread, for the scope whose run brought it; it has no digest
 until it is remembered, and an empty one where it never will be.
 """
@@ -69,7 +69,10 @@ _EDITED: Final = "the message that it came from was edited"
 _BACK: Final = f"{_EDITED}; back to what it said before"
 
 MessageNote: TypeAlias = tuple[str, str | None, bool]
-"""Of a message: the digest of what came in, that of what is remembered (empty: never), and whether a model was shown it."""
+"""Of a message: the digest of what came in, that of what is remembered, and whether a model was shown it.
+
+An empty digest says that it is never remembered: `False` that it was refused, `True` that it is not of this scope.
+"""
 
 sources: Final = Table(
     "sources",
@@ -141,28 +144,34 @@ class Edits:
 
 
 def messages_of(connection: Connection, thread: MessageThread, ids: Collection[str]) -> dict[str, Any]:
-    """The rows of some messages, by their ids; those that are not known are missing."""
+    """The rows of some messages, by their ids; those without a row are missing."""
     rows = _MESSAGES.rows(connection, {"thread": thread.key, "ids": list(ids)})
     return {row.message_id: row for row in rows}
 
 
 def of_other_users(
     connection: Connection, thread: MessageThread, contents: Mapping[str, object], newest: str | None
-) -> set[str]:
-    """The ids of those messages that entered the thread, with these contents, in runs of other users.
+) -> dict[str, set[str]]:
+    """What is noted, of those messages with these contents, in runs of other users, by their ids.
 
-    Where it waits to be remembered, one before the *newest* is known by its text, too: clients may send no ids.
+    `"own"`: it is theirs; `"refused"`: so it is, and a middleware may have blocked it; `"foreign"`: it is not theirs.
+
+    Where it waits to be remembered, one before the *newest* is compared by its text, too: clients may send no ids.
     """
     if not contents:
-        return set()
+        return {}
     theirs = sources.c.thread_id == thread.thread_id, sources.c.user_id != thread.scope.user_id
     same = any_of(sources.c.message_id, list(contents)) | sources.c.digest.is_(None)
-    other = set[str]()
+    notes = defaultdict[str, set[str]](set)
     for row in connection.execute(select(sources).where(*theirs, same)):
         names = {row.message_id, *(contents.keys() - {newest} if row.digest is None else ())} & contents.keys()
         owner = MessageThread(of_row(row), row.thread_id)
-        other |= {name for name in names if owner.digest(contents[name]) in {row.given, row.digest}}
-    return other
+        kind = (
+            "own" if row.digest or (row.digest is None and row.is_shown) else "foreign" if row.is_shown else "refused"
+        )
+        for name in (name for name in names if owner.digest(contents[name]) in {row.given, row.digest}):
+            notes[name].add(kind)
+    return notes
 
 
 def is_edited(row: Any, digest: str) -> bool:
@@ -171,13 +180,13 @@ def is_edited(row: Any, digest: str) -> bool:
 
 
 def note(
-    connection: Connection, thread: MessageThread, notes: Mapping[str, MessageNote], seen: Mapping[str, Any]
+    connection: Connection, thread: MessageThread, notes: Mapping[str, MessageNote], expected: Mapping[str, Any]
 ) -> None:
-    """Note messages that are not remembered; those whose rows are no more as they were *seen* are left as they are."""
+    """Note messages that are not remembered; those whose rows differ from the *expected* ones are left as they are."""
     # Contract: what another run noted or remembered meanwhile stays.
     # tests/adapters/test_turns.py::test_parallel_runs_of_one_thread_remember_each_message_once
     rows = messages_of(connection, thread, notes)
-    same = {name: each for name, each in notes.items() if rows.get(name) == seen.get(name)}
+    same = {name: each for name, each in notes.items() if rows.get(name) == expected.get(name)}
     _put(connection, thread, rows, same)
 
 
@@ -197,31 +206,34 @@ def record(
     rows = messages_of(connection, thread, digests)
     if any(row.digest is not None for row in rows.values()):
         raise RememberedError("a message of the thread was remembered by another run; try again")
-    given = {name: row.given for name, row in rows.items()}
-    _put(connection, thread, rows, {name: (given.get(name, each), each, True) for name, each in digests.items()})
+    first = {name: row.given for name, row in rows.items()}
+    _put(connection, thread, rows, {name: (first.get(name, each), each, True) for name, each in digests.items()})
     seqs = {(message, change.id): seq for message, change, seq in changes if message in digests and change.id}
     links = [{"message_id": message, "memory_id": memory, "seq": seq} for (message, memory), seq in seqs.items()]
     _INSERT_MEMORIES.run(connection, *({"thread": thread.key, **link} for link in links))
 
 
 def edits(connection: Connection, thread: MessageThread, digests: Mapping[str, str]) -> Edits:
-    """What is known of some messages, and what takes back what came of the older text of those that were edited.
+    """What is noted of some messages, and what takes back what came of the older text of those that were edited.
 
     A memory that came of such messages alone ends; one that they changed or ended is again what it was. What others have said
     of the memory since then, or done to it, stays.
     """
     rows = messages_of(connection, thread, digests)
     edited = {name: digests[name] for name, row in rows.items() if is_edited(row, digests[name])}
-    known = {name for name, row in rows.items() if row.digest is not None and name not in edited}
-    mine = source_memories.c.thread == thread.key, any_of(source_memories.c.message_id, list(rows.keys() - known))
+    remembered_ids = {name for name, row in rows.items() if row.digest is not None and name not in edited}
+    mine = (
+        source_memories.c.thread == thread.key,
+        any_of(source_memories.c.message_id, list(rows.keys() - remembered_ids)),
+    )
     own = connection.execute(select(source_memories).where(*mine)).all()
     same = any_of(source_memories.c.memory_id, [row.memory_id for row in own])
-    stated: defaultdict[str, list[Any]] = defaultdict(list)
+    statements: defaultdict[str, list[Any]] = defaultdict(list)
     for row in connection.execute(select(source_memories).where(same)):
-        stated[row.memory_id].append((row.seq, row in own))
-    writes = [_retraction(connection, memory_id, said, thread.scope) for memory_id, said in stated.items()]
+        statements[row.memory_id].append((row.seq, row in own))
+    writes = [_retraction(connection, memory_id, seqs, thread.scope) for memory_id, seqs in statements.items()]
     ids = {**{row.message_id: rows[row.message_id].given for row in own}, **edited}
-    return Edits(thread, known, ids, [write for write in writes if write is not None])
+    return Edits(thread, remembered_ids, ids, [write for write in writes if write is not None])
 
 
 def reopen(connection: Connection, edits: Edits) -> None:
@@ -232,37 +244,37 @@ def reopen(connection: Connection, edits: Edits) -> None:
 
 
 def _retraction(
-    connection: Connection, memory_id: str, stated: Sequence[tuple[int, bool]], within: Scope
+    connection: Connection, memory_id: str, statements: Sequence[tuple[int, bool]], within: Scope
 ) -> Write | None:
-    """What takes back the last revisions of a memory that only edited messages state: of these *stated* has `True`."""
+    """What takes back the last revisions of a memory that only edited messages state: of these *statements* has `True`."""
     contents = memories.contents(connection, memory_id)
-    standing: list[Any] = []  # without revisions that were taken back before, and those that took them back
+    revisions: list[Any] = []  # without revisions that were taken back before, and those that took them back
     for row in contents:
-        while row.reason == _BACK and standing and standing[-1].new_memory != row.new_memory:
-            standing.pop()
-        standing += [] if row.reason == _BACK else [row]
-    last, end = (standing[-1] if standing else None), math.inf
-    while standing and {own for seq, own in stated if standing[-1].seq <= seq < end} == {True}:
-        end = standing.pop().seq
+        while row.reason == _BACK and revisions and revisions[-1].new_memory != row.new_memory:
+            revisions.pop()
+        revisions += [] if row.reason == _BACK else [row]
+    last, end = (revisions[-1] if revisions else None), math.inf
+    while revisions and {own for seq, own in statements if revisions[-1].seq <= seq < end} == {True}:
+        end = revisions.pop().seq
     if last is None or end == math.inf or not within.covers(of_row(last)):
         return None
-    seen, restores = contents[-1].seq, bool(standing) and standing[-1].event != "DELETE"
+    revision, restores = contents[-1].seq, bool(revisions) and revisions[-1].event != "DELETE"
     if not restores and last.event == "DELETE":
         return None
-    decision = Decision("DELETE", memory_id, None, _EDITED, seen=seen)
+    decision = Decision("DELETE", memory_id, None, _EDITED, seen=revision)
     if restores:
         event: Event = "ADD" if last.event == "DELETE" else "UPDATE"
-        decision = memories.restored(standing[-1], event, _BACK, seen=seen)
+        decision = memories.restored(revisions[-1], event, _BACK, seen=revision)
     return Write((decision,), scope=of_row(last), within=within)
 
 
 def _put(
-    connection: Connection, thread: MessageThread, known: Collection[str], notes: Mapping[str, MessageNote]
+    connection: Connection, thread: MessageThread, present: Collection[str], notes: Mapping[str, MessageNote]
 ) -> None:
-    """Write what is noted of messages; for *known* ones it replaces what was."""
+    """Write what is noted of messages; it replaces what was written of those that are *present*."""
     new = {"thread_id": thread.thread_id, "created_at": datetime.now(UTC)}
     new |= {name: getattr(thread.scope, name) for name in SCOPE_FIELDS}
     names = "given", "digest", "is_shown"
     rows = {name: {"thread": thread.key, **dict(zip(names, each, strict=True))} for name, each in notes.items()}
-    _INSERT.run(connection, *({**new, **row, "message_id": name} for name, row in rows.items() if name not in known))
-    _SET.run(connection, *({**row, "message": name} for name, row in rows.items() if name in known))
+    _INSERT.run(connection, *({**new, **row, "message_id": name} for name, row in rows.items() if name not in present))
+    _SET.run(connection, *({**row, "message": name} for name, row in rows.items() if name in present))

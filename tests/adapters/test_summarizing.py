@@ -16,7 +16,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 from langmem_adapter.adapters.middleware import MemoryMiddleware
 from langmem_adapter.adapters.summarizing import summarize_node, summarizer
-from langmem_adapter.adapters.threads import asked
+from langmem_adapter.adapters.threads import human_messages
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.memory.memory import Memory
@@ -121,7 +121,7 @@ def test_what_is_remembered_of_a_shortened_thread_is_what_people_said(offline: M
     for said in ("I live in Lyon.", "I am vegetarian."):
         thread = agent.invoke({"messages": said}, THREAD)["messages"]
     assert thread[0].text.startswith(LEAD)
-    assert [message.text for message in asked(thread)] == ["I am vegetarian."]
+    assert [message.text for message in human_messages(thread)] == ["I am vegetarian."]
     assert {item.text for item in offline.get_all(user_id="ann")} == {"Lives in Lyon", "Is vegetarian"}
 
 

@@ -22,7 +22,7 @@ from langgraph.graph import MessagesState, StateGraph
 from langmem_adapter import Memory, MemoryContext, MemoryMiddleware, Settings
 from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.adapters.nodes import recall_node, remember_node
-from langmem_adapter.adapters.threads import told
+from langmem_adapter.adapters.threads import format_hit
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.testing.fakes import ScriptedChatModel
 from tests.benchmarks.material import requested
@@ -100,7 +100,7 @@ def test_search_get_all_and_prompts_show_a_memory_under_its_speakers_day(
             f"What did I see on {day - timedelta(days=1)}?",
         ):
             (hit,) = memory.search(asked, user_id=user, explain=True, **then)
-            assert hit.explanation and hit.explanation.parts["window"] and told(hit) == f"{text} ({day})"
+            assert hit.explanation and hit.explanation.parts["window"] and format_hit(hit) == f"{text} ({day})"
         assert not memory.search(f"What happened on {next_day}?", user_id=user, threshold="auto", **then)
         for begins, ends in ((str(day), str(next_day)), (day, next_day)):
             assert memory.search("heron", user_id=user, after=begins, before=ends, **then)
