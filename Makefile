@@ -102,7 +102,7 @@ bench-models: $(STAMP)  ## a real chat model, both profiles: MODEL_URL=http://â€
 
 faults: $(STAMP)  ## kill processes, damage files, break disks: hundreds of times, and report (some minutes)
 	FAULTS=long $(BIN)/python -m pytest tests/faults tests/properties/test_machine.py tests/storage/graph/test_together.py \
-	  tests/properties/test_filters_everywhere.py tests/pipeline/test_told_in_any_order.py tests/mirror/test_campaign.py --timeout 1800
+	  tests/properties/test_filters_everywhere.py tests/properties/test_lossless.py tests/pipeline/test_told_in_any_order.py tests/mirror/test_campaign.py --timeout 1800
 
 dev-server: $(DEV_STAMP)  ## make the environment in which the tests start `langgraph dev` and deepagents
 

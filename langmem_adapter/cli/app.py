@@ -16,6 +16,7 @@ from langmem_adapter.cli.change import delete, purge, refine, reindex, update
 from langmem_adapter.cli.demo import demo
 from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import conversations, questions
+from langmem_adapter.cli.exchange import export, import_
 from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.look import history, list_, prompts, search, show, trace
 from langmem_adapter.cli.output import Output
@@ -77,7 +78,7 @@ def _put_together(group: typer.Typer, *functions: Callable[..., None]) -> typer.
 
 _put_together(
     *(app, demo, add, search, list_, show, history, trace, update, delete, purge),
-    *(refine, reindex, backup, copy, doctor, prompts, serve, mcp),
+    *(export, import_, refine, reindex, backup, copy, doctor, prompts, serve, mcp),
 )
 _graph = _put_together(
     typer.Typer(

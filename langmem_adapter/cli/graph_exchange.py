@@ -23,10 +23,10 @@ from langmem_adapter.records.plain import as_data
 
 if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.knowledge.imports import ImportReport, RefusedRow
+    from langmem_adapter.knowledge.imports import GraphImportReport, RefusedRow
     from langmem_adapter.mirror.mirror import MirrorReport
 
-__all__ = ["export", "import_", "mirror"]
+__all__ = ["embedder_of", "export", "import_", "mirror"]
 
 ServerDatabase = Annotated[str | None, option(metavar="NAME", help="The server's database; else its default.")]
 Username = Annotated[str | None, option(metavar="NAME", help="The server's user; else NEO4J_USERNAME, else neo4j.")]
@@ -125,7 +125,7 @@ def _is_server(source: str) -> bool:
     return re.match(r"(?i:bolt|neo4j)(?:\+\w+)?:|\w[\w+.-]+://", source) is not None
 
 
-def _report(call: Invocation, done: "ImportReport") -> None:
+def _report(call: Invocation, done: "GraphImportReport") -> None:
     extra: dict[str, Any] = {}
     if done.refused:
         error = CommandError(
@@ -138,7 +138,7 @@ def _report(call: Invocation, done: "ImportReport") -> None:
         raise typer.Exit(ExitCode.PARTIAL)
 
 
-def _told(done: "ImportReport") -> str:
+def _told(done: "GraphImportReport") -> str:
     told = f"{done.read:,} read: {done.added:,} added, {done.widened:,} widened, {done.known:,} known"
     past = f", {done.past:,} not believed any more" if done.past else ""
     return told + past + (f", {done.refused:,} refused" if done.refused else "")
@@ -189,7 +189,7 @@ def mirror(
     how |= _login(call, username, password_env)
     with ExitStack() as opened:
         database = opened.enter_context(call.database())
-        embedder = _embedder(call) if vectors else None
+        embedder = embedder_of(call) if vectors else None
         kept = opened.enter_context(Mirror(database, address, embedder=embedder, scope=call.within, **how))
         progress = opened.enter_context(Steps(call.output, what="rows")).show
         if once:
@@ -215,7 +215,8 @@ def _login(call: Invocation, username: str | None, variable: str) -> dict[str, s
     return {"username": username, "password": password}
 
 
-def _embedder(call: Invocation) -> "Embedder":
+def embedder_of(call: Invocation) -> "Embedder":
+    """The embedding model that is meant, without a memory."""
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.embedding.resolve import embedding_limits, resolve_embeddings
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.knowledge.export import ExportReport
     from langmem_adapter.knowledge.files import File
-    from langmem_adapter.knowledge.imports import ImportReport, RefusedRow
+    from langmem_adapter.knowledge.imports import GraphImportReport, RefusedRow
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.graph.reads import When
     from langmem_adapter.storage.ledger import Ledger
@@ -109,7 +109,7 @@ class Exchange:
         run_id: str | None = None,
         refused: Callable[[RefusedRow], object] | None = None,
         progress: Callable[[int], object] | None = None,
-    ) -> Plan[ImportReport]:
+    ) -> Plan[GraphImportReport]:
         """Take relations in from a file: what `export` wrote, or triples of your own; they stand as those written by hand do.
 
         A line has `source`, `relation` and `target`, and may have `source_type`, `target_type`, `valid_from`, `valid_to`,
@@ -137,7 +137,7 @@ class Exchange:
         lines = format_of(format, source, LINE_ENDINGS, get_args(LineFormat))
         within = scope_if_given(user_id, agent_id, run_id)
 
-        def run() -> ImportReport:
+        def run() -> GraphImportReport:
             with reading(source) as stream:
                 return take_in(self._ledger, told_in(stream, lines, within), refused=refused, progress=progress)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["ImportReport", "PastRelation", "RefusedRow", "Stated", "Told", "take_in"]
+__all__ = ["GraphImportReport", "PastRelation", "RefusedRow", "Stated", "Told", "take_in"]
 
 _BATCH: Final = 500
 """Relations of one transaction: others wait for it."""
@@ -67,7 +67,7 @@ Told: TypeAlias = Stated | RefusedRow | PastRelation
 
 
 @dataclass(frozen=True, slots=True)
-class ImportReport:
+class GraphImportReport:
     """What became of relations from elsewhere; the counts add up to `read`.
 
     Attributes:
@@ -96,7 +96,7 @@ def take_in(
     *,
     refused: Callable[[RefusedRow], object] | None = None,
     progress: Callable[[int], object] | None = None,
-) -> ImportReport:
+) -> GraphImportReport:
     """Take relations in, 500 of them in one transaction, so that however many are told, only these are held.
 
     Taken in again, they are known: what is known only grows (see `storage.graph.imports`). So whoever was broken off begins
@@ -118,7 +118,7 @@ def take_in(
                     refused(each)
         if progress is not None:
             progress(counts.total())
-    return ImportReport(read=counts.total(), **counts, refusals=tuple(refusals))
+    return GraphImportReport(read=counts.total(), **counts, refusals=tuple(refusals))
 
 
 def _taken(ledger: Ledger, batch: Sequence[Told]) -> Iterator[tuple[str, Told]]:

@@ -12,6 +12,7 @@ from langmem_adapter.errors import InvalidInputError, noted_on
 from langmem_adapter.forks import cached_property
 from langmem_adapter.memory.add import AddMethods
 from langmem_adapter.memory.edit import EditMethods
+from langmem_adapter.memory.exchange import ExchangeMethods
 from langmem_adapter.memory.find import SearchMethods
 from langmem_adapter.memory.parts import Parts
 from langmem_adapter.pipeline.build import build_pipeline
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 __all__ = ["Memory"]
 
 
-class Memory(AddMethods, SearchMethods, EditMethods):
+class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
     """Long-term memory: conversations go in, short facts come out, kept up to date, searchable, with their history.
 
     Every memory belongs to a scope: a user, an agent, a run, or any combination. A read names fields of it; the named ones

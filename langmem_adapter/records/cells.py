@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from typing import TYPE_CHECKING, Any, Final
+
+from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["csv_line", "harmless", "plain"]
+    from langmem_adapter.records.results import MemoryItem
+
+__all__ = ["ITEM_HEAD", "csv_line", "harmless", "item_cells", "plain"]
 
 # Spreadsheets read a formula at the start, and after what may separate cells or lines; the last signs are full-width.
 _START: Final = r"(?:\A|(?<=[;\t\r\n]))"
@@ -49,3 +55,29 @@ def csv_line(cells: Iterable[Any]) -> str:
     line = io.StringIO()
     csv.writer(line).writerow(map(harmless, cells))
     return line.getvalue()
+
+
+_FIELDS: Final = (
+    *SCOPE_FIELDS,
+    *(
+        "text",
+        "memory_type",
+        "created_at",
+        "updated_at",
+        "expires_at",
+        "revision",
+        "role",
+        "actor_id",
+        "metadata",
+        "id",
+    ),
+)
+ITEM_HEAD: Final = csv_line(_FIELDS)
+"""The first line of a table of memories."""
+
+
+def item_cells(item: MemoryItem) -> str:
+    """A memory as a line of such a table."""
+    told = as_data(item)
+    told["metadata"] = json.dumps(told["metadata"], ensure_ascii=False) if told["metadata"] else ""
+    return csv_line(told.get(name) for name in _FIELDS)

@@ -16,7 +16,8 @@ from tests.cases import each
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 COMMANDS = (
-    "demo add search list show history trace update delete purge refine reindex backup copy doctor prompts serve mcp"
+    "demo add search list show history trace update delete purge export import refine reindex backup copy"
+    " doctor prompts serve mcp"
 ).split()
 HEAVY = (
     "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings pydantic openai httpx"

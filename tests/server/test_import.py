@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.server.app import create_app
 from langmem_adapter.server.page.session import COOKIE
 from langmem_adapter.server.v1 import jobs as events
 from langmem_adapter.storage import jobs, keys, sessions
 from tests.cases import each
-from tests.server.conftest import HERE, key
+from tests.server.conftest import ALICE, HERE, client, key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
 
     import pytest
     from fastapi.testclient import TestClient
     from starlette.types import Message
-
-    from langmem_adapter.memory.memory import Memory
 
 Piece = bytes | float | type[Exception]
 
@@ -216,3 +216,38 @@ def test_keys_of_imports_and_of_adds_are_apart(http: TestClient) -> None:
     texts = [item["text"] for item in http.get("/v1/memories?user_id=alice").json()["items"]]
     assert sorted(text for text in texts if text.startswith("line")) == sorted(f"line {n}" for n in (1, 2, 3) * 2)
     assert {"fact imp:1", "fact imp:1:1", "fact imp:3"} <= set(texts)
+
+
+def test_import_of_a_full_export_makes_the_same_again(memory: Memory, tmp_path: Path) -> None:
+    memory.add("I live in Lyon.", user_id="alice", timestamp="2024-05-01")
+    memory.add("I live in Oslo.", user_id="alice", timestamp="2025-05-01")
+    memory.add("I like tea.", user_id="bob")
+    own, admin = key(memory), key(memory, ALICE, "admin")
+    everything: dict[str, Any] = {"format": "full", "everything": True}
+    with client(memory) as http:
+        exported = http.get("/v1/export", params={"format": "full"}, headers=own)
+        lines = [json.loads(line) for line in exported.text.splitlines()]
+        assert {line["user_id"] for line in lines if "user_id" in line} == {"alice"}
+        for headers in (own, admin):
+            assert http.get("/v1/export", params=everything, headers=headers).status_code == 403
+            assert http.post("/v1/import", params=everything, headers=headers).status_code == 403
+        assert http.get("/v1/export", params={"format": "full", "user_id": "bob"}, headers=own).status_code == 403
+        all_ = http.get("/v1/export", params=everything, headers=key(memory, None, "admin"))
+        assert {"alice", "bob"} <= {json.loads(line).get("user_id") for line in all_.text.splitlines()}
+        again = http.post("/v1/import", params={"format": "full"}, content=all_.content, headers=own).json()
+        assert again["known"] == len(lines) - 2 and again["rejected"] == all_.text.count("\n") - len(lines)
+    with Memory(tmp_path / "other.db") as other, client(other) as http:
+        headers = key(other)
+        counted = http.post(
+            "/v1/import", params={"format": "full", "dry_run": True}, content=all_.content, headers=headers
+        )
+        assert counted.json()["is_dry_run"] and not other.stats().memories
+        report = http.post("/v1/import", params={"format": "full"}, content=all_.content, headers=headers).json()
+        assert report["rejected"] and {each["reason"] for each in report["rejections"]} == {
+            "it lies outside the scope that is imported"
+        }
+        assert list(other.export(user_id="alice"))[1:] == [
+            f"{line}\n".encode() for line in exported.text.splitlines()[1:]
+        ]
+        refused = http.post("/v1/import", params={"format": "full"}, content=b"{}", headers=headers)
+        assert refused.status_code == 400 and "no lossless export" in refused.json()["detail"]

@@ -15,7 +15,7 @@ from langmem_adapter.adapters.mem0 import doors
 from langmem_adapter.arguments import parse_time, scope_if_given
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.knowledge.arguments import name_of, relation_of, type_of
-from langmem_adapter.knowledge.imports import ImportReport, PastRelation, RefusedRow, Stated, take_in
+from langmem_adapter.knowledge.imports import GraphImportReport, PastRelation, RefusedRow, Stated, take_in
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -60,7 +60,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     database: str | None = None,
     refused: Callable[[RefusedRow], object] | None = None,
     progress: Callable[[int], object] | None = None,
-) -> Plan[ImportReport]:
+) -> Plan[GraphImportReport]:
     """Take the relations that Mem0 kept in Neo4j or Memgraph into a memory's graph; done twice, it takes nothing new.
 
     Each comes with the scope that its two ends carry, its mentions, and the time for which Mem0 believed it; nothing that is
@@ -92,7 +92,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     engine, within = parts_of(ours, "import_graph"), scope_if_given(user_id, agent_id, run_id)
     driver, made = opened(source, username, password)
 
-    def run() -> ImportReport:
+    def run() -> GraphImportReport:
         try:
             with translated(place_of(source)):
                 told = _told(driver, database, within, manner(driver))

@@ -1,16 +1,13 @@
 """Memories to take away: JSON lines, which an import takes back, or a table for a spreadsheet."""
 
-import json
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 
-from langmem_adapter.records.cells import csv_line
-from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.results import MemoryItem
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.cells import ITEM_HEAD, item_cells
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Reading
 from langmem_adapter.server.problems import Streamed
@@ -18,9 +15,6 @@ from langmem_adapter.server.v1.exchange import LINES, PAGE, exported
 
 __all__ = ["file_name", "router"]
 
-_FIELDS: Final = (
-    "text", "memory_type", "created_at", "updated_at", "expires_at", "revision", "role", "actor_id", "metadata", "id",
-)  # fmt: skip
 _LONGEST: Final = 80
 _BOM: Final = "\ufeff".encode()  # without it spreadsheets take UTF-8 for something else
 
@@ -42,7 +36,7 @@ async def export(view: Reading, asked: Annotated[_Asked, Query()]) -> Streamed:
     told = {"content-disposition": f"attachment; {name}"}
     if asked.format == "jsonl":
         return Streamed(exported(view.memory, first, how, check), media_type=LINES, headers=told)
-    rows = exported(view.memory, first, how, check, _row)
+    rows = exported(view.memory, first, how, check, lambda item: item_cells(item).encode())
     return Streamed(_headed(rows), media_type="text/csv; charset=utf-8; header=present", headers=told)
 
 
@@ -61,12 +55,6 @@ def file_name(scope: Scope, ending: str) -> str:
 
 
 async def _headed(rows: Any) -> Any:
-    yield _BOM + csv_line([*SCOPE_FIELDS, *_FIELDS]).encode()
+    yield _BOM + ITEM_HEAD.encode()
     async for some in rows:
         yield some
-
-
-def _row(item: MemoryItem) -> bytes:
-    told = as_data(item)
-    told["metadata"] = json.dumps(told["metadata"], ensure_ascii=False) if told["metadata"] else ""
-    return csv_line(told.get(name) for name in (*SCOPE_FIELDS, *_FIELDS)).encode()

@@ -20,6 +20,7 @@ from langmem_adapter.records.work import Change, Event
 from langmem_adapter.storage.conversations import ConversationInfo, StoredTurn
 from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.jobs import Job, JobState
+from langmem_adapter.storage.lossless.imports import ImportReport
 from langmem_adapter.storage.notes import Note
 from langmem_adapter.storage.scopes import ScopeCount
 from langmem_adapter.storage.traces import Trace, TraceSummary
@@ -37,6 +38,7 @@ __all__ = [
     "FoundShown",
     "Health",
     "Imported",
+    "ImportedFull",
     "JobList",
     "JobPage",
     "JobShown",
@@ -248,6 +250,11 @@ class Imported(_Answer):
     imported: int
     refused: int
     errors: list[RefusedLine]
+
+
+@_shows(ImportReport)
+class ImportedFull(_Answer):
+    """What became of the lines of a lossless export."""
 
 
 @_shows(Job, "request", "result")

@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 from operator import itemgetter
+from tempfile import TemporaryFile
 from typing import Annotated, Any, Final
 from uuid import UUID, uuid5
 
@@ -16,10 +17,13 @@ from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import MemoryItem, Page
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.calls import Reads, RequestCall, Writes
 from langmem_adapter.server.problems import OURS, Streamed, told_of
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.server.v1.requests import Moment, ScopeFields
+from langmem_adapter.storage.lossless.imports import ImportReport
+from langmem_adapter.twins import beside
 
 __all__ = ["LINES", "PAGE", "as_line", "exported", "router"]
 
@@ -67,26 +71,36 @@ router = APIRouter(prefix=OURS, tags=["exchange"])
 
 @router.get("/export", summary="Export memories", response_class=StreamingResponse, responses=_EXPORT)
 async def export(call: Reads, request: Request, asked: Annotated[requests.Export, Query()]) -> StreamingResponse:
-    """Every memory of a scope, the newest statement first, as JSON lines."""
+    """Every memory of a scope, the newest statement first, as JSON lines; with `format=full` all that the scope has."""
+    check = partial(call.service.authenticate, request)
+    if asked.format == "full":
+        lines = await call.memory.aexport(everything=asked.everything, vectors=asked.vectors, **_scope_of(call, asked))
+        return Streamed(_parts(lines, check), media_type=LINES)
     how: dict[str, Any] = {"include_expired": asked.include_expired, "k": PAGE, **call.whose(asked)}
     first = await call.memory.aget_all(**how)
-    check = partial(call.service.authenticate, request)
     return Streamed(exported(call.memory, first, how, check), media_type=LINES)
 
 
-@router.post("/import", summary="Import memories", response_model=answers.Imported, openapi_extra=_IMPORT)
+@router.post(
+    "/import", summary="Import memories", response_model=answers.Imported | answers.ImportedFull, openapi_extra=_IMPORT
+)
 async def take_in(
     call: Writes,
     request: Request,
+    asked: Annotated[requests.Import, Query()],
     idempotency_key: Annotated[str | None, Header()] = None,
-    first_line: Annotated[int, Query(ge=1, lt=2**63, description="The number of the first line of this body.")] = 1,
 ) -> Any:
     """Add a memory for each JSON line, word for word, at its own date; a line that cannot be used is reported and left out.
+
+    With `format=full` the lines are those of an export with `format=full`, and everything is made as it was: ids, history,
+    relations, conversations. Sent again, everything is known; what was cut off goes on where it stopped.
 
     The header `Idempotency-Key` names the import: repeated, it adds nothing twice. An import that fails answers with
     `resume_line`: send the file from that line on, with `first_line` set to it, and the same key.
     """
-    import_ = _Import(call, idempotency_key, request, first_line)
+    if asked.format == "full":
+        return await _take_in_full(call, asked, request, idempotency_key or "")
+    import_ = _Import(call, idempotency_key, request, asked.first_line)
     request.state.progress = lambda: {**import_.report(), "resume_line": import_.resume_line}
     try:
         async for line in _lines(request.stream()):
@@ -96,6 +110,35 @@ async def take_in(
         raise
     await import_.write()
     return import_.report()
+
+
+def _scope_of(call: RequestCall, asked: requests.Export | requests.Import) -> dict[str, Any]:
+    """The scope that is exchanged without loss: none for everything, which only an admin of everything may have."""
+    if asked.everything:
+        call.principal.need_everything()
+        return {}
+    return Scope(**call.whose(asked)).named
+
+
+async def _parts(lines: AsyncIterator[bytes], check: Callable[[], Awaitable[object]]) -> AsyncIterator[bytes]:
+    part: list[bytes] = []
+    async for line in lines:
+        part.append(line)
+        if len(part) == PAGE:
+            await check()
+            yield b"".join(part)
+            part = []
+    yield b"".join(part)
+
+
+async def _take_in_full(call: RequestCall, asked: requests.Import, request: Request, name: str) -> ImportReport:
+    whose = _scope_of(call, asked)
+    with TemporaryFile() as body:
+        async for piece in request.stream():
+            await beside(body.write, piece)
+        await call.service.authenticate(request)
+        body.seek(0)
+        return await call.memory.aimport_(body, dry_run=asked.dry_run, name=name, **whose)
 
 
 class _Import:

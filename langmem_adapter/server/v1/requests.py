@@ -165,10 +165,24 @@ class MemoryList(PageQuery, _Moments):
     include_expired: bool = Field(default=False, description="Show expired ones as well.")
 
 
-class Export(ScopeFields):
+class _Exchange(ScopeFields):
+    format: Literal["lines", "full"] = Field("lines", description="`full`: without loss, as `Memory.export` writes it.")
+    everything: bool = Field(default=False, description="With `full`: all scopes. It needs an admin key.")
+
+
+class Export(_Exchange):
     """Which memories are exported."""
 
-    include_expired: bool = Field(default=True, description="Expired ones as well.")
+    include_expired: bool = Field(default=True, description="With `lines`: expired ones as well.")
+    vectors: bool = Field(default=False, description="With `full`: vectors as well.")
+
+
+class Import(_Exchange):
+    """How lines are imported; with `full` only those within the scope, where one is named."""
+
+    first_line: int = Field(1, ge=1, lt=2**63, description="With `lines`: the number of the first line of this body.")
+
+    dry_run: bool = Field(default=False, description="With `full`: count, and write nothing.")
 
 
 class Search(

@@ -244,7 +244,9 @@ class _Split(_Joiner):
                 self._rows.drop(link)
         # What may have to be joined with others comes last.
         pairs = sorted(self._pairs, key=lambda pair: pair[1] is None)
-        known = [(self._once[old], None if new is None else self._after.get(new)) for old, new in pairs]
+        known = [
+            (self._once[old], None if new is None else self._after.get(new)) for old, new in pairs if old in self._once
+        ]
         return sum(self._bring_back(once, after) for once, after in known)
 
     def _bring_back(self, once: Belief, written: Belief | None) -> bool:

@@ -1,0 +1,212 @@
+"""Commands for whole scopes: `export`, and `import`, which makes the same again."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.graph_exchange import embedder_of
+from langmem_adapter.cli.inputs import STDIN, of_file
+from langmem_adapter.cli.options import Invocation, option
+from langmem_adapter.cli.output import counted
+from langmem_adapter.cli.progress import Steps
+from langmem_adapter.records.cells import ITEM_HEAD, item_cells
+from langmem_adapter.records.plain import as_data
+
+if TYPE_CHECKING:
+    from langmem_adapter.storage.lossless.imports import ImportReport, RejectedLine
+
+__all__ = ["export", "import_"]
+
+Everything = Annotated[bool, typer.Option("--everything", help="All scopes, and the items of the LangGraph store.")]
+
+_IMPORTED: Final = ("lines", "added", "known", "rejected")
+
+
+def export(
+    call: Invocation,
+    file: Annotated[str, option("--output", "-o", metavar="FILE", help="Where to; - is stdout.")],
+    format: Annotated[  # noqa: A002 - the option's name
+        Literal["full", "lines", "csv"], typer.Option(help="Without loss, or memories alone as JSON lines or a table.")
+    ] = "full",
+    *,
+    everything: Everything = False,
+    vectors: Annotated[bool, typer.Option("--vectors", help="With vectors: import needs not embed again.")] = False,
+) -> None:
+    """Write all that a user, agent or run has, with history, graph and conversations, as JSON lines.
+
+    import makes the same again. lines and csv have the memories of today alone,
+    to be read elsewhere. For whole databases with checkpoints and keys use copy.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter export -o alice.jsonl -u alice
+    $ langmem-adapter export -o - --everything --vectors | gzip > all.jsonl.gz
+    $ langmem-adapter export -o alice.csv --format csv -u alice
+    """
+    from langmem_adapter.knowledge.files import writing
+
+    target: Any = sys.stdout.buffer if file == STDIN else file
+    with of_file(file, "write"):
+        if format == "full":
+            with writing(target) as write:
+                number = _write_full(call, write, everything=everything, vectors=vectors)
+        elif everything or vectors:
+            raise CommandError(f"--format {format} has the memories of a scope, without vectors", "leave it out")
+        else:
+            with call.memory() as memory, writing(target) as write:
+                number = _write_memories(call, memory, write, table=format == "csv")
+    told = counted(number, "line" if format == "full" else "memory")
+    if file == STDIN:
+        call.output.note(told)
+    else:
+        call.output.show([{"lines": number, "file": file}], columns=("lines", "file"), picture=f"{told}: {file}")
+
+
+def _write_full(call: Invocation, write: Callable[[str], object], *, everything: bool, vectors: bool) -> int:
+    from langmem_adapter.storage.lossless.export import export_lines
+
+    with call.database() as database, Steps(call.output, what="lines") as bar:
+        with database.read() as connection:
+            scope = None if everything else call.scope_in(connection)
+        total = number = 0
+        for number, line in enumerate(export_lines(database, scope, vectors=vectors)):
+            total = total or sum(json.loads(line)["counts"].values())
+            write(line.decode())
+            bar.show(number, total)
+    return number - 1
+
+
+def _write_memories(call: Invocation, memory: Any, write: Callable[[str], object], *, table: bool) -> int:
+    how: dict[str, Any] = {**call.whose(memory.scopes), "include_expired": True, "k": 500}
+    page, number = memory.get_all(**how), 0
+    if table:
+        write(f"\ufeff{ITEM_HEAD}")
+    while page:
+        write(
+            "".join(
+                item_cells(each) if table else f"{json.dumps(as_data(each), ensure_ascii=False)}\n" for each in page
+            )
+        )
+        number += len(page)
+        page = memory.get_all(**how, after=page.next) if page.next is not None else ()
+    return number
+
+
+def import_(
+    call: Invocation,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="What export wrote; - for stdin.")],
+    as_: Annotated[
+        list[str] | None,
+        option("--as", metavar="FIELD=NAME", help="Another name for the one scope in it, as user_id=bob."),
+    ] = None,
+    *,
+    everything: Everything = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count, and write nothing.")] = False,
+) -> None:
+    """Import what export wrote: the same ids, histories, relations and conversations.
+
+    Imported again, everything is known. Interrupted, it goes on where it stopped.
+    Lines that are rejected are named in FILE.rejected.jsonl, each with its number
+    and the reason; then, and where the file has no end, the exit code is 6.
+    In a pipe the numbers are: lines, added, known, rejected.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter import alice.jsonl
+    $ langmem-adapter import alice.jsonl --as user_id=bob --dry-run
+    $ gunzip -c all.jsonl.gz | langmem-adapter import - --everything
+    """
+    from langmem_adapter.embedding.resolve import fingerprint
+    from langmem_adapter.storage import meta
+    from langmem_adapter.storage.lossless.imports import Embedding, take_in
+
+    fields = dict(each.partition("=")[::2] for each in as_ or ())
+    if not all(fields.values()) or not fields.keys() <= {"user_id", "agent_id", "run_id"}:
+        raise CommandError("--as is FIELD=NAME", "write --as user_id=bob")
+    with ExitStack() as opened:
+        opened.enter_context(of_file(file, "read"))
+        stream: Any = sys.stdin.buffer if file == STDIN else opened.enter_context(Path(file).open("rb"))
+        first = stream.readline()
+        if _is_everything(first) and not everything and not call.scope:
+            raise CommandError(
+                "this file holds everything of everybody", "give --everything, or -u NAME for one user's"
+            )
+        database = opened.enter_context(call.database(create=True))
+        meta.prepare(database, call.settings.language)
+        embedder = embedder_of(call)
+        mark = fingerprint(embedder.embeddings)
+        told = f"embedding up to {{}} memories with {meta.spelled(mark)[0]}"
+        bar = opened.enter_context(Steps(call.output, what="lines"))
+        rejected = opened.enter_context(_rejections(call, file))
+
+        def show(done: int, total: int) -> None:
+            if not done:  # it begins anew
+                _rejected(file).unlink(missing_ok=True)
+            bar.show(done, total)
+
+        report = take_in(
+            database,
+            chain([first], stream),
+            Embedding(mark, embedder.vectors, lambda count: call.output.note(told.format(f"{count:,}"))),
+            name=file,
+            within=None if everything else call.within,
+            renamed=fields,
+            dry_run=dry_run,
+            rejected=rejected,
+            progress=show,
+        )
+    _report(call, report, file)
+
+
+def _is_everything(first: bytes) -> bool:
+    with suppress(ValueError):
+        head = json.loads(first)
+        return isinstance(head, dict) and "counts" in head and head.get("scopes") is None
+    return False
+
+
+def _rejected(file: str) -> Path:
+    return Path(f"{file}.rejected.jsonl")
+
+
+@contextmanager
+def _rejections(call: Invocation, file: str) -> Iterator[Callable[["RejectedLine"], None]]:
+    """What keeps the rejected lines: a file beside the one that is read, which only its owner may read."""
+    with ExitStack() as opened:
+        streams: list[Any] = []
+
+        def keep(each: "RejectedLine") -> None:
+            if file == STDIN:
+                call.output.aside(f"line {each.line}: {each.reason}", "red", whole=True)
+                return
+            if not streams:
+                handle = os.open(_rejected(file), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                streams.append(opened.enter_context(open(handle, "w", encoding="utf-8")))  # noqa: PTH123 - open already
+            streams[0].write(json.dumps(as_data(each), ensure_ascii=False) + "\n")
+
+        yield keep
+
+
+def _report(call: Invocation, report: "ImportReport", file: str) -> None:
+    row = as_data(report)
+    begun = f"went on at line {report.resumed_at:,}; " if report.resumed_at else ""
+    picture = (
+        f"{begun}{report.lines:,} lines: {report.added:,} added, {report.known:,} known, {report.rejected:,} rejected"
+    )
+    extra: dict[str, Any] = {}
+    if not report.complete:
+        hint = "" if file == STDIN or not report.rejected else f"see {_rejected(file)}"
+        message = report.problem or f"{counted(report.rejected, 'line')} rejected"
+        extra = {"error": CommandError(message, hint, code="partial").to_json()}
+    call.output.show(
+        [row], columns=_IMPORTED, picture=picture + (" (nothing was written)" if report.is_dry_run else ""), **extra
+    )
+    if not report.complete:
+        call.output.note(f"{extra['error']['message']}; {extra['error']['hint']}".rstrip("; "), "yellow")
+        raise typer.Exit(ExitCode.PARTIAL)

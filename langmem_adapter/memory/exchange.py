@@ -1,0 +1,172 @@
+"""Export and import of whole scopes, without loss."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Self
+
+from langmem_adapter.arguments import flag, scope_if_given
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory.parts import Wired
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.storage.lossless.export import export_lines
+from langmem_adapter.storage.lossless.imports import Embedding, ImportReport, take_in
+from langmem_adapter.twins import Plan, awaited, beside, planned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Mapping
+
+    from langmem_adapter.storage.lossless.imports import RejectedLine
+
+__all__ = ["ExchangeMethods", "ExportLines"]
+
+_CHUNK = 500
+
+
+class ExportLines(Iterator[bytes], AsyncIterator[bytes]):
+    """The lines of an export, for `for` and for `async for`. The database is read until the last one, or `close`."""
+
+    def __init__(self, lines: Generator[bytes, None, None]) -> None:
+        self._lines = lines
+        self._read: list[bytes] = []
+
+    def __iter__(self) -> Self:
+        """The lines."""
+        return self
+
+    def __next__(self) -> bytes:
+        """The next line."""
+        return next(self._lines)
+
+    def __aiter__(self) -> Self:
+        """The lines."""
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The next line; some are read at a time, beside the event loop."""
+        if not self._read:
+            self._read = (await beside(lambda: list(islice(self._lines, _CHUNK))))[::-1]
+        if not self._read:
+            raise StopAsyncIteration
+        return self._read.pop()
+
+    def close(self) -> None:
+        """End the transaction before the last line."""
+        self._lines.close()
+
+
+class ExchangeMethods(Wired):
+    """The part of `Memory` that takes everything out and in."""
+
+    @planned
+    def export(
+        self,
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        everything: bool = False,
+        vectors: bool = False,
+    ) -> Plan[ExportLines]:
+        r"""Write a scope, or everything, as JSON lines from which `import_` makes the same again.
+
+        The first line names the format and counts the lines of each kind, the last one has their digest (SHA-256). Between
+        them each line is a row, with its `kind` and its `id`, sorted by these: conversations, entities, items of the LangGraph
+        store (only with everything), memories, merges of entities, messages, notes, relations, revisions, scopes, sources
+        (which messages of a thread were remembered). All lines show one moment; others may write meanwhile.
+
+        Words, traces, checkpoints, keys, jobs and idempotency keys are not in it.
+
+        Args:
+            user_id: Whose; at least one of the three is needed, or *everything*; the others are then free.
+            agent_id: The agent.
+            run_id: The run or session.
+            everything: All scopes, and what belongs to none.
+            vectors: With the vectors of memories and items; without them texts are embedded when they are imported.
+
+        Returns:
+            The lines, each with its line end; from `aexport` for `async for`.
+
+        Raises:
+            ScopeError: No field of the scope is given, or one is blank.
+            InvalidInputError: A scope and *everything* are given.
+
+        Example:
+            >>> from langmem_adapter import Memory
+            >>> memory, other = Memory(":memory:"), Memory(":memory:")
+            >>> added = memory.add("I live in Lyon.", user_id="alice")
+            >>> other.import_(memory.export(user_id="alice")).added
+            3
+            >>> other.get_all(user_id="alice")[0].id == added.results[0].id
+            True
+            >>> memory.close(), other.close()
+            (None, None)
+        """
+        scope = None if flag(everything, "everything") else Scope(user_id, agent_id, run_id)
+        if scope is None and (user_id, agent_id, run_id) != (None, None, None):
+            raise InvalidInputError("export takes a scope or everything=True, not both")
+        lines = partial(export_lines, self.parts.database, scope, vectors=flag(vectors, "vectors"))
+        return Plan.known(None).then(lambda _: ExportLines(lines()))
+
+    aexport = awaited(export)
+
+    @planned
+    def import_(
+        self,
+        lines: Iterable[bytes | str],
+        *,
+        user_id: str | None = None,
+        agent_id: str | None = None,
+        run_id: str | None = None,
+        as_scope: Mapping[str, str] | None = None,
+        dry_run: bool = False,
+        name: str = "",
+        announce: Callable[[int], object] = lambda _: None,
+        rejected: Callable[[RejectedLine], object] = lambda _: None,
+        progress: Callable[[int, int], object] = lambda _, __: None,
+    ) -> Plan[ImportReport]:
+        """Import what `export` wrote: the same ids, revisions, times and relations.
+
+        A line that is here already is known. A line that does not fit is rejected, and so is one of a scope that has another
+        history here. It goes on where it stopped, when the same lines are imported again. Where the last line is missing,
+        what is there is imported. No chat model is called.
+
+        Args:
+            lines: An export, line by line.
+            user_id: Where any of the three is given, lines outside this scope are rejected.
+            agent_id: The agent.
+            run_id: The run or session.
+            as_scope: Import one scope under another name, with new ids: `{"user_id": "bob"}`.
+            dry_run: Write nothing, and count.
+            name: What the lines are called, for the position that is kept while they are not all imported.
+            announce: Gets the number of memories before the first text is embedded: with the model in use, unless the export
+                has its vectors.
+            rejected: Gets each line that is rejected.
+            progress: Gets the number of lines that are done, and of all, after each 500.
+
+        Raises:
+            InvalidInputError: The first line is none of an export, or the lines changed since a part of them was imported.
+            EmbeddingMismatchError: The vectors here are those of another embedding model.
+            ConflictError: Another process imports the same lines.
+        """
+        fields = dict(as_scope or {})
+        if not fields.keys() <= set(SCOPE_FIELDS):
+            raise InvalidInputError(f"as_scope names {', '.join(SCOPE_FIELDS)}, as {{'user_id': 'bob'}}")
+        within, parts = scope_if_given(user_id, agent_id, run_id), self.parts
+        work = partial(
+            take_in,
+            parts.database,
+            lines,
+            Embedding(parts.fingerprint, parts.embedder.vectors, announce),
+            name=name,
+            within=within,
+            renamed=Scope(**fields).named if fields else {},
+            dry_run=flag(dry_run, "dry_run"),
+            rejected=rejected,
+            progress=progress,
+        )
+        return Plan.apart(work)
+
+    aimport_ = awaited(import_)
