@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neig
 from tests.benchmarks.brain import bench_brain
 from tests.benchmarks.candidates import bench_candidates
 from tests.benchmarks.cost import bench_cost
+from tests.benchmarks.exchange import bench_exchange
 from tests.benchmarks.graph import bench_graph
 from tests.benchmarks.growth import bench_twice
 from tests.benchmarks.index import bench_index
@@ -85,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bench_many(small, size)
         bench_prepared(Path(folder), size)
         bench_shared_commits(small, size)
+        bench_exchange(small, size)
     bench_twice(quick=size is QUICK)
     bench_graph(report, size)
     if size is not QUICK:  # tests/mirror measures it with the server that it has
