@@ -1,7 +1,8 @@
 """LangChain vector stores as places for our vectors: what each kind can do, and how it is told.
 
-Qdrant and Chroma are spoken to in their own words (filters, vectors given ready, listing); any other store in the words that
-every LangChain `VectorStore` knows, which do not include a filter: there the caller looks further until it has enough.
+Qdrant, Chroma and Milvus are spoken to in their own words (filters, vectors given ready, listing); any other store in the
+words that every LangChain `VectorStore` knows, which do not include a filter: there the caller looks further until it has
+enough.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.index.base import Vectors
 
-__all__ = ["Store", "StoreEntry", "opened"]
+__all__ = ["Store", "StoreEntry", "milvus_has_others", "opened"]
 
 _PAGE: Final = 500
 _NEAR_ENOUGH: Final = 0.99  # cosine of two vectors of one text by one model, whatever rounding a provider does
@@ -68,7 +69,13 @@ class Store(Protocol):
         """Whether it lives in this process and dies with it."""
 
     def check(self, dimensions: int, sample: StoreEntry | None) -> None:
-        """Refuse, with `EmbeddingMismatchError`, a store that cannot hold these vectors, or makes others of its own."""
+        """Refuse, with `EmbeddingMismatchError`, a store that cannot hold these vectors, or makes others of its own.
+
+        A collection that is missing is made, where the store needs one before its first entry.
+        """
+
+    def has_others(self) -> bool | None:
+        """Whether it holds an entry that no index of ours has put there; `None` if it cannot tell."""
 
     def put(self, entries: Sequence[StoreEntry]) -> None:
         """Insert or overwrite by id."""
@@ -108,6 +115,8 @@ def opened(store: VectorStore) -> Store:
         return _Qdrant(store)
     if "langchain_chroma.Chroma" in names:
         return _Chroma(store)
+    if "langchain_milvus.Milvus" in names:
+        return _Milvus(store)
     return _Any(store)
 
 
@@ -142,6 +151,10 @@ class _Qdrant:
         return getattr(getattr(self._client, "_client", None), "location", None) == ":memory:"
 
     def check(self, dimensions: int, sample: StoreEntry | None) -> None:  # noqa: ARG002 - it gets our vectors
+        if not self._client.collection_exists(self.collection):
+            size = self._models.VectorParams(size=dimensions, distance=self._models.Distance.COSINE)
+            name = self._store.vector_name
+            self._client.create_collection(self.collection, vectors_config={name: size} if name else size)
         vectors = self._client.get_collection(self.collection).config.params.vectors
         kept: Any = vectors.get(self._store.vector_name) if isinstance(vectors, dict) else vectors
         _check_length(self, getattr(kept, "size", "no"), dimensions)
@@ -149,6 +162,14 @@ class _Qdrant:
             raise InvalidInputError(
                 f"the Qdrant collection {self.collection} compares by Manhattan distance; use Cosine"
             )
+
+    def has_others(self) -> bool:
+        if not self._client.collection_exists(self.collection):
+            return False
+        mark = self._models.PayloadField(key=f"{self._prefix}database")
+        unmarked = self._models.Filter(must=[self._models.IsEmptyCondition(is_empty=mark)])
+        points, _ = self._client.scroll(self.collection, scroll_filter=unmarked, limit=1, with_payload=False)
+        return bool(points)
 
     def put(self, entries: Sequence[StoreEntry]) -> None:
         points = [self._point(entry) for entry in entries]
@@ -228,6 +249,9 @@ class _Chroma:
         if len(found):
             _check_length(self, len(found[0]), dimensions)
 
+    def has_others(self) -> bool:
+        return any("database" not in (metadata or {}) for metadata in self._records.peek(1)["metadatas"])
+
     def put(self, entries: Sequence[StoreEntry]) -> None:
         self._records.upsert(
             ids=[entry.id for entry in entries],
@@ -266,6 +290,85 @@ def _chroma_rows(found: Mapping[str, Any]) -> Iterator[StoreEntry]:
         yield StoreEntry.read(name, metadata, vector)
 
 
+# ── Milvus ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Milvus:
+    """Entities with ready vectors, in dynamic fields; filters on them."""
+
+    def __init__(self, store: Any) -> None:
+        self._client: Final = store.client
+        # The names of these two are kept to itself by LangChain's class.
+        self._id: Final = store._primary_field  # noqa: SLF001 - see above
+        self._vector: Final = store._vector_field  # noqa: SLF001 - the same
+        self.collection: Final = str(store.collection_name)
+        self.kind: Final = "Milvus"
+        self.private: Final = False
+
+    def check(self, dimensions: int, sample: StoreEntry | None) -> None:  # noqa: ARG002 - it gets our vectors
+        if not self._client.has_collection(self.collection):
+            names = {"primary_field_name": self._id, "vector_field_name": self._vector}
+            kind = {"id_type": "string", "max_length": 64, "metric_type": "COSINE", "consistency_level": "Strong"}
+            self._client.create_collection(self.collection, dimensions, auto_id=False, **names, **kind)
+        fields = self._client.describe_collection(self.collection)["fields"]
+        sizes = {field["name"]: field["params"].get("dim") for field in fields}
+        _check_length(self, int(sizes.get(self._vector) or 0), dimensions)
+        self._client.load_collection(self.collection)
+
+    def has_others(self) -> bool:
+        return milvus_has_others(self._client, self.collection)
+
+    def put(self, entries: Sequence[StoreEntry]) -> None:
+        rows = [
+            {self._id: entry.id, self._vector: entry.vector.tolist(), "text": entry.text, **_milvus_fields(entry)}
+            for entry in entries
+        ]
+        self._client.upsert(self.collection, rows)
+
+    def drop(self, ids: Sequence[str]) -> None:
+        self._client.delete(self.collection, ids=list(ids))
+
+    def nearest(self, query: Vectors, k: int, scopes: Sequence[int] | None, database: str) -> tuple[list[int], int]:
+        within = "" if scopes is None else f" and scope_id in {list(scopes)}"
+        (hits,) = self._client.search(
+            self.collection,
+            [query.tolist()],
+            filter=f'database == "{database}"{within}',
+            limit=k,
+            output_fields=["memory_pk"],
+            anns_field=self._vector,
+        )
+        return [int(hit["entity"]["memory_pk"]) for hit in hits], len(hits)
+
+    def held(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
+        return {held.id: held for held in map(self._held, self._client.get(self.collection, list(ids)))}
+
+    def listing(self, database: str) -> Iterator[StoreEntry]:
+        pages = self._client.query_iterator(
+            self.collection, _PAGE, filter=f'database == "{database}"', output_fields=["*"]
+        )
+        while page := pages.next():
+            yield from map(self._held, page)
+        pages.close()
+
+    def _held(self, row: Mapping[str, Any]) -> StoreEntry:
+        return StoreEntry.read(row[self._id], {**row, "pk": row["memory_pk"]}, row.get(self._vector))
+
+
+def milvus_has_others(client: Any, collection: str) -> bool:
+    """See `Store.has_others`; the first entry tells."""
+    if not client.has_collection(collection):
+        return False
+    client.load_collection(collection)
+    return any("database" not in row for row in client.query(collection, limit=1, output_fields=["*"]))
+
+
+def _milvus_fields(entry: StoreEntry) -> dict[str, Any]:
+    """What stands beside an entity; `pk` is what LangChain's class calls the primary key."""
+    metadata = entry.metadata
+    return {"memory_pk": metadata.pop("pk"), **metadata}
+
+
 # ── any other ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -297,6 +400,9 @@ class _Any:
             raise EmbeddingMismatchError(
                 f"the vector store {self.kind} embeds with another model than the memory; give both the same embeddings"
             )
+
+    def has_others(self) -> bool | None:
+        return None
 
     def put(self, entries: Sequence[StoreEntry]) -> None:
         ids = [entry.id for entry in entries]

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.follow import Cursor
 
-__all__ = ["ReadWriteLock", "VectorStoreIndex", "memory_id"]
+__all__ = ["ReadWriteLock", "StoreErrors", "VectorStoreIndex", "memory_id"]
 
 
 _PUT: Final = 500  # memories in one call of the store
@@ -87,7 +87,7 @@ class VectorStoreIndex:
         # Contract: stores inside this process move their arrays while they write: nobody searches one meanwhile.
         # `test_nobody_searches_a_store_that_is_being_written`
         self._lock = ReadWriteLock()
-        self._translated = _Translated(store.kind)
+        self._translated = StoreErrors(store.kind)
         self._same_model = False
 
     def on(self, connection: Connection) -> VectorStoreIndex:
@@ -306,7 +306,7 @@ class ReadWriteLock:
             yield
 
 
-class _Translated:
+class StoreErrors:
     """A store raises whatever its driver raises: all of it, and nothing of ours, becomes a `StorageError`."""
 
     def __init__(self, kind: str) -> None:

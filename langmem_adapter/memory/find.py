@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, relevance, scope_if_given, tokens
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import parse
 from langmem_adapter.memory.parts import Wired
 from langmem_adapter.records.checks import zone_of
@@ -53,6 +54,7 @@ class SearchMethods(Wired):
         max_tokens: int | None = None,
         rerank: Rerank | None = None,
         explain: bool = False,
+        include_expired: bool = False,
     ) -> Plan[SearchResults]:
         """Find memories by meaning, words, speakers and time; all that anybody committed before the call is searched.
 
@@ -83,6 +85,7 @@ class SearchMethods(Wired):
             rerank: A LangChain `BaseDocumentCompressor` that orders the best hits once more, or `"mmr"` for hits that are
                 unlike each other.
             explain: Give each hit the parts of its score.
+            include_expired: Find expired memories as well, until they are swept; not with *as_of* or *known_at*.
 
         Returns:
             The hits, best first: a list that also says, in `abstained`, why it is empty. `score` orders the hits of this query
@@ -94,6 +97,9 @@ class SearchMethods(Wired):
             InvalidInputError: An argument cannot be used.
             StorageError: The database failed.
         """
+        expired = flag(include_expired, "include_expired")
+        if expired and not as_of is known_at is None:
+            raise InvalidInputError("include_expired searches the present: leave out as_of and known_at")
         zone = zone_of(timezone, self.parts.settings.timezone)
         reference = reference_of(reference_date, zone)
         wanted = Query(
@@ -103,6 +109,7 @@ class SearchMethods(Wired):
             filters=parse(filters),
             threshold=relevance(threshold),
             memory_type=memory_type,
+            expired=expired,
             then=then_of(as_of, known_at, zone),
             rerank=checked(rerank),
             explain=flag(explain, "explain"),

@@ -95,6 +95,7 @@ class Query:
         threshold: Least relevance of a hit, 0 to 1; `"auto"`: see `Memory.search`.
         memory_type: Only memories of this type.
         facts: Only facts: memories without a type.
+        expired: Expired memories as well.
         then: Search what was true, or known, at a moment.
         rerank: Orders the best hits once more.
         explain: Give the parts of each score.
@@ -111,6 +112,7 @@ class Query:
     threshold: Threshold = None
     memory_type: str | None = None
     facts: bool = False
+    expired: bool = False
     then: Then | None = None
     rerank: Rerank | None = None
     explain: bool = False

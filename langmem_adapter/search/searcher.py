@@ -313,13 +313,16 @@ class Searcher:
         return self._graph.leads(connect(), inquiry.standing.scope_ids, inquiry.query.text, scores)
 
     def _allowed(self, connect: Callable[[], Connection], query: Query, cache: ScopeCache) -> NDArray[np.bool_] | None:
-        allowed = cache.shown(time.time(), query.memory_type, facts=query.facts)
+        moment = -np.inf if query.expired else time.time()
+        allowed = cache.shown(moment, query.memory_type, facts=query.facts)
         if query.bounds is not None:
             within = query.bounds.hold(cache.columns, query.asked_at)
             allowed = within if allowed is None else within & allowed
         if not query.filters:
             return allowed
-        found = memories.matching(connect(), query.scope, filters=query.filters, memory_type=query.memory_type)
+        found = memories.matching(
+            connect(), query.scope, filters=query.filters, memory_type=query.memory_type, include_expired=query.expired
+        )
         kept: NDArray[np.bool_] = np.isin(cache.columns.pks, found)
         return kept if allowed is None else kept & allowed
 

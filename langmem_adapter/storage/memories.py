@@ -147,10 +147,15 @@ def holding(connection: Connection, scope: Scope, text: str, language: str, most
 
 
 def matching(
-    connection: Connection, scope: Scope, *, filters: Filter = EVERYTHING, memory_type: str | None = None
+    connection: Connection,
+    scope: Scope,
+    *,
+    filters: Filter = EVERYTHING,
+    memory_type: str | None = None,
+    include_expired: bool = False,
 ) -> list[int]:
     """Pks of the memories within *scope* that a filter holds for, ascending."""
-    where = and_(_visible(scope), *_typed(memory_type))
+    where = and_(within(scope) if include_expired else _visible(scope), *_typed(memory_type))
     return [row.pk for row in _chosen(connection, memories.c.pk, where, filters)]
 
 
