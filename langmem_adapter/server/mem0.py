@@ -179,8 +179,6 @@ async def list_(call: Reads, given: Annotated[_List, Query()]) -> dict[str, Any]
 @router.post("/search", summary="Search memories", responses=_answer({"results": [{**_ROW, "score": 0.82}]}))
 async def search(call: Reads, body: Mem0Search) -> dict[str, Any]:
     """Find memories by meaning and words, best first."""
-    if body.show_expired:
-        raise InvalidInputError("a search finds no expired memories; GET /memories with show_expired=true lists them")
     # Mem0 overlooks ids at the top that say nothing.
     empty = [name for name, value in (body.filters or {}).items() if name in SCOPE_FIELDS and value == ""]
     filters = body.filters and {name: value for name, value in body.filters.items() if name not in empty}
@@ -188,6 +186,7 @@ async def search(call: Reads, body: Mem0Search) -> dict[str, Any]:
     if body.top_k == 0:
         return {"results": []}
     how: dict[str, Any] = {"threshold": body.threshold, "explain": bool(body.explain), "top_k": body.top_k}
+    how["show_expired"] = bool(body.show_expired)
     found: dict[str, Any] = await Calls.search(_Served(call.memory), body.query, filters=filters, **whose, **how).arun()
     return found
 

@@ -121,6 +121,17 @@ async def test_an_update_carries_the_memory_before_and_none_is_not_listed(kind: 
     memory.close()
 
 
+async def test_add_lists_the_words_that_are_kept_where_a_reply_of_the_model_cannot_be_used(kind: type[Either]) -> None:
+    model = ScriptedChatModel(replies=["Certainly!", "I cannot say.", "Well."])
+    config = {"llm": {"provider": "langchain", "config": {"model": model}}, "history_db_path": ":memory:"}
+    memory = kind.from_config(config)
+    words = "The blue folder stays on the upper shelf."
+    added = await ask(memory, "add", words, user_id="d")
+    assert [(row["memory"], row["event"]) for row in added["results"]] == [(words, "ADD")]
+    assert [row["id"] for row in await ask(memory, "get_all", user_id="d")] == [added["results"][0]["id"]]
+    memory.close()
+
+
 async def test_without_inference_every_message_is_kept_with_its_speaker(memory: Either) -> None:
     messages = [
         {"role": "system", "content": "Be kind."},
@@ -142,11 +153,11 @@ async def test_rows_have_mem0s_keys(memory: Either) -> None:
     (found,) = await ask(memory, "search", "Where does she live?", user_id="alice")
     (listed,) = await ask(memory, "get_all", agent_id="guide")
     got = await ask(memory, "get", found["id"])
-    assert set(found) == BASE | {"score", "user_id", "agent_id", "role"}
+    assert set(found) == BASE | {"score", "user_id", "agent_id", "role", "attributed_to"}
     assert set(listed) == set(found) - {"score"} and got == {**listed, "score": None}
     assert found["memory"] == found["text"] == "Lives in Lyon" and found["score"] > 0
     assert found["metadata"] == {"topic": "home"} and found["user_id"] == "alice" and found["agent_id"] == "guide"
-    assert found["updated_at"] is None and found["created_at"]
+    assert found["updated_at"] == found["created_at"] and found["attributed_to"] == "user"
     await ask(memory, "update", found["id"], data="Lives in Paris", metadata={"topic": None})
     changed = await ask(memory, "get", found["id"])
     assert changed["memory"] == "Lives in Paris" and changed["metadata"] is None
@@ -185,7 +196,7 @@ async def test_messages_and_history_of_edits(memory: Either) -> None:
         ("Lives in Rome", None, "DELETE", 1),
     ]
     assert {step["created_at"] for step in steps} == {"2023-05-01T10:00:00+00:00"}
-    assert steps[0]["updated_at"] is None and all(step["updated_at"] for step in steps[1:])
+    assert steps[0]["updated_at"] == steps[0]["created_at"] and all(step["updated_at"] for step in steps[1:])
     json.dumps(steps)
 
 
@@ -264,7 +275,7 @@ for _ in range(10_000):
     NESTED = {"NOT": [NESTED]}
 
 
-@pytest.mark.parametrize("bound", [{"limit": 0}, {"top_k": 10_001}, {"limit": True}, {"top_k": "5"}])
+@pytest.mark.parametrize("bound", [{"limit": -1}, {"top_k": 10_001}, {"limit": True}, {"top_k": "5"}])
 async def test_a_bound_out_of_range_names_the_argument(memory: Either, bound: dict[str, Any]) -> None:
     for method in ("get_all", "search"):
         with pytest.raises(InvalidInputError, match=next(iter(bound))):
@@ -282,6 +293,58 @@ async def test_threshold_cuts_on_the_score_of_the_rows(memory: Either) -> None:
     assert found == [row for row in every if row["score"] >= 0.5]
     with pytest.raises(InvalidInputError, match="relevance of a hit, from 0 to 1"):
         await ask(memory, "search", "Likes tea", user_id="a", threshold=-0.2)
+
+
+async def test_search_has_the_defaults_of_mem0_2_where_the_scope_is_in_filters(memory: Either) -> None:
+    await ask(memory, "add", [f"Likes tea of kind {n}" for n in range(25)], user_id="a", infer=False)
+    await ask(memory, "add", "I adopted a cat named Miso", user_id="b", infer=False)
+    recent: dict[str, Any] = {"filters": {"user_id": "a"}}
+    older: dict[str, Any] = {"user_id": "a"}
+    assert [len(await ask(memory, "search", "tea", **scope)) for scope in (recent, older)] == [20, 25]
+    assert [len(await ask(memory, "get_all", **scope)) for scope in (recent, older)] == [20, 25]
+    other: list[dict[str, Any]] = [{"threshold": 0.1}, {}, {"threshold": None}]
+    rows = [await ask(memory, "search", "Which guitar did I buy?", filters={"user_id": "b"}, **each) for each in other]
+    assert [len(each) for each in rows] == [0, 0, 1]
+    assert len(await ask(memory, "search", "Which guitar did I buy?", user_id="b")) == 1
+    for method in (["search", "tea"], ["get_all"]):
+        assert (await ask(memory, *method, **recent, top_k=0))["results"] == []
+
+
+async def test_created_at_in_the_metadata_dates_a_memory_in_add(memory: Either) -> None:
+    await ask(memory, "add", "I like tea.", user_id="a", metadata={"created_at": "2023-05-01", "topic": "food"})
+    (row,) = await ask(memory, "get_all", user_id="a")
+    assert row["created_at"] == row["updated_at"] == "2023-05-01T00:00:00+00:00" and row["metadata"] == {
+        "topic": "food"
+    }
+    with pytest.raises(InvalidInputError, match="both date the memory"):
+        await ask(memory, "add", "x", user_id="a", timestamp=1, metadata={"created_at": "2023-05-01"})
+    with pytest.raises(InvalidInputError, match="timestamp"):
+        await ask(memory, "add", "x", user_id="a", metadata={"created_at": "not a date"})
+
+
+async def test_search_show_expired_finds_what_has_expired(memory: Either) -> None:
+    await ask(memory, "add", "I like tea.", user_id="a", metadata={"n": 1}, expiration_date="2020-01-01")
+    for filters in ({"user_id": "a"}, {"user_id": "a", "n": 1}):
+        assert len(await ask(memory, "search", "tea", filters=filters)) == 0
+        assert [row["memory"] for row in await ask(memory, "search", "tea", filters=filters, show_expired=True)] == [
+            "Likes tea"
+        ]
+
+
+async def test_attributes_db_llm_embedding_model_and_vector_store_are_for_reading(kind: type[Either]) -> None:
+    model = ScriptedChatModel(replies=["Hello."])
+    memory = kind.from_config(
+        {"llm": {"provider": "langchain", "config": {"model": model}}, "history_db_path": ":memory:"}
+    )
+    (added,) = await ask(memory, "add", "I like tea.", user_id="a", metadata={"n": 1}, infer=False)
+    assert memory.db.get_history(added["id"]) == await ask(memory, "history", added["id"])
+    assert memory.db.get_history("nobody") == []
+    assert memory.llm is not None and memory.llm.generate_response([{"role": "user", "content": "Hi"}]) == "Hello."
+    assert memory.embedding_model.embed("tea") == memory.embedding_model.embed("tea", "search")
+    assert memory.vector_store == "faiss"
+    with pytest.raises(AttributeError):
+        memory.llm = None  # type: ignore[misc]
+    memory.close()
 
 
 # ── filters ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -303,7 +366,7 @@ async def test_filters_carry_the_scope_as_today_and_metadata(filled: Either) -> 
     ):
         for rows in (
             await ask(filled, "get_all", filters=filters),
-            await ask(filled, "search", "anything", filters=filters),
+            await ask(filled, "search", "tea", filters=filters),
             await ask(filled, "search", "anything", user_id="alice", filters=filters),
         ):
             assert [(row["user_id"], row["memory"]) for row in rows] == [("alice", "Likes tea")]
@@ -364,7 +427,7 @@ async def test_a_star_as_an_id_of_a_filter_reaches_nobody_unasked(filled: Either
         {"run_id": "1", "AND": [{"user_id": " * "}]},
         {"user_id": "alice", "OR": [{"topic": "food"}, {"$not": {"agent_id": "*"}}]},
     ]
-    for method in (["get_all"], ["search", "x"]):
+    for method in (["get_all"], ["search", "secret"]):
         for filters in several:
             with pytest.raises(ScopeError, match=r"_id' is '\*'.*exists"):
                 await ask(filled, *method, filters=filters)
@@ -442,10 +505,10 @@ async def test_unknown_arguments_are_errors_with_a_hint(
         await ask(memory, *method, **options)
 
 
-async def test_update_wants_one_new_text(memory: Either) -> None:
+async def test_update_takes_text_before_data(memory: Either) -> None:
     (added,) = await ask(memory, "add", "I like tea.", user_id="a")
-    with pytest.raises(InvalidInputError, match="differ"):
-        await ask(memory, "update", added["id"], data="x", text="y")
+    await ask(memory, "update", added["id"], data="Likes figs", text="Likes chess")
+    assert (await ask(memory, "get", added["id"]))["memory"] == "Likes chess"
     with pytest.raises(InvalidInputError, match="nothing to change"):
         await ask(memory, "update", added["id"])
 

@@ -99,8 +99,6 @@ def test_a_server_of_ones_own_is_asked_at_its_address(provider: str) -> None:
         with Memory.from_config({**IN_MEMORY, "llm": llm}) as memory:
             assert len(memory.add("I like tea.", user_id="a")) == 1
         assert len(server.requests) == 1
-    with pytest.raises(InvalidInputError, match=f"{provider}_base_url is missing"):
-        Memory.from_config({**IN_MEMORY, "llm": {"provider": provider, "config": {"model": "local"}}})
 
 
 def test_langchain_objects_are_used_as_they_are() -> None:
@@ -270,7 +268,7 @@ REFUSED = [
     ({"graph_store": {"provider": "sql", "custom_prompt": "x"}}, "chat model"),
     ({"graph_store": {"provider": "sql", "custom_prompt": 7}}, "graph_store.custom_prompt must be a text"),
     ({"graph_store": "neo4j"}, "config.graph_store must be"),
-    ({"reranker": {"provider": "cohere"}}, "reranker.*cohere.*leave reranker out"),
+    ({"reranker": {"provider": "jina"}}, "reranker.*jina.*'provider': 'langchain'.*cohere"),
     ({"collection_name": "x"}, "collection_name.*vector_store"),
     ({"embedding_model_dims": 5}, "embedding_model_dims.*embedding_dims"),
     ({"embeder": {}}, "embeder.*did you mean 'embedder'"),
@@ -280,35 +278,26 @@ REFUSED = [
     ({"llm": {"config": {}}}, "config.llm.*provider is missing"),
     ({"llm": {"provider": "openai", "config": []}}, "config.llm.*list"),
     ({"llm": {"provider": "openai", "options": {}}}, "options.*known are provider, config"),
-    ({"llm": {"provider": "openai"}}, "config.llm.config.model must be the name"),
-    (llm("azure_openai"), "azure_openai.*langchain"),
+    (llm("mistralai", model=None), "config.llm.config.model must be the name"),
     (llm("nonsense"), "nonsense.*langchain"),
     (llm(top_k=1), "top_k.*leave it out"),
     (llm(temprature=1), "temprature.*did you mean 'temperature'"),
-    (llm(http_client_proxies={}), "http_client_proxies.*langchain"),
     (llm(vision_details="low"), "vision_details.*each image"),
     (llm(enable_vision="yes"), "enable_vision must be True or False"),
     (llm(base_url="http://a", openai_base_url="http://b"), "twice"),
     ({"llm": {"provider": "langchain", "config": {"model": "gpt-4o"}}}, "LangChain chat model"),
     (llm("langchain", temperature=1), "has no 'api_key' here.*on the object"),
-    (embedder("vertexai"), "vertexai.*langchain"),
-    (embedder("ollama", embedding_dims=5), "embedding_dims.*found by itself"),
+    (embedder("voyage"), "voyage.*langchain"),
     (embedder(memory_add_embedding_type="x"), "memory_add_embedding_type"),
     ({"embedder": {"provider": "langchain", "config": {"model": "x"}}}, "LangChain embeddings"),
-    ({"embedder": {"provider": "openai", "config": {}}}, "config.embedder.config.model"),
-    ({"vector_store": {"provider": "qdrant", "config": {"path": "/x"}}}, "qdrant.*use 'faiss'"),
-    ({"vector_store": {"provider": "pgvector", "config": {}}}, "pgvector.*postgresql"),
-    (store(distance_strategy="euclidean"), "distance_strategy.*cosine"),
+    ({"vector_store": {"provider": "neptune"}}, "neptune.*'provider': 'langchain'.*qdrant"),
+    (store(distance_strategy="jaccard"), "distance_strategy.*cosine"),
     (store(normalize_L2=False), "normalize_L2.*True"),
-    (store(embedding_model_dims=1536), "embedding_model_dims.*embedding_dims"),
-    (store(host="x"), "'host'.*known are path, collection_name"),
-    (store(path=""), "path must be a folder"),
+    (store(host="x"), "'host'.*known are path"),
     (store(path=":memory:"), 'give history_db_path=":memory:" instead'),
-    (store(collection_name="x"), "collection_name.*give path"),
     (store(path="/x", collection_name="../x"), "plain name"),
     ({"history_db_path": ""}, "history_db_path must be"),
     ({"history_db_path": "/a/h.db", **store(path="/b")}, "give one of the two"),
-    ({"history_db_path": "/a/h.db", **store(collection_name="x")}, "both name the file"),
 ]
 
 
@@ -340,3 +329,36 @@ def test_a_missing_key_and_a_missing_package_say_what_to_do() -> None:
             Memory.from_config({**IN_MEMORY, "llm": {"provider": provider, "config": {"model": "m"}}})
     with pytest.raises(MissingDependencyError, match=r"pip install langchain-ollama$"):
         Memory.from_config({**IN_MEMORY, "embedder": {"provider": "ollama", "config": {"model": "m"}}})
+
+
+# ── rerankers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def ranked(*replies: Any, **options: Any) -> tuple[Memory, ScriptedChatModel]:
+    model = ScriptedChatModel(replies=list(replies))
+    llm = {"provider": "langchain", "config": {"model": model}}
+    memory = Memory.from_config({**IN_MEMORY, "llm": llm, "reranker": {"provider": "llm_reranker", "config": options}})
+    memory.add(["I like tea.", "I like green tea."], user_id="a", infer=False)
+    return memory, model
+
+
+async def test_llm_reranker_orders_the_rows_with_one_call_of_the_chat_model() -> None:
+    memory, model = ranked('```json\n{"scores": [0.25, 5]}\n```', scoring_prompt="Only green drinks count.")
+    plain = [row["memory"] for row in memory.search("I like tea.", user_id="a", rerank=False)]
+    result = memory.search("I like tea.", user_id="a")
+    assert [(row["memory"], row["rerank_score"]) for row in result] == [(plain[1], 1.0), (plain[0], 0.25)]
+    assert "notes" not in result and len(model.calls) == 1
+    asked = [str(message.content) for message in model.calls[0]]
+    assert asked[0] == "Only green drinks count." and all(text in asked[1] for text in plain)
+    memory.close()
+
+
+@pytest.mark.parametrize("reply", ["Certainly!", '{"scores": [1]}', '{"scores": "high"}', ModelError("away")])
+def test_llm_reranker_keeps_the_order_and_adds_a_note_where_the_reply_is_broken(reply: Any) -> None:
+    memory, model = ranked(reply, json.dumps({"scores": [0, 1]}), top_k=1)
+    first = memory.search("I like tea.", user_id="a", rerank=False)[0]["memory"]
+    result = memory.search("I like tea.", user_id="a", rerank=True)
+    assert [row["memory"] for row in result] == [first] and "order of the search" in result["notes"][0]
+    again = memory.search("I like tea.", user_id="a")
+    assert [row["memory"] for row in again] != [first] and "notes" not in again and len(model.calls) == 2
+    memory.close()

@@ -85,7 +85,7 @@ CALLS: Final = {
     'm.search("movies", user_id="alice", agent_id="guide", run_id="run-1")': RUNS,
     'm.search("movies", agent_id="guide", threshold=0.3)': RUNS,
     'm.search("movies", user_id="alice", rerank=False)': RUNS,
-    'm.search("movies", user_id="alice", limit=3, rerank=True)': "reranker",
+    'm.search("movies", user_id="alice", limit=3, rerank=True)': RUNS,
     'm.search("movies", user_id="alice", enable_graph=False)': "graph_store",
     'm.search("movies", user_id="alice", output_format="v1.1")': "version",
     'm.search("movies", user_id="alice", filters={"category": "movies", "status": "active"})': RUNS,
@@ -115,16 +115,16 @@ CALLS: Final = {
     'm.get_all(filters={"user_id": "alice"})': RUNS,
     'm.get_all(filters={"user_id": "alice"}, top_k=20)': RUNS,
     'm.get_all(filters={"user_id": "alice"}, show_expired=True)': RUNS,
-    'm.get_all(filters={"user_id": "alice"}, top_k=0)': "top_k must be",
+    'm.get_all(filters={"user_id": "alice"}, top_k=0)': RUNS,
     'm.get_all(filters={"AND": [{"user_id": "alice"}, {"run_id": "*"}]})': "{'exists': True}",
     'm.get_all(filters={"AND": [{"user_id": "alice"}, {"run_id": {"exists": True}}]})': RUNS,
     'm.get_all(filters={"user_id": "*"})': "user_id",
     'm.search("movies", filters={"user_id": "alice"})': RUNS,
     'm.search("movies", filters={"user_id": "alice"}, top_k=20, threshold=0.1, rerank=False)': RUNS,
-    'm.search("movies", filters={"user_id": "alice"}, rerank=True)': "reranker",
+    'm.search("movies", filters={"user_id": "alice"}, rerank=True)': RUNS,
     'm.search("movies", filters={"user_id": "alice"}, explain=True)': RUNS,
     'm.search("movies", filters={"user_id": "alice"}, show_expired=False)': RUNS,
-    'm.search("movies", filters={"user_id": "alice"}, show_expired=True)': "get_all(show_expired=True)",
+    'm.search("movies", filters={"user_id": "alice"}, show_expired=True)': RUNS,
     'm.search("movies", filters={"user_id": "alice"}, reference_date="2024-07-01")': RUNS,
     'm.search("movies", filters={"user_id": "alice"}, reference_date="soon")': "reference_date",
     'm.search("movies", filters={"user_id": "alice", "categories": {"contains": "diet"}})': RUNS,
@@ -170,11 +170,18 @@ def graph(provider: str, **config: Any) -> dict[str, Any]:
     return {"graph_store": {"provider": provider, "config": config}}
 
 
-def reranker(provider: str, **config: Any) -> dict[str, Any]:
+def reranker(provider: str, /, **config: Any) -> dict[str, Any]:
     return {"reranker": {"provider": provider, "config": {"model": "m", **config}}}
 
 
 OBJECT: Final = "'provider': 'langchain'"
+AZURE: Final = {
+    "azure_deployment": "d",
+    "api_version": "2024-10-21",
+    "azure_endpoint": "https://x.openai.azure.com",
+    "api_key": "k",
+    "default_headers": {"A": "b"},
+}
 CONFIGS: Final[list[tuple[dict[str, Any], str]]] = [
     ({}, RUNS),
     ({"version": "v1.1"}, RUNS),
@@ -188,43 +195,84 @@ CONFIGS: Final[list[tuple[dict[str, Any], str]]] = [
     (llm("openai", models=["a", "b"], route="fallback"), OBJECT),
     (llm("openai", openrouter_base_url="http://localhost:1/v1"), "openai_base_url"),
     (llm("openai", response_callback=print), OBJECT),
-    (llm("openai", http_client_proxies={}), OBJECT),
-    (llm("openai_structured"), RUNS),
-    (llm("lmstudio", lmstudio_base_url="http://localhost:1234/v1"), RUNS),
-    (llm("vllm", vllm_base_url="http://localhost:8000/v1"), RUNS),
-    (llm("vllm"), "vllm_base_url"),
-    (llm("deepseek", deepseek_base_url="http://localhost:1"), OBJECT),
-    (llm("xai", xai_base_url="http://localhost:1"), OBJECT),
-    *((llm(provider), f"pip install langchain-{provider}") for provider in ("anthropic", "groq", "ollama", "together")),
-    (llm("gemini"), "pip install langchain-google-genai"),
-    (llm("ollama", ollama_base_url="http://localhost:11434"), "pip install langchain-ollama"),
-    *(
-        (llm(p), OBJECT)
-        for p in ("azure_openai", "aws_bedrock", "litellm", "mistralai", "sarvam", "minimax", "google_ai")
+    (llm("openai", http_client_proxies={}), RUNS),
+    (llm("openai", http_client_proxies={"http://": "http://localhost:1", "https://": "http://localhost:1"}), RUNS),
+    (
+        llm("openai", http_client_proxies={"http://": "http://localhost:1", "https://": "http://localhost:2"}),
+        "one address",
     ),
+    (llm("openai", store=True, is_reasoning_model=True, reasoning_effort="low"), RUNS),
+    (llm("openai_structured"), RUNS),
+    (llm("lmstudio", lmstudio_base_url="http://localhost:1234/v1", lmstudio_response_format={"type": "json"}), RUNS),
+    (llm("vllm", vllm_base_url="http://localhost:8000/v1"), RUNS),
+    *(({"llm": {"provider": p}}, RUNS) for p in ("openai", "lmstudio", "vllm", "minimax", "sarvam")),
+    (llm("sarvam", model={"name": "sarvam-m", "reasoning_effort": "high", "seed": 4}), RUNS),
+    (llm("azure_openai", azure_kwargs=AZURE), RUNS),
+    (llm("azure_openai_structured", azure_kwargs=AZURE), RUNS),
+    (llm("azure_openai", azure_kwargs={**AZURE, "region": "x"}), "'azure_kwargs.region'"),
+    (llm("azure_openai", azure_kwargs={}), "azure_openai"),
+    *(
+        (llm(provider), f"pip install langchain-{provider}")
+        for provider in "anthropic groq ollama together deepseek xai litellm mistralai fireworks".split()
+    ),
+    (llm("gemini"), "pip install langchain-google-genai"),
+    (llm("vertexai"), "pip install langchain-google-vertexai"),
+    (llm("aws_bedrock", aws_region="eu-west-1"), "pip install langchain-aws"),
+    (llm("ollama", ollama_base_url="http://localhost:11434"), "pip install langchain-ollama"),
+    (llm("google_ai"), OBJECT),
     ({"llm": {"provider": "langchain", "config": {"model": "gpt-4o"}}}, "LangChain chat model"),
-    ({"llm": {"provider": "openai"}}, "config.llm.config.model"),
+    ({"llm": {"provider": "mistralai"}}, "config.llm.config.model"),
     (embedder("openai"), RUNS),
     (embedder("openai", embedding_dims=1536, api_key="sk-x"), RUNS),
     (embedder("lmstudio", lmstudio_base_url="http://localhost:1234/v1"), RUNS),
-    (embedder("ollama", ollama_base_url="http://localhost:11434"), "pip install langchain-ollama"),
+    ({"embedder": {"provider": "lmstudio"}}, RUNS),
+    (embedder("ollama", ollama_base_url="http://localhost:11434", embedding_dims=768), "pip install langchain-ollama"),
     (embedder("huggingface"), "pip install langchain-huggingface"),
-    (embedder("huggingface", huggingface_base_url="http://localhost:3000/v1"), OBJECT),
-    (embedder("huggingface", model_kwargs={}), OBJECT),
-    (embedder("gemini", embedding_dims=768), "found by itself"),
-    (embedder("azure_openai", azure_kwargs={}), OBJECT),
-    (embedder("vertexai", memory_add_embedding_type="RETRIEVAL_DOCUMENT"), OBJECT),
-    *((embedder(provider), OBJECT) for provider in ("together", "aws_bedrock", "fastembed")),
+    (embedder("huggingface", huggingface_base_url="http://localhost:3000/v1"), RUNS),
+    (embedder("huggingface", model_kwargs={}), "pip install langchain-huggingface"),
+    (embedder("gemini", embedding_dims=768), "pip install langchain-google-genai"),
+    (embedder("azure_openai", azure_kwargs=AZURE), RUNS),
+    (embedder("vertexai", memory_add_embedding_type="RETRIEVAL_DOCUMENT"), "pip install langchain-google-vertexai"),
+    (embedder("vertexai", memory_add_embedding_type="CLUSTERING"), "leave it out"),
+    (embedder("vertexai", vertex_credentials_json="x.json"), "GOOGLE_APPLICATION_CREDENTIALS"),
+    (embedder("together"), RUNS),
+    (embedder("aws_bedrock"), "pip install langchain-aws"),
+    (embedder("fastembed"), "pip install langchain-community fastembed"),
     (store("faiss", collection_name="test", path="faiss_memories"), RUNS),
-    (store("faiss", collection_name="test", path="faiss_memories", distance_strategy="euclidean"), "cosine"),
-    (store("faiss", path="faiss_memories", embedding_model_dims=1536), "embedding_dims"),
-    (store("qdrant", host="localhost", port=6333), "use 'faiss'"),
-    (store("pgvector", user="test", password="123", host="127.0.0.1", port="5432"), "postgresql+psycopg://"),  # noqa: S106
-    (store("langchain", client=object()), "leave it out"),
+    (store("faiss", collection_name="test", path="faiss_memories", distance_strategy="euclidean"), RUNS),
+    (store("faiss", path="faiss_memories", distance_strategy="jaccard"), "cosine"),
+    (store("faiss", path="faiss_memories", embedding_model_dims=1536), RUNS),
+    (store("faiss", collection_name="alone"), RUNS),
+    (store("qdrant", path="qdrant", collection_name="test", on_disk=True), RUNS),
+    (store("qdrant", path=":memory:", embedding_model_dims=1536), RUNS),
+    (store("qdrant", host="127.0.0.1", port=9), "the vector store qdrant failed"),
+    (store("chroma", path="chroma", collection_name="test"), RUNS),
+    (store("pgvector", user="test", password="123", host="127.0.0.1", port="9"), "127.0.0.1"),  # noqa: S106
+    (store("pgvector", user="test", maxconn=5), "pool_size"),
+    ({**store("pgvector", user="test"), "history_db_path": "x.db"}, "leave it out"),
+    (store("supabase"), "connection_string is missing"),
+    (store("langchain", client=object()), "LangChain VectorStore"),
     *(
-        (store(provider, collection_name="test"), "use 'faiss'")
-        for provider in "chroma milvus pinecone mongodb redis valkey elasticsearch opensearch weaviate supabase "
-        "upstash_vector azure_ai_search vertex_ai_vector_search databricks s3_vectors baidu cassandra neptune".split()
+        (store(provider, collection_name="test", **options), f"pip install {package}")
+        for provider, package, options in (
+            ("milvus", "langchain-milvus", {"url": "127.0.0.1", "token": "x", "db_name": "y", "metric_type": "L2"}),
+            ("pinecone", "langchain-pinecone", {"namespace": "x", "metric": "cosine"}),
+            ("mongodb", "langchain-mongodb", {"db_name": "x", "mongo_uri": "mongodb://localhost"}),
+            ("redis", "langchain-redis", {"redis_url": "redis://localhost"}),
+            ("valkey", "langchain-aws", {"valkey_url": "valkey://localhost"}),
+            ("elasticsearch", "langchain-elasticsearch", {"host": "localhost", "port": 9200}),
+            ("opensearch", "langchain-community opensearch-py", {"host": "localhost"}),
+            ("weaviate", "langchain-weaviate", {"cluster_url": "http://localhost:8080", "auth_client_secret": None}),
+            ("upstash_vector", "langchain-community", {"url": "https://x", "token": "y"}),
+            ("azure_ai_search", "langchain-community", {"service_name": "x", "api_key": "y"}),
+            ("s3_vectors", "langchain-aws", {"vector_bucket_name": "x", "distance_metric": "cosine"}),
+        )
+    ),
+    (store("pinecone", serverless_config={"cloud": "aws"}), "serverless_config' here: make the index in Pinecone"),
+    (store("upstash_vector", enable_embeddings=True), "the embedder of the configuration"),
+    *(
+        (store(provider, collection_name="test"), "'provider': 'langchain'")
+        for provider in "vertex_ai_vector_search databricks baidu cassandra neptune oracledb turbopuffer azure_mysql".split()
     ),
     *((graph(p, **LOGIN), RUNS) for p in ("neo4j", "memgraph")),
     (graph("neo4j", **LOGIN, database="neo4j", base_label=True), RUNS),
@@ -237,7 +285,20 @@ CONFIGS: Final[list[tuple[dict[str, Any], str]]] = [
     ({"graph_store": {**graph("neo4j", **LOGIN)["graph_store"], "threshold": 1.0}}, RUNS),
     ({"graph_store": {**graph("neo4j", **LOGIN)["graph_store"], "threshold": 0.7}}, "graph_store.threshold"),
     ({"enable_graph": True}, "graph_store"),
-    *((reranker(p), OBJECT) for p in "cohere sentence_transformer huggingface llm_reranker zero_entropy".split()),
+    (reranker("cohere", top_k=5, return_documents=False, max_chunks_per_doc=None), "pip install langchain-cohere"),
+    (reranker("cohere", max_chunks_per_doc=3), "max_chunks_per_doc"),
+    (
+        reranker("sentence_transformer", device="cpu", batch_size=32, show_progress_bar=False),
+        "pip install langchain-classic",
+    ),
+    (reranker("huggingface", max_length=256, normalize=True), "pip install langchain-classic"),
+    (reranker("zero_entropy", api_key="x", top_k=5), "pip install langchain-zerank"),
+    (reranker("llm_reranker", provider="openai", top_k=5, scoring_prompt="x", temperature=0.0, max_tokens=100), RUNS),
+    (reranker("llm_reranker", llm=llm("openai")["llm"]), RUNS),
+    ({**llm("openai"), "reranker": {"provider": "llm_reranker"}}, RUNS),
+    ({"reranker": {"provider": "llm_reranker"}}, "asks a chat model"),
+    (reranker("jina"), OBJECT),
+    ({"rerank": {"provider": "cohere"}}, "write reranker"),
     ({"history_db_path": "history.db"}, RUNS),
     ({**llm("openai"), "custom_instructions": "Only drinks."}, RUNS),
     ({**llm("openai"), "custom_fact_extraction_prompt": "x", "custom_update_memory_prompt": "y"}, RUNS),
@@ -264,7 +325,7 @@ def said(table: Mapping[str, str], told: Mapping[str, str]) -> None:
     wrong = {
         line: told[line] for line, word in table.items() if (word not in told[line]) or bool(word) != bool(told[line])
     }
-    assert wrong == {}
+    assert not wrong, "\n".join(f"{line}: {told}" for line, told in wrong.items())
 
 
 async def test_each_documented_call_runs_or_says_the_way(kind: type[Either]) -> None:
@@ -337,6 +398,10 @@ async def test_a_reranker_of_the_configuration_orders_the_hits_unless_told_not_t
         rows = await ask(memory.search("I like tea.", user_id="a", rerank=wanted))
         assert [row["id"] for row in rows] == plain[::-1]
     memory.close()
+    plain_memory = kind.from_config({"history_db_path": ":memory:"})
+    result = await ask(plain_memory.search("tea", user_id="a", rerank=True))
+    assert "no reranker is configured" in result["notes"][0]
+    plain_memory.close()
     with pytest.raises(InvalidInputError, match=r"BaseDocumentCompressor.*not str"):
         kind.from_config({"reranker": {"provider": "langchain", "config": {"model": "cohere"}}})
 
@@ -345,10 +410,11 @@ async def test_a_search_explains_its_scores_only_where_asked(kind: type[Either])
     memory = kind.from_config({"history_db_path": ":memory:"})
     await ask(memory.add("I like tea.", user_id="a"))
     (row,) = await ask(memory.search("tea", user_id="a", explain=True, threshold=0.05))
-    told = row["score_details"]
-    assert told["final_score"] == pytest.approx(sum(told["parts"].values()))
-    assert told["threshold"] <= row["score"] <= 1
-    assert told["semantic_score"] > 0 and told["threshold"] == 0.05 and told["bm25_score"] > 0
+    details = row["score_details"]
+    assert details["raw_score"] == pytest.approx(sum(details["parts"].values()))
+    assert details["threshold"] == 0.05 <= details["final_score"] == row["score"] <= 1
+    assert all(0 <= details[name] <= 1 for name in ("semantic_score", "bm25_score", "entity_boost"))
+    assert details["semantic_score"] > 0 and details["bm25_score"] > 0 and details["max_possible_score"] == 1
     assert "score_details" not in (await ask(memory.search("tea", user_id="a")))[0]
     memory.close()
 

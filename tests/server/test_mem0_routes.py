@@ -105,7 +105,6 @@ def test_an_update_is_told_apart_from_a_new_memory(http: TestClient) -> None:
         ("POST", "/search", {"query": " ", "user_id": "a"}, 400, "query"),
         ("POST", "/search", {"query": "tea", "user_id": "a", "filters": {"user_id": "b"}}, 400, "said twice"),
         ("POST", "/search", {"query": "tea", "user_id": "a", "filters": {"AND": 1}}, 400, "AND"),
-        ("POST", "/search", {"query": "tea", "user_id": "a", "show_expired": True}, 400, "show_expired=true"),
         ("PUT", "/memories/unknown", {"text": "x"}, 404, "unknown"),
         ("PUT", "/memories/unknown", {}, 400, "nothing to change"),
         ("PUT", "/memories/unknown", {"text": "x", "data": "y"}, 400, "differ"),
@@ -172,6 +171,8 @@ def test_top_k_expired_ones_and_everybody(http: TestClient) -> None:
     search = {"query": "note", "user_id": "alice"}
     assert len(http.post("/search", json={**search, "top_k": 1}).json()["results"]) == 1
     assert http.post("/search", json={**search, "top_k": 0}).json() == {"results": []}
+    expired = {"query": "old", "user_id": "bob", "show_expired": True}
+    assert [row["memory"] for row in http.post("/search", json=expired).json()["results"]] == ["old"]
 
 
 def test_metadata_filters_and_an_explained_score(http: TestClient) -> None:

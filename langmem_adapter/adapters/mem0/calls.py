@@ -10,7 +10,8 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from langmem_adapter.adapters.mem0 import shapes
-from langmem_adapter.adapters.mem0.filters import beyond_scope, count, either, expiry, named, scoped, tidy
+from langmem_adapter.adapters.mem0.filters import beyond_scope, count, dated, either, expiry, named, scoped, tidy
+from langmem_adapter.adapters.mem0.rerankers import ChatReranker
 from langmem_adapter.adapters.mem0.shapes import Results, Row
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.twins import Plan
@@ -30,14 +31,15 @@ __all__ = ["Calls", "Guest"]
 
 R = TypeVar("R")
 
-_MANY = 100  # what Mem0 1.x gives where nothing is said
+_FEW: Final = (
+    20  # rows where the caller names no number, and the threshold, as in Mem0 2.x: its scope is in the filters
+)
+_THRESHOLD: Final = 0.1
+_MANY: Final = 100  # rows in Mem0 1.x, which has no threshold: its scope is in arguments
 _MOST = 10_000  # relations among which those of the memories found are looked for
 _RELATIONS = 5  # what its search shows of the graph at most, whatever the limit
 
-_NO_RERANKER: Final = (
-    "search(rerank=True) needs a reranker in the configuration: {'provider': 'langchain', 'config': {'model': …}}; without "
-    "one leave rerank out, meaning and words are joined into one order anyway"
-)
+_NO_RERANKER: Final = "no reranker is configured: the rows stand in the order of the search"
 
 
 class Guest(Protocol):
@@ -86,7 +88,7 @@ class Calls(Guest):
             user_id: Whose memory it is; at least one of the three is needed. A number means its digits.
             agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
             run_id: The run or session.
-            metadata: A JSON object, kept with every memory that comes of it.
+            metadata: A JSON object, kept with every memory that comes of it; `"created_at"` in it is the *timestamp*.
             filters: Has a place here in Mem0 0.x; refused where it says anything.
             prompt: Replaces the instructions, this time; needs a chat model.
             data: The messages, in the words of Mem0 0.0.x.
@@ -111,6 +113,7 @@ class Calls(Guest):
         told = either("messages", messages, "data", data)
         if told is None:
             raise InvalidInputError("add() needs messages: a text, a dict with role and content, or a list of these")
+        metadata, timestamp = dated(metadata, timestamp)
         given: dict[str, Any] = {"metadata": metadata, "infer": infer, "prompt": prompt, "timestamp": timestamp}
         until = expiry(expiration_date)
         arguments = {**given, **named(user_id, agent_id, run_id), "memory_type": memory_type, "expires_at": until}
@@ -130,7 +133,7 @@ class Calls(Guest):
         filters: Mapping[str, Any] | None = None,
         *,
         top_k: int | None = None,
-        threshold: float | None = None,
+        threshold: float | EllipsisType | None = ...,
         rerank: bool | None = None,
         explain: bool = False,
         show_expired: bool = False,
@@ -143,45 +146,50 @@ class Calls(Guest):
             user_id: Whose memories; one of the three is needed, here or in *filters*. `"*"` is a name (in filters an error).
             agent_id: The agent.
             run_id: The run or session.
-            limit: At most so many, 1 to 10,000; default 100.
+            limit: At most so many, up to 10,000; by default 20 where the scope is in *filters* (Mem0 2.x), else 100 (1.x).
             filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
             top_k: The limit, in the words of Mem0 2.x.
-            threshold: Least relevance, 0 to 1. It is the `score` in the rows, which orders them where no reranker does,
-                and compares between queries.
+            threshold: Least relevance, 0 to 1; by default 0.1 where the scope is in *filters*, else none, as with `None`. It is
+                the `score` in the rows, which orders them where no reranker does, and compares between queries.
             rerank: Whether the reranker of the configuration orders the best once more; by default it does where there is one.
-            explain: Give each row `"score_details"`: `"semantic_score"` (a calibrated cosine), `"bm25_score"` (not bounded),
-                `"parts"` (what each kind of evidence added), `"final_score"` (their sum, which chose the rows), `"threshold"`.
-            show_expired: `True` is refused: `get_all` shows expired memories.
+                `True` without one adds `"notes"` to the result.
+            explain: Give each row `"score_details"`: `"semantic_score"` (a calibrated cosine), `"bm25_score"`,
+                `"entity_boost"`, `"final_score"` (the score) and `"threshold"`, all of 0 to 1; `"parts"` is what each kind of
+                evidence added to `"raw_score"`, which chose the rows.
+            show_expired: Whether expired memories are found as well, until they are swept.
             reference_date: When it is asked, which "last week" in the query is told from; by default now.
 
         Returns:
             `{"results": [row, …]}`, best first; a row has `"id"`, `"memory"`, `"hash"`, `"metadata"`, `"score"`,
-            `"created_at"`, `"updated_at"` (`None` before the first change), and those of `"user_id"`, `"agent_id"`,
-            `"run_id"`, `"actor_id"`, `"role"`, `"expiration_date"` that are set. With a graph there is also `"relations"`: the
-            five best `{"source", "relationship", "destination"}`, best first. With filters on more than the scope only what
-            the memories found say is among them.
+            `"created_at"`, `"updated_at"`, and those of `"user_id"`, `"agent_id"`, `"run_id"`, `"actor_id"`, `"role"`,
+            `"attributed_to"`, `"expiration_date"` that are set; `"rerank_score"` where a reranker ordered them.
+            With a graph there is also `"relations"`: the five best `{"source", "relationship", "destination"}`, best first.
+            With filters on more than the scope only what the memories found say is among them.
 
         Raises:
             ScopeError: No scope is given, or two that contradict each other.
             FilterError: A filter cannot be understood.
             InvalidInputError: An argument cannot be used.
         """
-        if show_expired:
-            raise InvalidInputError("search() finds no expired memories; get_all(show_expired=True) lists them")
-        if rerank and self.reranker is None:
-            raise InvalidInputError(_NO_RERANKER)
-        filters = tidy(filters)
-        where, most = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id), count(limit, top_k, _MANY)
+        filters, is_recent = tidy(filters), user_id is agent_id is run_id is None
+        where = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        most = count(limit, top_k, _FEW if is_recent else _MANY)
+        if threshold is ...:
+            threshold = _THRESHOLD if is_recent else None
         order = None if rerank is False else self.reranker
-        how = {"threshold": threshold, "rerank": order, "explain": explain, "reference_date": reference_date}
-        found = Plan.calling(self.engine.search, self.engine.asearch, query, **{**where, **how, "k": most})
-        rows = found.then(partial(shapes.found, threshold=threshold, reranked=order is not None))
+        order = order.fresh() if isinstance(order, ChatReranker) else order
+        how: dict[str, Any] = {"threshold": threshold, "rerank": order, "explain": explain}
+        how |= {"reference_date": reference_date, "include_expired": show_expired}
+        found = Plan.calling(self.engine.search, self.engine.asearch, query, **{**where, **how, "k": most or 1})
+        rows = found.then(partial(shapes.found, threshold=threshold, reranked=order is not None)).then(_first(most))
 
         def related(k: int) -> Plan[Sequence[Relation]]:
             graph = self.engine.graph
             return Plan.calling(graph.search, graph.asearch, query, k=k, **_scope(where))
 
-        return _beside(self, rows, related, filters, min(most, _RELATIONS), "destination")
+        result = _beside(self, rows, related, filters, min(most, _RELATIONS), "destination")
+        notes = order.notes if isinstance(order, ChatReranker) else [_NO_RERANKER] if rerank and order is None else []
+        return result.then(lambda result: _noted(result, notes))
 
     def get_all(
         self: Guest,
@@ -200,7 +208,7 @@ class Calls(Guest):
             user_id: Whose memories; one of the three is needed, here or in *filters*. `"*"` is a name (in filters an error).
             agent_id: The agent.
             run_id: The run or session.
-            limit: At most so many, 1 to 10,000; default 100.
+            limit: At most so many, up to 10,000; by default 20 where the scope is in *filters* (Mem0 2.x), else 100 (1.x).
             top_k: The same, in the words of Mem0 2.x.
             filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
             show_expired: Whether expired memories are listed as well.
@@ -214,10 +222,13 @@ class Calls(Guest):
             FilterError: A filter cannot be understood.
             InvalidInputError: An argument cannot be used.
         """
-        filters = tidy(filters)
-        where, most = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id), count(limit, top_k, _MANY)
-        arguments = {**where, "k": most, "include_expired": show_expired}
-        rows = Plan.calling(self.engine.get_all, self.engine.aget_all, **arguments).then(shapes.listed)
+        filters, is_recent = tidy(filters), user_id is agent_id is run_id is None
+        where = scoped(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        most = count(limit, top_k, _FEW if is_recent else _MANY)
+        arguments = {**where, "k": most or 1, "include_expired": show_expired}
+        rows = (
+            Plan.calling(self.engine.get_all, self.engine.aget_all, **arguments).then(shapes.listed).then(_first(most))
+        )
 
         def related(k: int) -> Plan[Sequence[Relation]]:
             graph = self.engine.graph
@@ -253,17 +264,17 @@ class Calls(Guest):
             data: The new text, in the words of Mem0 1.x.
             metadata: Keys to merge into its metadata; a value of `None` removes a key.
             expiration_date: The last day on which it is shown; `None` means it stays.
-            text: The new text, in the words of Mem0 2.x.
+            text: The new text, in the words of Mem0 2.x; it goes before *data*.
 
         Raises:
             MemoryNotFoundError: There is none.
             InvalidInputError: There is nothing to change, or an argument cannot be used.
         """
-        told = either("data", data, "text", text)
-        if told is None and metadata is None and expiration_date is ...:
+        new_text = data if text is None else text
+        if new_text is None and metadata is None and expiration_date is ...:
             raise InvalidInputError("update() has nothing to change: give data, metadata or expiration_date")
         until = expiration_date if isinstance(expiration_date, EllipsisType) else expiry(expiration_date)
-        new: dict[str, Any] = {"text": told, "metadata": metadata, "expires_at": until}
+        new: dict[str, Any] = {"text": new_text, "metadata": metadata, "expires_at": until}
         changed = Plan.calling(self.engine.update, self.engine.aupdate, memory_id, **new)
         return changed.then(lambda _: {"message": "Memory updated successfully!"})
 
@@ -368,6 +379,16 @@ def _added(self: Guest, steps: Sequence[Revision] | None, result: AddResult) -> 
     return _results(self, rows if steps is None else shapes.verbatim(rows, steps), told)
 
 
+def _noted(result: Any, notes: Sequence[str]) -> Any:
+    if notes and isinstance(result, Results):
+        result["notes"] = list(notes)
+    return result
+
+
+def _first(most: int) -> Callable[[Sequence[R]], list[R]]:
+    return lambda rows: list(rows[:most])
+
+
 def _scope(where: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in where.items() if name != "filters"}
 
@@ -384,7 +405,8 @@ def _beside(
     if not self.shows_graph:
         return found.then(lambda rows: _results(self, rows))
     if not beyond_scope(filters):
-        return found.and_then(lambda rows: related(most).then(partial(_with_relations, self, rows, target)))
+        best = related(most or 1).then(_first(most))
+        return found.and_then(lambda rows: best.then(partial(_with_relations, self, rows, target)))
 
     def of_these(rows: list[Row]) -> Plan[Any]:
         ids = {row["id"] for row in rows}

@@ -5,48 +5,42 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langmem_adapter.adapters.calls import only
 from langmem_adapter.adapters.mem0.filters import either
 from langmem_adapter.adapters.mem0.sections import graph_store_of, section
+from langmem_adapter.adapters.mem0.stores import MEMORY, StoreSection, read_store
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import quoted
+from langmem_adapter.settings import Settings, default_database
 from langmem_adapter.storage.urls import expanded
 
-__all__ = ["MemoryConfig"]
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+
+__all__ = ["ELSEWHERE", "MemoryConfig"]
 
 _VERSIONS: Final = ("v1.0", "v1.1")
-_MEMORY: Final = ":memory:"
 
-_ELSEWHERE: Final = {
+ELSEWHERE: Final = {
     "custom_prompt": "give the instructions as custom_fact_extraction_prompt",
-    "collection_name": "one file is one collection: put it into vector_store.config, or name the file in history_db_path",
+    "collection_name": "put it into vector_store.config, or name the file in history_db_path",
+    "rerank": "write reranker",
     "embedding_model_dims": "give embedder.config.embedding_dims",
     "enable_graph": "give graph_store={'provider': 'sql'} for a graph, and nothing for none",
 }
-_STORE_ELSEWHERE: Final = {
-    "distance_strategy": "nearness is always the cosine; leave it out, or say 'cosine'",
-    "normalize_L2": "vectors are always normalised; leave it out, or say True",
-    "embedding_model_dims": "the embedder knows it; leave it out, or repeat embedder.config.embedding_dims",
-}
-_STORES: Final = {
-    "pgvector": "leave it out, and give the address 'postgresql+psycopg://…' as history_db_path",
-    "langchain": "leave it out, the vectors lie in the database",
-}
-_STORE_FIX: Final = "use 'faiss' with the folder of the data in vector_store.config.path, or leave vector_store out"
 
 
 class MemoryConfig:
     """What a memory is built from, with Mem0's keys. What is left out comes from our own settings, offline by default.
 
     Args:
-        llm: `{"provider": …, "config": {"model": …, "temperature": …, "max_tokens": …, "api_key": …, "openai_base_url": …,
-            "enable_vision": …}}`; the provider `"langchain"` takes a LangChain chat model as `model`.
-        embedder: `{"provider": …, "config": {"model": …, "embedding_dims": …, "api_key": …, "openai_base_url": …}}`; the
-            provider `"langchain"` takes LangChain embeddings as `model`.
-        vector_store: `{"provider": "faiss", "config": {"path": folder, "collection_name": name}}`: the data lie in
-            `folder/name.db`, the name is `mem0` if not given.
+        llm: `{"provider": …, "config": {"model": …, …}}`; the provider `"langchain"` takes a LangChain chat model as `model`.
+        embedder: The same for embeddings. `tables.toml` has the providers of each section, with their keys.
+        vector_store: `{"provider": …, "config": {"path": …, "collection_name": …}}`: an index that the database feeds. Without
+            *history_db_path* the database is a file beside the path, named after the collection (`mem0` if it has no name); of
+            `"pgvector"` it is that Postgres.
         graph_store: `{"provider": "sql"}` keeps a knowledge graph as well, in the same database: entities and relations, found
             with the facts. `{"provider": "neo4j", "config": {"url": …, "username": …, "password": …, "database": …,
             "base_label": …}}` does so, too, and shows it in Neo4j a moment later (`"memgraph"`: in Memgraph; with the first
@@ -56,8 +50,8 @@ class MemoryConfig:
             nothing would be written there.
         history_db_path: The SQLite file that everything is kept in, memories and history; `":memory:"` keeps nothing.
             An SQLAlchemy URL serves too.
-        reranker: `{"provider": "langchain", "config": {"model": …}}`: a LangChain `BaseDocumentCompressor` that orders the best
-            hits of a search once more. Without it meaning and words are joined into one order.
+        reranker: `{"provider": …, "config": {…}}` orders the best hits of a search once more; `"langchain"` takes a LangChain
+            `BaseDocumentCompressor` as `model`. Without it meaning and words are joined into one order.
         version: `"v1.1"`: results are `{"results": [...]}`, and `"relations"` beside them where there is a graph; `"v1.0"`:
             the bare list.
         custom_fact_extraction_prompt: Replaces the instructions for finding facts.
@@ -90,12 +84,12 @@ class MemoryConfig:
         custom_update_memory_prompt: str | None = None,
         **others: Any,
     ) -> None:
-        only(others, tuple(inspect.signature(MemoryConfig).parameters)[:-1], "config", _ELSEWHERE)
+        only(others, tuple(inspect.signature(MemoryConfig).parameters)[:-1], "config", ELSEWHERE)
         if version not in _VERSIONS:
             raise InvalidInputError(f"config.version must be 'v1.0' or 'v1.1', not {quoted(version)}")
         self.llm = None if llm is None else section(llm, "llm")
         self.embedder = None if embedder is None else section(embedder, "embedder")
-        self.vector_store = None if vector_store is None else section(vector_store, "vector_store")
+        self.vector_store = None if vector_store is None else read_store(section(vector_store, "vector_store"))
         self.graph = None if graph_store is None else graph_store_of(graph_store)
         if self.graph is not None:
             self.llm = self.graph.llm_beside(self.llm)
@@ -122,67 +116,58 @@ class MemoryConfig:
 # ── where the data lie ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _database(config: MemoryConfig) -> str | Path | None:
-    options = _store(config)
-    name = _file(config.history_db_path)
+def _database(config: MemoryConfig) -> str | Path | URL | None:
+    store, name = config.vector_store, _file(config.history_db_path)
+    if store is None:
+        return name
+    if store.url is not None:
+        if name is not None:
+            raise InvalidInputError(
+                "config.history_db_path: the Postgres of vector_store is the database; leave it out"
+            )
+        return store.url
+    if store.provider == "faiss":
+        return _of_faiss(store, name)
+    if name is None and store.folder is not None:
+        return Path(f"{store.folder}_langmem_adapter") / f"{store.collection}.db"
+    return _of_collection(store) if name is None else name
+
+
+def _of_faiss(store: StoreSection, name: str | Path | None) -> str | Path | None:
+    """The folder of FAISS is that of the database: the index lies beside it."""
+    if "path" not in store.arguments:
+        return _of_collection(store) if name is None else name
+    folder = _folder(store.arguments["path"])
     if name is None:
-        return _in_folder(options)
-    if "collection_name" in options:
+        return folder / f"{store.collection}.db"
+    if name == MEMORY or Path(name).parent.resolve() != folder.resolve():
         raise InvalidInputError(
-            "config.history_db_path and vector_store.config.collection_name both name the file; give one of them"
-        )
-    if "path" in options and (name == _MEMORY or Path(name).parent.resolve() != _folder(options["path"]).resolve()):
-        raise InvalidInputError(
-            f"config.history_db_path={quoted(str(name))} does not lie in "
-            f"vector_store.config.path={quoted(str(options['path']))}: history and memories are one file here; "
-            "give one of the two"
+            f"config.history_db_path={quoted(str(name))} does not lie in vector_store.config.path={quoted(str(folder))}: "
+            "history and memories are one file here; give one of the two"
         )
     return name
 
 
-def _store(config: MemoryConfig) -> dict[str, Any]:
-    if config.vector_store is None:
-        return {}
-    provider, options = config.vector_store
-    if provider != "faiss":
-        raise InvalidInputError(
-            f"config.vector_store.provider {quoted(provider)} is not here: {_STORES.get(provider, _STORE_FIX)}"
-        )
-    dims = config.embedder[1].get("embedding_dims") if config.embedder else None
-    fitting = {"distance_strategy": "cosine", "normalize_L2": True, "embedding_model_dims": dims}
-    rest = {key: value for key, value in options.items() if key not in fitting or value != fitting[key]}
-    only(rest, ("path", "collection_name"), "config.vector_store.config", _STORE_ELSEWHERE)
-    return rest
-
-
-def _in_folder(options: Mapping[str, Any]) -> Path | None:
-    name = options.get("collection_name", "mem0")
-    if not isinstance(name, str) or not name.strip() or Path(name).name != name:
-        raise InvalidInputError(f"config.vector_store.config.collection_name must be a plain name, not {quoted(name)}")
-    if "path" in options:
-        return _folder(options["path"]) / f"{name}.db"
-    if "collection_name" in options:
-        raise InvalidInputError(
-            "config.vector_store.config.collection_name names a file in path; also give path, its folder"
-        )
-    return None
+def _of_collection(store: StoreSection) -> Path | None:
+    """Each collection on a server has a file of its own, unless the settings name a database."""
+    if not store.is_named or Settings().database:
+        return None
+    return default_database().parent / "collections" / f"{store.collection}.db"
 
 
 def _folder(path: object) -> Path:
-    given = _checked_path(path, "config.vector_store.config.path must be a folder")
-    if given == _MEMORY:
+    if path == MEMORY:
         raise InvalidInputError(
             'config.vector_store.config.path is a folder on the disk; to keep nothing, give history_db_path=":memory:" instead'
         )
-    return expanded(given)
+    return expanded(_checked_path(path, "config.vector_store.config.path must be a folder"))
 
 
 def _file(path: object) -> str | Path | None:
     if path is None:
         return None
     given = _checked_path(path, "config.history_db_path must be the path of a file")
-    as_it_is = isinstance(given, str) and (given == _MEMORY or "://" in given)
-    return given if as_it_is else expanded(given)
+    return given if isinstance(given, str) and (given == MEMORY or "://" in given) else expanded(given)
 
 
 def _checked_path(path: object, rule: str) -> str | Path:

@@ -12,7 +12,7 @@ from langmem_adapter.filters import LOGIC, parse
 from langmem_adapter.records.checks import DEEPEST, quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
-__all__ = ["Id", "beyond_scope", "count", "either", "expiry", "named", "scoped", "tidy"]
+__all__ = ["Id", "beyond_scope", "count", "dated", "either", "expiry", "named", "scoped", "tidy"]
 
 Id: TypeAlias = str | int | None
 """A user, an agent or a run: a number means its digits, blanks around it do not count."""
@@ -93,9 +93,18 @@ def _join(scope: dict[str, Any], key: str, value: Any) -> None:
 
 
 def count(limit: int | None, top_k: int | None, default: int) -> int:
-    """How many rows, 1 to 10,000: `limit` of Mem0 1.x or `top_k` of 2.x, which may not differ."""
+    """How many rows, 0 to 10,000: `limit` of Mem0 1.x or `top_k` of 2.x, which may not differ."""
     number = either("limit", limit, "top_k", top_k)
-    return default if number is None else bounded(number, "top_k" if limit is None else "limit")
+    return default if number is None else bounded(number, "top_k" if limit is None else "limit", least=0)
+
+
+def dated(metadata: Mapping[str, Any] | None, timestamp: Any) -> tuple[Mapping[str, Any] | None, Any]:
+    """Metadata and timestamp of an add: `created_at` in the metadata is the time of the conversation."""
+    if not isinstance(metadata, Mapping) or metadata.get("created_at") is None:
+        return metadata, timestamp
+    if timestamp is not None:
+        raise InvalidInputError("timestamp and metadata['created_at'] both date the memory; give one of them")
+    return {key: value for key, value in metadata.items() if key != "created_at"}, metadata["created_at"]
 
 
 def either(name: str, value: Any, other: str, same: Any) -> Any:

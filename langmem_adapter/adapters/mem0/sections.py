@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from langmem_adapter.adapters.calls import only
 from langmem_adapter.arguments import flag
@@ -24,8 +24,12 @@ _BY_NAME: Final = (
     "say 1.0, and look through engine.graph.suggest_merges() now and then"
 )
 
-Section: TypeAlias = "tuple[str, dict[str, Any]]"
-"""A provider and its options."""
+
+class Section(NamedTuple):
+    """A provider and its options."""
+
+    provider: str
+    config: dict[str, Any]
 
 
 def section(
@@ -46,7 +50,7 @@ def section(
         )
     if not isinstance(options, Mapping | None):
         raise InvalidInputError(f"{shape}; its config is a {type(options).__name__}")
-    return provider, dict(options or {})
+    return Section(provider, dict(options or {}))
 
 
 # ── the graph ────────────────────────────────────────────────────────────────────────────────────────────────────────────

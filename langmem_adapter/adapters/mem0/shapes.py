@@ -28,6 +28,7 @@ __all__ = [
 
 _TEXT: Final = "text"  # what Mem0 0.0.x called "memory"
 _DAY: Final = timedelta(days=1)
+_SPEAKERS: Final = ("user", "assistant")
 
 
 class Row(dict[str, Any]):
@@ -130,16 +131,26 @@ def listed(items: Iterable[MemoryItem]) -> list[Row]:
 
 def found(hits: Iterable[Hit], *, threshold: float | None = None, reranked: bool = False) -> list[Row]:
     """Memories as `search` shows them: by relevance, which is the score, or in a reranker's order; with the parts on demand."""
-    ordered = hits if reranked else sorted(hits, key=lambda hit: -hit.relevance)
-    return [_row(hit.item, {"score": hit.relevance, **_details(hit, threshold)}) for hit in ordered]
+    if reranked:
+        return [_row(hit.item, {**_scores(hit, threshold), "rerank_score": hit.score}) for hit in hits]
+    return [_row(hit.item, _scores(hit, threshold)) for hit in sorted(hits, key=lambda hit: -hit.relevance)]
 
 
-def _details(hit: Hit, threshold: float | None) -> dict[str, Any]:
-    told = hit.explanation
-    if told is None:
-        return {}
-    scores = {"semantic_score": told.meaning, "bm25_score": told.words, "final_score": hit.score}
-    return {"score_details": {**scores, "threshold": threshold, "parts": dict(told.parts)}}
+def _scores(hit: Hit, threshold: float | None) -> dict[str, Any]:
+    explanation = hit.explanation
+    if explanation is None:
+        return {"score": hit.relevance}
+    details = {
+        "semantic_score": explanation.meaning,
+        "bm25_score": explanation.words / (1 + explanation.words),
+        "entity_boost": explanation.parts.get("graph", 0.0),
+        "raw_score": hit.score,
+        "max_possible_score": 1.0,
+        "final_score": hit.relevance,
+        "threshold": threshold,
+        "parts": dict(explanation.parts),
+    }
+    return {"score": hit.relevance, "score_details": details}
 
 
 def _row(item: MemoryItem, score: dict[str, Any]) -> Row:
@@ -147,6 +158,7 @@ def _row(item: MemoryItem, score: dict[str, Any]) -> Row:
         **item.scope.named,
         "actor_id": _named(item),
         "role": item.role,
+        "attributed_to": item.role if item.role in _SPEAKERS else None,
         "expiration_date": expiry_shown(item.expires_at),
     }
     return Row(
@@ -156,7 +168,7 @@ def _row(item: MemoryItem, score: dict[str, Any]) -> Row:
         metadata=_metadata(item),
         **score,
         created_at=item.created_at.isoformat(),
-        updated_at=item.updated_at.isoformat() if item.revision > 1 else None,
+        updated_at=(item.updated_at if item.revision > 1 else item.created_at).isoformat(),
         **{key: value for key, value in optional.items() if value is not None},
     )
 
@@ -202,7 +214,7 @@ def revision(step: Revision) -> dict[str, Any]:
         "new_memory": step.new_text,
         "event": step.event,
         "created_at": step.stated_at.isoformat(),
-        "updated_at": None if step.event == "ADD" else step.created_at.isoformat(),
+        "updated_at": (step.stated_at if step.event == "ADD" else step.created_at).isoformat(),
         "is_deleted": int(step.is_deleted),
         "actor_id": _named(step),
         "role": step.role,
