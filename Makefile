@@ -17,10 +17,12 @@ unexport PYTHONDONTWRITEBYTECODE
 # Environments at both ends of the ranges in pyproject.toml, for the interpreter in PYTHON.
 OLDEST       := .venv-oldest
 NEWEST       := .venv-newest
+# Clients of every provider that Mem0's configurations name, which the tests need only here.
+PROVIDERS    := .venv-providers
 ENDS_OF_RANGES := tests/adapters tests/conformance
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest newest walk screenshots lint format bench bench-models faults dev-server clean
+.PHONY: help demo test oldest newest providers walk screenshots lint format bench bench-models faults dev-server clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -73,6 +75,13 @@ newest:  ## run the same tests with the newest versions; PYTHON=python3.13 choos
 	@$(NEWEST)/bin/python -m pip install --quiet --editable ".[all]" --group test
 	$(NEWEST)/bin/python -m pytest -n 2 --dist loadgroup $(ENDS_OF_RANGES)
 
+providers:  ## build the real class of every provider that a Mem0 configuration names, and stores of the real Mem0 (downloads 1 GB)
+	$(NEW_ENOUGH)
+	@test -x $(PROVIDERS)/bin/python || $(PYTHON) -m venv $(PROVIDERS)
+	@$(PROVIDERS)/bin/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(PROVIDERS)/bin/python -m pip install --quiet --editable ".[all]" --group test --group providers
+	$(PROVIDERS)/bin/python -m pytest tests/adapters/providers.py
+
 walk: $(STAMP)  ## look at every view of the page in a real browser (needs chromium)
 	$(BIN)/python -m pytest tests/browser
 
@@ -107,4 +116,4 @@ faults: $(STAMP)  ## kill processes, damage files, break disks: hundreds of time
 dev-server: $(DEV_STAMP)  ## make the environment in which the tests start `langgraph dev` and deepagents
 
 clean:  ## remove the environments and every cache
-	rm -rf $(VENV) $(DEMO) $(DEV_SERVER) $(OLDEST) $(NEWEST) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) $(DEV_SERVER) $(OLDEST) $(NEWEST) $(PROVIDERS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
