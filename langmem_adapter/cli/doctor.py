@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["doctor"]
 
-_SECONDS: Final = 8.0  # for everything that may hang; starting the command takes its time, too
+_SECONDS: Final = 8.0  # for a database that may hang
 _TRUST: Final = "export LANGMEM_ADAPTER_TRUST_FOLDER=true    (if the folder is yours)"
 _STYLES: Final = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 _CODES: Final = {"": ExitCode.OK, "configuration": ExitCode.CONFIGURATION, "unreachable": ExitCode.UNREACHABLE}
@@ -37,9 +37,10 @@ def doctor(call: Invocation) -> None:
     """Check Python, packages, database, index, embeddings, model and disk.
 
     Nothing is sent anywhere, unless a model or an embedding service is set
-    up: then one short sentence goes there. What does not answer in eight
-    seconds is told as such. Exit code 4 for a broken configuration, 5 for a
-    database or model out of reach.
+    up: then one short sentence goes there, within the setting model_timeout.
+    With --model, four calls also show whether it follows a JSON schema and
+    calls tools, and how long its context is. Exit code 4 for a broken
+    configuration, 5 for a database or model out of reach.
 
     [bold]Examples[/bold]
     $ langmem-adapter doctor
@@ -128,25 +129,40 @@ def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
 
     begun = {"database": begin("database", partial(_database, call))}
     # In throw-away memories, so that nothing of this reaches anybody's data, and one does not need the other.
-    brief = {"model_timeout": min(settings.model_timeout, _SECONDS - 1), "model_retries": 0}
-    settings = settings.model_copy(update=brief)
+    settings = settings.model_copy(update={"model_retries": 0})
     chosen = {name: call.options[name] or getattr(settings, name) for name in ("embeddings", "model")}
     parts = {"model": "offline", "embeddings": "hash"}
     for name, look in {"embeddings": checkup.embeddings, "model": checkup.model}.items():
         begun[name] = begin(name, partial(_within, look, **{**parts, name: chosen[name]}, settings=settings))
-    yield from checkup.advised(_ends(call, begun), cleaned(call.options["database"] or ""))
+    yield from checkup.advised(_ends(call, begun, settings.model_timeout), cleaned(call.options["database"] or ""))
+    if (
+        call.options["model"] not in {None, "offline"}
+        and begun["model"].done()
+        and begun["model"].result()[0].status != "FAIL"
+    ):
+        yield from checkup.tried("model", partial(_abilities, call), _failed)
 
 
-def _ends(call: Invocation, begun: dict[str, Future[list[Check]]]) -> Iterator[Check]:
-    until = time.monotonic() + _SECONDS
+def _abilities(call: Invocation) -> Iterator[Check]:
+    from langmem_adapter.cli.evaluate_model import chat_model
+    from langmem_adapter.maintenance.checkup import abilities
+
+    model, limits = chat_model(call)
+    yield from abilities(model, limits)
+
+
+def _ends(call: Invocation, begun: dict[str, Future[list[Check]]], timeout: float) -> Iterator[Check]:
+    """The checks in their order; a model is given its own time, which a cold one on a small machine needs."""
+    start = time.monotonic()
     for name, end in begun.items():
+        seconds = _SECONDS if name == "database" else max(_SECONDS, timeout + 1)
         with call.output.err.status(f"{name} …"):
-            wait([end], max(0.0, until - time.monotonic()))
+            wait([end], max(0.0, start + seconds - time.monotonic()))
         if end.done():
             yield from end.result()
         else:
-            told = f"no answer within {_SECONDS:g} seconds"
-            yield Check(name, "FAIL", told, "see whether its server is well", "unreachable")
+            detail = f"no answer within {seconds:g} seconds"
+            yield Check(name, "FAIL", detail, "see whether its server is well", "unreachable")
 
 
 def _within(look: "Callable[[Memory], Iterator[Check]]", **parts: Any) -> Iterator[Check]:

@@ -21,15 +21,19 @@ from langmem_adapter.errors import InvalidInputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from langchain_core.language_models import BaseChatModel
+
     from langmem_adapter.evaluation.answers import AnswerPrompt, JudgedAnswer
     from langmem_adapter.evaluation.prompts import MemorySystem, PromptCase
+    from langmem_adapter.limits import Limits
     from langmem_adapter.reasoning.structured_output import Channel
 
-__all__ = ["answers", "prompts"]
+__all__ = ["answers", "chat_model", "prompts"]
 
 _SHORT: Final = {"updates_right": "upd. right", "updates_wrong": "upd. wrong"}
 _HIDDEN: Final = {"system", "facts", "updates"}  # of the table; `--json` has all
 _MILLION: Final = 1_000_000
+_REPLY: Final = 256  # tokens of an answer, a judgement, or what doctor asks for
 
 
 def prompts(
@@ -58,7 +62,7 @@ def prompts(
         systems: list[MemorySystem] = [OwnSystem(memory)]
         if against is not None:
             folder = Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="langmem-adapter-mem0-")))
-            model, _ = _model(call)
+            model, _ = chat_model(call)
             systems.append(Mem0System(model, memory.parts.embedder.embeddings, folder))
         rows, texts = [], {}
         for system in systems:
@@ -138,10 +142,11 @@ def answers(
     """
     from langmem_adapter.evaluation.answers import answer_prompts, read_answers, run_answers
     from langmem_adapter.evaluation.questions import read_questions
+    from langmem_adapter.reasoning.structured_output import Channel
 
     prices, target = _prices(price), out or file.with_name(f"{file.name}.answers.jsonl")
     questions = read_questions(file, call.scope, answers=True)
-    _, channel = _model(call)
+    channel = Channel(*chat_model(call))
     done = read_answers(target, channel.name)
     with call.memory() as memory:
         waiting = answer_prompts(memory, questions, done)
@@ -158,11 +163,11 @@ def answers(
     _show_answers(call, judged, target)
 
 
-def _model(call: Invocation) -> "tuple[Any, Channel]":
-    """The chat model of the settings, and the channel that calls are made through."""
+def chat_model(call: Invocation) -> "tuple[BaseChatModel, Limits]":
+    """The chat model of the settings or of `--model`, and the limits of its calls."""
     from langmem_adapter.limits import limits_of
+    from langmem_adapter.providers import reply_bounds
     from langmem_adapter.reasoning.llm import named_model
-    from langmem_adapter.reasoning.structured_output import Channel
 
     name = call.options["model"] or call.settings.model
     if name == "offline":
@@ -173,7 +178,8 @@ def _model(call: Invocation) -> "tuple[Any, Channel]":
             exit_code=ExitCode.CONFIGURATION,
         )
     model = named_model(name, call.settings)
-    return model, Channel(model, limits_of(name, model, call.settings))
+    bounds = reply_bounds(model, name, call.settings, _REPLY)
+    return model.model_copy(update=bounds), limits_of(name, model, call.settings)
 
 
 def _prices(text: str | None) -> tuple[float, float] | None:

@@ -3,32 +3,40 @@
 from __future__ import annotations
 
 import shlex
+import time
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter._version import DISTRIBUTION
 from langmem_adapter.embedding.static import is_installed
-from langmem_adapter.errors import LangmemAdapterError
+from langmem_adapter.errors import LangmemAdapterError, ModelError
+from langmem_adapter.limits import model_name
 from langmem_adapter.maintenance.checks import Check, file_of, space, surroundings
 from langmem_adapter.memory.modes import left_to_defaults
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.run import run_of
+from langmem_adapter.reasoning.structured_output import bind_way
 from langmem_adapter.storage import meta, moments, tables
 from langmem_adapter.storage.replies import poor_models
 from langmem_adapter.tracing import run_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from langchain_core.language_models import BaseChatModel
+    from langchain_core.messages import BaseMessage
+    from langchain_core.runnables import Runnable
+
     from langmem_adapter.index.build import VectorFeed
+    from langmem_adapter.limits import Limits
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.database import Database
 
-__all__ = ["advised", "checkup", "defaults", "embeddings", "index", "model", "stored", "tried"]
+__all__ = ["abilities", "advised", "checkup", "defaults", "embeddings", "index", "model", "stored", "tried"]
 
 _SHOWN: Final = 5
 _STATIC: Final = (
@@ -38,6 +46,16 @@ _STATIC: Final = (
 _INSTALL: Final = f"pip install '{DISTRIBUTION}[static]', then "
 _REINDEX: Final = "langmem-adapter reindex {}--embeddings static"
 _STATEMENT: Final = "My name is Ada and I live in Lyon."
+_SLOW: Final = 8.0  # seconds
+_CITY: Final = {
+    "title": "City",
+    "description": "The city that the user lives in.",
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+    "additionalProperties": False,
+}
+_CONTEXT_FIELDS: Final = ("max_model_len", "context_length", "context_window", "n_ctx", "n_ctx_train")
 
 
 def checkup(memory: Memory, *, ask: bool = False) -> Iterator[Check]:
@@ -134,13 +152,58 @@ def model(memory: Memory) -> Iterator[Check]:
         told += "facts of all of them with --model openai:gpt-5-mini and its key"
         yield Check("model", "OK", told)
         return
-    run = run_of({"messages": _STATEMENT, "user_id": "doctor"}, parts.longest)
+    run, start = run_of({"messages": _STATEMENT, "user_id": "doctor"}, parts.longest), time.perf_counter()
     facts = parts.dry_pipeline.invoke(run.state(), run_config("memory.checkup", run.scope, memory.mode))["facts"]
+    seconds = time.perf_counter() - start
+    speed = f"slow: {seconds:.0f} s" if seconds > _SLOW else f"{seconds:.1f} s"
     if facts:
-        yield Check("model", "OK", f"{memory.mode}: structured output works, {len(facts)} facts in a test sentence")
+        detail = f"{memory.mode}: structured output works, {len(facts)} facts in a test sentence, {speed}"
+        yield Check("model", "OK", f"{detail}, profile {parts.settings.model_profile}")
     else:
-        told = f"{memory.mode} answered, but found no fact in a plain sentence"
-        yield Check("model", "WARN", told, "try another --model")
+        detail = f"{memory.mode} answered, but found no fact in a plain sentence, {speed}"
+        yield Check("model", "WARN", detail, "try another --model")
+
+
+def abilities(model: BaseChatModel, limits: Limits) -> Iterator[Check]:
+    """Whether a chat model follows a JSON schema and calls tools, and how long its context is, by three short requests.
+
+    Args:
+        model: The chat model.
+        limits: The limits of a call.
+    """
+    for name, way, works in (("schema", "json_schema", "followed"), ("tools", "tools", "called")):
+        bound = bind_way(model, _CITY, way)
+        why = "the client does not offer it" if bound is None else _hindrance(bound, way, limits)
+        elsewhere = f"{why}; replies are read in another way, which costs tokens"
+        yield Check(name, "WARN", elsewhere) if why else Check(name, "OK", works)
+    size = _context_size(model, limits)
+    yield Check("context", "OK", "the server does not say how long it is" if size is None else f"{size:,} tokens")
+
+
+def _hindrance(bound: Runnable[Any, BaseMessage], way: str, limits: Limits) -> str:
+    """Why a way of asking does not work; empty where it does."""
+    try:
+        reply = limits.plan(partial(bound.invoke, _STATEMENT)).run()
+    except ModelError as error:
+        return str(error)
+    is_used = bool(getattr(reply, "tool_calls", None)) if way == "tools" else reply.text.lstrip().startswith("{")
+    return "" if is_used else "not used by the model"
+
+
+def _context_size(model: BaseChatModel, limits: Limits) -> int | None:
+    """Tokens of the model's context, as LangChain's profile or the server's list of models says."""
+    profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
+    client = getattr(model, "root_client", None)
+    if profile.get("max_input_tokens") or client is None:
+        return profile.get("max_input_tokens")
+    try:
+        listed = limits.plan(lambda: client.models.list().data).run()
+    except ModelError:
+        return None
+    entries = [entry for entry in listed if entry.id == model_name(model)] or listed[:1]
+    extra = (entries[0].model_extra or {}) if entries else {}
+    fields = {**(extra.get("meta") or {}), **extra}
+    return next((fields[name] for name in _CONTEXT_FIELDS if isinstance(fields.get(name), int)), None)
 
 
 def _failed(name: str, error: BaseException) -> Check:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from langmem_adapter.limits import Limits
     from langmem_adapter.storage.replies import ReplyLog
 
-__all__ = ["Channel", "read_reply", "structured", "usage_of"]
+__all__ = ["Channel", "bind_way", "read_reply", "structured", "usage_of"]
 
 _WAYS: Final = ("json_schema", "tools", "plain")  # best first
 _QUOTED: Final = 8_000  # a reply of a megabyte is not sent back in full
@@ -209,7 +209,7 @@ class Channel:
             The plan of what was sent, and of the reply.
         """
         way = max(self._way, after + 1)
-        while _bind(self._model, schema.wire, _WAYS[way]) is None:
+        while bind_way(self._model, schema.wire, _WAYS[way]) is None:
             way += 1
         is_first = len(messages) == 2  # noqa: PLR2004 - instructions and data, nothing yet to repair
         is_told = is_first and (self.shows_form or _WAYS[way] != "json_schema")
@@ -223,7 +223,7 @@ class Channel:
             return self.ask(schema, messages, after=way) if refused else None
 
         def bind() -> Runnable[Any, BaseMessage] | None:
-            return _bind(self._model, schema.wire if self._has_limits else _unlimited(schema.wire), _WAYS[way])
+            return bind_way(self._model, schema.wire if self._has_limits else _unlimited(schema.wire), _WAYS[way])
 
         asked = self.say(sent, bind).then(lambda message: (sent, _plain(message)))
         return asked.or_else(instead).then(partial(self._remember, way))
@@ -256,7 +256,7 @@ def _unlimited(schema: Any) -> Any:
     return [_unlimited(part) for part in schema] if isinstance(schema, list) else schema
 
 
-def _bind(model: BaseChatModel, wire: dict[str, Any], way: str) -> Runnable[Any, BaseMessage] | None:
+def bind_way(model: BaseChatModel, wire: dict[str, Any], way: str) -> Runnable[Any, BaseMessage] | None:
     """The model prepared for a way, or `None` if it says beforehand that it does not know that way."""
     if way == "plain":
         return model

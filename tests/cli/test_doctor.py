@@ -193,3 +193,20 @@ def test_a_memory_that_lost_its_index_file_is_whole_again(data: Data, database: 
         file.unlink()
     assert statuses(data("doctor"))["index"] == "OK"
     assert data("search", "tea", "-u", "a")["count"] == 1
+
+
+def test_doctor_with_model_says_what_the_model_can_do(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+    def reply(body: dict[str, Any]) -> Any:
+        if "tools" in body:
+            return "I would rather not."
+        return {"facts": ["Lives in Lyon"]} if "facts" in str(body.get("response_format")) else {"city": "Lyon"}
+
+    with OpenAIServer(reply) as server:
+        monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", server.url)
+        monkeypatch.setenv("LANGMEM_ADAPTER_API_KEY", "key")
+        checks = {check["name"]: check for check in data("doctor", "--model", "openai:scripted")["data"]}
+        assert len(server.requests) == 3
+    assert checks["model"]["detail"].endswith("profile auto")
+    assert checks["schema"]["status"] == "OK"
+    assert checks["tools"]["status"] == "WARN"
+    assert checks["context"]["detail"] == "the server does not say how long it is"
