@@ -148,7 +148,7 @@ class _Note:
         if slot.gone:
             return told("NONE", self.text, "taken back later in the same conversation", number=None)
         if number is None:
-            return told("ADD", slot.text, self.reason, number=None)
+            return told("ADD", slot.text, slot.reason or self.reason, number=None)
         same = slot.text == slot.original
         text, reason = (self.text, "already known") if same else (slot.text, slot.reason)
         return told("NONE" if same else "UPDATE", text, reason, number=number)
@@ -165,6 +165,7 @@ class _Desk:
 
     def __init__(self, comparison: Comparison) -> None:
         self.notes: list[_Note] = []
+        self._turns = [fact.turn for fact in comparison.facts]
         self._by_hash: dict[str, list[_Slot]] = defaultdict(list)
         self._by_about: dict[tuple[str, ...], dict[int, _Slot]] = defaultdict(dict)
         self._unnamed: dict[str, list[_Slot]] = defaultdict(list)  # by kind: those whose name is not known yet
@@ -190,7 +191,9 @@ class _Desk:
         links: dict[Bearing, list[_Slot]] = defaultdict(list)
         replaced = said.ended and not said.value  # "I left my job and joined Bosch" ends no job of this round
         for slot in () if same else (slot for slot in self._about(said) if not (replaced and slot.owner is not None)):
-            links[_bearing(said, slot.said, renewed=renewed)].append(slot)
+            bearing = _bearing(said, slot.said, renewed=renewed)
+            beside = slot.owner is not None and self._turns[slot.owner] == self._turns[index] and not renewed
+            links["" if bearing == "replaces" and beside else bearing].append(slot)
         if same or (links["same"] and not said.ended):
             self._none(index, text, same or links["same"][0])
         elif links["ends"]:

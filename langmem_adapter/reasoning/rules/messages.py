@@ -160,7 +160,8 @@ def _kind_in_chinese(sentence: Sentence) -> SentenceKind:
         and not SENTENCES["OF_ME_CJK"].search(plain)
     ):
         return "request"
-    asked = sentence.asks or re.search("[吗呢]$", plain) is not None
+    asked = sentence.asks or plain.endswith("吗")
+    plain = plain if sentence.asks else plain.removesuffix("呢")
     states = any("我" in piece and not SENTENCES["ASKED"].search(piece) for piece in re.split("[，,；;、 ]", plain))
     short = len(plain) <= _LONGEST["question_cjk"] and SENTENCES["ASKED"].search(plain) is not None
     return "question" if asked and not states and ("我" not in plain or short) else "statement"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.reasoning.rules.messages import SENTENCES, Sentence, is_talk_in_chinese, kind_of
-from langmem_adapter.reasoning.rules.values import is_name, is_single, topic_of, value_in
+from langmem_adapter.reasoning.rules.values import is_name, is_single, says_more, topic_of, value_in
 from langmem_adapter.statements.chinese import without_speaker
 from langmem_adapter.statements.english import expanded, third_person
 from langmem_adapter.statements.parser import in_chinese, read
@@ -76,6 +76,9 @@ def tidied(text: str, *, greeted: bool = False, topic: str = "") -> SentenceFact
         return SentenceFacts([(whole, text)], [], topic)
     clauses = [*(_in_chinese(text, topic) if chinese else _in_english(plain, topic, text, greeted=greeted))]
     sure = not any(SENTENCES["DOUBT"].search(clause.words) for clause in clauses if not clause.fact)
+    values = [read(clause.fact).attribute for clause in clauses if is_single(clause.fact)]
+    if len(values) > len(set(values)) and not (sure and SENTENCES["CHANGED"].search(text)):
+        return SentenceFacts([], [text], topic_of(text, topic))  # two values of one attribute
     clauses = _joined(clauses) if sure else clauses
     topic = topic_of(text, topic)
     if clauses and all(clause.fact for clause in clauses):
@@ -92,16 +95,24 @@ def tidied(text: str, *, greeted: bool = False, topic: str = "") -> SentenceFact
 
 def _joined(clauses: list[_Clause]) -> list[_Clause]:
     """What stands beside a value, and has no subject of its own or is short, goes with it; small talk goes away."""
-    values = [clause for clause in clauses if is_single(clause.fact)]
+    values = [*{read(clause.fact).attribute: clause for clause in clauses if is_single(clause.fact)}.values()]
     joined: list[_Clause] = []
     for clause in clauses if values else ():
         words = clause.words.strip(" ,.!:;")
         short = len(words) <= _SHORT_CJK if is_cjk(words) else len(words.split()) <= _SHORT
-        if clause.fact or (SENTENCES["OWN_SUBJECT"].match(words) and not short):
+        older = next((each for each in values if _replaces(each, clause)), None)
+        if older:
+            older.rest.insert(0, ", ".join([words, *clause.rest]))
+        elif clause.fact or (SENTENCES["OWN_SUBJECT"].match(words) and not short):
             joined.append(clause)
-        elif kind_of(Sentence(words, 0, 0)) != "talk" and re.search(r"\w\w", SENTENCES["CUES"].sub("", words)):
+        elif kind_of(Sentence(words, 0, 0)) != "talk" and says_more(words):
             next((before for before in reversed(joined) if before in values), values[0]).rest.append(words)
     return joined or clauses
+
+
+def _replaces(newer: _Clause, older: _Clause) -> bool:
+    """Whether two clauses give values of one attribute, the later of which is the value of today."""
+    return newer is not older and is_single(older.fact) and read(newer.fact).attribute == read(older.fact).attribute
 
 
 def _in_english(plain: str, topic: str, sentence: str, *, greeted: bool) -> Iterator[_Clause]:
@@ -109,7 +120,7 @@ def _in_english(plain: str, topic: str, sentence: str, *, greeted: bool) -> Iter
     start, shared = 0, ""
     for cut in [*SENTENCES["CUT"].finditer(plain), None]:
         piece = plain[start : cut.start() if cut else len(plain)]
-        if cut and not start and _SUBJECT.fullmatch(plain[: cut.end()]):
+        if cut and _SUBJECT.fullmatch(plain[start : cut.end()]):
             continue
         if piece.strip(" ,.!…"):
             fact = _fact(f"{shared}{piece}", greeted=greeted and not start)

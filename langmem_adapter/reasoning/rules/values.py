@@ -21,7 +21,7 @@ from langmem_adapter.statements.words import FORMS, WORDS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Value", "attribute_named", "is_name", "is_single", "topic_of", "value_in"]
+__all__ = ["Value", "attribute_named", "is_name", "is_single", "says_more", "topic_of", "value_in"]
 
 _FACTS: Final = {
     "name": ("Name is {}", "名字是{}"),
@@ -106,11 +106,16 @@ def _by_shape(plain: str, topic: str, sentence: str, *, chinese: bool) -> Value 
     for attribute in _SHAPES:
         found = SENTENCES[attribute].search(text)
         cued = topic == attribute or SENTENCES[f"{attribute}_cue"].search(sentence)
-        if found and cued and (attribute != "phone" or sum(map(str.isdigit, found[0])) > _DIGITS):
+        denied = found and re.search(r"\b(?:not|no longer)\W*$|不是\s*$", text[: found.start()], re.IGNORECASE)
+        if found and cued and not denied and (attribute != "phone" or sum(map(str.isdigit, found[0])) > _DIGITS):
             rest = f"{text[: found.start()]} {text[found.end() :]}"
-            said = re.search(r"\w\w", SENTENCES["CUES"].sub("", rest)) is not None
-            return Value(attribute, _FACTS[attribute][chinese].format(found[0]), _rest(rest) if said else "")
+            return Value(attribute, _FACTS[attribute][chinese].format(found[0]), _rest(rest) if says_more(rest) else "")
     return None
+
+
+def says_more(rest: str) -> bool:
+    """Whether what stands beside a value holds a word that no value needs."""
+    return re.search(r"[a-z]\w|[\u4e00-\u9fff]|\d\d", SENTENCES["CUES"].sub("", rest), re.IGNORECASE) is not None
 
 
 def _by_place(plain: str, topic: str, *, chinese: bool, mine: bool) -> Value | None:
@@ -150,6 +155,9 @@ def _in_english(plain: str) -> str:
 def _of_topic(plain: str, topic: str, *, chinese: bool) -> Value | None:
     """A value alone, of the attribute that was spoken of before: "My name changed, it's Robin now"."""
     one = SENTENCES["ONE_CJK" if chinese else "ONE"].match(plain)
+    if chinese and one and topic in {"home", "job"}:  # 现在在X is where somebody works, 现在是X what he is, and no home
+        is_kind = one[0].strip().endswith(("是", "为"))
+        topic = ("job" if is_kind else "employer") if topic == "job" else "" if is_kind else topic
     if not one or topic not in _FACTS:
         return None
     for end in _ends(plain[one.end() :]):

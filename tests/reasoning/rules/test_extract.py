@@ -86,6 +86,8 @@ KEPT = [
     ("beer in summer and wine in winter", ["beer in summer and wine in winter"]),
     ("The room is 7 on floor 7.", ["The room is 7 on floor 7."]),
     ("42", ["42"]),
+    ("我正备考研究生呢", ["我正备考研究生呢"]),
+    ("我辞职了，现在是自由撰稿人。", ["我辞职了，现在是自由撰稿人。"]),
 ]
 
 NOTHING = [
