@@ -179,9 +179,9 @@ def _thing(owner: str, noun: str, v: str) -> Statement | None:
     row = next((row for row in _BY_HEAD[""] if row.pattern.fullmatch(plain)), None)
     if row is None or (row.attribute == "phone" and not _is_value("phone", v)):
         single = plain.rsplit(maxsplit=1)[-1] in WORDS["RENEWED"] or plain.endswith(" code")
-        odd = owner.lower() in KINDS or _P["NO_NOUN"].fullmatch(plain) or not _P["THING"].fullmatch(plain)
+        odd = owner.lower() in KINDS or not _P["THING"].fullmatch(plain)
         loose = not single and not re.search(r"^(?:an?|the) |[\dA-Z]", v)
-        if odd or loose or _P["NO_DETAIL"].search(f"{plain} {v}") or _tense(v.split(maxsplit=1)[0]) == "ing":
+        if odd or loose or _tense(v.split(maxsplit=1)[0]) == "ing":
             return None
         about = f"{owner.lower()} {plain}".strip()
         slot = f"detail {about}" if noun.startswith("new ") or (single and not owner) else ""
@@ -258,12 +258,12 @@ def _of_row(form: Predicate, row: TableRow, found: re.Match[str], head: str) -> 
     state = head not in WORDS["EVENTS"] and not ends and (head, row.kind) != ("be", "begins")
     past = (form.tense == "past" and not form.ended) or (form.tense == "done" and not form.span.lasting)
     plain = all(_is_simple(groups[name]) for name in ("v", "job", "org", "old", "name") if name in groups)
-    odd = (ends and form.ended and head != "quit") or (row.attribute == "own" and not form.ended)
+    odd = ends and form.ended and head != "quit"
     habit = row.attribute == "habit" and (form.tense == "ing" or not _is_simple(form.text))
     if (state and past) or odd or habit or not plain or (v and not _is_value(row.attribute, v)):
         return None
     ended, none = form.ended or ends, groups.get("count") == "no"
-    form = form._replace(ended=ended, positive=form.positive and not ended and not none and row.attribute != "own")
+    form = form._replace(ended=ended, positive=form.positive and not ended and not none)
     attribute, value = row.attribute, row.put.format(v=v, text=form.text).strip() if row.put else v
     if attribute == "age":
         value = v if v.isdecimal() else str(sum(NUMBERS[word] for word in re.split("[ -]", v.lower())))

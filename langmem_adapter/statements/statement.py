@@ -16,13 +16,10 @@ __all__ = ["LONGEST", "MANY", "SINGLE", "Person", "Predicate", "Statement", "Sub
 LONGEST: Final = 200
 """Characters of the longest text that is read: what is longer is no short statement."""
 
-SINGLE: Final = frozenset("name nickname age birthday home employer job partner phone email diet".split())
+SINGLE: Final = frozenset("name age birthday home employer job partner phone email diet".split())
 """Attributes that have one value at a time; a newer statement ends the older one of the same speaker."""
 
-MANY: Final = frozenset(
-    "birthplace origin nationality language school major study family pet friend like prefer allergy habit speak visit own"
-    " any".split()
-)
+MANY: Final = frozenset("family pet friend like allergy habit speak visit any".split())
 """Attributes of which one has several values; no statement ends another's for its date. `any` ends whatever it names."""
 
 

@@ -152,7 +152,7 @@ def _fact(clause: str, *, greeted: bool) -> str:
 
 
 def _in_chinese(text: str, topic: str) -> Iterator[_Clause]:
-    other, mine = "", False  # whom, if not the speaker, the clause before is about
+    other, mine, surname = "", False, False  # whom, if not the speaker, the clause before is about
     for piece in filter(None, map(str.strip, SENTENCES["CUT_CJK"].split(text))):
         before, topic = topic, topic_of(piece, topic)
         if SENTENCES["FILLER_CJK"].search(piece) or is_talk_in_chinese(piece):
@@ -160,7 +160,9 @@ def _in_chinese(text: str, topic: str) -> Iterator[_Clause]:
         owned = SENTENCES["OTHER_CJK"].match(piece)
         partner = owned is not None and SENTENCES["PARTNER_CJK"].search(owned["kin"] or "") is not None
         about_me = partner or (owned is None and (not other or "我" in piece))
-        value = value_in(piece, before, text, chinese=True, mine=mine) if about_me else None
+        spoken = f"我{piece}" if surname and piece.startswith("叫") else piece
+        surname = piece.startswith("我姓")
+        value = value_in(spoken, before, text, chinese=True, mine=mine) if about_me else None
         if value:
             yield _Clause(piece, value.fact, [*filter(None, [value.rest])])
             other, mine = "", True
@@ -169,6 +171,7 @@ def _in_chinese(text: str, topic: str) -> Iterator[_Clause]:
         said = read(plain)
         odd = piece[0] in "他她它" and said.attribute not in {"name", "pet", "family", "home", "employer", "job", "age"}
         loose = said.attribute == "detail" and not re.match("我们?(?:的|家)|新", piece)
+        loose = loose or (said.attribute == "name" and not said.subject and "我" not in piece and before != "name")
         fact = "" if odd or loose else plain if said.attribute else ""
         yield _Clause(piece, fact)
         other = (owned["kin"] or owned["name"]) if owned else other if other and plain.startswith(other) else ""

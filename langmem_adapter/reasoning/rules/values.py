@@ -131,9 +131,8 @@ def _by_place(plain: str, topic: str, *, chinese: bool, mine: bool) -> Value | N
             and (SENTENCES["BARE"].match(plain) or said.text.startswith("Job is"))
             and plain[end : end + 1].isspace()
         )
-        alone = bare or (
-            chinese and not mine and "我" not in plain and said.attribute in {"name", "job"} and said.attribute != topic
-        )
+        named = said.attribute == "name" or (said.attribute == "job" and not mine)
+        alone = bare or (chinese and named and "我" not in plain and said.attribute != topic)  # a cat's name
         if is_single(fact) and not alone and _is_value(said.attribute, said.value):
             return Value(said.attribute, fact, _rest(plain[end:]))
     return None

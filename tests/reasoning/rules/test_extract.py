@@ -20,7 +20,6 @@ TIDY = [
     ("I moved to Berlin last year.", ["Moved to Berlin in 2024"]),
     ("I live in the U.S. now.", ["Lives in the U.S."]),
     ("I'm 30.", ["Is 30 years old"]),
-    ("I’m French.", ["Is French"]),
     ("I was born in 1990.", ["Was born in 1990"]),
     ("My birthday is May 5. My email is a@b.com.", ["Birthday is May 5", "Email is a@b.com"]),
     ("My phone number changed, it is 555-0199", ["Phone number is now 555-0199"]),

@@ -53,13 +53,11 @@ ENGLISH = [
     ("Likes cats, dogs, and horses", ["user likes cats", "user likes dogs", "user likes horses"]),
     ("Doesn't like olives", ["user dislikes olives"]),
     ("Is not a fan of olives", ["user dislikes olives"]),
-    ("Prefers tea over coffee", ["user prefers tea"]),
     ("Favourite colour is blue", ["user has_favorite_color blue"]),
     (
         "Favourite movies are Inception and Interstellar",
         ["user has_favorite_movies Inception", "user has_favorite_movies Interstellar"],
     ),
-    ("Has a peanut allergy", ["user allergic_to peanut"]),
     ("Is no longer vegan", ["user follows_diet vegan, ended"]),
     ("Plays chess every Sunday", ["user plays chess"]),
     ("Speaks fluent German and some Dutch", ["user speaks German", "user speaks Dutch"]),
