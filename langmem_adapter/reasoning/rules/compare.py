@@ -20,7 +20,6 @@ from langmem_adapter.reasoning.rules.people import Company, named_memory
 from langmem_adapter.reasoning.rules.values import attribute_named
 from langmem_adapter.records.work import FORGET, UNCLEAR
 from langmem_adapter.statements.parser import read
-from langmem_adapter.statements.statement import LONGEST, SINGLE, Statement
 from langmem_adapter.statements.tables import lists, patterns
 from langmem_adapter.text import cased, is_cjk, meaningful, refers_back, signed_words, text_hash
 
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.reasoning.base import Comparison
     from langmem_adapter.records.work import Fact
+    from langmem_adapter.statements.statement import Statement
 
 __all__ = ["compare"]
 
@@ -49,22 +49,14 @@ def compare(comparison: Comparison) -> tuple[Verdict, ...]:
     Each speaker's facts are compared with what that speaker said, and with nothing else.
     """
     desks: dict[str, _Desk] = {}
-    for index, fact in sorted(enumerate(comparison.facts), key=lambda pair: (pair[1].turn, _is_over(pair[1]))):
+    for index, fact in sorted(enumerate(comparison.facts), key=lambda pair: pair[1].turn):
         speaker = entity_key(fact.speaker)
         if speaker not in desks:
             known = tuple(memory for memory in comparison.known if entity_key(memory.speaker) == speaker)
             desks[speaker] = _Desk(replace(comparison, known=known))
         desks[speaker].take(index, fact)
-    for desk in desks.values():
-        desk.join_past(comparison.facts)
     verdicts = (note.verdict() for desk in desks.values() for note in desk.notes)
     return tuple(sorted(verdicts, key=lambda verdict: verdict.fact))
-
-
-def _is_over(fact: Fact) -> bool:
-    """Whether a fact ends a value: the new one that the same message gives replaces it first."""
-    said = read(fact.text)
-    return said.ended and not said.subject and said.attribute in SINGLE and not fact.is_quotation
 
 
 @remembered(8_192)
@@ -280,22 +272,6 @@ class _Desk:
         for person in slot.said.people:
             if not person.name and slot.said.positive and not slot.said.ended:
                 self._unnamed[person.kind].append(slot)
-
-    def join_past(self, facts: Sequence[Fact]) -> None:
-        """Put what a message says of a value that it replaces behind the new one: the old one is not stated any more."""
-        opened = [(note, note.slot) for note in self.notes if note.slot and note.slot.owner == note.fact]
-        for note, slot in opened:
-            past = (
-                set(_terms(read(slot.original).value))
-                if slot.number is not None and slot.text != slot.original
-                else set()
-            )
-            for other, kept in opened if past and not slot.gone else ():
-                same_turn = facts[other.fact].turn == facts[note.fact].turn and kept.number is None and not kept.gone
-                if same_turn and past & set(_terms(kept.text)) and len(kept.text) <= LONGEST:
-                    told = slot.text.removesuffix(")")
-                    slot.text = f"{told}; {kept.text})" if told != slot.text else f"{told} ({kept.text})"
-                    other.slot, other.reason = None, f"said with {_short(slot.text)}"
 
 
 def _short(text: str) -> str:

@@ -32,7 +32,7 @@ _WORDS: Final = frozenset(SENTENCES.texts["WORDS"].split())
 _LONGEST: Final = {
     "question": 25,
     "plain question": 10,
-    "request": 15,
+    "request": 20,
     "talk": 6,
     "thanks": 8,
     "question_cjk": 15,
@@ -116,14 +116,14 @@ def kind_of(sentence: Sentence) -> SentenceKind:
     if is_cjk(text):
         return "statement" if names else _kind_in_chinese(sentence)
     words = re.findall(r"[^\W_]++(?:'[^\W_]++)*", plain)
-    mine = SENTENCES["OF_SPEAKER"].search(SENTENCES["AFTER_AUX"].sub("", plain)) is not None
+    mine = SENTENCES["OF_SPEAKER"].search(bare := SENTENCES["AFTER_AUX"].sub("", plain)) is not None
     if _is_plain_question(sentence, plain, mine=mine):
         return "question"
     asked = SENTENCES["REQUEST"].match(plain) or (SENTENCES["SECOND"].match(plain) and not mine)
     if (
         asked
         and len(words) <= _LONGEST["request"]
-        and not re.search(r"\bi\b", plain)
+        and not re.search(r"\bi\b", bare)
         and (names is None or names[0].isdigit())
     ):
         return "request"
@@ -169,7 +169,12 @@ def _kind_in_chinese(sentence: Sentence) -> SentenceKind:
 
 def is_talk_in_chinese(text: str) -> bool:
     """Whether a text has no words but those of grammar and small talk."""
-    return not is_cjk(_talk_cjk().sub("", text)) and re.search("[A-Za-z0-9]", text) is None
+    words = re.findall("[a-z]+", re.sub(r"(\w)\1{2,}", r"\1", text.lower()))
+    return (
+        not is_cjk(_talk_cjk().sub("", text))
+        and _GRAMMAR.union(_WORDS).issuperset(words)
+        and not re.search(r"\d", text)
+    )
 
 
 @cache

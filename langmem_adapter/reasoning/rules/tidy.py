@@ -111,8 +111,10 @@ def _joined(clauses: list[_Clause]) -> list[_Clause]:
 
 
 def _replaces(newer: _Clause, older: _Clause) -> bool:
-    """Whether two clauses give values of one attribute, the later of which is the value of today."""
-    return newer is not older and is_single(older.fact) and read(newer.fact).attribute == read(older.fact).attribute
+    """Whether a clause says what was before the value that another one gives: "I left Acme, I'm at Bosch"."""
+    said = read(older.fact)
+    about_me = said.attribute == read(newer.fact).attribute and not said.subject
+    return newer is not older and about_me and (said.positive or said.ended)
 
 
 def _in_english(plain: str, topic: str, sentence: str, *, greeted: bool) -> Iterator[_Clause]:
