@@ -18,7 +18,7 @@ from langmem_adapter.statements.tables import TableRow, lists, patterns, rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["KIN", "chinese_statement", "without_speaker"]
+__all__ = ["KIN", "PARTS", "chinese_statement", "without_speaker"]
 
 _WORDS: Final = lists("chinese-words")
 _KINDS: Final = {
@@ -29,7 +29,10 @@ KIN: Final = "|".join(sorted(_KINDS, key=len, reverse=True))
 _GIVEN: Final = {"KIN": KIN, "WHEN": WHEN}
 _P: Final = patterns("chinese", _GIVEN, flags=0)
 _TABLE: Final = rows("chinese", _GIVEN, flags=0)
+PARTS: Final = {**_GIVEN, "SURNAME": _P.texts["SURNAME"], "END_ZH": _P.texts["END"], "DATE": _P.texts["DATE"]}
+"""Parts of patterns that other tables use."""
 _NAMED: Final = re.compile(f"{_P.texts['LATIN']}|[小阿][\u4e00-\u9fff](?=住|在|喜|有|是|会|今|工|来|不|每|对)")
+_RENEWED: Final = tuple(_WORDS["RENEWED"])
 _SAME: Final = dict(pair.split("=") for pair in _WORDS["SAME"])
 _LONGEST_OF_LIST, _LONGEST_NAME = 6, 16
 
@@ -163,7 +166,7 @@ def _of_row(row: TableRow, found: re.Match[str], form: Predicate) -> Statement |
     new = (
         detail
         and not who.key
-        and (noun in _WORDS["RENEWED"] or "fresh" in groups or re.search("变成|换成|改", groups["is"]))
+        and (noun.endswith(_RENEWED) or "fresh" in groups or re.search("变成|换成|改", groups["is"]))
     )
     if row.attribute == "age":
         value = str(chinese_number(value))

@@ -38,6 +38,7 @@ _RELATIONS: Final = dict(pair.split("=") for pair in WORDS["RELATIONS"])
 _STATES: Final = {"married_to": "married", "engaged_to": "engaged", "partner_of": "dating"}
 _EXTRA: Final = {"job": ("works_as", "occupation"), "org": ("works_at", "organization")}
 """Groups of a row that state a relation of their own."""
+_KIN: Final = WORDS["FEMALE"] | WORDS["MALE"]
 _BE: Final = frozenset("is are am was were be been".split())
 _LONGEST_VALUE: Final = 8  # words; what takes more is no plain value
 _LONGEST_NAME: Final = 5
@@ -335,7 +336,7 @@ def _is_simple(value: str) -> bool:
 def _is_value(attribute: str, value: str) -> bool:
     """Whether a value may be that of an attribute, by the pattern of its name: a home is a place, an e-mail has an @."""
     name, words = f"IS_{attribute.upper()}", value.lower().split()
-    excluded = WORDS.get(f"NO_{attribute.upper()}", frozenset())
+    excluded = WORDS.get(f"NO_{attribute.upper()}", frozenset()) | (_KIN if attribute == "job" else frozenset())
     shaped = name not in _P.texts or _P[name].fullmatch(value) is not None
     return shaped and excluded.isdisjoint(words if attribute == "job" else words[:1])
 

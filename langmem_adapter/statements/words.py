@@ -11,6 +11,7 @@ from langmem_adapter.vocabulary import IRREGULAR
 __all__ = ["FORMS", "KINDS", "WORDS", "third"]
 
 WORDS: Final = lists("english-words")
+WORDS["VERBS"] |= WORDS["DEEDS"] | WORDS["ALONE"]
 KINDS: Final = frozenset().union(*(WORDS[name] for name in ("FEMALE", "MALE", "PLURAL", "PETS", "OTHERS")))
 """Words for those who belong to somebody."""
 

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.reasoning.rules.messages import SENTENCES, written_out
-from langmem_adapter.statements.chinese import without_speaker
+from langmem_adapter.statements.chinese import PARTS, without_speaker
 from langmem_adapter.statements.dates import TIME_WORDS
 from langmem_adapter.statements.english import third_person
 from langmem_adapter.statements.parser import read
@@ -47,7 +47,7 @@ _NOUNS: Final = {
     "email": "e-?mail(?: address)?|(?:电子)?邮[箱件](?:地址)?",
 }
 """What each attribute is called."""
-_CLAUSES: Final = rows("clauses", {})
+_CLAUSES: Final = rows("clauses", PARTS)
 _SHAPES: Final = ("email", "phone", "birthday")
 _DIGITS: Final = 6  # a phone number has more
 
