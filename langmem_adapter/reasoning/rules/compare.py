@@ -16,10 +16,9 @@ from langmem_adapter.caches import remembered
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Verdict
 from langmem_adapter.reasoning.rules.messages import SENTENCES
-from langmem_adapter.reasoning.rules.people import Company, named_memory
 from langmem_adapter.reasoning.rules.values import attribute_named
 from langmem_adapter.records.work import FORGET, UNCLEAR
-from langmem_adapter.statements.parser import read
+from langmem_adapter.statements.parser import Company, named_memory, read
 from langmem_adapter.statements.tables import lists, patterns
 from langmem_adapter.text import cased, is_cjk, meaningful, refers_back, signed_words, text_hash
 

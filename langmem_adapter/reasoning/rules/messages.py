@@ -26,16 +26,8 @@ SENTENCES: Final = patterns("sentences", {**PARTS, "KIND": KIND_WORDS["KIND"], "
 """Patterns of sentences and their openings."""
 _GRAMMAR: Final = frozenset(SENTENCES.texts["GRAMMAR"].split()) | STOPWORDS | TALK
 _WORDS: Final = frozenset(SENTENCES.texts["WORDS"].split())
-_LONGEST: Final = {
-    "question": 25,
-    "plain question": 10,
-    "request": 20,
-    "talk": 6,
-    "thanks": 8,
-    "question_cjk": 15,
-    "request_cjk": 40,
-    "talk_cjk": 10,
-}
+_LONGEST: Final = {"question": 25, "plain question": 10, "request": 20, "talk": 6, "thanks": 8}
+_LONGEST_CJK: Final = {"question": 15, "request": 40, "talk": 10}
 """Words, in Chinese letters, of what says nothing; a longer one may state something."""
 SentenceKind = Literal["talk", "question", "request", "command", "statement"]
 
@@ -148,11 +140,11 @@ def _kind_in_english(sentence: Sentence, plain: str, words: list[str], *, mine: 
 
 def _kind_in_chinese(sentence: Sentence) -> SentenceKind:
     plain = sentence.text
-    thanks = len(plain) <= _LONGEST["talk_cjk"] and SENTENCES["THANKS"].match(plain) and "我" not in plain
+    thanks = len(plain) <= _LONGEST_CJK["talk"] and SENTENCES["THANKS"].match(plain) and "我" not in plain
     if thanks or is_talk_in_chinese(plain):
         return "talk"
     if (
-        len(plain) <= _LONGEST["request_cjk"]
+        len(plain) <= _LONGEST_CJK["request"]
         and SENTENCES["REQUEST"].match(plain)
         and not SENTENCES["OF_ME_CJK"].search(plain)
     ):
@@ -160,7 +152,7 @@ def _kind_in_chinese(sentence: Sentence) -> SentenceKind:
     asked = sentence.asks or plain.endswith("吗")
     plain = plain if sentence.asks else plain.removesuffix("呢")
     states = any("我" in piece and not SENTENCES["ASKED"].search(piece) for piece in re.split("[，,；;、 ]", plain))
-    short = len(plain) <= _LONGEST["question_cjk"] and SENTENCES["ASKED"].search(plain) is not None
+    short = len(plain) <= _LONGEST_CJK["question"] and SENTENCES["ASKED"].search(plain) is not None
     return "question" if asked and not states and ("我" not in plain or short) else "statement"
 
 

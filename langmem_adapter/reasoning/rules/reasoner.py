@@ -11,14 +11,13 @@ from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInpu
 from langmem_adapter.reasoning.extracts import RuleSummarizer, record_of_steps
 from langmem_adapter.reasoning.rules.compare import compare
 from langmem_adapter.reasoning.rules.messages import SENTENCES, kind_of, paragraphs, sentences
-from langmem_adapter.reasoning.rules.people import Company
 from langmem_adapter.reasoning.rules.tidy import tidied
 from langmem_adapter.reasoning.runs import comparing, finding
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.work import FORGET, Fact
 from langmem_adapter.statements.chinese_dates import dated_chinese
 from langmem_adapter.statements.dates import dated
-from langmem_adapter.statements.parser import read
+from langmem_adapter.statements.parser import Company, read
 from langmem_adapter.text import refers_back, text_hash
 from langmem_adapter.twins import Plan
 

@@ -53,9 +53,8 @@ _DIGITS: Final = 6  # a phone number has more
 
 
 class Value(NamedTuple):
-    """What a clause gives: the attribute, the fact, and what it says besides."""
+    """What a clause gives: the fact, and what it says besides."""
 
-    attribute: str
     fact: str
     rest: str
 
@@ -88,8 +87,8 @@ def value_in(clause: str, topic: str, sentence: str, *, chinese: bool, mine: boo
         mine: Whether the clause before is about the speaker.
 
     Example:
-        >>> value_in("my cell's dead, it's 555-0192 now", "", "my cell's dead, it's 555-0192 now", chinese=False)[:2]
-        ('phone', 'Phone number is 555-0192')
+        >>> value_in("my cell's dead, it's 555-0192 now", "", "my cell's dead, it's 555-0192 now", chinese=False)[0]
+        'Phone number is 555-0192'
     """
     plain = clause if chinese else written_out(clause)
     plain = SENTENCES["LEAD"].sub("", plain)
@@ -109,7 +108,7 @@ def _by_shape(plain: str, topic: str, sentence: str, *, chinese: bool) -> Value 
         denied = found and re.search(r"\b(?:not|no longer)\W*$|不是\s*$", text[: found.start()], re.IGNORECASE)
         if found and cued and not denied and (attribute != "phone" or sum(map(str.isdigit, found[0])) > _DIGITS):
             rest = f"{text[: found.start()]} {text[found.end() :]}"
-            return Value(attribute, _FACTS[attribute][chinese].format(found[0]), _rest(rest) if says_more(rest) else "")
+            return Value(_FACTS[attribute][chinese].format(found[0]), _rest(rest) if says_more(rest) else "")
     return None
 
 
@@ -122,7 +121,7 @@ def _by_place(plain: str, topic: str, *, chinese: bool, mine: bool) -> Value | N
     """What a row for clauses reads, or the longest beginning of a clause that the table of attributes reads whole."""
     for row in _CLAUSES:
         if (found := row.pattern.match(plain)) and _is_value(row.attribute, found["v"]):
-            return Value(row.attribute, row.put.format(v=found["v"]), _rest(plain[found.end() :]))
+            return Value(row.put.format(v=found["v"]), _rest(plain[found.end() :]))
     for end in _ends(plain):
         fact = without_speaker(plain[:end], goes_on=True) if chinese else _in_english(plain[:end])
         said = read(fact)
@@ -134,7 +133,7 @@ def _by_place(plain: str, topic: str, *, chinese: bool, mine: bool) -> Value | N
         named = said.attribute == "name" or (said.attribute == "job" and not mine)
         alone = bare or (chinese and named and "我" not in plain and said.attribute != topic)  # a cat's name
         if is_single(fact) and not alone and _is_value(said.attribute, said.value):
-            return Value(said.attribute, fact, _rest(plain[end:]))
+            return Value(fact, _rest(plain[end:]))
     return None
 
 
@@ -164,7 +163,7 @@ def _of_topic(plain: str, topic: str, *, chinese: bool) -> Value | None:
         v = SENTENCES["END_CJK"].sub("", v) if chinese else v
         fact = _FACTS[topic][chinese].format(v)
         if v and (chinese or re.search(r"[A-Z\d]", v)) and read(fact).attribute == topic and _is_value(topic, v):
-            return Value(topic, fact, _rest(plain[one.end() + end :]))
+            return Value(fact, _rest(plain[one.end() + end :]))
     return None
 
 
