@@ -179,10 +179,11 @@ def _thing(owner: str, noun: str, v: str) -> Statement | None:
         return Statement("", about, "favorite", v, slot=slot, relations=told, people=who.people)
     row = next((row for row in _BY_HEAD[""] if row.pattern.fullmatch(plain)), None)
     if row is None or (row.attribute == "phone" and not _is_value("phone", v)):
-        single = plain.rsplit(maxsplit=1)[-1] in WORDS["RENEWED"] or plain.endswith(" code")
+        last = plain.rsplit(maxsplit=1)[-1]
+        single = (last in WORDS["RENEWED"] or plain.endswith(" code")) and _is_value(last, v)
         odd = owner.lower() in KINDS or not _P["THING"].fullmatch(plain)
         loose = not single and not re.search(r"^(?:an?|the) |[\dA-Z]", v)
-        if odd or loose or _tense(v.split(maxsplit=1)[0]) == "ing":
+        if odd or loose or _P["NO_DETAIL"].search(f"{plain} {v}") or _tense(v.split(maxsplit=1)[0]) == "ing":
             return None
         about = f"{owner.lower()} {plain}".strip()
         slot = f"detail {about}" if noun.startswith("new ") or (single and not owner) else ""

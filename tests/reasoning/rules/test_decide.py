@@ -46,6 +46,10 @@ DECIDED = [
     ("Locker code is 4312", "Locker code is 9908", "UPDATE:0"),
     ("Password is aB3x", "Password is AB3x", "UPDATE:0"),
     ("Rent is 900", "Rent is 950", "UPDATE:0"),
+    ("Rent is 900", "Rent is very high", "ADD"),
+    ("Phone is a Pixel 8", "Phone is broken", "ADD"),
+    ("Work email is a@b.org", "Work email is now c@d.org", "UPDATE:0"),
+    ("Email is a@b.org", "Work email is c@d.org", "ADD"),
     ("Favorite band is Paramore", "Favorite band is The National", "ADD"),
     ("Cat is fat", "Cat is old", "ADD"),
     ("Drinks coffee every morning", "Stopped drinking coffee", "DELETE:0 ADD"),
@@ -208,6 +212,12 @@ UNSURE: Final = [
     ("我在腾讯工作。", "最近我在找工作，但是没有机会。"),
     ("我的电话是13811112222。", "客服电话改成10086000了"),
     ("我叫小明。", "请叫我起床"),
+    ("我叫小明。", "我养了一只猫，名字叫小花。"),
+    ("我叫小明。", "我有新女友了，名字叫苏晴。"),
+    ("我住在成都。", "我住过北京。"),
+    ("我住在成都。", "我搬到新办公室了。"),
+    ("我在腾讯工作。", "我加入了健身房。"),
+    ("My name is Al.", "I have a new boyfriend, name is Tom"),
 ]
 
 
