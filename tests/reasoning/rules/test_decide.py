@@ -218,6 +218,13 @@ UNSURE: Final = [
     ("我住在成都。", "我搬到新办公室了。"),
     ("我在腾讯工作。", "我加入了健身房。"),
     ("My name is Al.", "I have a new boyfriend, name is Tom"),
+    ("我叫李华。", "我是张伟的朋友。"),
+    ("我的电话是13811112222", "我订单号是1234567890"),
+    ("My number is 555-0100", "call my mom at 555-0199"),
+    ("My email is a@b.org", "I sent it to x@y.org from my phone"),
+    ("My birthday is May 5.", "The party for my birthday is on May 7"),
+    ("I work at Acme.", "I got an offer from Google"),
+    ("I live in Rome.", "I sold my flat in Leeds."),
 ]
 
 
