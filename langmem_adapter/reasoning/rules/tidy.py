@@ -174,7 +174,8 @@ def _in_chinese(text: str, topic: str) -> Iterator[_Clause]:
         odd = piece[0] in "他她它" and said.attribute not in {"name", "pet", "family", "home", "employer", "job", "age"}
         loose = said.attribute == "detail" and not re.match("我们?(?:的|家)|新", piece)
         loose = loose or (said.attribute == "name" and not said.subject and "我" not in piece and before != "name")
-        fact = "" if odd or loose else plain if said.attribute else ""
+        ahead = is_single(plain) and SENTENCES["AHEAD"].search(piece) is not None
+        fact = "" if odd or loose or ahead else plain if said.attribute else ""
         yield _Clause(piece, fact)
         other = (owned["kin"] or owned["name"]) if owned else other if other and plain.startswith(other) else ""
         mine = bool(fact) and not owned and (mine or piece.startswith("我"))

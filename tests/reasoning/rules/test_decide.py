@@ -223,6 +223,9 @@ UNSURE: Final = [
     ("My number is 555-0100", "call my mom at 555-0199"),
     ("My email is a@b.org", "I sent it to x@y.org from my phone"),
     ("My birthday is May 5.", "The party for my birthday is on May 7"),
+    ("My email is a@b.org", "The email for my son is s@t.com"),
+    ("My number is 555-0100", "My new account number is 55501234"),
+    ("我在百度上班", "我明天入职阿里"),
     ("I work at Acme.", "I got an offer from Google"),
     ("I live in Rome.", "I sold my flat in Leeds."),
 ]
