@@ -43,7 +43,8 @@ REWORDED_CJK: Final = frozenset(
 
 def letters(text: str) -> set[str]:
     """The stems of a text and its Chinese letters."""
-    plain = re.sub("n't\\b", " not", re.sub("[\u4e00-\u9fff]", " ", text))
+    whole = re.sub("can't|cannot", "can not", text)
+    plain = re.sub("n't\\b", " not", re.sub("[\u4e00-\u9fff]", " ", whole))
     return {*words(plain), *re.findall("[\u4e00-\u9fff]", text)}
 
 
