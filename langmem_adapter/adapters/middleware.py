@@ -210,22 +210,11 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     def before_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
         """Note which messages are new, and that they are of this scope."""
-        scope, messages = self._scope(runtime), state["messages"]
-        turns: Any = state.get("memory_turns", {})
-        present, thread = [message.id for message in human_messages(messages) if message.id], self._thread(scope)
-        recent = dict.fromkeys([*turns.get(self._name, {}).get("recent_ids", []), *present])
-        newest = present[-1] if present else None
-        if thread is None:
-            latest = latest_turn(list(messages))
-            new = [] if any(map(is_answer, latest)) else [str(message.id) for message in human_messages(latest)]
-        else:
-            read = read_entries(self._read, messages, thread, "start", also=recent)
-            written: Plan[Any] = read.and_then(lambda each: each.write(self._database, is_shown=False))
-            entries = forgiving(written, None, on_error=self._on_error, doing="note the turn").run()
-            earlier = entries.rows.keys() - {newest, *entries.edited} if entries else ()
-            new = [id_ for id_ in entries.open_ids if id_ not in earlier] if entries else present[-1:]
-        turn = MemoryTurn(new_ids=new, recent_ids=[*recent][-_MAX_IDS:], newest_id=newest, scope_key=key_of(scope))
-        return {"memory_turns": {self._name: turn}}
+        return self._begin(state, runtime).run()
+
+    async def abefore_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
+        """Note which messages are new, and that they are of this scope."""
+        return await self._begin(state, runtime).arun()
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
@@ -248,6 +237,29 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         return await self._finish(state, runtime).arun()
 
     # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[dict[str, Any]]:
+        scope, messages = self._scope(runtime), state["messages"]
+        turns: Any = state.get("memory_turns", {})
+        present, thread = [message.id for message in human_messages(messages) if message.id], self._thread(scope)
+        recent = dict.fromkeys([*turns.get(self._name, {}).get("recent_ids", []), *present])
+        newest = present[-1] if present else None
+
+        def begin(new: list[str]) -> dict[str, Any]:
+            turn = MemoryTurn(new_ids=new, recent_ids=[*recent][-_MAX_IDS:], newest_id=newest, scope_key=key_of(scope))
+            return {"memory_turns": {self._name: turn}}
+
+        def new_ids(entries: Entries | None) -> list[str]:
+            earlier = entries.rows.keys() - {newest, *entries.edited} if entries else ()
+            return [id_ for id_ in entries.open_ids if id_ not in earlier] if entries else present[-1:]
+
+        if thread is None:
+            latest = latest_turn(list(messages))
+            is_over = any(map(is_answer, latest))
+            return Plan.known(begin([] if is_over else [str(message.id) for message in human_messages(latest)]))
+        read = read_entries(self._read, messages, thread, "start", also=recent)
+        written: Plan[Any] = read.and_then(lambda entries: entries.write(self._database, is_shown=False))
+        return forgiving(written, None, on_error=self._on_error, doing="note the turn").then(new_ids).then(begin)
 
     def _inform(self, request: ModelRequest[Any]) -> Plan[ModelRequest[Any]]:
         scope = self._scope(request.runtime)

@@ -14,10 +14,9 @@ from langmem_adapter.memory.add import AddMethods
 from langmem_adapter.memory.edit import EditMethods
 from langmem_adapter.memory.exchange import ExchangeMethods
 from langmem_adapter.memory.find import SearchMethods
-from langmem_adapter.memory.parts import Parts
+from langmem_adapter.memory.parts import Parts, chosen_settings
 from langmem_adapter.pipeline.build import build_pipeline
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.settings import Settings
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.backup import backup
 from langmem_adapter.storage.scopes import counts
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from langmem_adapter.index.build import IndexKind
     from langmem_adapter.knowledge.memory import GraphMemory
     from langmem_adapter.records.results import Threshold
-    from langmem_adapter.settings import BadReply, ModelProfile
+    from langmem_adapter.settings import BadReply, ModelProfile, Settings
     from langmem_adapter.storage.backup import CopyReport
     from langmem_adapter.storage.meta import Stats
     from langmem_adapter.storage.scopes import ScopeCount
@@ -131,8 +130,8 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
             prompts=prompts,
             vision=vision,
             graph=graph,
-            settings=(Settings() if settings is None else settings).having(
-                model_profile=model_profile, model_max_tokens=model_max_tokens, on_bad_reply=on_bad_reply
+            settings=chosen_settings(
+                settings, model_profile=model_profile, model_max_tokens=model_max_tokens, on_bad_reply=on_bad_reply
             ),
         )
 

@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.feed import Space
     from langmem_adapter.storage.sources import Edits
 
-__all__ = ["Closing", "Parts", "Wired", "each_or_refused", "parts_of"]
+__all__ = ["Closing", "Parts", "Wired", "chosen_settings", "each_or_refused", "parts_of"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -104,7 +104,7 @@ class Parts:
         graph: bool | None,
         settings: Settings,
     ) -> None:
-        _check(settings, graph)
+        _check(graph)
         self.settings = settings
         self.longest = Longest(settings.max_text, settings.max_message, settings.timezone)
         self.uses_graph = settings.graph if graph is None else flag(graph, "graph")
@@ -330,9 +330,15 @@ class Parts:
             raise BaseExceptionGroup("the memory is closed, but not all of it went well", errors)
 
 
-def _check(settings: object, graph: object) -> None:
-    if not isinstance(settings, Settings):
+def chosen_settings(settings: object, **arguments: Any) -> Settings:
+    """The settings of a memory: those given, or those of the environment, with its own *arguments* in their place."""
+    chosen = Settings() if settings is None else settings
+    if not isinstance(chosen, Settings):
         raise InvalidInputError(f"settings must be Settings(…), not {quoted(settings)}")
+    return chosen.having(**arguments)
+
+
+def _check(graph: object) -> None:
     if isinstance(graph, Mapping):
         raise InvalidInputError(
             "graph must be True or False; Mem0's configurations, graph_store among them, are for "

@@ -25,7 +25,8 @@ class ReplyLog:
     """The last ten replies of a model."""
 
     def __init__(self, database: Database, model: str) -> None:
-        self._database, self._key = database, f"{_KEY}{model}"[:64]
+        name = model.encode(errors="replace").decode().replace("\x00", "?")  # as databases keep it
+        self._database, self._key = database, f"{_KEY}{name}"[:64]
         with database.read() as connection:
             self._recent = get(connection, self._key) or ""
 

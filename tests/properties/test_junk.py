@@ -131,7 +131,10 @@ def _methods(whole: object) -> list[str]:
 
 
 @pytest.mark.parametrize("part", ["memory", "graph"])
-def test_every_argument_of_every_method(memory: Memory, part: str) -> None:
+def test_every_argument_of_every_method(
+    memory: Memory, part: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # a backup is written to a file of any name
     whole: Any = memory if part == "memory" else memory.graph
     _called_with_junk(whole, _methods(whole))
 

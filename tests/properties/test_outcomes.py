@@ -49,7 +49,7 @@ SCRIPT = Scripts()
 @pytest.fixture(scope="module")
 def memory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Memory]:
     path: Path = tmp_path_factory.mktemp("outcomes") / "m.db"
-    with Memory(path, model=ScriptedChatModel(replies=[SCRIPT] * 100_000)) as opened:
+    with Memory(path, model=ScriptedChatModel(replies=[SCRIPT] * 100_000), model_profile="full") as opened:
         yield opened
 
 

@@ -160,7 +160,7 @@ async def test_what_cannot_be_done_is_told_and_the_next_job_follows(
     memory: Memory, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong = ScriptedChatModel(replies=["no JSON", "none either", RuntimeError("the provider is out")])
-    with Memory(url, model=wrong) as thinking:  # the same database
+    with Memory(url, model=wrong, on_bad_reply="raise") as thinking:  # the same database
         first = submitted(memory, asked("secret tea"))[0]
         (unread,) = await ended(thinking, first.id)
         second = submitted(memory, asked("secret tea"))[0]

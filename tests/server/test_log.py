@@ -62,7 +62,7 @@ def test_an_error_of_our_own_is_named_by_its_number_and_written_down_without_its
 
 @pytest.mark.parametrize("replies", [[RuntimeError(f"401: {CANARY}")], [CANARY, CANARY]])
 def test_a_chat_model_that_fails_is_a_502_without_its_words(replies: list[Any], lines: Lines) -> None:
-    with Memory(":memory:", model=ScriptedChatModel(replies=replies)) as memory:
+    with Memory(":memory:", model=ScriptedChatModel(replies=replies), on_bad_reply="raise") as memory:
         answer = client(memory, auth="local", loud=False).post("/memories", json={"messages": "Hi", "user_id": "a"})
         assert not memory.get_all(user_id="a")
     assert answer.status_code == 502

@@ -481,17 +481,6 @@ def test_an_add_that_found_nothing_leaves_no_trace_either(database_url: str) -> 
         assert SECRET not in everything(memory)
 
 
-def test_a_prompt_that_only_showed_what_is_known_to_a_wider_scope_goes_as_well(database_url: str) -> None:
-    with Memory(database_url, model=ScriptedChatModel(replies=[reply()] * 2), embeddings="hash:64") as memory:
-        memory.add(f"Lives in {SECRET}", user_id="alice", agent_id="bot", infer=False)
-        shown = memory.add("Good morning!", agent_id="bot", run_id="1")  # sees nothing of alice's
-        prompted = memory.add("Good morning!", agent_id="bot")
-        assert SECRET in json.dumps(memory.trace(str(prompted.trace_id)).state)
-        assert memory.purge(user_id="alice").traces == 2
-        assert SECRET not in everything(memory)
-        assert memory.trace(str(shown.trace_id)).turns
-
-
 # ── the knowledge graph of others ─────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import ChainMap, Counter
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -31,7 +32,7 @@ from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.tables import memories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -124,6 +125,8 @@ def take_in(  # noqa: PLR0913 - what `Memory.import_` takes
     progress: Callable[[int, int], object] = lambda _, __: None,
 ) -> ImportReport:
     """Import the lines of a lossless export; `Memory.import_` says what the arguments mean."""
+    if not isinstance(lines, Iterable) or isinstance(lines, str | bytes):
+        raise InvalidInputError("import_ takes the lines of an export: an open file, or what export() gives")
     source = iter(lines)
     import_ = _Import(database, next(source, b""), embedding, within, renamed or {}, dry_run=dry_run)
     with closing(import_):
