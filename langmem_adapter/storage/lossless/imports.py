@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from codecs import BOM_UTF8
 from collections import ChainMap, Counter
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -11,7 +12,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 from sqlalchemy import select
@@ -38,12 +39,13 @@ if TYPE_CHECKING:
 
     from langmem_adapter.storage.database import Database
 
-__all__ = ["Embedding", "ImportReport", "RejectedLine", "take_in"]
+__all__ = ["Embedding", "ImportReport", "RejectedLine", "read_header", "take_in"]
 
 _BATCH: Final = 500
 _MOST: Final = 5_000  # lines of a batch, where units have many
 _LISTED: Final = 1_000
 _CACHE: Final = 48_000  # kibibytes
+_ROWS: Final = 2**32
 _GROUPS: Final = {"relation": "relation_id", "revision": "memory_id"}
 """Kinds of which several lines make a unit, and the field that they have in common."""
 _TEXTS: Final = (*SCOPE_FIELDS, "source", "target", "winner", "loser", "conversation")
@@ -142,14 +144,16 @@ class _Import:
         dry_run: bool,
     ) -> None:
         head = _as_bytes(first)
-        self._head = _header(head)
+        self._head = read_header(head)
         self._database = database
         self._embedding = embedding
         self._within = within
         self._names = Names(renamed)
         self._dry = dry_run
-        target = json.dumps([*renamed.items()]) if renamed else ""
-        self._key = f"import:{sha256(head.strip() + target.encode()).hexdigest()[:48]}"
+        # Contract: an import within a scope neither moves the position of another one, nor uses its numbers.
+        # tests/storage/test_lossless.py::test_import_within_a_scope_leaves_the_position_of_other_imports
+        target = json.dumps([*renamed.items(), within and within.named]).encode()
+        self._key = f"import:{sha256(head.strip() + target).hexdigest()[:48]}"
         self._digest = sha256()
         self._number = 1
         self._position = _Position(0, {})
@@ -268,6 +272,8 @@ class _Import:
                 if line.strip():
                     self._reject(self._number + 1, "it stands behind the last line")
             elif isinstance(read, dict) and read.get("kind") == "end":
+                if self._number < self._position.line:
+                    self._refuse_changed()
                 fits = (read.get("lines"), read.get("sha256")) == (self._number - 1, self._digest.hexdigest())
                 self._problem = "" if fits else _WRONG
             elif ended or read is not None:  # else it was cut off
@@ -277,10 +283,13 @@ class _Import:
                 if self._number > self._position.line:
                     yield from () if checked is None else (checked,)
                 elif self._number == self._position.line and self._digest.hexdigest() != self._position.digest:
-                    self._database.write(partial(meta.put, key=self._key, value=self._position.again.told()))
-                    raise InvalidInputError(_CHANGED.format(self._position.line))
+                    self._refuse_changed()
                 elif checked is not None and checked["kind"] == "revision":  # an earlier attempt has used up the memory
                     self._waiting.execute("DELETE FROM waiting WHERE id = ?", (checked["memory_id"],))
+
+    def _refuse_changed(self) -> NoReturn:
+        self._database.write(partial(meta.put, key=self._key, value=self._position.again.told()))
+        raise InvalidInputError(_CHANGED.format(self._position.line))
 
     def _checked(self, read: Any, raw: bytes) -> ImportLine | None:
         """A line that may be imported; `None` where it waits, is left out, or is rejected."""
@@ -399,7 +408,9 @@ class _Import:
 
     def _vectors(self, units: Sequence[ImportUnit]) -> dict[str, bytes]:
         """The vectors of memories that are not here yet: those of the file where they fit, else made now."""
-        lines = [unit.memory for unit in units if unit.memory is not None]
+        inside = {} if self._within is None else self._within.named
+        all_ = (unit.memory for unit in units if unit.memory is not None)
+        lines = [line for line in all_ if all(line.get(name) == value for name, value in inside.items())]
         with self._database.read() as connection:
             ids = [line["id"] for line in lines]
             here = set(connection.execute(select(memories.c.id).where(any_of(memories.c.id, ids))).scalars())
@@ -461,8 +472,9 @@ class _Position:
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _header(line: bytes) -> dict[str, Any]:
-    head = _parsed(line)
+def read_header(line: bytes, most: int = _ROWS) -> dict[str, Any]:
+    """Parse and check the first line of an export, which may count at most so many rows."""
+    head = _parsed(line.removeprefix(BOM_UTF8))
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise InvalidInputError("this is no lossless export: its first line does not say so")
     if head.get("version") != VERSION:
@@ -470,7 +482,11 @@ def _header(line: bytes) -> dict[str, Any]:
     counts = head.get("counts")
     if not isinstance(counts, dict) or not all(type(counts.get(name, 0)) is int for name in KINDS):
         raise InvalidInputError("the first line of the export is damaged: it does not count the lines")
-    head["counts"] = {name: max(0, min(counts.get(name, 0), 2**48)) for name in KINDS}
+    head["counts"] = {name: max(0, counts.get(name, 0)) for name in KINDS}
+    # Contract: an import cannot use up the numbers of a database.
+    # tests/server/test_import.py::test_import_of_a_full_export_refuses_more_rows_than_its_body_can_hold
+    if sum(head["counts"].values()) > most:
+        raise InvalidInputError(f"the first line of the export is damaged: it counts more than {most:,} rows")
     if not isinstance(head.get("vectors"), dict | None):
         raise InvalidInputError("the first line of the export is damaged: it does not name the models of the vectors")
     return head
