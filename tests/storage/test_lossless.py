@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import Boolean, func, select
 
+from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.errors import ConflictError, EntityNotFoundError, InvalidInputError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.storage.lossless.kinds import KINDS, LINKS, NAMES, NOT_CARRIED, SUPPORT
+from langmem_adapter.storage.items import PLACES
+from langmem_adapter.storage.lossless.kinds import KINDS, LINKS, NAMES, NOT_CARRIED, SUPPORT, text_of
 from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.storage.tables import metadata
 from tests.cases import each
@@ -316,6 +318,18 @@ def test_import_takes_no_message_that_a_conversation_would_not_keep(content: str
         assert [each.reason for each in target.import_(signed(bad)).rejections] == [
             "message is not the JSON of a LangChain message"
         ]
+
+
+@each("vectors", [7, None, ["YWJj"], ["AADAfw=="], [text_of(bytes(64))], [text_of(bytes(128))] * (PLACES + 1)])
+def test_import_takes_only_vectors_that_a_store_can_search(vectors: Any, source: Memory) -> None:
+    with_vectors = list(source.export(everything=True, vectors=True))
+    bad = changed(with_vectors, "item", lambda line: line.update(vectors=vectors), -1)
+    with open_memory(":memory:") as target:
+        assert target.import_(signed(bad)).rejected == 1
+        assert MemoryStore(target).search((), query="x")
+    head = {**json.loads(with_vectors[0]), "vectors": {"item": ["a"]}}
+    with open_memory(":memory:") as target, pytest.raises(InvalidInputError, match="vectors must be a str"):
+        target.import_([json.dumps(head), *with_vectors[1:]])
 
 
 def test_import_goes_on_only_with_the_same_lines(lines: list[bytes], target: Memory) -> None:

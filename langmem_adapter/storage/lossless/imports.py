@@ -24,9 +24,8 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.erasure import erased_until
 from langmem_adapter.storage.feed import last_seq
-from langmem_adapter.storage.items import ITEMS
 from langmem_adapter.storage.lossless.another_scope import Names
-from langmem_adapter.storage.lossless.kinds import FORMAT, KINDS, VERSION, as_bytes
+from langmem_adapter.storage.lossless.kinds import FORMAT, KINDS, VERSION, as_vector
 from langmem_adapter.storage.lossless.writer import ImportBatch, ImportLine, ImportUnit, Numbers
 from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.tables import memories
@@ -127,8 +126,8 @@ def take_in(  # noqa: PLR0913 - what `Memory.import_` takes
 ) -> ImportReport:
     """Import the lines of a lossless export; `Memory.import_` says what the arguments mean."""
     source = iter(lines)
-    import_ = _Import(database, next(source, b""), embedding, within, renamed or {}, dry_run=dry_run)
-    with closing(import_):
+    with closing(sqlite3.connect("")) as waiting:
+        import_ = _Import(database, next(source, b""), embedding, within, renamed or {}, waiting, dry_run=dry_run)
         return import_.run(source, name, rejected, progress)
 
 
@@ -140,6 +139,7 @@ class _Import:
         embedding: Embedding,
         within: Scope | None,
         renamed: Mapping[str, str],
+        waiting: sqlite3.Connection,
         *,
         dry_run: bool,
     ) -> None:
@@ -159,17 +159,13 @@ class _Import:
         self._position = _Position(0, {})
         self._kept: dict[tuple[str, Any], Any] = {}
         # Memories wait here for their revisions, which come later in the file.
-        self._waiting = sqlite3.connect("")
+        self._waiting = waiting
         self._waiting.execute("CREATE TABLE waiting (id TEXT PRIMARY KEY, number INTEGER, line BLOB) WITHOUT ROWID")
         marks = self._head.get("vectors") or {}
         self._uses_vectors = marks.get("memory") == embedding.fingerprint
         self._item_mark = marks.get("item")
         self._dimensions = self._embedded = 0
         self._rejections: list[RejectedLine] = []
-
-    def close(self) -> None:
-        """Forget what waits."""
-        self._waiting.close()
 
     def run(
         self,
@@ -379,10 +375,7 @@ class _Import:
         if stored.get("line") != self._position.line:
             raise ConflictError("another process imports this file at the same time; let it finish")
         batch, position = self._carry_out(connection, units, vectors, kept)
-        batch.post(meta.language_of(connection), self._embedding.fingerprint)
-        mark = self._item_mark
-        if mark is not None and batch.has_item_vectors and not meta.check_embeddings(connection, mark, ITEMS):
-            meta.put(connection, ITEMS.model, mark)
+        batch.post(meta.language_of(connection), self._embedding.fingerprint, self._item_mark)
         meta.put(connection, self._key, position.told(len(batch.rejected)))
         return batch, position
 
@@ -408,9 +401,8 @@ class _Import:
 
     def _vectors(self, units: Sequence[ImportUnit]) -> dict[str, bytes]:
         """The vectors of memories that are not here yet: those of the file where they fit, else made now."""
-        inside = {} if self._within is None else self._within.named
-        all_ = (unit.memory for unit in units if unit.memory is not None)
-        lines = [line for line in all_ if all(line.get(name) == value for name, value in inside.items())]
+        inside = ({} if self._within is None else self._within.named).items()
+        lines = [unit.memory for unit in units if unit.memory is not None and inside <= unit.memory.items()]
         with self._database.read() as connection:
             ids = [line["id"] for line in lines]
             here = set(connection.execute(select(memories.c.id).where(any_of(memories.c.id, ids))).scalars())
@@ -432,11 +424,10 @@ class _Import:
     def _vector_of(self, line: ImportLine) -> bytes | None:
         """The vector of a line, where it is one of the model's."""
         try:
-            vector = as_bytes(line.get("vector"), "vector")
+            vector = as_vector(line.get("vector"), "vector", 4 * self._dimensions)
         except InvalidInputError:
             return None
-        fits = len(vector) == 4 * self._dimensions and np.isfinite(numbers := np.frombuffer(vector, np.float32)).all()
-        return vector if fits and numbers.any() else None
+        return vector if any(vector) else None
 
 
 @dataclass(slots=True)
@@ -487,7 +478,8 @@ def read_header(line: bytes, most: int = _ROWS) -> dict[str, Any]:
     # tests/server/test_import.py::test_import_of_a_full_export_refuses_more_rows_than_its_body_can_hold
     if sum(head["counts"].values()) > most:
         raise InvalidInputError(f"the first line of the export is damaged: it counts more than {most:,} rows")
-    if not isinstance(head.get("vectors"), dict | None):
+    marks = head.get("vectors") or {}
+    if not isinstance(marks, dict) or not all(mark is None or check_text(mark, "vectors") for mark in marks.values()):
         raise InvalidInputError("the first line of the export is damaged: it does not name the models of the vectors")
     return head
 

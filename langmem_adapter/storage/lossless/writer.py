@@ -22,7 +22,7 @@ from langmem_adapter.storage.feed import INSERT_CHANGE, last_seq
 from langmem_adapter.storage.graph.tables import BY_HAND, ENTITIES, RELATIONS, entities, entity_names, relation_memories
 from langmem_adapter.storage.items import ITEMS, PLACES, item_vectors, namespaces
 from langmem_adapter.storage.lossless.export import LineReader, line_id
-from langmem_adapter.storage.lossless.kinds import KINDS, LINKS, NAMES, SUPPORT, as_bytes, objects_of, order_of
+from langmem_adapter.storage.lossless.kinds import KINDS, LINKS, NAMES, SUPPORT, as_vector, objects_of, order_of
 from langmem_adapter.storage.namespaces import encode, item_id
 from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.scopes import ids_within, key_of
@@ -174,19 +174,13 @@ class ImportBatch:
         self._merged: list[dict[str, int]] = []
         self._outside: set[str] = set()  # memories that lie outside the scope that is imported
 
-    @property
-    def has_item_vectors(self) -> bool:
-        """Whether items bring vectors."""
-        return bool(self._rows[item_vectors])
-
     # ── what becomes of units ───────────────────────────────────────────────────────────────────────────────────────
 
     def take(self, kind: str, units: Sequence[ImportUnit]) -> None:
         """Check units of one kind against each other's rows here, and collect what is new."""
-        places = {name: [unit.lines[0].row.get(name) for unit in units] for name in ("position", "message_id")}
-        columns = {"message": places["position"], "source": places["message_id"]}
-        groups = {unit.group for unit in units}
-        here = self._reader.of(KINDS[kind], groups, columns.get(kind, ()))
+        groups, place = {unit.group for unit in units}, {"message": "position", "source": "message_id"}.get(kind)
+        places = () if place is None else [unit.lines[0].row[place] for unit in units]
+        here = self._reader.of(KINDS[kind], groups, places)
         standing = self._reader.of(KINDS["memory"], groups) if kind == "revision" else {}
         build: Callable[[ImportUnit], None] = getattr(self, f"_take_{kind}")
         self._meet(kind, units)
@@ -240,11 +234,13 @@ class ImportBatch:
             del self._rows[table][rows.get(table, 0) :]
         del self._told[told:], self._merged[merged:]
 
-    def post(self, language: str, fingerprint: str) -> None:
-        """Write what was collected."""
+    def post(self, language: str, fingerprint: str, item_mark: str | None) -> None:
+        """Write what was collected: memories with vectors of the first model, items with those of the second."""
         connection, rows = self._connection, self._rows
         if rows[memories] and not meta.fits(connection, meta.get(connection, meta.EMBEDDINGS), fingerprint):
             meta.put(connection, meta.EMBEDDINGS, fingerprint)
+        if item_mark and rows[item_vectors] and not meta.check_embeddings(connection, item_mark, ITEMS):
+            meta.put(connection, ITEMS.model, item_mark)
         seqs = {row["seq"] for table in (history, memories, KINDS["item"].table) for row in rows[table]}
         there = connection.execute(select(changes.c.seq).where(any_of(changes.c.seq, seqs))) if seqs else ()
         _mark(connection, sorted(seqs.difference(seq for (seq,) in there)))
@@ -447,7 +443,7 @@ class ImportBatch:
         most = self._numbers.counts["relation"]
         try:
             rows = all(1 <= old <= most and (new is None or 1 <= new <= most) for old, new in moved["rows"])
-            fits = rows and all(check_text(part, "links") for two in moved["links"] for part in _pair(two))
+            fits = rows and all(check_text(part, "links") for a, b in moved["links"] for part in (a, b))
             fits = fits and all(check_text(key, "keys") for key in moved["keys"])
         except (TypeError, ValueError):
             fits = False
@@ -519,13 +515,22 @@ class ImportBatch:
             if self._kept["namespace", path] == pk:
                 self._rows[namespaces].append({"id": pk, "path": path})
         namespace_id = self._kept["namespace", path]
-        vectors = [as_bytes(each, "vectors") for each in line.get("vectors", ())]
+        vectors = self._vectors_of(line)
         made = {"id": line["id"], "pk": pk, "seq": self._number(4, line), "namespace_id": namespace_id}
         self._rows[KINDS["item"].table].append({**row, **made, "vectors": len(vectors)})
         for place, vector in enumerate(vectors):
             number = {"pk": pk * PLACES + place, "namespace_id": namespace_id}
             self._rows[item_vectors].append({**number, "embedding": vector})
         self._told += [(ITEMS.name, pk * PLACES + place) for place in range(max(1, len(vectors)))]
+
+    def _vectors_of(self, line: ImportLine) -> list[bytes]:
+        listed, key = line.get("vectors", []), ("size", "vectors")
+        if not isinstance(listed, list) or len(listed) > PLACES:
+            raise InvalidInputError(f"vectors must be a list of up to {PLACES:,}")
+        if listed and key not in self._kept:
+            here = self._connection.execute(select(item_vectors.c.embedding).limit(1)).scalar()
+            self._kept[key] = len(here or as_vector(listed[0], "vectors", None))
+        return [as_vector(each, "vectors", self._kept[key]) for each in listed]
 
     def _take_scope(self, unit: ImportUnit) -> None:
         (line,) = unit.lines
@@ -563,11 +568,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [{k: v for k, v in each.items() if k != "order"} if isinstance(each, dict) else each for each in value]
     return value
-
-
-def _pair(two: Any) -> tuple[Any, Any]:
-    one, other = two
-    return one, other
 
 
 def _check_span(row: Mapping[str, Any]) -> None:
