@@ -147,7 +147,8 @@ def import_(
 
         def show(done: int, total: int) -> None:
             if not done:  # it begins anew
-                _rejected(file).unlink(missing_ok=True)
+                with of_file(_rejected(file), "write"):
+                    _rejected(file).unlink(missing_ok=True)
             bar.show(done, total)
 
         report = take_in(
@@ -186,7 +187,8 @@ def _rejections(call: Invocation, file: str) -> Iterator[Callable[["RejectedLine
                 call.output.aside(f"line {each.line}: {each.reason}", "red", whole=True)
                 return
             if not streams:
-                handle = os.open(_rejected(file), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                with of_file(_rejected(file), "write"):
+                    handle = os.open(_rejected(file), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
                 streams.append(opened.enter_context(open(handle, "w", encoding="utf-8")))  # noqa: PTH123 - open already
             streams[0].write(json.dumps(as_data(each), ensure_ascii=False) + "\n")
 

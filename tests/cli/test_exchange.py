@@ -62,6 +62,10 @@ def test_import_names_rejected_lines_and_a_missing_end(cli: Cli, data: Any, file
     assert "has changed since" in cli("import", "-", "--everything", input=other, code=2).stderr
     shown = cli("import", "-", "--everything", input=other, code=6)
     assert "line 2: it is no JSON object" in shown.stderr
+    rejected.unlink(missing_ok=True)
+    rejected.mkdir()
+    file.write_bytes(other)
+    assert f"cannot write {rejected}" in cli("import", file, "--everything", code=2).stderr.replace("\n", " ")
 
 
 def test_import_as_another_user(cli: Cli, file: Path, tmp_path: Path) -> None:

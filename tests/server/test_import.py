@@ -251,3 +251,14 @@ def test_import_of_a_full_export_makes_the_same_again(memory: Memory, tmp_path: 
         ]
         refused = http.post("/v1/import", params={"format": "full"}, content=b"{}", headers=headers)
         assert refused.status_code == 400 and "no lossless export" in refused.json()["detail"]
+
+
+def test_import_of_a_full_export_refuses_more_rows_than_its_body_can_hold(memory: Memory) -> None:
+    memory.add("I live in Lyon.", user_id="alice")
+    head, *lines = memory.export(user_id="alice")
+    counts = {**json.loads(head)["counts"], "revision": 2**31}
+    forged = json.dumps({**json.loads(head), "counts": counts}).encode()
+    with client(memory) as http:
+        for body, status in ((b"\n".join([forged, *lines]), 400), (b"".join([head, *lines]), 200)):
+            answer = http.post("/v1/import", params={"format": "full"}, content=body, headers=key(memory))
+            assert answer.status_code == status, answer.text

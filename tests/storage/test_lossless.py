@@ -13,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import Boolean, func, select
 
+from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.errors import ConflictError, EntityNotFoundError, InvalidInputError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.storage.lossless.kinds import KINDS, LINKS, NAMES, NOT_CARRIED, SUPPORT
+from langmem_adapter.storage.items import PLACES
+from langmem_adapter.storage.lossless.kinds import KINDS, LINKS, NAMES, NOT_CARRIED, SUPPORT, text_of
+from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.storage.tables import metadata
 from tests.cases import each
 from tests.lossless import EVERYTHING, Story, body, consistent, open_memory, signed
@@ -177,8 +180,11 @@ def test_import_of_a_known_scope_adds_nothing_to_its_history(lines: list[bytes],
     assert target.get_all(user_id="ann")
 
 
-def test_import_takes_lines_as_text_and_a_blank_one_behind_the_last(lines: list[bytes], target: Memory) -> None:
-    assert target.import_([*(line.decode() for line in lines), "\n"]).complete
+def test_import_takes_lines_as_text_with_a_byte_order_mark_and_a_blank_last_one(
+    lines: list[bytes], target: Memory
+) -> None:
+    first, *rest = (line.decode() for line in lines)
+    assert target.import_([f"\ufeff{first}", *rest, "\n"]).complete
 
 
 def test_two_imports_of_one_file_at_the_same_time_do_not_mix(lines: list[bytes], tmp_path: Path) -> None:
@@ -262,14 +268,77 @@ def test_import_dry_run_counts_and_writes_nothing(lines: list[bytes], target: Me
 def test_import_within_a_scope_rejects_other_lines(lines: list[bytes], target: Memory) -> None:
     report = target.import_(lines, user_id="ann")
     assert report.rejected and {scope.scope for scope in target.scopes()} >= {Scope("ann")}
+    assert report.embedded == report.kinds["memory"]
     assert {json.loads(line).get("user_id", "ann") for line in body(target)[:-1]} == {"ann"}
+
+
+def test_import_within_a_scope_leaves_the_position_of_other_imports(lines: list[bytes], target: Memory) -> None:
+    assert target.import_(lines[:-2], user_id="eve").rejected
+    report = target.import_(lines)
+    assert report.complete and not report.resumed_at and body(target) == lines[1:]
+
+
+def test_import_within_a_scope_joins_no_message_to_a_memory_of_another_one(lines: list[bytes], target: Memory) -> None:
+    target.import_(lines)
+    row = next(line for line in map(json.loads, lines) if line.get("kind") == "source")
+    thread = MessageThread(Scope("eve"), "t").key
+    row |= {"id": f"{thread}/m", "user_id": "eve", "agent_id": None, "thread_id": "t", "message_id": "m"}
+    row["memories"] = [{"memory_id": memory_of(lines[1:], "ann"), "order": 1}]
+    report = target.import_(signed([lines[0], json.dumps(row).encode(), lines[-1]]), user_id="eve")
+    assert report.rejected and body(target) == lines[1:]
+
+
+def test_import_takes_no_memory_that_stands_for_relations_made_by_hand(target: Memory) -> None:
+    with open_memory(":memory:") as forger:
+        (memory_id,) = {change.id or "" for change in forger.add("I live in Lyon.", user_id="eve").results}
+        forged = [line.replace(memory_id.encode(), b"") for line in forger.export(user_id="eve")]
+    target.graph.add("tea", "knows", "Cid", user_id="bob")
+    assert target.import_(signed(forged), user_id="eve").rejected
+    target.delete_all(user_id="eve")
+    assert target.graph.relations(user_id="bob")
+
+
+def test_import_within_a_scope_tells_nothing_of_rows_of_another_one(lines: list[bytes], target: Memory) -> None:
+    """Ids of scopes, conversations and threads can be computed; an import is no way to learn which are here."""
+    forged = [{**json.loads(line), "agent_id": None, "run_id": None} for line in lines[1:-1]]
+    forged = [line for line in forged if line["kind"] in {"conversation", "message", "note", "scope", "source"}]
+    forged = [{**line, "user_id": "eve"} if "session" in line or "thread_id" in line else line for line in forged]
+    forged = [{**line, "user_id": "eve"} if line["kind"] == "scope" else line for line in forged]
+    own = signed([lines[0], *(json.dumps(line).encode() for line in forged), lines[-1]])
+    reports = [target.import_(own, user_id="eve")]
+    target.import_(lines)
+    reports.append(target.import_(own, user_id="eve"))
+    assert reports[0].rejected == reports[0].lines and reports[0].rejections == reports[1].rejections
+
+
+@each("content", ['"\\ud800"', "[" * 900 + "]" * 900, "NaN"])
+def test_import_takes_no_message_that_a_conversation_would_not_keep(content: str, lines: list[bytes]) -> None:
+    bad = changed(lines, "message", lambda line: line.update(message=line["message"].replace('"hi"', content)))
+    with open_memory(":memory:") as target:
+        assert [each.reason for each in target.import_(signed(bad)).rejections] == [
+            "message is not the JSON of a LangChain message"
+        ]
+
+
+@each("vectors", [7, None, ["YWJj"], ["AADAfw=="], [text_of(bytes(64))], [text_of(bytes(128))] * (PLACES + 1)])
+def test_import_takes_only_vectors_that_a_store_can_search(vectors: Any, source: Memory) -> None:
+    with_vectors = list(source.export(everything=True, vectors=True))
+    bad = changed(with_vectors, "item", lambda line: line.update(vectors=vectors), -1)
+    with open_memory(":memory:") as target:
+        assert target.import_(signed(bad)).rejected == 1
+        assert MemoryStore(target).search((), query="x")
+    head = {**json.loads(with_vectors[0]), "vectors": {"item": ["a"]}}
+    with open_memory(":memory:") as target, pytest.raises(InvalidInputError, match="vectors must be a str"):
+        target.import_([json.dumps(head), *with_vectors[1:]])
 
 
 def test_import_goes_on_only_with_the_same_lines(lines: list[bytes], target: Memory) -> None:
     target.import_(lines[:-10])
     other = changed(lines, "conversation", lambda line: line.update(last=9))
-    with pytest.raises(InvalidInputError, match="has changed since"):
-        target.import_(other)
+    for edited in (other, signed(lines[:-20] + lines[-1:])):
+        with pytest.raises(InvalidInputError, match="has changed since"):
+            target.import_(edited)
+        target.import_(lines[:-10])
     assert target.import_(lines).complete
 
 

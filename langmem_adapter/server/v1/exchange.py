@@ -22,7 +22,7 @@ from langmem_adapter.server.calls import Reads, RequestCall, Writes
 from langmem_adapter.server.problems import OURS, Streamed, told_of
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.server.v1.requests import Moment, ScopeFields
-from langmem_adapter.storage.lossless.imports import ImportReport
+from langmem_adapter.storage.lossless.imports import ImportReport, read_header
 from langmem_adapter.twins import beside
 
 __all__ = ["LINES", "PAGE", "as_line", "exported", "router"]
@@ -32,6 +32,7 @@ LINES: Final = "application/x-ndjson"
 PAGE: Final = 500
 """How many memories an export reads at a time."""
 _BATCH: Final = 100
+_FEW_ROWS: Final = 2**20  # the first line may count as many, and one more for each byte of the body
 _KEYS: Final = UUID("0b1c6a55-52f4-4f0e-9a57-7c2f8f3d1b6e")  # of lines: no key of an add is one of them
 _MOST_ERRORS: Final = 1_000
 _EXPORT: Final[dict[int | str, dict[str, Any]]] = {
@@ -137,6 +138,9 @@ async def _take_in_full(call: RequestCall, asked: requests.Import, request: Requ
         async for piece in request.stream():
             await beside(body.write, piece)
         await call.service.authenticate(request)
+        size = body.tell()
+        body.seek(0)
+        read_header(await beside(body.readline), _FEW_ROWS + size)
         body.seek(0)
         return await call.memory.aimport_(body, dry_run=asked.dry_run, name=name, **whose)
 

@@ -109,13 +109,12 @@ def export_lines(database: Database, scope: Scope | None, *, vectors: bool = Fal
     # Contract: all lines show one moment, and nobody who writes waits for the reader: the transaction is REPEATABLE READ on
     # Postgres, a snapshot of the write-ahead log on SQLite. A database in memory has one connection, so it is read at once.
     # tests/storage/test_lossless.py::test_an_export_shows_one_moment_and_blocks_no_writer
-    if database.path is None and database.dialect == "sqlite":
-        with database.read() as connection:
-            held = list(_lines(LineReader(connection, scope, vectors=vectors)))
-        yield from held
-        return
     with database.read() as connection:
-        yield from _lines(LineReader(connection, scope, vectors=vectors))
+        lines = _lines(LineReader(connection, scope, vectors=vectors))
+        if database.path is not None or database.dialect != "sqlite":
+            yield from lines
+        rest = list(lines)
+    yield from rest
 
 
 def _lines(reader: LineReader) -> Iterator[bytes]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from codecs import BOM_UTF8
 from collections import ChainMap, Counter
 from collections.abc import Iterable
 from contextlib import closing
@@ -12,7 +13,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 from sqlalchemy import select
@@ -24,9 +25,8 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.erasure import erased_until
 from langmem_adapter.storage.feed import last_seq
-from langmem_adapter.storage.items import ITEMS
 from langmem_adapter.storage.lossless.another_scope import Names
-from langmem_adapter.storage.lossless.kinds import FORMAT, KINDS, VERSION, as_bytes
+from langmem_adapter.storage.lossless.kinds import FORMAT, KINDS, VERSION, as_vector
 from langmem_adapter.storage.lossless.writer import ImportBatch, ImportLine, ImportUnit, Numbers
 from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.tables import memories
@@ -39,12 +39,13 @@ if TYPE_CHECKING:
 
     from langmem_adapter.storage.database import Database
 
-__all__ = ["Embedding", "ImportReport", "RejectedLine", "take_in"]
+__all__ = ["Embedding", "ImportReport", "RejectedLine", "read_header", "take_in"]
 
 _BATCH: Final = 500
 _MOST: Final = 5_000  # lines of a batch, where units have many
 _LISTED: Final = 1_000
 _CACHE: Final = 48_000  # kibibytes
+_ROWS: Final = 2**32
 _GROUPS: Final = {"relation": "relation_id", "revision": "memory_id"}
 """Kinds of which several lines make a unit, and the field that they have in common."""
 _TEXTS: Final = (*SCOPE_FIELDS, "source", "target", "winner", "loser", "conversation")
@@ -128,8 +129,8 @@ def take_in(  # noqa: PLR0913 - what `Memory.import_` takes
     if not isinstance(lines, Iterable) or isinstance(lines, str | bytes):
         raise InvalidInputError("import_ takes the lines of an export: an open file, or what export() gives")
     source = iter(lines)
-    import_ = _Import(database, next(source, b""), embedding, within, renamed or {}, dry_run=dry_run)
-    with closing(import_):
+    with closing(sqlite3.connect("")) as waiting:
+        import_ = _Import(database, next(source, b""), embedding, within, renamed or {}, waiting, dry_run=dry_run)
         return import_.run(source, name, rejected, progress)
 
 
@@ -141,34 +142,33 @@ class _Import:
         embedding: Embedding,
         within: Scope | None,
         renamed: Mapping[str, str],
+        waiting: sqlite3.Connection,
         *,
         dry_run: bool,
     ) -> None:
         head = _as_bytes(first)
-        self._head = _header(head)
+        self._head = read_header(head)
         self._database = database
         self._embedding = embedding
         self._within = within
         self._names = Names(renamed)
         self._dry = dry_run
-        target = json.dumps([*renamed.items()]) if renamed else ""
-        self._key = f"import:{sha256(head.strip() + target.encode()).hexdigest()[:48]}"
+        # Contract: an import within a scope neither moves the position of another one, nor uses its numbers.
+        # tests/storage/test_lossless.py::test_import_within_a_scope_leaves_the_position_of_other_imports
+        target = json.dumps([*renamed.items(), within and within.named]).encode()
+        self._key = f"import:{sha256(head.strip() + target).hexdigest()[:48]}"
         self._digest = sha256()
         self._number = 1
         self._position = _Position(0, {})
         self._kept: dict[tuple[str, Any], Any] = {}
         # Memories wait here for their revisions, which come later in the file.
-        self._waiting = sqlite3.connect("")
+        self._waiting = waiting
         self._waiting.execute("CREATE TABLE waiting (id TEXT PRIMARY KEY, number INTEGER, line BLOB) WITHOUT ROWID")
         marks = self._head.get("vectors") or {}
         self._uses_vectors = marks.get("memory") == embedding.fingerprint
         self._item_mark = marks.get("item")
         self._dimensions = self._embedded = 0
         self._rejections: list[RejectedLine] = []
-
-    def close(self) -> None:
-        """Forget what waits."""
-        self._waiting.close()
 
     def run(
         self,
@@ -271,6 +271,8 @@ class _Import:
                 if line.strip():
                     self._reject(self._number + 1, "it stands behind the last line")
             elif isinstance(read, dict) and read.get("kind") == "end":
+                if self._number < self._position.line:
+                    self._refuse_changed()
                 fits = (read.get("lines"), read.get("sha256")) == (self._number - 1, self._digest.hexdigest())
                 self._problem = "" if fits else _WRONG
             elif ended or read is not None:  # else it was cut off
@@ -280,10 +282,13 @@ class _Import:
                 if self._number > self._position.line:
                     yield from () if checked is None else (checked,)
                 elif self._number == self._position.line and self._digest.hexdigest() != self._position.digest:
-                    self._database.write(partial(meta.put, key=self._key, value=self._position.again.told()))
-                    raise InvalidInputError(_CHANGED.format(self._position.line))
+                    self._refuse_changed()
                 elif checked is not None and checked["kind"] == "revision":  # an earlier attempt has used up the memory
                     self._waiting.execute("DELETE FROM waiting WHERE id = ?", (checked["memory_id"],))
+
+    def _refuse_changed(self) -> NoReturn:
+        self._database.write(partial(meta.put, key=self._key, value=self._position.again.told()))
+        raise InvalidInputError(_CHANGED.format(self._position.line))
 
     def _checked(self, read: Any, raw: bytes) -> ImportLine | None:
         """A line that may be imported; `None` where it waits, is left out, or is rejected."""
@@ -373,10 +378,7 @@ class _Import:
         if stored.get("line") != self._position.line:
             raise ConflictError("another process imports this file at the same time; let it finish")
         batch, position = self._carry_out(connection, units, vectors, kept)
-        batch.post(meta.language_of(connection), self._embedding.fingerprint)
-        mark = self._item_mark
-        if mark is not None and batch.has_item_vectors and not meta.check_embeddings(connection, mark, ITEMS):
-            meta.put(connection, ITEMS.model, mark)
+        batch.post(meta.language_of(connection), self._embedding.fingerprint, self._item_mark)
         meta.put(connection, self._key, position.told(len(batch.rejected)))
         return batch, position
 
@@ -402,7 +404,8 @@ class _Import:
 
     def _vectors(self, units: Sequence[ImportUnit]) -> dict[str, bytes]:
         """The vectors of memories that are not here yet: those of the file where they fit, else made now."""
-        lines = [unit.memory for unit in units if unit.memory is not None]
+        inside = ({} if self._within is None else self._within.named).items()
+        lines = [unit.memory for unit in units if unit.memory is not None and inside <= unit.memory.items()]
         with self._database.read() as connection:
             ids = [line["id"] for line in lines]
             here = set(connection.execute(select(memories.c.id).where(any_of(memories.c.id, ids))).scalars())
@@ -424,11 +427,10 @@ class _Import:
     def _vector_of(self, line: ImportLine) -> bytes | None:
         """The vector of a line, where it is one of the model's."""
         try:
-            vector = as_bytes(line.get("vector"), "vector")
+            vector = as_vector(line.get("vector"), "vector", 4 * self._dimensions)
         except InvalidInputError:
             return None
-        fits = len(vector) == 4 * self._dimensions and np.isfinite(numbers := np.frombuffer(vector, np.float32)).all()
-        return vector if fits and numbers.any() else None
+        return vector if any(vector) else None
 
 
 @dataclass(slots=True)
@@ -464,8 +466,9 @@ class _Position:
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _header(line: bytes) -> dict[str, Any]:
-    head = _parsed(line)
+def read_header(line: bytes, most: int = _ROWS) -> dict[str, Any]:
+    """Parse and check the first line of an export, which may count at most so many rows."""
+    head = _parsed(line.removeprefix(BOM_UTF8))
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise InvalidInputError("this is no lossless export: its first line does not say so")
     if head.get("version") != VERSION:
@@ -473,8 +476,13 @@ def _header(line: bytes) -> dict[str, Any]:
     counts = head.get("counts")
     if not isinstance(counts, dict) or not all(type(counts.get(name, 0)) is int for name in KINDS):
         raise InvalidInputError("the first line of the export is damaged: it does not count the lines")
-    head["counts"] = {name: max(0, min(counts.get(name, 0), 2**48)) for name in KINDS}
-    if not isinstance(head.get("vectors"), dict | None):
+    head["counts"] = {name: max(0, counts.get(name, 0)) for name in KINDS}
+    # Contract: an import cannot use up the numbers of a database.
+    # tests/server/test_import.py::test_import_of_a_full_export_refuses_more_rows_than_its_body_can_hold
+    if sum(head["counts"].values()) > most:
+        raise InvalidInputError(f"the first line of the export is damaged: it counts more than {most:,} rows")
+    marks = head.get("vectors") or {}
+    if not isinstance(marks, dict) or not all(mark is None or check_text(mark, "vectors") for mark in marks.values()):
         raise InvalidInputError("the first line of the export is damaged: it does not name the models of the vectors")
     return head
 

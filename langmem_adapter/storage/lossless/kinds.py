@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 from sqlalchemy import JSON, BigInteger, Boolean, Float, Integer, LargeBinary
 
 from langmem_adapter.errors import InvalidInputError
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Column, Table
 
 __all__ = ["FORMAT", "KINDS", "LINKS", "NAMES", "NOT_CARRIED", "SUPPORT", "VERSION", "LineKind"]
-__all__ += ["as_bytes", "objects_of", "order_of", "text_of"]
+__all__ += ["as_vector", "objects_of", "order_of", "text_of"]
 
 FORMAT: Final = "langmem_adapter"
 VERSION: Final = 1
@@ -165,6 +166,14 @@ def as_bytes(value: object, name: str) -> bytes:
 def text_of(value: bytes) -> str:
     """Bytes as base64 text."""
     return b64encode(value).decode()
+
+
+def as_vector(value: object, name: str, size: int | None) -> bytes:
+    """The vector of base64 text, with as many bytes as others have."""
+    vector = as_bytes(value, name)
+    if len(vector) != (size or len(vector)) or len(vector) % 4 or not np.isfinite(np.frombuffer(vector, "f4")).all():
+        raise InvalidInputError(f"{name} has another size than others here, or holds NaN or infinity")
+    return vector
 
 
 def objects_of(line: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

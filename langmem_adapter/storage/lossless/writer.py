@@ -22,10 +22,10 @@ from langmem_adapter.storage.feed import INSERT_CHANGE, last_seq
 from langmem_adapter.storage.graph.tables import BY_HAND, ENTITIES, RELATIONS, entities, entity_names, relation_memories
 from langmem_adapter.storage.items import ITEMS, PLACES, item_vectors, namespaces
 from langmem_adapter.storage.lossless.export import LineReader, line_id
-from langmem_adapter.storage.lossless.kinds import KINDS, LINKS, NAMES, SUPPORT, as_bytes, objects_of, order_of
+from langmem_adapter.storage.lossless.kinds import KINDS, LINKS, NAMES, SUPPORT, as_vector, objects_of, order_of
 from langmem_adapter.storage.namespaces import encode, item_id
 from langmem_adapter.storage.prepared_statements import any_of
-from langmem_adapter.storage.scopes import key_of
+from langmem_adapter.storage.scopes import ids_within, key_of
 from langmem_adapter.storage.sources import MessageThread, source_memories
 from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, metadata, scopes
 from langmem_adapter.text import text_hash
@@ -46,6 +46,8 @@ _MOST: Final = 2**46  # the numbers of an item's vectors are 65,536 times as lar
 _EVENTS: Final = {"ADD", "UPDATE", "DELETE", "NONE"}
 _OTHER: Final = "it is here already, with other content"
 _SECOND: Final = "its scope has a history of its own here; purge that first, or import under another name"
+_NO_CONVERSATION: Final = "its conversation is not here"
+_NAMED: Final = {"conversation", "scope", "source"}  # their ids follow from a scope and a name
 _SERIALS: Final = ("conversations", "notes")
 
 
@@ -170,20 +172,15 @@ class ImportBatch:
         self._told: list[tuple[str, int]] = []
         self._homes: dict[str, int] = {}  # the scopes of memories that are here, or that rows here name
         self._merged: list[dict[str, int]] = []
-
-    @property
-    def has_item_vectors(self) -> bool:
-        """Whether items bring vectors."""
-        return bool(self._rows[item_vectors])
+        self._outside: set[str] = set()  # memories that lie outside the scope that is imported
 
     # ── what becomes of units ───────────────────────────────────────────────────────────────────────────────────────
 
     def take(self, kind: str, units: Sequence[ImportUnit]) -> None:
         """Check units of one kind against each other's rows here, and collect what is new."""
-        places = {name: [unit.lines[0].row.get(name) for unit in units] for name in ("position", "message_id")}
-        columns = {"message": places["position"], "source": places["message_id"]}
-        groups = {unit.group for unit in units}
-        here = self._reader.of(KINDS[kind], groups, columns.get(kind, ()))
+        groups, place = {unit.group for unit in units}, {"message": "position", "source": "message_id"}.get(kind)
+        places = () if place is None else [unit.lines[0].row[place] for unit in units]
+        here = self._reader.of(KINDS[kind], groups, places)
         standing = self._reader.of(KINDS["memory"], groups) if kind == "revision" else {}
         build: Callable[[ImportUnit], None] = getattr(self, f"_take_{kind}")
         self._meet(kind, units)
@@ -197,7 +194,10 @@ class ImportBatch:
             try:
                 # Contract: whether a row of another scope is here is not told to who may import one scope.
                 # tests/server/test_import.py::test_import_of_a_full_export_makes_the_same_again
+                # tests/storage/test_lossless.py::test_import_within_a_scope_tells_nothing_of_rows_of_another_one
                 self._check_within(lines)
+                if kind in _NAMED and stored and _named(stored[0]) != _named(lines[0]):
+                    stored = []  # what is built refuses such an id, as it does where there is no row
                 if stored and _bare(lines) == _bare(stored):
                     self.known += len(lines)
                     continue
@@ -218,7 +218,7 @@ class ImportBatch:
             told = line["kind"] in {"message", "note"}
             scope = self._conversation_of(line)[2] if told else scope_of(line)
             if self._within is None or scope is None or not self._within.covers(scope):
-                raise InvalidInputError("it lies outside the scope that is imported")
+                raise InvalidInputError(_NO_CONVERSATION if told else "it lies outside the scope that is imported")
 
     def _is_own(self, unit: ImportUnit) -> bool:
         """Whether it is a scope that this import has made."""
@@ -234,11 +234,13 @@ class ImportBatch:
             del self._rows[table][rows.get(table, 0) :]
         del self._told[told:], self._merged[merged:]
 
-    def post(self, language: str, fingerprint: str) -> None:
-        """Write what was collected."""
+    def post(self, language: str, fingerprint: str, item_mark: str | None) -> None:
+        """Write what was collected: memories with vectors of the first model, items with those of the second."""
         connection, rows = self._connection, self._rows
         if rows[memories] and not meta.fits(connection, meta.get(connection, meta.EMBEDDINGS), fingerprint):
             meta.put(connection, meta.EMBEDDINGS, fingerprint)
+        if item_mark and rows[item_vectors] and not meta.check_embeddings(connection, item_mark, ITEMS):
+            meta.put(connection, ITEMS.model, item_mark)
         seqs = {row["seq"] for table in (history, memories, KINDS["item"].table) for row in rows[table]}
         there = connection.execute(select(changes.c.seq).where(any_of(changes.c.seq, seqs))) if seqs else ()
         _mark(connection, sorted(seqs.difference(seq for (seq,) in there)))
@@ -319,7 +321,7 @@ class ImportBatch:
             row = self._connection.execute(select(conversations).where(conversations.c.key == key[1])).first()
             self._kept[key] = None if row is None else (row.id, row.last, scope_of(row._asdict()))
         if self._kept[key] is None or not str(line["id"]).startswith(f"{key[1]}/"):
-            raise InvalidInputError("its conversation is not here")
+            raise InvalidInputError(_NO_CONVERSATION)
         number, last, scope = self._kept[key]
         return number, last, scope
 
@@ -329,7 +331,9 @@ class ImportBatch:
         if not 1 <= row["position"] <= last or line["id"] != line_id(line["conversation"], row["position"]):
             raise InvalidInputError("its position is not one of its conversation")
         try:
-            messages_from_dict([json.loads(row["message"])])
+            message = json.loads(row["message"])
+            json_object(message, "message")
+            messages_from_dict([message])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InvalidInputError("message is not the JSON of a LangChain message") from None
         self._rows[KINDS["message"].table].append({**row, "conversation_id": number})
@@ -344,7 +348,7 @@ class ImportBatch:
 
     def _meet(self, kind: str, units: Sequence[ImportUnit]) -> None:
         """Read the entities and the scopes of the memories that relations and merges name."""
-        lines = [line for unit in units if kind in {"relation", "merge"} for line in unit.lines]
+        lines = [line for unit in units if kind in {"relation", "merge", "source"} for line in unit.lines]
         ids = {line.get(name) for line in lines for name in ("source", "target", "winner", "loser")}
         texts = {id_ for id_ in ids if isinstance(id_, str) and ("entity", id_) not in self._kept}
         chosen = select(entities.c.id, entities.c.pk, entities.c.scope_id, entities.c.merged_into)
@@ -355,10 +359,16 @@ class ImportBatch:
         named = {row[name] for row in rows for name in ("memory_id", "past_of")} - {None}
         named |= (
             {each.get("memory_id") for line in lines for each in objects_of(line, "memories")}
-            if kind == "relation"
+            if kind in {"relation", "source"}
             else set()
         )
         texts = {id_ for id_ in named if isinstance(id_, str) and "\0" not in id_}
+        if kind == "source":
+            if self._within is not None:
+                outside = history.c.scope_id.not_in(ids_within(self._within))
+                chosen = select(history.c.memory_id).where(any_of(history.c.memory_id, texts), outside)
+                self._outside.update(self._connection.execute(chosen).scalars())
+            return
         for column in (history.c.memory_id, history.c.past_of, relation_memories.c.memory_id) if texts else ():
             homes = select(column, column.table.c.scope_id).where(any_of(column, texts)).distinct()
             self._homes.update((id_, scope_id) for id_, scope_id in self._connection.execute(homes))
@@ -433,7 +443,7 @@ class ImportBatch:
         most = self._numbers.counts["relation"]
         try:
             rows = all(1 <= old <= most and (new is None or 1 <= new <= most) for old, new in moved["rows"])
-            fits = rows and all(check_text(part, "links") for two in moved["links"] for part in _pair(two))
+            fits = rows and all(check_text(part, "links") for a, b in moved["links"] for part in (a, b))
             fits = fits and all(check_text(key, "keys") for key in moved["keys"])
         except (TypeError, ValueError):
             fits = False
@@ -456,6 +466,8 @@ class ImportBatch:
         if any(one["seq"] >= next_["seq"] for one, next_ in pairwise(rows)) or rows[0]["event"] != "ADD":
             raise InvalidInputError("its revisions are in another order than they were written")
         courses = {unit.group, *(row["past_of"] for row in rows if row["past_of"] is not None)}
+        if BY_HAND in courses:  # it means more than this scope
+            raise InvalidInputError("a memory that it names has no id")
         self._refuse_others(courses, scope_id)
         own = [row for row in rows if row["past_of"] is None and row["event"] != "NONE"]
         text = own[-1]["new_memory"] if own else None
@@ -503,13 +515,22 @@ class ImportBatch:
             if self._kept["namespace", path] == pk:
                 self._rows[namespaces].append({"id": pk, "path": path})
         namespace_id = self._kept["namespace", path]
-        vectors = [as_bytes(each, "vectors") for each in line.get("vectors", ())]
+        vectors = self._vectors_of(line)
         made = {"id": line["id"], "pk": pk, "seq": self._number(4, line), "namespace_id": namespace_id}
         self._rows[KINDS["item"].table].append({**row, **made, "vectors": len(vectors)})
         for place, vector in enumerate(vectors):
             number = {"pk": pk * PLACES + place, "namespace_id": namespace_id}
             self._rows[item_vectors].append({**number, "embedding": vector})
         self._told += [(ITEMS.name, pk * PLACES + place) for place in range(max(1, len(vectors)))]
+
+    def _vectors_of(self, line: ImportLine) -> list[bytes]:
+        listed, key = line.get("vectors", []), ("size", "vectors")
+        if not isinstance(listed, list) or len(listed) > PLACES:
+            raise InvalidInputError(f"vectors must be a list of up to {PLACES:,}")
+        if listed and key not in self._kept:
+            here = self._connection.execute(select(item_vectors.c.embedding).limit(1)).scalar()
+            self._kept[key] = len(here or as_vector(listed[0], "vectors", None))
+        return [as_vector(each, "vectors", self._kept[key]) for each in listed]
 
     def _take_scope(self, unit: ImportUnit) -> None:
         (line,) = unit.lines
@@ -526,6 +547,8 @@ class ImportBatch:
             raise InvalidInputError("its id is not that of its thread and message")
         self._rows[KINDS["source"].table].append({**row, "thread": thread})
         for each in objects_of(line, "memories"):
+            if each.get("memory_id") in self._outside:
+                raise InvalidInputError("a memory that it names lies outside the scope that is imported")
             seq = self._numbers.of(0, order_of(each, "order", self._numbers.counts["revision"], least=0))
             link = {"thread": thread, "message_id": row["message_id"], "seq": seq}
             self._rows[source_memories].append({**LINKS.read(each), **link})
@@ -545,11 +568,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [{k: v for k, v in each.items() if k != "order"} if isinstance(each, dict) else each for each in value]
     return value
-
-
-def _pair(two: Any) -> tuple[Any, Any]:
-    one, other = two
-    return one, other
 
 
 def _check_span(row: Mapping[str, Any]) -> None:
