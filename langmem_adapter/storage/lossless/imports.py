@@ -502,7 +502,9 @@ def _parsed(line: bytes) -> Any:
         return None
 
 
-def _as_bytes(line: bytes | str) -> bytes:
+def _as_bytes(line: object) -> bytes:
+    if not isinstance(line, str | bytes):
+        raise InvalidInputError(f"import_ takes lines of bytes or text, not {type(line).__name__}")
     return line.encode(errors="surrogatepass") if isinstance(line, str) else line
 
 
