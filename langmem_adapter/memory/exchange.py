@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Self
@@ -16,7 +16,7 @@ from langmem_adapter.storage.lossless.imports import Embedding, ImportReport, ta
 from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable
 
     from langmem_adapter.storage.lossless.imports import RejectedLine
 
@@ -151,7 +151,7 @@ class ExchangeMethods(Wired):
             EmbeddingMismatchError: The vectors here are those of another embedding model.
             ConflictError: Another process imports the same lines.
         """
-        fields = dict(as_scope or {})
+        fields = dict(as_scope or {}) if as_scope is None or isinstance(as_scope, Mapping) else {"": as_scope}
         if not fields.keys() <= set(SCOPE_FIELDS):
             raise InvalidInputError(f"as_scope names {', '.join(SCOPE_FIELDS)}, as {{'user_id': 'bob'}}")
         within, parts = scope_if_given(user_id, agent_id, run_id), self.parts
