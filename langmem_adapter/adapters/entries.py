@@ -6,6 +6,7 @@ graph's checkpoints tell which of them this run brought.
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -132,7 +133,7 @@ def replaced_by_summary(
     left, versions, after, step = {*ids}, [*messages[:0]], messages, -1
     is_complete = ensure_config().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER) is None
     with suppress(NotImplementedError):
-        for at, is_current in _checkpoints():
+        for at, is_current in _checkpoints(seconds=1.0):
             before = _messages(at.checkpoint["channel_values"].get("messages"))
             is_complete, is_next = is_complete or is_current, at.metadata.get("step") == step - 1
             gone = [message for message in before if message.id in left - {message.id for message in after}]
@@ -182,13 +183,18 @@ def _origins(
     return {}
 
 
-def _checkpoints() -> Iterator[tuple[CheckpointTuple, bool]]:
-    """The checkpoint at hand (`True`), or the last one that is saved, and all before it."""
+def _checkpoints(seconds: float = 0.0) -> Iterator[tuple[CheckpointTuple, bool]]:
+    """The checkpoint at hand (`True`), for which it waits *seconds*, or the last one that is saved, and all before it."""
     call: Any = ensure_config().get("configurable", {})
     saver, path = call.get(CONFIG_KEY_CHECKPOINTER), str(call.get("checkpoint_ns", "")).split("|")
     lasting = "|".join(takewhile(lambda part: ":" not in part, path))  # a graph within a task begins anew each time
     place, current = {"thread_id": call.get("thread_id"), "checkpoint_ns": lasting}, call.get("checkpoint_map", {})
     here = {**place, "checkpoint_id": current.get(lasting)}
+    until = time.monotonic() + seconds
+    while saver and here["checkpoint_id"] and saver.get_tuple({"configurable": here}) is None:
+        if time.monotonic() >= until:  # LangGraph saves in the background, or at the end of the run
+            break
+        time.sleep(0.02)
     at = saver and (saver.get_tuple({"configurable": here}) or saver.get_tuple({"configurable": place}))
     while at is not None:
         yield at, at.checkpoint["id"] == current.get(lasting)
