@@ -191,11 +191,11 @@ def _checkpoints(seconds: float = 0.0) -> Iterator[tuple[CheckpointTuple, bool]]
     place, current = {"thread_id": call.get("thread_id"), "checkpoint_ns": lasting}, call.get("checkpoint_map", {})
     here = {**place, "checkpoint_id": current.get(lasting)}
     until = time.monotonic() + seconds
-    while saver and here["checkpoint_id"] and saver.get_tuple({"configurable": here}) is None:
-        if time.monotonic() >= until:  # LangGraph saves in the background, or at the end of the run
-            break
-        time.sleep(0.02)
-    at = saver and (saver.get_tuple({"configurable": here}) or saver.get_tuple({"configurable": place}))
+    at = saver and saver.get_tuple({"configurable": here})
+    while saver and here["checkpoint_id"] and at is None and time.monotonic() < until:
+        time.sleep(0.02)  # LangGraph saves in the background, or at the end of the run
+        at = saver.get_tuple({"configurable": here})
+    at = saver and (at or saver.get_tuple({"configurable": place}))
     while at is not None:
         yield at, at.checkpoint["id"] == current.get(lasting)
         at = saver.get_tuple(at.parent_config) if at.parent_config else None

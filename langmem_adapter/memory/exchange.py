@@ -151,8 +151,7 @@ class ExchangeMethods(Wired):
             EmbeddingMismatchError: The vectors here are those of another embedding model.
             ConflictError: Another process imports the same lines.
         """
-        fields = dict(as_scope or {}) if as_scope is None or isinstance(as_scope, Mapping) else {"": as_scope}
-        if not fields.keys() <= set(SCOPE_FIELDS):
+        if as_scope is not None and not (isinstance(as_scope, Mapping) and as_scope.keys() <= set(SCOPE_FIELDS)):
             raise InvalidInputError(f"as_scope names {', '.join(SCOPE_FIELDS)}, as {{'user_id': 'bob'}}")
         within, parts = scope_if_given(user_id, agent_id, run_id), self.parts
         work = partial(
@@ -162,7 +161,7 @@ class ExchangeMethods(Wired):
             Embedding(parts.fingerprint, parts.embedder.vectors, announce),
             name=name,
             within=within,
-            renamed=Scope(**fields).named if fields else {},
+            renamed=Scope(**as_scope).named if as_scope else {},
             dry_run=flag(dry_run, "dry_run"),
             rejected=rejected,
             progress=progress,
