@@ -19,6 +19,7 @@ from langmem_adapter.cli.output import counted
 from langmem_adapter.cli.progress import Steps
 from langmem_adapter.records.cells import ITEM_HEAD, item_cells
 from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
     from langmem_adapter.storage.lossless.imports import ImportReport, RejectedLine
@@ -127,7 +128,7 @@ def import_(
     from langmem_adapter.storage.lossless.imports import Embedding, take_in
 
     fields = dict(each.partition("=")[::2] for each in as_ or ())
-    if not all(fields.values()) or not fields.keys() <= {"user_id", "agent_id", "run_id"}:
+    if not all(fields.values()) or not fields.keys() <= set(SCOPE_FIELDS):
         raise CommandError("--as is FIELD=NAME", "write --as user_id=bob")
     with ExitStack() as opened:
         opened.enter_context(of_file(file, "read"))

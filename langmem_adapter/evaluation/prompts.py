@@ -38,7 +38,6 @@ class PromptCase:
 
     Attributes:
         kind: What it tests: facts, several, update, forget, speakers, dates, injection, small talk, answers.
-        language: `"en"` or `"zh"`.
         turns: Each is one `add`: `text`, and maybe the speaker's `name`, the `assistant`'s message before it, a `timestamp`.
         facts: What memories contain at the end. Words with spaces between them must all stand in one text; `a|b` means either,
             `!a` means that it must not, and `_` is a space.
@@ -46,7 +45,6 @@ class PromptCase:
     """
 
     kind: str
-    language: str
     turns: tuple[Mapping[str, str], ...]
     facts: tuple[str, ...] = ()
     ended: tuple[str, ...] = ()
@@ -221,10 +219,7 @@ def read_cases() -> list[PromptCase]:
     """
     text = resources.files(__package__).joinpath("prompts.jsonl").read_text(encoding="utf-8")
     rows = map(json.loads, text.splitlines())
-    return [
-        PromptCase(row["kind"], row["language"], *(tuple(row[name]) for name in ("turns", "facts", "ended")))
-        for row in rows
-    ]
+    return [PromptCase(row["kind"], *(tuple(row[name]) for name in ("turns", "facts", "ended"))) for row in rows]
 
 
 def run_cases(

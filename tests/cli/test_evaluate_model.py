@@ -57,10 +57,8 @@ class Recited:
 
 def test_eval_prompts_counts_facts_updates_copies_and_errors() -> None:
     cases = [
-        PromptCase(
-            "update", "en", ({"text": "I live in Ghent"}, {"text": "I live in Cork"}), ("cork",), ("ghent !cork",)
-        ),
-        PromptCase("facts", "en", ({"text": "I like tea"}, {"text": "fail"}), ("tea", "dog")),
+        PromptCase("update", ({"text": "I live in Ghent"}, {"text": "I live in Cork"}), ("cork",), ("ghent !cork",)),
+        PromptCase("facts", ({"text": "I like tea"}, {"text": "fail"}), ("tea", "dog")),
     ]
     update, facts, overall = (score.to_json() for score in totals(run_cases(Recited(copies=2), cases)))
     assert (update["right"], update["copied"], update["updates_wrong"], update["wrong"]) == (1, 1, 1, 0)
