@@ -2,46 +2,41 @@
 
 Conversations go in, short facts come out: kept up to date, searchable, with their full history, per user, agent and run.
 
-    messages ─ parse ─ extract ─ retrieve ─ decide ─ apply ─▶ SQL (truth) ─▶ vector index, words (derived)
+    messages ─ parse ─ extract ─ retrieve ─ decide ─ apply ─▶ SQL (source of truth) ─▶ vector index, lexical index
 
-The house, from the ground up; a room imports only from the rooms above it in this list:
+What each module or package contains. A package imports only from those above it in this list:
 
-    errors      owns the error tree: everything that is raised on purpose.
-    forks       owns the locks that a forked child finds free.
-    caches      owns what was worked out of texts; a purge empties it.
-    addresses   owns what may be shown of an address: no password, no key.
-    records     owns the words that all rooms speak: Scope, MemoryItem, Hit, Change, Revision …
-    settings    owns the environment and the configuration files; nobody else reads them.
-    vocabulary  owns word lists, English and Chinese.
-    arguments   owns the checks of what callers give.
-    languages   owns whose rules a word is stemmed by.
-    text        owns what counts as a word, and when two texts are the same.
-    diffs       owns what differs between two texts.
-    filters     owns the filter language.
-    statements  owns the table of what short statements say: whose attribute, which value, which relation.
-    twins       owns how a method is written once and called sync and async.
-    providers   owns how models are made by name: server, key, errors.
-    limits      owns how long a model may take, and how often it is asked again.
-    names       owns when two names of the knowledge graph mean the same.
-    scoping     owns the one rule for whose memory it is.
-    tracing     owns what traces see of it.
-    telemetry   owns what operators see of it: spans, and what metrics count.
-    storage     owns the truth: tables, transactions, migrations, and the one writer of memories.
-    index       owns nearness: vector indexes, always derived from storage and rebuilt from it at any time.
-    reasoning   owns judgement: which facts a conversation holds, and what they mean for what is known.
-    embedding   owns vectors of texts: from a model, or, without one, from a table of word pieces or from hashes.
-    mirror      owns the knowledge graph's copy in a graph database, which follows the change feed.
-    search      owns ranking: meaning, words, speakers and time joined into one order.
-    knowledge   owns `Memory.graph`: walks, pictures, evidence for a search, exports and imports, backfill, suggested merges.
-    pipeline    owns the way in: parse, extract, retrieve, decide, apply, as a LangGraph graph.
-    memory      owns `Memory`, which users hold: the wiring of its parts, and its methods, a group of them in each module.
-    conversation owns what is kept of a talk: logs, roles, summaries, experiences.
-    adapters    owns what guests see of it: LangChain's and LangGraph's interfaces, Mem0's and MetaGPT's shapes.
-    maintenance owns the care of a database: checkups, a change of the embedding model, tidying.
-    evaluation  owns measurement: data sets, metrics, a run, its report, another one beside it.
-    testing     owns fakes that users may use too.
-    server      owns the memory over HTTP: who may call it and how, `/v1`, Mem0's routes, MCP, the page, jobs, log, metrics.
-    cli         owns the command `langmem-adapter`.
+    errors        the error classes
+    forks         locks, caches and properties that a forked child can use
+    addresses     URLs without their credentials
+    records       dataclasses that all packages share: Scope, MemoryItem, Hit, Change, Revision
+    text          words and stems of a text, word lists, equality of texts
+    settings      the environment and configuration files
+    arguments     checks of arguments
+    twins         methods written once, called sync and async
+    filters       the filter language
+    diffs         word differences between two texts
+    statements    short English and Chinese statements as attribute and value
+    names         names in the knowledge graph, and when two are the same
+    scoping       the scope of a call: explicit argument, runtime context, configuration
+    tracing       LangSmith runs, OpenTelemetry spans, operation counts
+    providers     models by name, timeouts, retries, errors of providers
+    storage       the SQL database: tables, migrations, transactions, the one writer of memories
+    index         vector indexes, derived from storage
+    reasoning     chat models and the offline rules: facts of a conversation, decisions
+    embedding     vectors of texts: provider models, static vectors, hash vectors
+    mirror        a copy of the knowledge graph in Neo4j or Memgraph
+    search        one ranking by meaning, words, speaker and time
+    knowledge     `Memory.graph`: reads, walks, drawings, import and export
+    pipeline      parse, extract, retrieve, decide, apply, as a LangGraph graph
+    memory        `Memory`
+    conversation  working, long-term and brain memory, experiences
+    adapters      LangChain, LangGraph, Mem0 and MetaGPT integrations
+    maintenance   checks, re-embedding, consolidation
+    evaluation    data sets, metrics and reports of `eval`
+    testing       fakes for your own tests
+    server        REST, MCP, the web page, jobs, API keys
+    cli           the command `langmem-adapter`
 
 The names below are imported when they are first used, so `import langmem_adapter` is quick.
 
@@ -62,8 +57,7 @@ from langmem_adapter._version import __version__
 
 if TYPE_CHECKING:
     from langmem_adapter.adapters.middleware import MemoryMiddleware
-    from langmem_adapter.embedding.hashing import HashEmbeddings
-    from langmem_adapter.embedding.static import StaticEmbeddings
+    from langmem_adapter.embedding.models import HashEmbeddings, StaticEmbeddings
     from langmem_adapter.errors import (
         ConflictError,
         EmbeddingMismatchError,
@@ -87,9 +81,17 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
     from langmem_adapter.records.ranking import Ranking
-    from langmem_adapter.records.results import Abstained, AddResult, Hit, MemoryItem, Page, Revision, SearchResults
+    from langmem_adapter.records.results import (
+        Abstained,
+        AddResult,
+        Change,
+        Hit,
+        MemoryItem,
+        Page,
+        Revision,
+        SearchResults,
+    )
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.records.work import Change
     from langmem_adapter.scoping import MemoryContext
     from langmem_adapter.settings import Settings
 
@@ -138,9 +140,9 @@ __all__ = [
 _HOMES: Final = {
     "Abstained": "records.results",
     "AddResult": "records.results",
-    "Change": "records.work",
+    "Change": "records.results",
     "Entity": "records.graph",
-    "HashEmbeddings": "embedding.hashing",
+    "HashEmbeddings": "embedding.models",
     "Hit": "records.results",
     "Memory": "memory.memory",
     "MemoryContext": "scoping",
@@ -155,7 +157,7 @@ _HOMES: Final = {
     "Scope": "records.scope",
     "SearchResults": "records.results",
     "Settings": "settings",
-    "StaticEmbeddings": "embedding.static",
+    "StaticEmbeddings": "embedding.models",
 }
 _GUESTS: Final = {
     "AsyncMemory": "mem0",

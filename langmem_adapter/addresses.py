@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 
 from langmem_adapter.errors import InvalidInputError
 
-__all__ = ["ENCODED", "HIDDEN", "SCHEMES", "check_server", "cleaned", "shown"]
-
 ENCODED: Final = "and in names and passwords @ : / ? # [ ] % as %40 %3A %2F %3F %23 %5B %5D %25"
 """The fix for an address that cannot be read."""
 

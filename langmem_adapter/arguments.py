@@ -15,23 +15,6 @@ from langmem_adapter.records.scope import Scope
 if TYPE_CHECKING:
     from langmem_adapter.records.results import Threshold
 
-__all__ = [
-    "Longest",
-    "bounded",
-    "each_of",
-    "filled",
-    "flag",
-    "likeness",
-    "local_time",
-    "memory_id_of",
-    "one_of",
-    "parse_time",
-    "relevance",
-    "scope_if_given",
-    "seconds",
-    "tokens",
-]
-
 T = TypeVar("T")
 
 _MOST_HITS: Final = 10_000

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["DiffPart", "differences"]
-
 DiffKind: TypeAlias = Literal["same", "gone", "came"]
 DiffPart: TypeAlias = tuple[DiffKind, str]
 

@@ -15,18 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.records.graph import ASSISTANT, SELF
-from langmem_adapter.text import meaningful, signed_words
-from langmem_adapter.vocabulary import entries
+from langmem_adapter.text import entries, meaningful, signed_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.scope import Scope
-
-__all__ = ["LONGEST_NAME", "LONGEST_RELATION", "End", "by_name", "end_of", "entity_key", "gives_up", "is_single"]
-__all__ += ["is_symmetric", "keys_in", "named_speaker", "opposites", "owner_id", "owner_key", "relation_name", "says"]
-__all__ += ["says_all", "speaker", "whom", "with_speaker"]
 
 LONGEST_NAME: Final = 200
 LONGEST_RELATION: Final = 100

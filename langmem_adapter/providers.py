@@ -1,31 +1,346 @@
-"""What naming a model by a text has in common, for chat models and embeddings: the server, the key, the errors."""
+"""Calls of model providers: models by name, timeouts, retries, and the typed error of each failure.
+
+Every call of a chat model and of embeddings passes here, sync and async alike. A read timeout of a client is not enough: a
+server that sends a byte now and then defeats it, and the caller's own model may have none. So the whole call, with its
+retries, has one deadline; a call that is still running then is left behind, and its answer is dropped.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
+import socket
+import sys
+import time
+from collections.abc import Collection, Mapping
+from concurrent.futures import wait
 from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
 
-from pydantic import ValidationError
+from pydantic import SecretStr, ValidationError
+from tenacity import AsyncRetrying, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
+from tenacity.wait import wait_random_exponential
 
-from langmem_adapter.addresses import cleaned
-from langmem_adapter.errors import InvalidInputError, MissingDependencyError, ModelUnreachableError
+from langmem_adapter.addresses import HIDDEN, cleaned
+from langmem_adapter.errors import (
+    InvalidInputError,
+    LangmemAdapterError,
+    MissingDependencyError,
+    ModelError,
+    ModelTimeoutError,
+    ModelUnreachableError,
+)
+from langmem_adapter.twins import Plan, in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
+    from concurrent.futures import Future
+
+    from tenacity import RetryCallState
 
     from langmem_adapter.settings import Settings
 
-__all__ = [
-    "KEY_HINT",
-    "NO_KEY",
-    "TOKEN_FIELDS",
-    "is_openai",
-    "patiently_made",
-    "provider_errors",
-    "reply_bounds",
-    "server_options",
-]
+R = TypeVar("R")
+
+_FAILED: Final = range(400, 600)
+_SERVER: Final = 500
+_PASSING: Final = frozenset({408, 409, 429})
+_LASTING: Final = frozenset({501, 505})
+_BACKOFF: Final = wait_random_exponential(multiplier=0.2, max=5.0)
+_STATUS: Final = ("status_code", "code", "http_status", "status", "HTTPStatusCode")  # what clients call the HTTP status
+_SIZE_STATUS: Final = frozenset({400, 413, 422})
+_SIZE: Final = re.compile(r"\b(?:tokens?|context|length|batch|inputs?|sequence|texts?|size)\b")
+_CONTEXT: Final = re.compile(
+    r"context[ _]?(?:length|size|window)|prompt is too long|input token count|n_ctx|prompt is longer than"
+)
+_CONTEXT_SIZE: Final = re.compile(r"n_ctx\D{0,9}(\d+)|(?:maximum|context|>)\D{0,40}?(\d[\d,]*)(?!.*n_ctx)")
+_IMAGES: Final = re.compile(
+    r"(?:image|vision|multimodal).{0,60}(?:not support|unsupported|not allowed|not enabled)|"
+    r"(?:not support|unsupported|no support).{0,60}(?:image|vision|multimodal)|mmproj"
+)
+_REFUSAL: Final = re.compile(r"exceed|max|limit|than|too |must |\btakes?\b|allow|only|increase")
+
+BATCH: Final = 256
+"""Texts of one call of embeddings, so that the time it may take does not depend on how many there are."""
+
+_KEY: Final = (
+    "check the key: LANGMEM_ADAPTER_API_KEY, the only one that a LANGMEM_ADAPTER_BASE_URL gets, or the model's own"
+)
+_HINTS: Final = {401: _KEY, 403: _KEY, 404: "check the name of the model, and LANGMEM_ADAPTER_BASE_URL"}
+_BILLING: Final = "the account is used up; see the provider's billing"
+_BUSY: Final = "it answered, but cannot do this now: its log may say why; try again later"
+_AWAY: Final = "is the server running? check its address, or try again later"
+_UNREADABLE: Final = (
+    "is it HTML, or another API? see whether LANGMEM_ADAPTER_BASE_URL, or the base URL that you gave, is right; it often ends "
+    "in /v1"
+)
+_ADDRESSES: Final = ("openai_api_base", "anthropic_api_url", "base_url")  # what clients call their base URL
+
+
+class Limits:
+    """The limits within which a model is called.
+
+    Args:
+        who: What errors call the model.
+        address: Its server; by default that of the client's error.
+        timeout: Seconds that a call may take, with its retries.
+        retries: How often a call is repeated after a failure that may pass: too many requests (but no quota that is used up), a
+            server's own error, a lost connection. The server's `Retry-After` is respected.
+        batch: How many texts one call of embeddings may have.
+        secrets: Keys that a provider may repeat in an error; its words are shown without them.
+    """
+
+    def __init__(
+        self,
+        who: str = "the model",
+        *,
+        address: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 2,
+        batch: int = BATCH,
+        secrets: Collection[str] = (),
+    ) -> None:
+        self.batch: Final = batch
+        self._secrets: Final = secrets
+        self._who = who
+        self._address = address
+        self._timeout = timeout
+        self._rules: dict[str, Any] = {
+            # Contract: a call that was left behind is not repeated; its time is over when it comes back.
+            # tests/test_limits.py::test_what_was_left_behind_asks_nobody_again
+            "stop": stop_after_attempt(1 + retries) | stop_before_delay(timeout),
+            "wait": _pause,
+            "retry": retry_if_exception(is_passing),
+            "reraise": True,
+        }
+
+    def plan(self, run: Callable[[], R], arun: Callable[[], Awaitable[R]] | None = None) -> Plan[R]:
+        """A call within these limits.
+
+        Where there is no *arun* the call would only block a thread of the loop's executor, of which there are few: it gets a
+        thread of its own then.
+
+        Raises:
+            ModelError: When the plan is carried out: whatever the call raised last, or there was no answer in time.
+        """
+
+        def work() -> R:
+            return Retrying(**self._rules)(run)
+
+        def sync() -> R:
+            answer = in_thread(work)
+            wait([answer], self._timeout)
+            return self._result(answer if answer.done() else None)
+
+        async def asynchronous() -> R:
+            again = AsyncRetrying(**self._rules)
+            answer = asyncio.wrap_future(in_thread(work)) if arun is None else asyncio.ensure_future(again(arun))
+            answer.add_done_callback(_retrieve_error)
+            try:
+                done, _ = await asyncio.wait([answer], timeout=self._timeout)
+            finally:
+                answer.cancel()  # a model may not listen, and its answer is dropped
+            return self._result(answer if done else None)
+
+        return Plan(sync, asynchronous)
+
+    def _result(self, answer: Future[R] | asyncio.Future[R] | None) -> R:
+        if answer is None:
+            raise ModelTimeoutError(
+                f"{_named(self._who, self._address)} did not answer within {self._timeout:g} seconds; nothing was changed. "
+                "A slow model is given longer by the setting model_timeout; a reply without an end is cut by model_max_tokens"
+            )
+        # Contract: what a provider's client raises on another thread, of whatever class, reaches the caller as an error of ours
+        # with the client's as its cause; an interrupt stays one.
+        # tests/test_limits.py::test_each_failure_of_a_provider_is_a_model_error
+        error = answer.exception()
+        if isinstance(error, Exception) and not isinstance(error, LangmemAdapterError):
+            raise self._model_error(error) from error
+        return answer.result()
+
+    def _model_error(self, error: Exception) -> ModelError:
+        name = _named(self._who, self._address or _url_of(error))
+        status, transient = status_of(error), is_passing(error)
+        source = error if status else [*_causes(error)][-1]
+        words = cleaned((str(source).strip() or type(source).__name__).splitlines()[0])
+        for secret in self._secrets:
+            words = words.replace(secret, HIDDEN)
+        kind: type[ModelError] = ModelError
+        if status:
+            what = f"answered {status}"
+            hint = _BILLING if is_quota(error) else _BUSY if transient else _HINTS.get(status, "try another model")
+        elif _is_any(error, TimeoutError, *_http_errors("TimeoutException"), handled=True):
+            kind, what, hint = ModelTimeoutError, "did not answer in time", _AWAY
+        elif transient or _is_any(error, OSError):
+            kind, what, hint = ModelUnreachableError, "cannot be reached", _AWAY
+        else:
+            unreadable = self._address is not None
+            what, hint = ("gave no answer that can be read", _UNREADABLE) if unreadable else ("failed", "")
+            words = words if unreadable else f"{type(source).__name__}: {words}"
+        summary = f"{name} {what}"
+        return kind(f"{summary}: {words}", hint=hint, status=status, transient=transient, brief=cleaned(summary))
+
+
+def limits_of(spec: object, model: object, settings: Settings) -> Limits:
+    """The limits for the *model* made from *spec*: its name, or the model itself.
+
+    Where its client retries by itself (LangChain's standard parameter `max_retries`), only the client does: the two counts
+    would multiply. Models that are made by name come without.
+    """
+    who = spec if isinstance(spec, str) else " ".join(dict.fromkeys((type(model).__name__, model_name(model))))
+    retries = settings.model_retries if getattr(model, "max_retries", 0) == 0 else 0
+    fields = getattr(model, "__dict__", {})
+    own = next((url for name in _ADDRESSES if isinstance(url := fields.get(name), str) and url), None)
+    address = settings.base_url if isinstance(spec, str) else own
+    secrets = {value.get_secret_value() for value in fields.values() if isinstance(value, SecretStr)} - {""}
+    numbers: Any = {"timeout": settings.model_timeout, "retries": retries, "batch": settings.embedding_batch}
+    return Limits(who, address=address, secrets=secrets, **numbers)
+
+
+def model_name(model: object) -> str:
+    """What to call a model in results: its own name, or its class."""
+    for attribute in ("model_name", "model"):
+        name = getattr(model, attribute, None)
+        if isinstance(name, str) and name:
+            return name
+    return type(model).__name__
+
+
+def _retrieve_error(answer: asyncio.Future[Any]) -> None:
+    """Retrieve the error of a call that was left behind, which asyncio would complain about."""
+    if not answer.cancelled():
+        answer.exception()
+
+
+# ── what a failure says ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether the same call may well succeed in a moment."""
+    status = status_of(error)
+    if status is not None:
+        lasts = status in _LASTING or (status == _SERVER and (_names_a_size(error) or refuses_images(error)))
+        passes = status in _PASSING and not is_quota(error) and not _is_large_request(error)
+        return passes or (status >= _SERVER and not lasts)
+    lost = "TimeoutException", "NetworkError", "RemoteProtocolError", "ClientConnectionError"
+    return _is_any(error, ConnectionError, TimeoutError, socket.gaierror, *_http_errors(*lost), handled=True)
+
+
+def is_too_large(error: BaseException) -> bool:
+    """Whether a call of embeddings may have failed since it had too many texts, or one that is too long."""
+    status = status_of(error)  # llama.cpp answers 500; a model in this process has none
+    named = status in {None, _SERVER} and _names_a_size(error)
+    return named or status in _SIZE_STATUS or _is_large_request(error)
+
+
+def _is_large_request(error: BaseException) -> bool:
+    """Whether one request has more tokens than a minute may have, which OpenAI answers with 429."""
+    return any("request too large" in str(each).casefold() for each in _causes(error))
+
+
+def _names_a_size(error: BaseException) -> bool:
+    text = " ".join(str(each) for each in _causes(error) if not isinstance(each, ModelError)).casefold()
+    return bool(_SIZE.search(text) and _REFUSAL.search(text))
+
+
+def refuses_images(error: BaseException) -> bool:
+    """Whether a chat model takes no images."""
+    return status_of(error) is not None and any(_IMAGES.search(str(each).casefold()) for each in _causes(error))
+
+
+def context_excess(error: BaseException) -> tuple[int, int] | None:
+    """The tokens of a prompt and of the context that is too small for it; 0 where the server does not say."""
+    text = " ".join(str(each) for each in _causes(error) if not isinstance(each, ModelError)).casefold()
+    if status_of(error) not in {*_SIZE_STATUS, _SERVER} or not _CONTEXT.search(text):
+        return None
+    size = _CONTEXT_SIZE.search(text)
+    context = _number(size[1] or size[2]) if size else 0
+    return max(
+        [n for n in map(_number, re.findall(r"(?<!code: )\b\d[\d,]*\b", text)) if n > context > 0], default=0
+    ), context
+
+
+def _number(digits: str) -> int:
+    return int(digits.replace(",", "")[:12])
+
+
+def is_quota(error: BaseException) -> bool:
+    """Whether an account is used up, which OpenAI's protocol tells with the status of too many requests."""
+    return any("insufficient_quota" in str(each) for each in _causes(error))
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an error of a model's client has, itself or through its cause."""
+    values = (
+        holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
+        for holder in _holders(error)
+        for name in _STATUS
+    )
+    return next((int(status) for status in values if isinstance(status, int) and status in _FAILED), None)
+
+
+def _named(who: str, address: str | None) -> str:
+    parts = urlsplit(address or "")
+    host = parts.netloc.rpartition("@")[2]  # without a password; nor is the query shown, which may hold a key
+    return f"{who} at {parts.scheme}://{host}{parts.path}" if host else who
+
+
+def _url_of(error: BaseException) -> str | None:
+    """Where the request went that failed; looked up with care, for a property of httpx raises where there is none."""
+    attributes = (getattr(holder, "__dict__", {}) for holder in _holders(error))
+    urls = (getattr(parts.get(name), "url", None) for parts in attributes for name in ("request", "_request"))
+    return next((str(url) for url in urls if url), None)
+
+
+def _causes(error: BaseException, *, handled: bool = False) -> Iterator[BaseException]:
+    """An error and its causes; with *handled* also the errors during whose handling it was raised (requests, urllib)."""
+    each: BaseException | None = error
+    while each is not None:
+        yield each
+        each = each.__cause__ or (each.__context__ if handled and not each.__suppress_context__ else None)
+
+
+def _is_any(error: BaseException, *kinds: type[BaseException], handled: bool = False) -> bool:
+    return any(isinstance(each, kinds) for each in _causes(error, handled=handled))
+
+
+def _holders(error: BaseException) -> Iterator[object]:
+    """What may have the status or the request: errors, and their responses (those of botocore are mappings)."""
+    for each in _causes(error):
+        response = getattr(each, "response", None)
+        yield from (each, response)
+        if isinstance(response, Mapping):
+            yield response.get("ResponseMetadata")
+
+
+def _http_errors(*names: str) -> Iterator[type[BaseException]]:
+    """Error classes of the HTTP clients that are loaded; not all of them derive from Python's own."""
+    for module in map(sys.modules.get, ("httpx", "httpx2", "aiohttp")):
+        yield from (getattr(module, name) for name in names if hasattr(module, name))
+
+
+def _pause(state: RetryCallState) -> float:
+    """Seconds until the next try."""
+    error = state.outcome.exception() if state.outcome else None
+    pauses = [] if error is None else [_retry_after(each) for each in _causes(error)]
+    return next((seconds for seconds in pauses if seconds is not None), _BACKOFF(state))
+
+
+def _retry_after(error: BaseException) -> float | None:
+    headers = getattr(getattr(error, "response", None), "headers", None) or {}
+    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        value = str(headers.get(name, ""))
+        try:
+            date = value[:1].isalpha()
+            seconds = parsedate_to_datetime(value).timestamp() - time.time() if date else float(value) * unit
+        except ValueError:
+            continue
+        if seconds >= 0:
+            return seconds
+    return None
+
 
 T = TypeVar("T")
 

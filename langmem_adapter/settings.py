@@ -23,9 +23,9 @@ from pydantic_settings import (
 from langmem_adapter.addresses import check_server, shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.forks import cached_property
-from langmem_adapter.languages import checked
 from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.ranking import Ranking
+from langmem_adapter.text import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -97,7 +97,7 @@ class Settings(BaseSettings):
         graph: Whether to keep a knowledge graph beside the memories.
         facts_from_tools: Whether facts are taken from what tools returned as well; without it a tool's result only helps to
             understand, since anybody who can place a text there could otherwise plant a memory.
-        language: By whose rules words are stemmed, by its English name (`"german"`, see `langmem_adapter.languages.LANGUAGES`),
+        language: By whose rules words are stemmed, by its English name (`"german"`, see `langmem_adapter.text.LANGUAGES`),
             or `"none"`. It decides for what is written in Latin letters and for languages that share another script; Russian,
             Greek, Arabic, Hindi … are known by theirs, in any case. `None` keeps that of the database, which begins as English.
             It belongs to the database: naming another one writes the words of all memories anew, and everybody who has it open

@@ -1,4 +1,13 @@
-"""The words of a text, which lexical search and hash embeddings agree on, and when two texts are the same statement.
+"""Text as search reads it: words, stems, word lists, and when two texts are equal.
+
+They are data for `text`, `languages` and `names`, kept as text: a name and its words, continued by indented lines. A change of
+`STOPWORDS`, `STOPWORDS_CJK`, `CLITICS`, `ELIDED`, `IRREGULAR`, `TIMES`, or a new word in `TOPICS`, changes the words that are
+stored: raise `text.TOKENIZER` with it; the others are only used when a search is made.
+
+Where the script tells the language (Cyrillic: Russian, Greek: Greek), that one's rules are used; words in Latin letters, and
+those of languages that share another script, follow the language of the database. A question and a memory are therefore read
+alike, whoever reads them; nothing is guessed from a text, which is often too short for that. The stems are Snowball's
+(Porter 2001, https://snowballstem.org).
 
 Words are case-folded, stripped of accents and stemmed by the rules of a language (`languages`). Scripts that do not separate
 words fall into pieces: runs of Chinese, Japanese and Korean letters into letters and pairs, those of Thai, Lao, Burmese and
@@ -11,6 +20,7 @@ their vectors and verdicts must not change with the language of a database.
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
 from collections import defaultdict
@@ -18,42 +28,243 @@ from dataclasses import dataclass
 from functools import cache, partial
 from hashlib import blake2b
 from operator import add
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.caches import remembered
-from langmem_adapter.languages import ENGLISH, LONGEST, folded, reads_english, stemmer
-from langmem_adapter.vocabulary import (
-    KIN,
-    LIGHT,
-    RELATED,
-    STOPWORDS,
-    STOPWORDS_CJK,
-    TIMES,
-    TOPICS,
-    WHEN,
-)
+import snowballstemmer
+
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.forks import Lock, remembered
+from langmem_adapter.records.checks import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-__all__ = [
-    "TELLS_TIME",
-    "TOKENIZER",
-    "asks_when",
-    "cased",
-    "content_words",
-    "groups_of",
-    "is_cjk",
-    "marks",
-    "meaningful",
-    "members",
-    "refers_back",
-    "signed_words",
-    "subjects",
-    "text_hash",
-    "topics",
-    "words",
+
+def entries(file: Path) -> dict[str, str]:
+    """The entries of a file, `name: text` each, continued by indented lines, which keep their ends.
+
+    Example:
+        >>> entries(Path(__file__).with_name("words.txt"))["CLITICS"]
+        's t d m re ve ll'
+    """
+    found = re.findall(r"^(\w+): ?(.*(?:\n +.*)*)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name: re.sub(r"\n +", "\n", text).strip("\n") for name, text in found}
+
+
+_LISTS: Final = entries(Path(__file__).with_name("words.txt"))
+
+STOPWORDS: Final = frozenset(_LISTS["STOPWORDS"].split())
+"""Stems that mark grammar, hardly meaning."""
+STOPWORDS_CJK: Final = frozenset(_LISTS["STOPWORDS_CJK"].split())
+"""Chinese particles and pronouns; as parts of pairs of letters they still count."""
+CLITICS: Final = frozenset(_LISTS["CLITICS"].split())
+"""What stands after an apostrophe and is no word: Anna's, don't, we'll."""
+ELIDED: Final = frozenset(_LISTS["ELIDED"].split())
+"""What French, Italian and Catalan leave of a word before an apostrophe: l'avion, dell'anno, d'aigua."""
+IRREGULAR: Final = {form: verb for verb, *forms in map(str.split, _LISTS["IRREGULAR"].split(";")) for form in forms}
+"""English forms that no stemmer brings together, by the form."""
+TIMES: Final = frozenset(_LISTS["TIMES"].split())
+"""Words that tell a time."""
+WHEN: Final = tuple(words.replace("_", " ") for words in _LISTS["WHEN"].split())
+"""How a question for a time begins, in English; Chinese ones hold 什么时候, 几点, 哪天, 哪年, 多久."""
+RELATED: Final = tuple(_LISTS["RELATED"].split("\n"))
+"""Words that a search takes for each other, to some degree; the first one names the group."""
+TOPICS: Final = {
+    topic: tuple(words.split()) for topic, words in entries(Path(__file__).with_name("topics.txt")).items()
+}
+"""Words that speak of a topic, by its name. A broad net, in which a new fact finds the memories it may concern: "called off the
+wedding" and "engaged to Marek" share no word and, without a model, no direction. Of a longer Chinese word its last two letters
+count."""
+KIN: Final = frozenset(_LISTS["KIN"].split())
+"""Whom a statement may speak of besides the one who makes it."""
+LIGHT: Final = frozenset(_LISTS["LIGHT"].split())
+"""Verbs that say little of what a statement is about."""
+ASKING_CJK: Final = frozenset(_LISTS["ASKING_CJK"].split())
+"""Signs of Chinese question words, and 里, which ends one of them."""
+TALK: Final = frozenset(_LISTS["TALK"].split())
+"""English words of talk that ask for nothing, also when they stand alone."""
+PHRASE: Final = frozenset(_LISTS["PHRASE"].split())
+"""Those that ask for nothing in a phrase ("have a nice day"), and for something when they stand alone ("day")."""
+TALK_CJK: Final = frozenset(_LISTS["TALK_CJK"].split())
+"""Chinese words of talk that ask for nothing."""
+HAPPENING: Final = frozenset(_LISTS["HAPPENING"].split())
+"""English words that ask what happened or was said in a time, and nothing else."""
+HAPPENING_CJK: Final = frozenset(_LISTS["HAPPENING_CJK"].split())
+"""The same in Chinese."""
+
+
+ENGLISH: Final = "english"
+NO_STEMS: Final = "none"
+"""In place of a language: words are compared as they are written."""
+
+LANGUAGES: Final = tuple(sorted({*snowballstemmer.algorithms()} - {"porter", "dutch_porter"}))
+"""The languages with stemming rules, by their English names; the two left out are older rules of two that are here."""
+
+LONGEST: Final = 64
+"""Letters of a word; it must fit into an index row, and base64 blobs are no words."""
+
+_LATIN: Final = "Latin"
+_TURKISH: Final = "turkish"  # parts the endings of names with an apostrophe
+
+_ROWS: Final = {
+    name: [row.split() for row in told.split("\n")]
+    for name, told in entries(Path(__file__).with_name("languages.txt")).items()
+}
+_SCRIPTS: Final = [
+    (*(chr(int(end, 16)) for end in span.split("-")), name) for name, *spans in _ROWS["SCRIPTS"] for span in spans
 ]
+_USUAL: Final = dict(_ROWS["USUAL"])
+# All others: in Latin letters.
+_WRITTEN_IN: Final = {language: {*scripts} for language, *scripts in _ROWS["WRITTEN_IN"]}
+
+# Format characters inside words: soft hyphens, joiners, directions.
+_INVISIBLE: Final = dict.fromkeys(
+    (0xAD, 0x61C, 0x180E, 0xFEFF, *range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070))
+)
+# What NFKC leaves different and people type for each other; Arabic's long dash; marks that only choose a letter's shape.
+_ALIKE: Final = (("’", "'"), ("‘", "'"), ("ʼ", "'"), ("\u0640", ""), ("i\u0307", "i"), ("l·l", "ll"))
+_WORD_LETTERS: Final = str.maketrans(
+    {"ł": "l", "ø": "o", "đ": "d", "ħ": "h", "ŧ": "t", "ı": "i", "æ": "ae", "œ": "oe", "ð": "d", "þ": "th"}
+    | {"ی": "ي", "ى": "ي", "ک": "ك", "ँ": "ं"}
+    | dict.fromkeys("\u034f\u180b\u180c\u180d\u180f")
+)
+_STEMMING: Final = Lock()
+
+
+def checked(language: str) -> str:
+    """The name of a language as it is stored, for one that a user wrote.
+
+    Raises:
+        InvalidInputError: No such language; the message names those there are.
+
+    Example:
+        >>> checked("German")
+        'german'
+    """
+    name = language.strip().casefold()
+    if name in LANGUAGES or name == NO_STEMS:
+        return name
+    near = difflib.get_close_matches(name, (*LANGUAGES, NO_STEMS), n=1)
+    meant = f"did you mean {near[0]!r}? known" if near else "known"
+    raise InvalidInputError(
+        f"unknown language {quoted(language)}; {meant} are {', '.join(LANGUAGES)}, and {NO_STEMS!r}"
+    )
+
+
+def reads_english(language: str) -> bool:
+    """Whether a database of that language takes words in Latin letters for English ones."""
+    return _rules("a", language) == ENGLISH
+
+
+def folded(text: str) -> str:
+    """A text without what case, width and Unicode's several ways to write the same make different; accents stay.
+
+    Example:
+        >>> folded("ＳＴＲＡẞＥ"), folded("Me\u0301xico")
+        ('strasse', 'méxico')
+    """
+    if text.isascii():  # nothing to part or compose
+        return text.lower()
+    parted = unicodedata.normalize("NFKD", text).casefold()
+    if not parted.isprintable():
+        parted = parted.translate(_INVISIBLE)
+    whole = unicodedata.normalize("NFC", parted)
+    for one, other in _ALIKE:
+        whole = whole.replace(one, other)
+    return whole
+
+
+def unaccented(word: str) -> str:
+    """A folded word as it is typed on a keyboard without its accents.
+
+    Example:
+        >>> unaccented("łódź"), unaccented("cœur")
+        ('lodz', 'coeur')
+    """
+    if word.isascii():
+        return word
+    parted = unicodedata.normalize("NFD", word)
+    return unicodedata.normalize("NFC", "".join(c for c in parted if not _is_accent(c))).translate(_WORD_LETTERS)
+
+
+@cache
+def stemmer(language: str) -> Callable[[str], tuple[str, ...]]:
+    """What turns a folded word, with the apostrophes in it, into its terms.
+
+    English words have one term. Others have a second one where it matters whether the accents were typed: stemming rules
+    need them, and people leave them out.
+
+    Raises:
+        InvalidInputError: No such language.
+
+    Example:
+        >>> stemmer("french")("l'avion"), stemmer("german")("häuser"), stemmer("english")("собакой")
+        (('avion',), ('haus',), ('собак',))
+        >>> stemmer("turkish")("ışıklar"), stemmer("turkish")("isiklar")
+        (('isik', 'isiklar'), ('isiklar',))
+    """
+    return remembered(65_536)(partial(_terms_of_language, checked(language)))
+
+
+def _terms_of_language(language: str, word: str) -> tuple[str, ...]:
+    return tuple(term[:LONGEST] for part in _parts(word, language) for term in _stems(part[:LONGEST], language))
+
+
+def _parts(word: str, language: str) -> list[str]:
+    """The words in one with apostrophes: Anna('s), (l')avion, rock('n')roll; in other scripts it is a letter."""
+    parts = word.split("'")
+    if len(parts) == 1 or language == _TURKISH:
+        return parts[:1]
+    if _script(word[0]) != _LATIN:
+        return ["".join(parts)]
+    last = len(parts) - 1
+    told = (part for i, part in enumerate(parts) if not (i and part in CLITICS) and not (i < last and part in ELIDED))
+    return list(told) or parts[:1]
+
+
+def _stems(word: str, language: str) -> tuple[str, ...]:
+    rules, plain = _rules(word[0], language), unaccented(word)
+    if rules is None:
+        return (plain,)
+    if rules == ENGLISH:
+        return (_stem(IRREGULAR.get(plain, plain), ENGLISH),)
+    return tuple(dict.fromkeys((_stem_twice(word, rules), _stem_twice(plain, rules))))
+
+
+def _stem_twice(word: str, rules: str) -> str:
+    # The first time the accents guide the rules; the second time both ways to write the stem have come together.
+    return unaccented(_stem(unaccented(_stem(word, rules)), rules)) or word
+
+
+def _stem(word: str, rules: str) -> str:
+    with _STEMMING:  # a stemmer keeps the word in itself: two threads would get parts of each other's words
+        return str(_snowball(rules).stemWord(word))
+
+
+@cache
+def _snowball(rules: str) -> Any:
+    return snowballstemmer.stemmer(rules)
+
+
+def _rules(letter: str, language: str) -> str | None:
+    """The language whose rules stem a word that begins with this letter; `None` if it is left as it is."""
+    script = _script(letter)
+    if language == NO_STEMS:
+        return None
+    return language if script in _WRITTEN_IN.get(language, {_LATIN}) else _USUAL.get(script)
+
+
+def _script(letter: str) -> str:
+    return next((name for first, last, name in _SCRIPTS if first <= letter <= last), "")
+
+
+def _is_accent(mark: str) -> bool:
+    # By Unicode's combining classes: accents above and below, nuktas, the points of Hebrew and Arabic, and signs of voice that
+    # stand beside no kana. Vowel signs and viramas of India and South-East Asia are letters of their words.
+    kind = unicodedata.combining(mark)
+    return kind in {1, 7, 8} or 10 <= kind <= 36 or kind >= 200  # noqa: PLR2004 - Unicode's own numbers
+
 
 TOKENIZER: Final = "5"
 """Version of the rules of `words`, `marks` and `text_hash`; raise it with every change that gives others for the same text."""

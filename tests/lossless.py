@@ -18,11 +18,18 @@ from langmem_adapter.errors import EntityNotFoundError, InvalidInputError, Memor
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
-from langmem_adapter.storage import notes
-from langmem_adapter.storage.conversations import Conversation, append, clear
-from langmem_adapter.storage.graph.tables import entities, relation_memories, relations
-from langmem_adapter.storage.messages import drafts_of
-from langmem_adapter.storage.tables import changes, history, memories, meta, metadata
+from langmem_adapter.storage import conversations
+from langmem_adapter.storage.conversations import Conversation, append, clear, drafts_of
+from langmem_adapter.storage.tables import (
+    changes,
+    entities,
+    history,
+    memories,
+    meta,
+    metadata,
+    relation_memories,
+    relations,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,8 +161,8 @@ class Story:
         self.memory.parts.database.write(lambda c: append(c, _conversation(user, session), drafts))
 
     def note(self, user: str | None, session: str) -> None:
-        note = notes.Note(kind="summary", text=f"of {session}", covers_to=1)
-        self.memory.parts.database.write(lambda c: notes.keep(c, _conversation(user, session), note))
+        note = conversations.Note(kind="summary", text=f"of {session}", covers_to=1)
+        self.memory.parts.database.write(lambda c: conversations.keep(c, _conversation(user, session), note))
 
     def clear(self, user: str | None, session: str) -> None:
         self.memory.parts.database.write(lambda c: clear(c, _conversation(user, session)))

@@ -22,12 +22,11 @@ from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.retriever import MemoryRetriever
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.addresses import cleaned, shown
-from langmem_adapter.cli.failures import failure_of
+from langmem_adapter.cli.output import failure_of
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, LangmemAdapterError, ModelError
-from langmem_adapter.limits import Limits
 from langmem_adapter.maintenance.consolidate import Tidier
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.providers import provider_errors
+from langmem_adapter.providers import Limits, provider_errors
 from langmem_adapter.reasoning.llm import named_model
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.settings import Settings

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import ConflictError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel

@@ -18,7 +18,7 @@ from langmem_adapter.cli.app import app
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.server.app import create_app
 from langmem_adapter.settings import Settings
-from langmem_adapter.storage.urls import url_of
+from langmem_adapter.storage.drivers import url_of
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))

@@ -23,7 +23,7 @@ from langmem_adapter import Memory, StorageError
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.conversation import WorkingMemory
-from langmem_adapter.conversation.log import Kept
+from langmem_adapter.conversation.working import Kept
 from langmem_adapter.forks import Lock, cached_property
 from langmem_adapter.storage import sqlite
 

@@ -9,8 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.languages import ENGLISH, LANGUAGES, NO_STEMS, checked, folded, stemmer, unaccented
-from langmem_adapter.text import content_words, groups_of, marks, topics, words
+from langmem_adapter.text import (
+    ENGLISH,
+    LANGUAGES,
+    NO_STEMS,
+    checked,
+    content_words,
+    folded,
+    groups_of,
+    marks,
+    stemmer,
+    topics,
+    unaccented,
+    words,
+)
 from tests.cases import each
 
 EVERY = st.sampled_from((*LANGUAGES, NO_STEMS))

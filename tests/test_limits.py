@@ -22,8 +22,8 @@ from langchain_openai import ChatOpenAI
 from pydantic import SecretStr
 
 from langmem_adapter.errors import ModelError, ModelTimeoutError, ModelUnreachableError
-from langmem_adapter.limits import Limits, is_passing, status_of
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.providers import Limits, is_passing, status_of
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import ScriptedChatModel
 from langmem_adapter.twins import beside

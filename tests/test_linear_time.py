@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import langmem_adapter
 from langmem_adapter import Memory
-from langmem_adapter.reasoning.json_text import UnusableReplyError, json_values
+from langmem_adapter.reasoning.replies import UnusableReplyError, json_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,13 +34,13 @@ METHODS: Final = (*SCANNING, "fullmatch", "match")
 EXEMPT: Final = {
     "statements/": "short statements, see test_add_and_search_take_linear_time",
     "reasoning/rules/": "the same",
-    "search/smalltalk.py": "texts of up to 300 letters",
-    "search/window.py": "texts of up to 300 letters",
+    "search/question.py": "texts of up to 300 letters",
+    "search/evidence.py": "texts of up to 300 letters",
     "storage/migrations/": "text of the package",
-    "vocabulary.py": "files of the package",
+    "text.py": "files of the package",
     "cli/graph_exchange.py": "an argument of the command line",
     "index/generations.py": "names of files",
-    "conversation/brain_log.py": "MetaGPT's pattern, which its caller gives",
+    "conversation/brain.py": "MetaGPT's pattern, which its caller gives",
 }
 ROOT: Final = Path(langmem_adapter.__file__).parent
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from langmem_adapter import Memory, Settings
 from langmem_adapter.cli.app import app
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:

@@ -14,12 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.records.cells import harmless, plain
 from langmem_adapter.records.checks import check_metadata, check_text
 from langmem_adapter.records.cost import ModelCall, Usage
-from langmem_adapter.records.results import AddResult, Hit, MemoryItem, Page
+from langmem_adapter.records.escapes import harmless, plain
+from langmem_adapter.records.results import EVENTS, AddResult, Change, Decision, Fact, Hit, MemoryItem, Page, Turn
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.records.work import EVENTS, Change, Decision, Fact, Turn
 from tests.cases import each
 
 KEPT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=30)

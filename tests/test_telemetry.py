@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-    from langmem_adapter.telemetry import Observed
+    from langmem_adapter.tracing import Observed
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 COUNT, RECORD = "gen_ai.memory.record.count", "gen_ai.memory.record.id"

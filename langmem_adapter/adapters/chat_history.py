@@ -15,8 +15,7 @@ from langmem_adapter.arguments import bounded, scope_if_given
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.scoping import check_owner
 from langmem_adapter.storage import conversations
-from langmem_adapter.storage.conversations import Conversation, Which
-from langmem_adapter.storage.messages import drafts_of, messages_of
+from langmem_adapter.storage.conversations import Conversation, Which, drafts_of, messages_of
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:

@@ -14,9 +14,17 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.runnables.config import ensure_config
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from langmem_adapter.adapters.calls import OnError, forgiving, making, scope_of_call, timezone_of_call
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.adapters.threads import human_messages, looking_up, remember_turn
+from langmem_adapter.adapters.threads import (
+    OnError,
+    forgiving,
+    human_messages,
+    looking_up,
+    making,
+    remember_turn,
+    scope_of_call,
+    timezone_of_call,
+)
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.brain import BrainMemory
 from langmem_adapter.conversation.summaries import CountTokens, about_tokens

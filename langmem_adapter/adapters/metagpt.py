@@ -23,7 +23,7 @@ from langmem_adapter.conversation.working import WorkingMemory
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_metadata, quoted
 from langmem_adapter.records.envelope import KEY, carried, fingerprint, label_of, stamp
-from langmem_adapter.storage.messages import drafts_of
+from langmem_adapter.storage.conversations import drafts_of
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:

@@ -16,15 +16,19 @@ from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 from langchain_core.runnables.config import ensure_config
 from typing_extensions import TypedDict
 
-from langmem_adapter.adapters.calls import OnError, forgiving, thread_of_call, timezone_of_call
-from langmem_adapter.adapters.entries import read_entries, replaced_by_summary
 from langmem_adapter.adapters.threads import (
+    OnError,
+    forgiving,
     human_messages,
     is_answer,
     latest_turn,
     looking_up,
+    read_entries,
     remember_turn,
+    replaced_by_summary,
     summaries,
+    thread_of_call,
+    timezone_of_call,
     turn_of,
 )
 from langmem_adapter.adapters.tools import create_memory_tools
@@ -46,7 +50,7 @@ if TYPE_CHECKING:
 
     from langgraph.runtime import Runtime
 
-    from langmem_adapter.adapters.entries import Entries
+    from langmem_adapter.adapters.threads import Entries
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import AddResult, Threshold

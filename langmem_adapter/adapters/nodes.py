@@ -11,9 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables.base import coerce_to_runnable
 
-from langmem_adapter.adapters.calls import part_of_state, scope_of_call, thread_of_call, timezone_of_call
-from langmem_adapter.adapters.entries import read_entries
-from langmem_adapter.adapters.threads import looking_up, messages_in, remember_turn, split_latest_turn, turn_of
+from langmem_adapter.adapters.threads import (
+    looking_up,
+    messages_in,
+    part_of_state,
+    read_entries,
+    remember_turn,
+    scope_of_call,
+    split_latest_turn,
+    thread_of_call,
+    timezone_of_call,
+    turn_of,
+)
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
@@ -32,11 +41,11 @@ if TYPE_CHECKING:
     from langchain_core.runnables import Runnable
     from langchain_core.runnables.base import RunnableLike
 
-    from langmem_adapter.adapters.entries import Entries
+    from langmem_adapter.adapters.threads import Entries
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.memory.parts import Parts
-    from langmem_adapter.pipeline.stage import StateEdit
+    from langmem_adapter.pipeline.state import StateEdit
     from langmem_adapter.records.results import AddResult, Threshold
     from langmem_adapter.records.scope import Scope
 

@@ -12,8 +12,7 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from langmem_adapter.adapters.calls import making, scope_of_call, timezone_of_call
-from langmem_adapter.adapters.threads import looking_up, split_latest_turn
+from langmem_adapter.adapters.threads import looking_up, making, scope_of_call, split_latest_turn, timezone_of_call
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError

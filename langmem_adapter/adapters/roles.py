@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
-from langmem_adapter.adapters.calls import part_of_state, scope_of_call
+from langmem_adapter.adapters.threads import part_of_state, scope_of_call
 from langmem_adapter.arguments import bounded
 from langmem_adapter.conversation.long_term import MONTH, LongTermMemory
 from langmem_adapter.conversation.working import causes_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.pipeline.stage import StateEdit
+    from langmem_adapter.pipeline.state import StateEdit
 
 __all__ = ["RoleNodes"]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, SystemMessage, convert_to_messages
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from langmem_adapter.adapters.calls import part_of_state
+from langmem_adapter.adapters.threads import part_of_state
 from langmem_adapter.arguments import bounded, flag
 from langmem_adapter.conversation.summaries import about_tokens, before_latest, pieces_of, summarized, units
 from langmem_adapter.memory.parts import parts_of
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.pipeline.stage import StateEdit
+    from langmem_adapter.pipeline.state import StateEdit
 
 __all__ = ["summarize_node", "summarizer"]
 

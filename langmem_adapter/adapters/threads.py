@@ -1,55 +1,156 @@
-"""What guests do with a thread of messages: read the latest turn, look up what bears on it, remember it.
+"""What integrations share: scope of a call, latest turn of a thread, recall and remember.
 
 A turn is what was said since the last answer, and the answers to it. A message of the model that calls a tool or has no text
 answers nothing: what a failed or interrupted run left open belongs to the next turn. Only people and the model speak in it.
 What a tool returned is not remembered, since anybody who can place a text there could otherwise plant a memory; unless the
 setting `facts_from_tools` says so.
+
+The database holds the notes (`storage.sources`): ids and digests, no text. Where several messages are not noted yet, the
+graph's checkpoints tell which of them this run brought.
 """
 
 from __future__ import annotations
 
+import difflib
+import logging
 import re
+import time
+from collections.abc import Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.runnables.config import ensure_config
+from langgraph.checkpoint.serde.types import ERROR
+from langgraph.constants import CONFIG_KEY_CHECKPOINTER
+from langgraph.errors import GraphBubbleUp
+from langgraph.runtime import get_runtime
+from pydantic import ValidationError
 
-from langmem_adapter.adapters.calls import timezone_of_call
 from langmem_adapter.arguments import relevance, tokens
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import named_speaker, with_speaker
+from langmem_adapter.pipeline.messages import results_apart
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
-from langmem_adapter.pipeline.tool_calls import results_apart
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.escapes import DATA_ONLY, escape
+from langmem_adapter.scoping import configured, resolve_scope
 from langmem_adapter.search.passages import fitting
+from langmem_adapter.storage import sources
 from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from langchain_core.messages import MessageLikeRepresentation
     from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import CheckpointTuple
+    from sqlalchemy import Connection
 
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.pipeline.background import BackgroundWriter
     from langmem_adapter.records.results import AddResult, Hit, Threshold
     from langmem_adapter.records.scope import Scope
+    from langmem_adapter.storage.database import Database
+    from langmem_adapter.storage.sources import MessageThread
 
-__all__ = [
-    "format_hit",
-    "human_messages",
-    "is_answer",
-    "latest_turn",
-    "looking_up",
-    "messages_in",
-    "remember_turn",
-    "split_latest_turn",
-    "summaries",
-    "turn_of",
-]
+R = TypeVar("R")
+
+_log = logging.getLogger("langmem_adapter")
+
+OnError: TypeAlias = Literal["raise", "log"]
+"""What happens when memory fails: `"raise"` fails the call as well, `"log"` goes on without memory."""
+
+
+@contextmanager
+def making(guest: str, memory: object) -> Iterator[None]:
+    """Make a guest of a memory that is one of LangChain's pydantic models: what it says of a field becomes our error."""
+    parts_of(memory, guest)
+    try:
+        yield
+    except ValidationError as error:
+        told = "; ".join(f"{part['loc'][0]}: {part['msg']}" for part in error.errors())
+        raise InvalidInputError(f"{guest} cannot be made; {told}") from None
+
+
+def only(
+    given: Mapping[str, Any],
+    known: tuple[str, ...],
+    where: str,
+    elsewhere: Mapping[str, str] | None = None,
+    otherwise: str | None = None,
+) -> None:
+    """Refuse the first key of a part of a configuration that is not known.
+
+    The error says what to do instead: what *elsewhere* has for certain keys, and for the rest *otherwise*, by default to take a
+    known key.
+    """
+    for key in (key if isinstance(key, str) else quoted(key) for key in given if key not in known):
+        near = difflib.get_close_matches(key, known, n=1)
+        guess = f"did you mean {near[0]!r}?" if near else otherwise or f"known are {', '.join(known)}"
+        raise InvalidInputError(f"{where} has no {key!r} here: {(elsewhere or {}).get(key, guess)}")
+
+
+def scope_of_call(default: object, config: RunnableConfig | None = None, *, explicit: object = None) -> Scope:
+    """The scope that a call works with, anywhere in LangChain or LangGraph: see `resolve_scope`.
+
+    *default* comes from the integration's constructor; *config*, of the call, completes that of the run around it.
+    """
+    return resolve_scope(explicit=explicit, runtime=_runtime(), config=ensure_config(config), default=default)
+
+
+def timezone_of_call(config: RunnableConfig | None = None, default: str | None = None) -> dict[str, Any]:
+    """The `timezone` of the runtime's context, else of `configurable`, else *default*, as an argument of `Memory`."""
+    context = getattr(_runtime(), "context", None)
+    named = context.get("timezone") if isinstance(context, Mapping) else getattr(context, "timezone", None)
+    zones = (named, ensure_config(config).get("configurable", {}).get("timezone"), default)
+    return next(({"timezone": zone} for zone in zones if zone is not None), {})
+
+
+def thread_of_call() -> str | None:
+    """The id of the thread that a call works in; `None` where it has none."""
+    thread_id = ensure_config().get("configurable", {}).get("thread_id")
+    return None if thread_id in {None, ""} else str(thread_id)
+
+
+def forgiving(plan: Plan[R], otherwise: R, *, on_error: OnError, doing: str) -> Plan[R]:
+    """A plan that, with `on_error="log"`, gives *otherwise* where it fails, and says so in the log, with what it was *doing*.
+
+    LangGraph's `GraphBubbleUp` is no failure: the graph pauses.
+    """
+
+    def instead(error: Exception) -> Plan[R] | None:
+        if isinstance(error, GraphBubbleUp):
+            return None
+        _log.error("memory failed to %s; the call goes on without", doing, exc_info=error)
+        return Plan.known(otherwise)
+
+    return plan if on_error == "raise" else plan.or_else(instead)
+
+
+def part_of_state(state: Any, key: str, argument: str) -> Any:
+    """What a graph's state, a mapping or an object with attributes, holds under a key; *argument* is what says another one."""
+    try:
+        return state[key] if isinstance(state, Mapping) else getattr(state, key)
+    except (KeyError, AttributeError):
+        raise InvalidInputError(
+            f"the graph's state has no {quoted(key)}; name another part of it with {argument}=..."
+        ) from None
+
+
+def _runtime() -> object:
+    try:
+        return get_runtime()
+    except (RuntimeError, KeyError):  # no graph is running
+        return None
+
 
 _SENTENCE: Final = re.compile(r"(?<=[.!?。！？])\s*|\n")
 _SOURCE: Final = "lc_source"  # LangChain's mark on what a program writes in a person's name: summaries, skills, notices
@@ -262,3 +363,180 @@ def _is_spoken(message: BaseMessage, *, tools: bool) -> bool:
 
 def _is_said(message: BaseMessage) -> bool:
     return isinstance(message, HumanMessage) and _SOURCE not in message.additional_kwargs
+
+
+_COMMAND: Final = "00000000-0000-0000-0000-000000000000"  # LangGraph's name for the writes of a `Command`
+_USER: Final = ("langgraph_auth_user_id", "user_id")  # where a checkpoint says who ran the graph
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What is noted of the messages of a thread for one scope, by their ids, or what they say where they have none."""
+
+    thread: MessageThread
+    digests: Mapping[str, str]  # of what people say in the thread, in order
+    rows: Mapping[str, Any]  # of these, and of others that the caller names
+    new: Collection[str]  # the caller's, not noted yet
+    edited: Collection[str]
+    blocked: Mapping[str, bool]  # never to be remembered for the caller; `True` where it is not theirs
+
+    @property
+    def open_ids(self) -> list[str]:
+        """Messages in the thread that are the caller's and not remembered, in order."""
+        waiting = {name for name, row in self.rows.items() if row.digest is None}
+        return [name for name in self.digests if name in {*waiting, *self.new, *self.edited} - {*self.blocked}]
+
+    @property
+    def hidden_ids(self) -> set[str]:
+        """Messages that do not help to understand others: blocked, or remembered in another version."""
+        other = {name for name, row in self.rows.items() if row.digest not in {None, self.digests.get(name)}}
+        return (other | {*self.blocked}) - {*self.edited}
+
+    def write(self, database: Database, *, is_shown: bool, ended: Collection[str] = ()) -> Plan[Entries]:
+        """Note what is new, that all open ones were shown to a model, and which messages will never be remembered."""
+        rows, first = self.rows, {**self.digests, **{name: row.given for name, row in self.rows.items()}}
+        unseen = [name for name in self.open_ids if is_shown and name in rows and not rows[name].is_shown]
+        notes: dict[str, sources.MessageNote] = {name: (first[name], None, True) for name in unseen}
+        notes |= {name: (self.digests[name], None, is_shown) for name in (*self.new, *self.edited)}
+        notes |= {name: (first[name], "", self.blocked.get(name, False)) for name in (*self.blocked, *ended)}
+        work = partial(sources.note, thread=self.thread, notes=notes, expected=rows)
+        written = Plan.calling(database.write, database.awrite, work) if notes else Plan.known(None)
+        return written.then(lambda _: self)
+
+
+def read_entries(
+    read: Callable[..., Any],
+    messages: Sequence[BaseMessage],
+    thread: MessageThread,
+    at: Literal["start", "within", "node"],
+    *,
+    newest: str | None = None,
+    also: Collection[str] = (),
+    messages_key: str = "messages",
+) -> Plan[Entries]:
+    """Read what is noted of a thread, and find out which other messages the caller brought.
+
+    Within an agent's run (*newest* is the message that it began with), these came with a `Command`: others are of middleware.
+    """
+    # Contract: a message that entered the thread with a run of another user is not the caller's, however that run ended.
+    # tests/adapters/test_owners.py::test_memory_never_takes_what_another_user_said
+    contents = {message.id or thread.digest(message.content): message.content for message in human_messages(messages)}
+    digests = {name: thread.digest(content) for name, content in contents.items()}
+    last = next(reversed(contents), None)
+
+    def rows_and_others(connection: Connection) -> tuple[dict[str, Any], dict[str, set[str]]]:
+        rows = sources.messages_of(connection, thread, {*digests, *also})
+        rest = {name: content for name, content in contents.items() if name not in rows}
+        return rows, sources.of_other_users(connection, thread, rest, last)
+
+    def find() -> Entries:
+        rows, others = read(rows_and_others)
+        first = next((place for place, name in enumerate(digests) if name in rows or name in others), None)
+        noted = rows.keys() | {name for name, kinds in others.items() if kinds != {"foreign"}}
+        turn = latest_turn(list(messages))
+        is_over = at != "node" and any(map(is_answer, turn))  # before: the agent goes on with a thread
+        latest = [] if is_over else [*_digests(human_messages(turn), thread)]
+        unnoted = latest if first is None else [name for name in [*digests][first:] if name not in noted]
+        unseen = {name for name in rows if at == "start" and rows[name].digest is None and not rows[name].is_shown}
+        unsure = {*unnoted, *unseen} - ({last} if at != "within" else set())
+        origins = _origins(unsure, digests, newest or last, thread, messages_key, fails=at != "node")
+        allowed = {"command"} if at == "within" else {"input", "command", "node"}
+        new = [name for name in unnoted if origins.get(name, "input") in allowed]
+        blocked = {name: True for name, kinds in others.items() if "refused" in kinds and "own" not in kinds}
+        if at != "within":
+            blocked |= {name: origins.get(name) != "failed" for name in unnoted if name not in new}
+            blocked |= {name: False for name in unseen - {last} if origins.get(name, "failed") == "failed"}
+        edited = [name for name in digests if name in rows and sources.is_edited(rows[name], digests[name])]
+        edited = [name for name in edited if rows[name].digest or name == last]
+        return Entries(thread, digests, rows, new, edited, blocked)
+
+    return Plan(find)
+
+
+def replaced_by_summary(
+    messages: Sequence[BaseMessage], ids: Collection[str], shown_ids: Collection[str]
+) -> tuple[list[BaseMessage], bool]:
+    """The last versions of messages that a summary replaced in a thread, in order; and whether no more will be known.
+
+    Of messages that no model was shown, another version than that before the summary may be one before a redaction.
+    """
+    left, versions, after, step = {*ids}, [*messages[:0]], messages, -1
+    is_complete = ensure_config().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER) is None
+    with suppress(NotImplementedError):
+        for at, is_current in _checkpoints(seconds=1.0):
+            before = _messages(at.checkpoint["channel_values"].get("messages"))
+            is_complete, is_next = is_complete or is_current, at.metadata.get("step") == step - 1
+            gone = [message for message in before if message.id in left - {message.id for message in after}]
+            if summaries(after) - summaries(before):
+                versions = [*(message for message in gone if is_next or message.id in shown_ids), *versions]
+            left -= {message.id for message in before}
+            if not left:
+                break
+            after, step = before, at.metadata.get("step", -1)
+    return versions, is_complete
+
+
+def _origins(
+    names: Collection[str], texts: Mapping[str, str], last: str | None, within: MessageThread, key: str, *, fails: bool
+) -> dict[str, str]:
+    """How messages came into a thread: `"input"`, `"command"` or `"node"` of this run, else `"earlier"`.
+
+    An earlier run that names the same user is as if this one. What it still held when it failed is `"failed"`, if *fails*.
+    """
+    origins, left, failed, source, is_same, is_earlier = dict[str, str](), {*names}, set[str](), "", False, False
+    if not names or ensure_config().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER) is None:
+        return {}
+    with suppress(NotImplementedError):  # the saver may have async methods alone
+        for at, is_current in _checkpoints():
+            present = _digests(_messages(at.checkpoint["channel_values"].get(key)), within)
+            source = source or ("loop" if is_current or last in present else "input")
+            writes, metadata = at.pending_writes or [], dict[str, Any](at.metadata)
+            values = [value for task, channel, value in writes if task == _COMMAND and channel == key]
+            updates = {within.digest(message.content) for value in values for message in _messages(value)}
+            is_input = "input" in {source, metadata["source"]}  # the first step puts it into the state
+            for name in (left & texts.keys()) - present.keys():
+                came = "input" if is_input else "command" if source != "loop" or texts[name] in updates else "node"
+                is_left = source == "input" and texts[name] in updates  # by a run that was given up
+                is_own = not is_left and (not is_earlier or (is_same and came != "node" and name not in failed))
+                origins[name] = came if is_own else "failed" if name in failed else "earlier"
+            if source == "input":  # what is older stood there before the run
+                is_earlier, failed = True, set()
+            if fails and any(channel == ERROR for _, channel, _ in writes):
+                failed |= present.keys()
+            is_same = within.scope.user_id in [metadata.get(name, "") for name in _USER]
+            is_same = is_same and configured(metadata).items() <= within.scope.named.items()
+            left, texts, source = left - origins.keys(), present, metadata["source"]
+            if not left:
+                return origins
+        first = "earlier" if is_earlier else "command" if source else "input"
+        return origins | {name: "failed" if is_earlier and name in failed else first for name in left}
+    return {}
+
+
+def _checkpoints(seconds: float = 0.0) -> Iterator[tuple[CheckpointTuple, bool]]:
+    """The checkpoint at hand (`True`), for which it waits *seconds*, or the last one that is saved, and all before it."""
+    call: Any = ensure_config().get("configurable", {})
+    saver, path = call.get(CONFIG_KEY_CHECKPOINTER), str(call.get("checkpoint_ns", "")).split("|")
+    lasting = "|".join(takewhile(lambda part: ":" not in part, path))  # a graph within a task begins anew each time
+    place, current = {"thread_id": call.get("thread_id"), "checkpoint_ns": lasting}, call.get("checkpoint_map", {})
+    here = {**place, "checkpoint_id": current.get(lasting)}
+    until = time.monotonic() + seconds
+    at = saver and saver.get_tuple({"configurable": here})
+    while saver and here["checkpoint_id"] and at is None and time.monotonic() < until:
+        time.sleep(0.02)  # LangGraph saves in the background, or at the end of the run
+        at = saver.get_tuple({"configurable": here})
+    at = saver and (at or saver.get_tuple({"configurable": place}))
+    while at is not None:
+        yield at, at.checkpoint["id"] == current.get(lasting)
+        at = saver.get_tuple(at.parent_config) if at.parent_config else None
+
+
+def _digests(messages: Sequence[BaseMessage], thread: MessageThread) -> dict[str, str]:
+    return {message.id or thread.digest(message.content): thread.digest(message.content) for message in messages}
+
+
+def _messages(values: Any) -> list[BaseMessage]:
+    try:
+        return messages_in(values if isinstance(values, list) else [values])
+    except InvalidInputError:  # it is no thread of messages
+        return []

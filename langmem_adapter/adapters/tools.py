@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
-from langmem_adapter.adapters.calls import scope_of_call, timezone_of_call
-from langmem_adapter.adapters.threads import format_hit
+from langmem_adapter.adapters.threads import format_hit, scope_of_call, timezone_of_call
 from langmem_adapter.arguments import bounded, each_of, filled, flag, relevance, tokens
 from langmem_adapter.errors import (
     ConflictError,
@@ -36,9 +35,8 @@ from langmem_adapter.twins import Plan
 if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.graph import Relation
-    from langmem_adapter.records.results import AddResult, Hit, SearchResults, Threshold
+    from langmem_adapter.records.results import AddResult, Change, Hit, SearchResults, Threshold
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.records.work import Change
 
 __all__ = ["MemoryTool", "create_memory_tools"]
 

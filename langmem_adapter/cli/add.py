@@ -15,21 +15,17 @@ import typer
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
-from langmem_adapter.cli.failures import CommandError, ExitCode, failure_of
 from langmem_adapter.cli.inputs import STDIN, Item, items_of, joined, read_source
 from langmem_adapter.cli.options import GraphOption, Invocation, Timezone, flags, option
-from langmem_adapter.cli.progress import Patience, Steps
+from langmem_adapter.cli.output import CommandError, ExitCode, Patience, Steps, failure_of
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.results import AddResult
+from langmem_adapter.records.results import AddResult, Change, Event
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Change, Event
 
 if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
-
-__all__ = ["add", "json_object"]
 
 _WINDOW: Final = 20  # messages that are read as one conversation
 _CHUNK: Final = {True: 5, False: 200}  # conversations, or messages kept word for word, in one transaction

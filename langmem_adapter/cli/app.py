@@ -9,20 +9,18 @@ from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
 from langmem_adapter.addresses import cleaned
-from langmem_adapter.cli import evaluate_model, graph, graph_edit, graph_exchange, keys, options
+from langmem_adapter.cli import evaluate, graph, graph_exchange, options
+from langmem_adapter.cli import graph as graph_edit
+from langmem_adapter.cli import serve as keys
 from langmem_adapter.cli.add import add
-from langmem_adapter.cli.backup import backup, copy
 from langmem_adapter.cli.change import delete, purge, refine, reindex, update
 from langmem_adapter.cli.demo import demo
 from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import conversations, questions
-from langmem_adapter.cli.exchange import export, import_
-from langmem_adapter.cli.failures import CommandError, ExitCode
+from langmem_adapter.cli.exchange import backup, copy, export, import_
 from langmem_adapter.cli.look import history, list_, prompts, search, show, trace
-from langmem_adapter.cli.output import Output
+from langmem_adapter.cli.output import CommandError, ExitCode, Output
 from langmem_adapter.cli.serve import mcp, serve
-
-__all__ = ["app", "main"]
 
 
 class _Group(TyperGroup):
@@ -62,7 +60,7 @@ _NOBODYS: Final = (
     prompts,
     reindex,
     conversations,
-    evaluate_model.prompts,
+    evaluate.prompts,
     serve,
     keys.list_,
     keys.revoke,
@@ -95,9 +93,7 @@ _eval = typer.Typer(
 )
 app.add_typer(_graph, name="graph")
 app.add_typer(_put_together(_keys, keys.create, keys.list_, keys.revoke), name="keys")
-app.add_typer(
-    _put_together(_eval, conversations, questions, evaluate_model.prompts, evaluate_model.answers), name="eval"
-)
+app.add_typer(_put_together(_eval, conversations, questions, evaluate.prompts, evaluate.answers), name="eval")
 
 
 def _version(asked: bool) -> None:

@@ -10,22 +10,18 @@ from rich.text import Text
 
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.add import json_object
-from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.look import IdArgument
 from langmem_adapter.cli.options import Invocation, named, option
-from langmem_adapter.cli.output import visible
-from langmem_adapter.cli.progress import Steps
+from langmem_adapter.cli.output import CommandError, ExitCode, Steps, visible
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.work import Change
+from langmem_adapter.records.results import Change
 
 if TYPE_CHECKING:
     from langmem_adapter.maintenance.refine import Refined
     from langmem_adapter.maintenance.reindex import Reindexed
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.storage.erasure import Erasure
-
-__all__ = ["delete", "purge", "refine", "reindex", "update"]
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from langmem_adapter.memory.memory import Memory
 
-__all__ = ["demo"]
-
 _MESSAGES: Final = (
     "Hi! My name is Ada, I live in Kyoto and I love jazz.",
     "Lovely weather today, isn't it?",

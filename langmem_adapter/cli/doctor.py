@@ -14,18 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.addresses import cleaned, shown
-from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of
 from langmem_adapter.cli.options import Invocation
-from langmem_adapter.cli.output import visible
+from langmem_adapter.cli.output import DOCTOR, CommandError, ExitCode, failure_of, visible
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
-from langmem_adapter.maintenance.checks import Check, file_of, space, surroundings
+from langmem_adapter.maintenance.checkup import Check, file_of, space, surroundings
 
 if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.database import Database
-
-__all__ = ["doctor"]
 
 _SECONDS: Final = 8.0  # for a database that may hang
 _TRUST: Final = "export LANGMEM_ADAPTER_TRUST_FOLDER=true    (if the folder is yours)"
@@ -111,7 +108,7 @@ def _index(call: Invocation, database: "Database") -> Iterator[Check]:
 
 def _mark(call: Invocation) -> str | None:
     """Whose vectors are wanted; `None` where there are no such embeddings, which their own check tells."""
-    from langmem_adapter.embedding.resolve import fingerprint, resolve_embeddings
+    from langmem_adapter.embedding.models import fingerprint, resolve_embeddings
 
     try:
         return fingerprint(resolve_embeddings(call.options["embeddings"] or call.settings.embeddings, call.settings))
@@ -144,7 +141,7 @@ def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
 
 
 def _abilities(call: Invocation) -> Iterator[Check]:
-    from langmem_adapter.cli.evaluate_model import chat_model
+    from langmem_adapter.cli.evaluate import chat_model
     from langmem_adapter.maintenance.checkup import abilities
 
     model, limits = chat_model(call)

@@ -1,4 +1,4 @@
-"""Commands for whole scopes: `export`, and `import`, which makes the same again."""
+"""The commands `backup`, `copy`, `export` and `import`."""
 
 import json
 import os
@@ -11,20 +11,69 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.graph_exchange import embedder_of
 from langmem_adapter.cli.inputs import STDIN, of_file
 from langmem_adapter.cli.options import Invocation, option
-from langmem_adapter.cli.output import counted
-from langmem_adapter.cli.progress import Steps
-from langmem_adapter.records.cells import ITEM_HEAD, item_cells
+from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
+from langmem_adapter.records.escapes import ITEM_HEAD, item_cells
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
+    from langmem_adapter.storage.backup import CopyReport
     from langmem_adapter.storage.lossless.imports import ImportReport, RejectedLine
 
-__all__ = ["export", "import_"]
+
+def backup(
+    call: Invocation,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE where it exists.")] = False,
+) -> None:
+    """Write a backup of the database into an SQLite file, while it is in use.
+
+    The backup is a database like any other: -d FILE opens it, and copy restores
+    it. API keys are in it, sessions and running jobs are not. Only its owner can
+    read it. In a pipe it prints location, memories and the last change.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter backup backup.db
+    $ langmem-adapter backup /mnt/backups/monday.db --force -d memory.db
+    """
+    from langmem_adapter.storage.backup import backup as write
+
+    with call.database() as database, Steps(call.output, what="%") as bar:
+        report = write(database, file, force=force, progress=bar.show)
+    _show(call, report)
+
+
+def copy(
+    call: Invocation,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="SQLite file, or an SQLAlchemy URL.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The same; a file is made where there is none.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Delete what is in TO.")] = False,
+) -> None:
+    """Copy a whole database, from SQLite to Postgres or back, or restore a backup.
+
+    TO must be empty. With --replace, everything in it is deleted, and programs
+    that have it open go on with the copy. Interrupted, TO is as it was.
+    In a pipe it prints location, memories and the last change.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter copy memory.db postgresql+psycopg://ada@db/memories
+    $ langmem-adapter copy backup.db memory.db --replace
+    """
+    from langmem_adapter.storage.backup import copy as write
+
+    with Steps(call.output, what="%") as bar:
+        report = write(source, target, replace=replace, progress=bar.show, settings=call.settings)
+    _show(call, report)
+
+
+def _show(call: Invocation, report: "CopyReport") -> None:
+    memories = counted(report.memories, "memory")
+    picture = f"{report.location}: {memories}, up to change {report.changes:,}"
+    call.output.show([report], columns=("location", "memories", "changes"), picture=picture)
+
 
 Everything = Annotated[bool, typer.Option("--everything", help="All scopes, and the items of the LangGraph store.")]
 
@@ -51,7 +100,7 @@ def export(
     $ langmem-adapter export -o - --everything --vectors | gzip > all.jsonl.gz
     $ langmem-adapter export -o alice.csv --format csv -u alice
     """
-    from langmem_adapter.knowledge.files import writing
+    from langmem_adapter.knowledge.exchange import writing
 
     target: Any = sys.stdout.buffer if file == STDIN else file
     with of_file(file, "write"):
@@ -123,7 +172,7 @@ def import_(
     $ langmem-adapter import alice.jsonl --as user_id=bob --dry-run
     $ gunzip -c all.jsonl.gz | langmem-adapter import - --everything
     """
-    from langmem_adapter.embedding.resolve import fingerprint
+    from langmem_adapter.embedding.models import fingerprint
     from langmem_adapter.storage import meta
     from langmem_adapter.storage.lossless.imports import Embedding, take_in
 

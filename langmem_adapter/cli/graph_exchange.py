@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from langmem_adapter.addresses import shown
-from langmem_adapter.cli.failures import CommandError, ExitCode
 from langmem_adapter.cli.inputs import STDIN, of_file
 from langmem_adapter.cli.options import AsOf, Invocation, KnownAt, named, option
-from langmem_adapter.cli.output import counted
-from langmem_adapter.cli.progress import Steps
+from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
 from langmem_adapter.records.graph import ExportFormat, LineFormat
 from langmem_adapter.records.plain import as_data
 
@@ -25,8 +23,6 @@ if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.knowledge.imports import GraphImportReport, RefusedRow
     from langmem_adapter.mirror.mirror import MirrorReport
-
-__all__ = ["embedder_of", "export", "import_", "mirror"]
 
 ServerDatabase = Annotated[str | None, option(metavar="NAME", help="The server's database; else its default.")]
 Username = Annotated[str | None, option(metavar="NAME", help="The server's user; else NEO4J_USERNAME, else neo4j.")]
@@ -218,7 +214,7 @@ def _login(call: Invocation, username: str | None, variable: str) -> dict[str, s
 def embedder_of(call: Invocation) -> "Embedder":
     """The embedding model that is meant, without a memory."""
     from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.embedding.resolve import embedding_limits, resolve_embeddings
+    from langmem_adapter.embedding.models import embedding_limits, resolve_embeddings
 
     spec, settings = call.options["embeddings"] or call.settings.embeddings, call.settings
     vectors = resolve_embeddings(spec, settings)

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["STDIN", "Item", "items_of", "joined", "of_file", "read_source"]
-
 _LONG: Final = 8_000  # characters from which on plain text is stored paragraph by paragraph
 _PARAGRAPHS: Final = 4_000
 _LINES: Final = frozenset({".jsonl", ".ndjson"})

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from langmem_adapter.cli import pictures
-from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import (
     After,
     AsOf,
@@ -20,14 +19,13 @@ from langmem_adapter.cli.options import (
     named,
     option,
 )
+from langmem_adapter.cli.output import ExitCode
 from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
-
-__all__ = ["history", "list_", "prompts", "search", "show", "trace"]
 
 _SHOWN: Final = (
     *("id", "updated_at", "text", *SCOPE_FIELDS),
@@ -229,6 +227,6 @@ def prompts(
 
 
 def _reading_past(as_of: str | None, known_at: str | None, timezone: str | None) -> Any:
-    from langmem_adapter.storage import past  # which imports numpy
+    from langmem_adapter.storage import memories as past  # which imports numpy
 
     return partial(past.page_then, when=past.then_of(as_of, known_at, zone_of(timezone)) or past.Then())

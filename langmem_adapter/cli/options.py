@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 import typer
 
 from langmem_adapter.arguments import memory_id_of
-from langmem_adapter.cli.failures import DOCTOR, CommandError, ExitCode, failure_of
-from langmem_adapter.cli.output import Output
+from langmem_adapter.cli.output import DOCTOR, CommandError, ExitCode, Output, failure_of
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.records.scope import Scope
@@ -30,18 +29,6 @@ if TYPE_CHECKING:
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.scopes import ScopeCount
-
-__all__ = [
-    "GraphOption",
-    "Invocation",
-    "before_commands",
-    "command",
-    "flags",
-    "known_scopes",
-    "named",
-    "option",
-    "path_of_command",
-]
 
 P = ParamSpec("P")
 
@@ -118,7 +105,7 @@ class Invocation:
     @property
     def path(self) -> Path | None:
         """The SQLite file that is meant, `None` in memory and on a server; a `CommandError` where it is no database."""
-        from langmem_adapter.storage.urls import path_of, url_of
+        from langmem_adapter.storage.drivers import path_of, url_of
 
         with _configured():
             return path_of(url_of(self.chosen))

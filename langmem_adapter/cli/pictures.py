@@ -24,31 +24,8 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.cost import ModelCall
     from langmem_adapter.records.graph import Entity, MergeSuggestion, Neighbour, Relation, RelationChange
-    from langmem_adapter.records.results import Explanation, Hit, MemoryItem, Revision
-    from langmem_adapter.records.work import Change
+    from langmem_adapter.records.results import Change, Explanation, Hit, MemoryItem, Revision
     from langmem_adapter.storage.traces import Trace, TraceSummary
-
-__all__ = [
-    "card",
-    "changed",
-    "changes_table",
-    "edge",
-    "entities_table",
-    "event_text",
-    "held",
-    "hits_table",
-    "items_table",
-    "life",
-    "moment",
-    "neighbours_table",
-    "plain_table",
-    "relation_changes_table",
-    "relations_table",
-    "suggestions_table",
-    "traces_table",
-    "whole_trace",
-    "word_diff",
-]
 
 _SAID: Final = 60  # letters of what was said
 _SHOWN: Final = 0.005  # parts of a score that two digits show

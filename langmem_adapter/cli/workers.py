@@ -4,20 +4,20 @@ import logging
 import multiprocessing
 import os
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
-from socket import socket
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from langmem_adapter.cli.failures import ExitCode
 from langmem_adapter.cli.options import Invocation
+from langmem_adapter.cli.output import ExitCode
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.server.connections import ConnectionLimits, LimitedProtocol
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from langmem_adapter.memory.memory import Memory
-
-__all__ = ["ConnectionLimits", "ServedApp", "serve_alone", "serve_together"]
 
 _log: Final = logging.getLogger("langmem_adapter.server")
 _PATIENCE: Final = 300  # seconds that requests under way have when the server is told to stop
@@ -62,13 +60,13 @@ class ServedApp:
             return self.app(memory, also=open_.pop_all())
 
 
-def serve_alone(app: "FastAPI", listener: socket, limits: ConnectionLimits) -> None:
+def serve_alone(app: "FastAPI", listener: socket.socket, limits: ConnectionLimits) -> None:
     """Serve in this process until it is told to stop; what is under way is then done first."""
     with suppress(KeyboardInterrupt):
         uvicorn.Server(_Config(app, limits)).run(sockets=[listener])
 
 
-def serve_together(served: ServedApp, listener: socket, limits: ConnectionLimits, workers: int) -> None:
+def serve_together(served: ServedApp, listener: socket.socket, limits: ConnectionLimits, workers: int) -> None:
     """The same in several processes; one that dies is replaced."""
     with _counting_together():
         how: dict[str, Any] = {"workers": workers, "timeout_worker_healthcheck": _SIGN_OF_LIFE}

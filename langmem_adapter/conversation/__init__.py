@@ -5,13 +5,10 @@
 is known about somebody.
 """
 
-from langmem_adapter.conversation.acquaintance import Reflection, areflect, reflect
-from langmem_adapter.conversation.appraisal import Experience, Score
 from langmem_adapter.conversation.brain import BrainMemory
-from langmem_adapter.conversation.channel import latest
-from langmem_adapter.conversation.experience import ExperienceMemory
+from langmem_adapter.conversation.experience import Experience, ExperienceMemory, Reflection, Score, areflect, reflect
 from langmem_adapter.conversation.long_term import LongTermMemory
-from langmem_adapter.conversation.working import WorkingMemory
+from langmem_adapter.conversation.working import WorkingMemory, latest
 from langmem_adapter.records.envelope import Carried, carried, register, stamp
 
 __all__ = [

@@ -14,11 +14,10 @@ from langmem_adapter.conversation.summaries import Summary, is_open, pieces_of, 
 from langmem_adapter.errors import ConflictError, InvalidInputError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.records.envelope import speaker
-from langmem_adapter.records.work import Turn
-from langmem_adapter.storage import conversations, notes, traces
-from langmem_adapter.storage.conversations import StoredTurn, Which
-from langmem_adapter.storage.messages import messages_of
-from langmem_adapter.storage.notes import Note
+from langmem_adapter.records.results import Turn
+from langmem_adapter.storage import conversations, traces
+from langmem_adapter.storage import conversations as notes
+from langmem_adapter.storage.conversations import Note, StoredTurn, Which, messages_of
 from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.twins import Plan
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from langmem_adapter.records.cost import Usage
     from langmem_adapter.storage.cache import Cache
     from langmem_adapter.storage.conversations import Conversation, Draft
-
-__all__ = ["Due", "State", "StoredConversation"]
 
 R = TypeVar("R")
 
@@ -102,7 +99,7 @@ class StoredConversation:
 
     def notes(self, kind: str) -> Plan[list[Note]]:
         """The notes of a kind, oldest first."""
-        return Plan(partial(self._parts.reading, notes.read, self._conversation, kind))
+        return Plan(partial(self._parts.reading, notes.read_notes, self._conversation, kind))
 
     def dumped(self) -> str:
         """All that counts, as JSON."""
@@ -114,7 +111,7 @@ class StoredConversation:
         whole = {
             "history": [json.loads(turn.message) for turn in state.turns],
             "historical_summary": state.text,
-            "knowledge": [note.text for note in notes.read(connection, self._conversation, "knowledge")],
+            "knowledge": [note.text for note in notes.read_notes(connection, self._conversation, "knowledge")],
             "last_talk": talk and talk.text,
         }
         return json.dumps(whole, ensure_ascii=False)

@@ -1,49 +1,235 @@
-"""Experience memory: requests, what they were answered with, and how good that was.
+"""Experience memory: requests, their answers and scores; and a summary of a person.
+
+Each of these can be replaced by a function (or, for the last, an object) of one's own; what is here are the defaults, and those
+for requests that are lists of messages.
 
 After MetaGPT's experience pool. An experience is a memory of the type `"experience"`: its text is the request, its metadata the
 rest, so it is searched, shown, exported, versioned and purged like every other, and no fact of an `add` touches it. What is
 otherwise here is a mend: equal requests are looked up in the database instead of among the two nearest, a tag narrows before
 anything is cut off, nothing scores itself, times are measured, and what fails leaves nothing.
+
+After MetaGPT's Stanford town, whose agents reflect on nodes of subject, predicate and object. No model is asked here.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial, wraps
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, cast, overload, runtime_checkable
+
+from langchain_core.messages import BaseMessage, convert_to_messages
 
 from langmem_adapter.arguments import bounded, filled, flag, seconds
-from langmem_adapter.conversation import appraisal
-from langmem_adapter.conversation.appraisal import (
-    TEXTS,
-    Experience,
-    Score,
-    Serializer,
-    in_context,
-    perfect,
-)
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import parse
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.escapes import escape
+from langmem_adapter.records.results import EXPERIENCE, Change, Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import EXPERIENCE, Change, Decision
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.writes import Write
+from langmem_adapter.text import is_cjk
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
-    from langmem_adapter.conversation.appraisal import Context, Judge, Scorer
     from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.records.results import MemoryItem
+    from langmem_adapter.records.graph import Relation
+    from langmem_adapter.records.results import Hit, MemoryItem
 
-__all__ = ["ExperienceMemory"]
+BEST: Final = 10
+"""The best score; the worst is 1."""
+MASK: Final = "{experiences}"
+"""What `in_messages` replaces."""
+_TEXTS: Final = ("response", "tag", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How good a response is.
+
+    Args:
+        value: From 1 to 10.
+        reason: Why.
+
+    Raises:
+        InvalidInputError: It is no such number, or the reason no text.
+    """
+
+    value: int
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse what is no score."""
+        bounded(self.value, "a score", most=BEST)
+        check_text(self.reason, "the reason of a score")
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """A request and what it was answered with.
+
+    Attributes:
+        id: Of the memory that keeps it.
+        request: As it was given, as text.
+        response: What came of it, as text.
+        tag: What it is filed under.
+        score: How good that was; `None` where nobody said.
+        seconds: How long the answer took; `None` where nobody measured.
+        created_at: When it was first kept.
+    """
+
+    id: str
+    request: str
+    response: str
+    tag: str
+    score: Score | None
+    seconds: float | None
+    created_at: datetime
+
+    @classmethod
+    def of(cls, item: MemoryItem) -> Self:
+        """As it stands in a memory. What an edit by hand left of it is shown; without a response it has no score."""
+        data = item.metadata
+        response, tag, reason = (told if isinstance(told := data.get(name), str) else "" for name in _TEXTS)
+        value = data.get("score") if isinstance(data.get("response"), str) else None
+        score = Score(value, reason) if type(value) is int and 1 <= value <= BEST else None
+        return cls(item.id, item.text, response, tag, score, data.get("seconds"), item.created_at)
+
+
+Scorer: TypeAlias = "Callable[[str, str], Score | None]"
+"""From a request and a response to how good that is, or `None`: by running it, by comparing it, by asking a person.
+
+The model that wrote the response is no judge of it: MetaGPT lets it score itself, its 10 becomes a hit of the cache, and a
+wrong answer is given again for ever.
+"""
+Judge: TypeAlias = "Callable[[str, Experience], bool]"
+"""Whether an experience answers a request so well that nothing has to be done again."""
+Context: TypeAlias = "Callable[[Any, Sequence[Experience]], Any]"
+"""A request as the function gets it, with experiences beside it; the one that was given is not changed."""
+
+
+@runtime_checkable
+class Serializer(Protocol):
+    """Turns requests and responses into texts, and texts of responses back."""
+
+    def request(self, value: Any, /) -> str:
+        """A request as text; a blank one is answered and not kept."""
+
+    def response(self, value: Any, /) -> str:
+        """A response as text."""
+
+    def parse(self, text: str, /) -> Any:
+        """The response that a text stands for."""
+
+
+class Texts:
+    """The plain serializer: `str()` of requests and responses; what was kept comes back as text.
+
+    Example:
+        >>> Texts().request(7), Texts().parse(Texts().response("Paris"))
+        ('7', 'Paris')
+    """
+
+    def request(self, value: Any, /) -> str:
+        """The request's `str()`."""
+        return _text(value)
+
+    def response(self, value: Any, /) -> str:
+        """The response's `str()`."""
+        return _text(value)
+
+    def parse(self, text: str, /) -> Any:
+        """The text itself."""
+        return text
+
+
+TEXTS: Final = Texts()
+"""The default serializer."""
+
+
+def perfect(request: str, experience: Experience, /) -> bool:
+    """The default judge: the very same request, answered with the best score."""
+    return experience.request == request and experience.score is not None and experience.score.value == BEST
+
+
+def numbered(experiences: Sequence[Experience]) -> str:
+    """Experiences as text, a line for each."""
+    return "\n".join(f"{number}. {_told(each)}" for number, each in enumerate(experiences, 1))
+
+
+def _told(experience: Experience) -> str:
+    text = escape(f"Given the request: {experience.request}, We can get the response: {experience.response}")
+    return f"{text}." if experience.score is None else f"{text}, which scored: {experience.score.value}."
+
+
+def in_context(request: Any, experiences: Sequence[Experience], /) -> Any:
+    """The default context: the request under the experiences; without any, the request as it is.
+
+    Example:
+        >>> in_context("Sort [2, 1]", [])
+        'Sort [2, 1]'
+    """
+    if not experiences:
+        return request
+    return f"# Experiences\n\n{numbered(experiences)}\n\n# Request\n\n{request}"
+
+
+class Messages(Texts):
+    """The serializer for requests that are lists of messages (LangChain's, or dicts with role and content).
+
+    Args:
+        keep: Says of a message whether it belongs to the request; by default all do. What changes from call to call, like a
+            clock in the system message, would keep equal requests from meeting.
+
+    Example:
+        >>> Messages(keep=lambda message: message.type == "human").request([("system", "It is noon."), ("user", "Hi")])
+        '[["human", "Hi"]]'
+        >>> Messages().request([])
+        ''
+    """
+
+    def __init__(self, *, keep: Callable[[BaseMessage], bool] | None = None) -> None:
+        self._keep = keep
+
+    def request(self, value: Any, /) -> str:
+        """The messages that belong to it, each with type and text, as JSON; blank where there are none."""
+        messages = [each for each in convert_to_messages(value) if self._keep is None or self._keep(each)]
+        return json.dumps([[each.type, each.text] for each in messages], ensure_ascii=False) if messages else ""
+
+    def response(self, value: Any, /) -> str:
+        """The text of a message; of anything else its `str()`."""
+        return value.text if isinstance(value, BaseMessage) else _text(value)
+
+
+def in_messages(request: Any, experiences: Sequence[Experience], /) -> Any:
+    """The context for lists of messages: experiences in the place of `MASK` in the last one; without any, the list as it is.
+
+    Example:
+        >>> in_messages([], [])
+        []
+    """
+    if not request or not experiences:
+        return request
+    *before, last = convert_to_messages(request)
+    return [*before, last.model_copy(update={"content": last.text.replace(MASK, numbered(experiences))})]
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        raise InvalidInputError(f"{quoted(value)} has no text; give the experiences a serializer of your own") from None
+
 
 _SHOWN: Final = 2  # experiences beside a request
 _OVERTAKEN: Final = (ConflictError, MemoryNotFoundError)
@@ -339,7 +525,7 @@ class ExperienceMemory:
 
 def _usable(part: R, kind: Any, name: str) -> R:
     if not isinstance(part, kind):
-        raise InvalidInputError(f"the {name} of experiences cannot be {quoted(part)}; see {appraisal.__name__}")
+        raise InvalidInputError(f"the {name} of experiences cannot be {quoted(part)}; see {__name__}")
     return part
 
 
@@ -374,3 +560,100 @@ def _name(function: Callable[..., Any]) -> str:
 def _called(function: Callable[..., Any], *args: Any, **named: Any) -> Plan[Any]:
     call = partial(function, *args, **named)  # only one of the two ways is gone: that of the function
     return Plan(call, call)
+
+
+_READ: Final = 1_000  # facts with the letters of a name, among which those that name it are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Acquaintance:
+    """A relation between two, with its id and those of the memories that say so; none where it was written by hand."""
+
+    subject: str
+    predicate: str
+    object: str
+    id: str
+    filling: tuple[str, ...]
+
+    def summary(self) -> tuple[str, str, str]:
+        """Subject, predicate and object."""
+        return self.subject, self.predicate, self.object
+
+
+@dataclass(frozen=True, slots=True)
+class Reflection:
+    """What is known about somebody.
+
+    Attributes:
+        about: Who or what.
+        nodes: The relations that hold, the latest first.
+        hits: The facts that name it, best first.
+    """
+
+    about: str
+    nodes: tuple[Acquaintance, ...]
+    hits: tuple[Hit, ...]
+
+    @property
+    def text(self) -> str:
+        """A line for each, with its id; what a relation rests on behind it."""
+        told = [f"- {' '.join(node.summary())} [{', '.join((node.id, *node.filling))}]" for node in self.nodes]
+        return "\n".join([*told, *(f"- {hit.text} [{hit.id}]" for hit in self.hits)])
+
+
+@planned
+def reflect(
+    memory: Memory,
+    about: str,
+    *,
+    user_id: str | None = None,
+    agent_id: str | None = None,
+    run_id: str | None = None,
+    k: int = 10,
+) -> Plan[Reflection]:
+    """What is known about somebody or something, now.
+
+    Args:
+        memory: Where to look; relations are there with `Memory(graph=True)`, or written by hand.
+        about: A name; that of the user or the agent means all that is known, since their facts rarely name them.
+        user_id: Whose memory; at least one of the three is needed, the others are then free.
+        agent_id: The agent.
+        run_id: The run or session.
+        k: At most so many facts, and so many relations.
+
+    Raises:
+        ScopeError: No field of the scope is given, or one is blank.
+        InvalidInputError: An argument cannot be used.
+
+    Example:
+        >>> from langmem_adapter import Memory
+        >>> from langmem_adapter.conversation import reflect
+        >>> memory = Memory(":memory:")
+        >>> _ = memory.graph.add("Klaus", "knows", "Maria", agent_id="town")
+        >>> _ = memory.add("Klaus paints.", agent_id="town", infer=False)
+        >>> print(reflect(memory, "Klaus", agent_id="town").text)
+        - Klaus knows Maria [...]
+        - Klaus paints. [...]
+        >>> memory.close()
+    """
+    parts_of(memory, "reflect")
+    scope, who, most, graph = Scope(user_id, agent_id, run_id), filled(about, "about"), bounded(k), memory.graph
+    own = who in {scope.user_id, scope.agent_id}
+    where = {"memory_type": None} if own else {"memory_type": None, "text": {"icontains": who}}
+    named: dict[str, Any] = scope.named
+    wide = most if own else max(most, _READ)
+    found = Plan.calling(memory.search, memory.asearch, who, filters=where, k=wide, **named)
+    name = re.compile(
+        re.escape(who) if is_cjk(who) else rf"(?<!\w){re.escape(who)}(?!\w)", re.IGNORECASE
+    )  # Ann, no Anna
+
+    def put_together(known: Sequence[Relation]) -> Plan[Reflection]:
+        nodes = tuple(Acquaintance(each.source, each.relation, each.target, each.id, each.memory_ids) for each in known)
+        told = found.then(lambda hits: [hit for hit in hits if own or name.search(hit.text)][:most])
+        return told.then(lambda hits: Reflection(who, nodes, tuple(hits)))
+
+    related = Plan.calling(graph.relations, graph.arelations, entity=who, k=most, **named)
+    return related.and_then(put_together)
+
+
+areflect = awaited(reflect)

@@ -22,11 +22,10 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.envelope import speaker
+from langmem_adapter.records.results import MESSAGE, Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import MESSAGE, Decision
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.conversations import Conversation, Which
-from langmem_adapter.storage.messages import messages_of
+from langmem_adapter.storage.conversations import Conversation, Which, messages_of
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import Hit
     from langmem_adapter.storage.conversations import Draft, StoredTurn
-
-__all__ = ["MONTH", "LongTermMemory", "News", "Recovered", "Seen", "Similar"]
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,4 +1,4 @@
-"""Working memory: an ordered log of messages that is asked by speaker, words, cause and place.
+"""Working memory: an ordered log of messages; also as a channel of LangGraph state.
 
 After MetaGPT's `Memory` (seed 002 §2.2), whose operations keep their names. What it does otherwise is a mend: it never
 changes the caller's messages, asking creates nothing, several causes come back in the order of time, adding and `find_news`
@@ -9,21 +9,37 @@ from __future__ import annotations
 
 import json
 import sys
+from bisect import bisect_left
 from collections import defaultdict
+from dataclasses import fields
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 from uuid import uuid4
 
-from langchain_core.messages import BaseMessage, messages_from_dict
+from langchain_core.messages import BaseMessage, ToolMessage, messages_from_dict
+from langgraph.graph.message import add_messages
 
-from langmem_adapter.arguments import each_of, flag, scope_if_given
-from langmem_adapter.conversation.log import Kept, Log, Stored
+from langmem_adapter.arguments import bounded, each_of, flag, scope_if_given
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.forks import Lock
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.envelope import cause_name, cause_names, speaker
-from langmem_adapter.storage.conversations import Conversation, StoredTurn, Which
-from langmem_adapter.storage.messages import drafts_of, messages_of
+from langmem_adapter.storage import conversations
+from langmem_adapter.storage.conversations import (
+    EVERY,
+    LOOKED_UP,
+    Conversation,
+    Draft,
+    StoredTurn,
+    Which,
+    drafts_of,
+    messages_of,
+)
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -32,9 +48,81 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.storage.conversations import Draft
 
-__all__ = ["WorkingMemory", "causes_of", "named_drafts", "number_of"]
+
+class Stored:
+    """The turns of a conversation, within a transaction."""
+
+    def __init__(self, connection: Connection, conversation: Conversation) -> None:
+        self.connection = connection
+        self.append = partial(conversations.append, connection, conversation)
+        self.read = partial(conversations.read, connection, conversation)
+        self.nth = partial(conversations.nth, connection, conversation)
+        self.count = partial(conversations.count, connection, conversation)
+        self.remove = partial(conversations.remove, connection, conversation)
+        self.clear = partial(conversations.clear, connection, conversation)
+
+
+class Kept:
+    """Turns in this object, in order, and by what they are looked up by.
+
+    Contract: where a child is forked in the middle of a change, it may keep a turn twice, and it misses none: what `_by` knows
+    stands in `_turns`. tests/test_forks.py::test_a_log_that_another_thread_holds_is_free_in_a_child
+    """
+
+    def __init__(self) -> None:
+        self.lock: Final = Lock()
+        self._last = 0
+        self.clear()
+
+    def append(self, drafts: Sequence[Draft]) -> None:
+        """Keep some at the end."""
+        for draft in drafts:
+            self._last += 1
+            values = {field.name: getattr(draft, field.name) for field in fields(Draft)}
+            turn = StoredTurn(**values, position=self._last, created_at=datetime.now(UTC))
+            self._turns.append(turn)
+            for name, alike in self._by.items():
+                alike[getattr(turn, name)][turn.position] = turn
+
+    def read(self, which: Which = EVERY) -> list[StoredTurn]:
+        """Those that fit, oldest first."""
+        among = [(self._by[name], values) for name, values in which.among]
+        found = [[alike[value].values() for value in alike.keys() & values] for alike, values in among]
+        fewest = min(found, key=lambda parts: sum(map(len, parts)), default=[self._turns])
+        latest = merge(*map(reversed, fewest), key=_position, reverse=True)
+        return [*islice(filter(which.holds, latest), which.last)][::-1]
+
+    def nth(self, place: int) -> StoredTurn | None:
+        """The one at a place, counted from 0, or from the end where it is negative."""
+        return self._turns[place] if -len(self._turns) <= place < len(self._turns) else None
+
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._turns)
+
+    def remove(self, positions: Sequence[int]) -> None:
+        """Take some out."""
+        for position in positions:
+            place = bisect_left(self._turns, position, key=_position)
+            for name, alike in self._by.items():
+                value = getattr(self._turns[place], name)
+                alike[value].pop(position, None)
+                if not alike[value]:
+                    del alike[value]
+            del self._turns[place]
+
+    def clear(self) -> None:
+        """Take all out."""
+        self._by = {name: defaultdict[str | None, dict[int, StoredTurn]](dict) for name in LOOKED_UP}
+        self._turns: list[StoredTurn] = []
+
+
+Log: TypeAlias = Stored | Kept
+
+
+_position: Final = attrgetter("position")
+
 
 _CHUNK: Final = 500  # values of one IN: databases bound their number
 
@@ -394,3 +482,39 @@ def number_of(value: object, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise InvalidInputError(f"{name} is a whole number from 0 (all), not {quoted(value)}")
     return min(value, sys.maxsize)  # more than databases can count is all
+
+
+def latest(k: int = 100) -> Callable[[Sequence[BaseMessage], Sequence[BaseMessage]], list[BaseMessage]]:
+    """A reducer that appends messages as LangGraph's `add_messages` does, and keeps the latest.
+
+    A result of a tool whose call is too old to be kept goes with it, since no model API takes one without the other. To clear
+    the channel, after a task say, return `[RemoveMessage(id=REMOVE_ALL_MESSAGES)]`.
+
+    Args:
+        k: At most so many messages.
+
+    Raises:
+        InvalidInputError: *k* is no number from 1 to 10,000.
+
+    Example:
+        >>> from typing import Annotated, TypedDict
+        >>> class State(TypedDict):
+        ...     working: Annotated[list[BaseMessage], latest(20)]
+        >>> [message.text for message in latest(1)([], ["one", "two"])]
+        ['two']
+    """
+    most = bounded(k, "k")
+
+    def reduced(left: Sequence[BaseMessage], right: Sequence[BaseMessage]) -> list[BaseMessage]:
+        new = [message.model_copy() if isinstance(message, BaseMessage) else message for message in _listed(right)]
+        messages: Any = add_messages(_listed(left), new)
+        kept: list[BaseMessage] = messages[-most:]
+        while kept and isinstance(kept[0], ToolMessage):
+            kept = kept[1:]
+        return kept
+
+    return reduced
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]

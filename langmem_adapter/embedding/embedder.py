@@ -20,10 +20,10 @@ import numpy as np
 from langchain_core.embeddings import Embeddings
 from numpy.typing import NDArray
 
-from langmem_adapter.embedding.hashing import LocalEmbeddings
+from langmem_adapter.embedding.models import LocalEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.forks import Lock
-from langmem_adapter.limits import BATCH, is_too_large
+from langmem_adapter.providers import BATCH, is_too_large
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.tracing import stage
 from langmem_adapter.twins import Plan, awaited, planned
@@ -31,9 +31,7 @@ from langmem_adapter.twins import Plan, awaited, planned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from langmem_adapter.limits import Limits
-
-__all__ = ["Embedder", "UnitVectors"]
+    from langmem_adapter.providers import Limits
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -74,7 +72,7 @@ class Embedder:
         asks_nobody: Whether it is quick: vectors are made in this process.
 
     Example:
-        >>> from langmem_adapter.embedding.hashing import HashEmbeddings
+        >>> from langmem_adapter.embedding.models import HashEmbeddings
         >>> embedder = Embedder(HashEmbeddings(64), dimensions=None)
         >>> embedder.vectors(["Likes tea", "Likes coffee", "Likes tea"]).shape, embedder.dimensions
         ((3, 64), 64)

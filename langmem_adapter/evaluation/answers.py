@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.reasoning.structured_output import Channel
 
-__all__ = ["AnswerPrompt", "JudgedAnswer", "answer_prompts", "read_answers", "run_answers"]
-
 OUTPUT: Final = 60
 """Tokens that an answer and its judgement have, about."""
 _ANSWER: Final = (

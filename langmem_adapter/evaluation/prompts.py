@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
     from langmem_adapter.memory.memory import Memory
 
-__all__ = ["Mem0System", "MemorySystem", "OwnSystem", "PromptCase", "PromptScore", "read_cases", "run_cases", "totals"]
-
 _MEM0_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError)
 _MOST: Final = 1_000
 

@@ -1,21 +1,24 @@
-"""Questions to measure with, and how a right hit is told: JSON lines of one's own."""
+"""Evaluation data: conversations and questions, from LoCoMo's format or JSON lines.
+
+No data set comes with this package. LoCoMo (Maharana et al. 2024, arXiv:2402.17753, github.com/snap-research/locomo) is
+CC BY-NC 4.0: fetch it from its authors. Others, such as MemoryBank and BEAM, are brought into the plain form.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import datetime
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
-
-__all__ = ["OVERALL", "EvalQuestion", "check_category", "check_question", "check_texts", "read_questions", "read_text"]
 
 OVERALL: Final = "overall"
 """The name under which all categories together are reported."""
@@ -139,3 +142,162 @@ def read_text(path: Path) -> str:
         raise InvalidInputError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"{path} is not UTF-8 at byte {error.start}; convert it first") from None
+
+
+_CATEGORIES: Final[Mapping[int, str]] = {
+    1: "multi-hop",
+    2: "temporal",
+    3: "open-domain",
+    4: "single-hop",
+    5: "adversarial",
+}
+"""What LoCoMo's numbers of question categories mean; several published tables have them mixed up."""
+
+_ADVERSARIAL: Final = 5  # has no answer, only evidence; nobody counts it among the others
+_EVIDENCE: Final = re.compile(r"D\W{0,2}(\d+)\s*:\s*(\d+)")
+_SESSION: Final = re.compile(r"session_(\d+)")
+_DATE: Final = "%I:%M %p on %d %B, %Y"
+
+
+@dataclass(frozen=True, slots=True)
+class Utterance:
+    """What somebody said in one turn; with the caption of a photo that was shared with it."""
+
+    id: str
+    speaker: str | None
+    text: str
+    role: str = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """Turns that followed each other at one time; `None` where nobody knows when."""
+
+    time: datetime | None
+    turns: tuple[Utterance, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialogue:
+    """A conversation over many sessions, with questions about it.
+
+    Attributes:
+        id: Its id, which serves as the user's.
+        sessions: Its sessions, in order.
+        questions: Those whose evidence is known.
+        left_out: Questions that cannot be scored, and why.
+        unusable: Pieces of evidence that name no turn, of questions that have others.
+    """
+
+    id: str
+    sessions: tuple[Session, ...]
+    questions: tuple[EvalQuestion, ...]
+    left_out: tuple[str, ...] = ()
+    unusable: tuple[str, ...] = ()
+
+    @property
+    def turns(self) -> int:
+        """How many turns it has."""
+        return sum(len(session.turns) for session in self.sessions)
+
+    @property
+    def speakers(self) -> tuple[str, ...]:
+        """The names of those who speak, in the order in which they begin."""
+        return tuple(dict.fromkeys(turn.speaker for each in self.sessions for turn in each.turns if turn.speaker))
+
+
+def read_conversations(path: Path, *, roles: Iterable[str] = ("user", "assistant")) -> list[Dialogue]:
+    """Read a JSON list of conversations: LoCoMo's own format (`locomo10.json` or a part of it), or the plain one.
+
+    The plain one: each with `user`, `sessions` (`time` in ISO 8601 or null, `turns` with `id`, `text`, and optionally `role`
+    and `speaker`), `questions` (`question`, `gold`: ids of turns, optionally `cat`, and `time`: when it is asked). Only turns
+    of these *roles* are read.
+
+    Raises:
+        InvalidInputError: It cannot be read, or something is missing; the message says where.
+    """
+    try:
+        samples = json.loads(read_text(path))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise InvalidInputError(f"{path} is no JSON: {error}") from None
+    if not isinstance(samples, list) or not samples or not all(isinstance(sample, dict) for sample in samples):
+        raise InvalidInputError(f"{path} holds no conversations: expected a JSON list of objects")
+    try:
+        read = [_conversation(_plain(sample) if "sample_id" in sample else sample, {*roles}) for sample in samples]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        problem = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise InvalidInputError(f"{path} holds no conversations that can be read: {problem}") from None
+    if len({talk.id for talk in read}) < len(read):
+        raise InvalidInputError(f"{path} has two conversations with one id; each needs its own")
+    return read
+
+
+def _conversation(sample: Mapping[str, Any], roles: set[str]) -> Dialogue:
+    """A conversation of what may be read, and of its questions those whose evidence is there."""
+    name, heard = str(sample["user"]), [_session(session, roles) for session in sample["sessions"]]
+    spoken = tuple(session for session in heard if session.turns)
+    where = {turn.id: number for number, session in enumerate(spoken) for turn in session.turns}
+    kept, left_out, unusable = [], [], []
+    for number, row in enumerate(sample["questions"], 1):
+        question = _conversation_question(name, f"question {number} of {name}", row)
+        evidence = tuple(turn for turn in question.evidence if turn in where)
+        if evidence:
+            sessions = tuple(sorted({where[turn] for turn in evidence}))
+            kept.append(replace(question, evidence=evidence, sessions=sessions))
+            wrong = (turn for turn in question.evidence if turn not in where)
+            unusable += [f"{question.where}: {turn!r} is no turn" for turn in wrong]
+        else:
+            left_out.append(f"{question.where} names no turn: {question.text}")
+    return Dialogue(name, spoken, tuple(kept), tuple(left_out), tuple(unusable))
+
+
+def _session(session: Mapping[str, Any], roles: set[str]) -> Session:
+    time = datetime.fromisoformat(session["time"]) if session["time"] else None
+    said = (
+        Utterance(turn["id"], turn.get("speaker"), turn["text"].strip(), turn.get("role") or "user")
+        for turn in session["turns"]
+    )
+    return Session(time, tuple(turn for turn in said if turn.text and turn.role in roles))
+
+
+def _conversation_question(name: str, where: str, row: Mapping[str, Any]) -> EvalQuestion:
+    text, gold = check_question(row["question"], f'{where}: "question"'), check_texts(row["gold"], f'{where}: "gold"')
+    category = check_category("" if row.get("cat") is None else row["cat"], f'{where}: "cat"')
+    time, apart = datetime.fromisoformat(row["time"]) if row.get("time") else None, row.get("apart") is True
+    return EvalQuestion(text, Scope(user_id=name), where, gold, category=category, apart=apart, time=time)
+
+
+# ── LoCoMo ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _plain(sample: Mapping[str, Any]) -> dict[str, Any]:
+    """A conversation of LoCoMo's in the plain form."""
+    name, told = sample["sample_id"], sample["conversation"]
+    numbers = sorted(int(found[1]) for key in told if (found := _SESSION.fullmatch(key)))
+    sessions = [_plain_session(told[f"session_{n}"], told[f"session_{n}_date_time"]) for n in numbers]
+    asked = [_plain_question(f"question {number} of {name}", qa) for number, qa in enumerate(sample["qa"], 1)]
+    return {"user": name, "sessions": sessions, "questions": asked}
+
+
+def _plain_session(turns: Iterable[Mapping[str, Any]], date: str) -> dict[str, Any]:
+    said = [{"id": turn["dia_id"], "speaker": turn["speaker"], "text": _words(turn)} for turn in turns]
+    return {"time": datetime.strptime(date, _DATE).replace(tzinfo=UTC).isoformat(), "turns": said}
+
+
+def _words(turn: Mapping[str, Any]) -> str:
+    caption = turn.get("blip_caption")
+    return f"{turn['text']} [shares a photo: {caption}]" if caption else str(turn["text"])
+
+
+def _plain_question(where: str, qa: Mapping[str, Any]) -> dict[str, Any]:
+    """A question; ids are repaired that are written together ("D8:6; D9:17"), with zeros ("D30:05") or a sign ("D:11:26")."""
+    category = qa["category"]
+    if category not in _CATEGORIES:
+        raise ValueError(f"{where} has the category {category!r}; known are 1 to 5")
+    gold = []
+    for written in qa.get("evidence") or ():
+        found = [f"D{int(session)}:{int(turn)}" for session, turn in _EVIDENCE.findall(written)]
+        gold += found or [written]
+    named = [each for each in gold if each.strip()]
+    apart = category == _ADVERSARIAL
+    return {"question": qa["question"], "gold": named, "cat": _CATEGORIES[category], "apart": apart}

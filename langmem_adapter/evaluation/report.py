@@ -9,17 +9,14 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.evaluation.metrics import interval, ndcg, percentile, recall, reciprocal_rank
 from langmem_adapter.evaluation.questions import OVERALL, read_text
-from langmem_adapter.evaluation.runner import BUDGET, CONTEXT
+from langmem_adapter.evaluation.runner import BUDGET, CONTEXT, interval, ndcg, percentile, recall, reciprocal_rank
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from langmem_adapter.evaluation.runner import QuestionResult
-
-__all__ = ["Means", "Measured", "Report", "differences", "measured", "read_run", "summarise"]
 
 
 @dataclass(frozen=True, slots=True)

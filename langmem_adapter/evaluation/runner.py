@@ -1,25 +1,99 @@
-"""One evaluation run: conversations go into a memory, questions are searched, what is found is noted down."""
+"""An evaluation run and its metrics: recall, MRR, abstention.
+
+A hit is judged by the pieces of evidence that it brings. `ranks` holds, for each piece that was found, the rank (from 1) of
+the first hit that brings it, in ascending order; pieces that were not found are missing from it.
+
+A question about one conversation is asked of others, as it is, and with the names of its speakers replaced by the names of
+those who speak there: only what was said can then tell that nothing is known.
+"""
 
 from __future__ import annotations
 
+import math
+import re
 import time
 import unicodedata
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+from langchain_core.messages import HumanMessage
+from langchain_core.messages.utils import count_tokens_approximately
+
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
-from langmem_adapter.evaluation.metrics import context_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from langmem_adapter.evaluation.conversations import Dialogue, Session
-    from langmem_adapter.evaluation.questions import EvalQuestion
+    from langmem_adapter.evaluation.questions import Dialogue, EvalQuestion, Session
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import Hit
 
-__all__ = ["BUDGET", "CONTEXT", "MemoryOrigin", "QuestionResult", "ask", "best", "check", "ingest"]
+_DRAWS: Final = 2_000
+
+
+def recall(ranks: Sequence[int], pieces: int, k: int) -> float:
+    """The share of the evidence, of 1 or more *pieces*, that is among the first *k* hits."""
+    return sum(rank <= k for rank in ranks) / pieces
+
+
+def reciprocal_rank(ranks: Sequence[int]) -> float:
+    """One divided by the rank of the first hit with evidence, 0 where there is none; its mean is the MRR."""
+    return 1 / ranks[0] if ranks else 0.0
+
+
+def ndcg(ranks: Sequence[int], pieces: int, k: int = 10) -> float:
+    """Normalised discounted cumulative gain of the first *k* hits, with binary relevance (Järvelin and Kekäläinen 2002).
+
+    A memory that was made of several turns may bring several pieces at once: these count as if they came one right after
+    the other, so that 1 stays the best there is. A second hit with a piece already found adds nothing.
+    """
+    last = gain = 0.0
+    for rank in ranks:
+        last = max(rank, last + 1)
+        gain += 1 / math.log2(last + 1) if last <= k else 0
+    return gain / sum(1 / math.log2(rank + 1) for rank in range(1, min(pieces, k) + 1))
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The least value that at least so large a share (above 0) of all values does not exceed (nearest rank)."""
+    return sorted(values)[math.ceil(share * len(values)) - 1]
+
+
+def context_tokens(hits: Sequence[Hit]) -> int:
+    """Tokens of a prompt's context that lists hits with date and speaker, by LangChain's approximate count.
+
+    That count takes four characters for a token, which is about right for English and too few tokens for Chinese.
+    """
+    lines = (f"- {hit.item.created_at:%Y-%m-%d} {hit.item.actor_id or ''}: {hit.text}" for hit in hits)
+    return count_tokens_approximately([HumanMessage("\n".join(lines))])
+
+
+def auroc(own: Sequence[float], foreign: Sequence[float]) -> float:
+    """The chance that a question of one's own scores higher than a foreign one; equal scores count half."""
+    ordered = np.sort(foreign)
+    below, up_to = (np.searchsorted(ordered, own, side) for side in ("left", "right"))
+    return float(np.mean(below + up_to) / (2 * len(ordered)))
+
+
+def silent(own: Sequence[float], foreign: Sequence[float], answered: float = 0.95) -> tuple[float, float]:
+    """The highest threshold that keeps so large a share of one's own questions, and the share of foreign ones below it."""
+    threshold = -percentile([-score for score in own], answered)
+    return threshold, float(np.mean(np.asarray(foreign) < threshold))
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """Where the mean lies with 95 % confidence, by a bootstrap over the values whose draws are always the same.
+
+    Of differences between two runs, question by question, it is the paired interval: one without 0 is a change.
+    """
+    array = np.asarray(values, float)
+    rng = np.random.default_rng(0)
+    means = [array[rng.integers(0, len(array), len(array))].mean() for _ in range(_DRAWS)]
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(low), float(high)
+
 
 CONTEXT: Final = 10
 """Hits of the search whose order, size and time are measured: what `Memory.search` gives unasked."""
@@ -198,3 +272,79 @@ def _ranks(held: Sequence[Sequence[bool]]) -> tuple[int, ...]:
 
 def _folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """How well the relevance of the best hit tells what is known from what is not.
+
+    Attributes:
+        names: `"as asked"`, or `"replaced"`.
+        own: How many questions about the conversation itself there are.
+        foreign: How many about others.
+        auroc: The chance that one of its own has the more relevant hit.
+        threshold: The highest that answers .95 of its own.
+        silent: The share of foreign ones that get nothing with it.
+    """
+
+    names: str
+    own: int
+    foreign: int
+    auroc: float
+    threshold: float
+    silent: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As one flat row."""
+        return {key: round(value, 4) if isinstance(value, float) else value for key, value in asdict(self).items()}
+
+
+def silence(
+    memory: Memory,
+    conversations: Sequence[Dialogue],
+    answers: Sequence[QuestionResult],
+    *,
+    others: int,
+    progress: Callable[[int, int], object] = lambda *_: None,
+) -> list[Silence]:
+    """Ask each question of the *others* that follow its own conversation: as it is, and with all names of speakers replaced.
+
+    The *memory* is what `runner.ingest` filled with these conversations; answers to questions apart are left out. *progress* is
+    called with the number of questions that were asked, and that of all. There is a row for each way of asking; none where
+    there is nobody to ask, or nothing, and no second where a speaker has no name.
+    """
+    own = [answer.relevance for answer in answers if not answer.question.apart]
+    asked = list(_foreign(conversations, answers, others))
+    named = all(talk.speakers for talk in conversations)
+    ways = (("as asked", "replaced") if named else ("as asked",)) if asked else ()
+    found = []
+    for way, names in enumerate(ways):
+        scores = []
+        for place, (text, theirs, ours) in enumerate(asked, way * len(asked) + 1):
+            put = text if names == "as asked" else renamed(text, theirs.speakers, ours.speakers)
+            scores.append(best(memory.search(put, user_id=ours.id, k=CONTEXT)))
+            progress(place, len(ways) * len(asked))
+        found.append(Silence(names, len(own), len(scores), auroc(own, scores), *silent(own, scores)))
+    return found
+
+
+def renamed(text: str, theirs: Sequence[str], ours: Sequence[str]) -> str:
+    """A text with the names of some speakers in the place of others, in order.
+
+    Example:
+        >>> renamed("Is Mira's cat older than Theo's?", ["Mira", "Theo"], ["Ada", "Ben"])
+        "Is Ada's cat older than Ben's?"
+    """
+    names = {name: ours[place % len(ours)] for place, name in enumerate(theirs)}
+    pattern = "|".join(map(re.escape, names))
+    return re.sub(rf"(?<![A-Za-z])(?:{pattern})(?![A-Za-z])", lambda found: names[found[0]], text)
+
+
+def _foreign(
+    conversations: Sequence[Dialogue], answers: Sequence[QuestionResult], others: int
+) -> Iterator[tuple[str, Dialogue, Dialogue]]:
+    """Questions with the conversation that they are about, and another that they are asked of."""
+    for place, theirs in enumerate(conversations):
+        following = [*conversations[place + 1 :], *conversations[:place]][:others]
+        questions = [each.question for each in answers if each.question.scope.user_id == theirs.id]
+        yield from ((question.text, theirs, ours) for ours in following for question in questions if not question.apart)

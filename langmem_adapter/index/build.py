@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from langmem_adapter.index.shared_index import SharedIndex
     from langmem_adapter.storage.database import Database
 
-__all__ = ["IndexKind", "VectorFeed", "open_feed", "open_index"]
-
 VectorFeed: TypeAlias = Indexer | SharedIndexer
 """Keeps one index in step with the database by pulling its change feed, and hands it to whoever searches."""
 IndexKind: TypeAlias = Literal["faiss", "exact", "pgvector"]

@@ -13,17 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import faiss
 import numpy as np
 
-from langmem_adapter.index.base import Batch, Found, Pks, Scores, Vectors
-from langmem_adapter.index.checks import check_batch, check_query
-from langmem_adapter.index.contents import Contents, Where
-from langmem_adapter.index.segment import Segment, SegmentError
+from langmem_adapter.index.base import Batch, Found, Pks, Scores, Vectors, check_batch, check_query
+from langmem_adapter.index.segment import Contents, Segment, SegmentError, Where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from numpy.typing import NDArray
-
-__all__ = ["FaissIndex"]
 
 _Result = TypeVar("_Result")
 

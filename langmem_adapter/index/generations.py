@@ -37,7 +37,7 @@ from langmem_adapter.index.segment import (
     file_size,
     header,
 )
-from langmem_adapter.storage.follow import Cursor
+from langmem_adapter.storage.feed import Cursor
 from langmem_adapter.storage.sqlite import sync_folder
 
 if TYPE_CHECKING:
@@ -47,14 +47,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langmem_adapter.index.base import Pks, Vectors
-    from langmem_adapter.index.contents import Contents
+    from langmem_adapter.index.segment import Contents
 
 try:
     import fcntl
 except ImportError:  # pragma: no cover - Windows refuses to remove a file that is open, which serves as well
     fcntl = None  # type: ignore[assignment]
-
-__all__ = ["Generation", "Generations", "erase"]
 
 _MAGIC: Final = b"LMAINDEX"
 _VERSION: Final = 3

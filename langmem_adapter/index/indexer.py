@@ -1,4 +1,4 @@
-"""The indexer: keeps one vector index in step with the database by pulling its change feed.
+"""The indexer keeps one vector index in step with the database by its change feed.
 
 Nobody pushes into an index. Whoever is about to search calls `Indexer.pull`: a cheap look at the database's version, and
 only if somebody committed, the rows named by the changes since the last one applied, as they now stand. Applying a change
@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.errors import LangmemAdapterError, StorageError
-from langmem_adapter.index.background import Background
-from langmem_adapter.index.checks import check_batch
-from langmem_adapter.index.contents import Contents, Mergeable
+from langmem_adapter.index.base import as_batch, check_batch, compared, count, first_length, length, read_all
 from langmem_adapter.index.generations import Generation, Generations
-from langmem_adapter.index.rows import as_batch, compared, count, first_length, length, read_all
-from langmem_adapter.index.segment import SegmentError
-from langmem_adapter.storage import feed, follow
+from langmem_adapter.index.segment import Contents, Mergeable, SegmentError
+from langmem_adapter.storage import feed
+from langmem_adapter.storage import feed as follow
 from langmem_adapter.storage.erasure import erased_until
-from langmem_adapter.storage.follow import NOTHING
+from langmem_adapter.storage.feed import NOTHING
 from langmem_adapter.storage.meta import check_embeddings, comparable
 
 if TYPE_CHECKING:
@@ -33,10 +31,39 @@ if TYPE_CHECKING:
 
     from langmem_adapter.index.base import VectorIndex, Verification
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.feed import Rows, Space
-    from langmem_adapter.storage.follow import Cursor
+    from langmem_adapter.storage.feed import Cursor, Rows, Space
 
-__all__ = ["Indexer"]
+
+class Background:
+    """Runs one piece of work at a time, in a thread that never keeps a program from ending."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._guard = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def start(self, work: Callable[[], None]) -> bool:
+        """Begin *work* if nothing is running and it is not closed, and tell whether it was begun."""
+        with self._guard:
+            if self._closed or (self._thread is not None and self._thread.is_alive()):
+                return False
+            self._thread = threading.Thread(target=work, name=self._name, daemon=True)
+            self._thread.start()
+            return True
+
+    def wait(self) -> None:
+        """Wait until what is running has finished."""
+        thread = self._thread
+        while thread is not None and thread.is_alive():  # in rounds, for the same reason as `BackgroundWriter`
+            thread.join(timeout=1)
+
+    def close(self) -> None:
+        """Begin nothing any more, and wait until what is running has finished."""
+        with self._guard:
+            self._closed = True
+        self.wait()
+
 
 _log = logging.getLogger("langmem_adapter")
 

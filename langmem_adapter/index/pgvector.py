@@ -36,12 +36,9 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.exc import DBAPIError
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
-from langmem_adapter.index.base import Found
-from langmem_adapter.index.checks import check_batch, check_query
-from langmem_adapter.index.rows import as_batch, compared
-from langmem_adapter.storage.driver_errors import without_rows
-from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows
-from langmem_adapter.storage.follow import lock_of
+from langmem_adapter.index.base import Found, as_batch, check_batch, check_query, compared
+from langmem_adapter.storage.drivers import without_rows
+from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows, lock_of
 from langmem_adapter.storage.tables import MEMORIES, memories
 
 try:
@@ -58,10 +55,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.index.base import Batch, Pks, Scores, Vectors, Verification
     from langmem_adapter.storage.database import Database, OpenConnection
-    from langmem_adapter.storage.feed import Rows
-    from langmem_adapter.storage.follow import Cursor
-
-__all__ = ["PgVectorIndex", "require"]
+    from langmem_adapter.storage.feed import Cursor, Rows
 
 _OLDEST: Final = Version("0.8")  # the first with iterative scans
 _MOST_DIMENSIONS: Final = 16_000

@@ -1,9 +1,13 @@
-"""A segment: vectors that never change, sorted by scope and within it by pk, in this process or in a file of FAISS.
+"""The contents of an index in memory: an immutable segment, an append-only tail, removed rows.
 
 The file is the one that `faiss.write_index` writes of an `IndexFlatIP`: anybody can read it with `faiss.read_index`. It is
 mapped read-only, so that processes share its pages, and only what is searched is read. FAISS' own mapping is not used (it
 asks the kernel for random reads, which makes a cold scan ten times slower), nor FAISS' reader, which takes flipped bits for
 data: each block of rows has a checksum, and is compared with it when it is touched for the first time.
+
+One writer at a time appends and publishes; readers hold what was published and need no lock. Rows are never overwritten: a
+memory that changes gets another row, and of the old one it is noted with which update it went. So a reader that began before
+that update goes on seeing the old row, and one that began after it the new one, whichever array it looks into.
 """
 
 from __future__ import annotations
@@ -11,32 +15,20 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from langmem_adapter.errors import StorageError
+from langmem_adapter.index.base import Pks, VectorIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from langmem_adapter.index.base import Batch, Pks, Vectors
-
-__all__ = [
-    "HEADER",
-    "Catalogue",
-    "ClosedRows",
-    "FileRows",
-    "LoadedRows",
-    "Segment",
-    "SegmentError",
-    "block_rows",
-    "file_size",
-    "header",
-]
+    from langmem_adapter.index.base import Batch, Vectors
 
 Digests: TypeAlias = NDArray[np.uint64]
 
@@ -239,3 +231,237 @@ def file_size(count: int, dimensions: int) -> int:
 def block_rows(dimensions: int) -> int:
     """How many rows have one checksum."""
     return max(1, _BLOCK // (dimensions * _NUMBER))
+
+
+Deaths: TypeAlias = NDArray[np.uint32]
+"""For each row the number of the update that it went with; 0 while it stands."""
+
+_LEAST: Final = 64
+
+
+def standing(deaths: Deaths, update: int) -> NDArray[np.bool_]:
+    """Which rows stood after an update, whatever went with later ones."""
+    stands: NDArray[np.bool_] = (deaths == 0) | (deaths > update)
+    return stands
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tail:
+    """The rows as they stand at one moment; arrays have room for more than *count* rows."""
+
+    # Contract: arrays are written to behind `count` alone, but for `deaths`, where 0 turns into the number of an update that
+    # no reader of an older state looks at; the dicts may be newer than `count`, and who asks them leaves out rows behind it.
+    # `test_a_search_sees_an_update_whole_or_not_at_all`, `test_who_began_before_an_update_finds_what_was`
+    vectors: Vectors
+    pks: Pks
+    scopes: Pks
+    deaths: Deaths
+    count: int
+    latest: dict[int, int]  # the latest row of each memory, by pk
+    older: dict[int, int]  # the row that the same memory had before, by row
+    by_scope: dict[int, tuple[Pks, int]]  # the rows of each scope, and how many they are
+
+    @classmethod
+    def empty(cls, dimensions: int) -> Tail:
+        """One without rows."""
+        none = np.empty(0, np.int64)
+        return cls(np.empty((0, dimensions), np.float32), none, none, np.empty(0, np.uint32), 0, {}, {}, {})
+
+    def find(self, pk: int) -> int:
+        """The row of a memory, -1 where it has none here; it may have gone."""
+        row = self.latest.get(pk, -1)
+        while row >= self.count:
+            row = self.older.get(row, -1)
+        return row
+
+    def rows_of(self, scopes: Collection[int]) -> Pks | None:
+        """The rows of some scopes, `None` for none; some of them may have gone."""
+        if not self.count:
+            return None
+        parts = [self._rows_of_one(*held) for scope in dict.fromkeys(scopes) if (held := self.by_scope.get(int(scope)))]
+        return (parts[0] if len(parts) == 1 else np.concatenate(parts)) if parts else None
+
+    def _rows_of_one(self, rows: Pks, count: int) -> Pks:
+        rows = rows[:count]
+        return rows if rows[-1] < self.count else rows[: rows.searchsorted(self.count)]
+
+    # ── for the one writer ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def bury(self, pks: Pks, update: int) -> int:
+        """Note that the rows of these memories went with an update, and tell how many did."""
+        rows = [row for pk in pks.tolist() if (row := self.latest.get(pk, -1)) >= 0 and not self.deaths[row]]
+        self.deaths[rows] = update
+        return len(rows)
+
+    def with_rows(self, batch: Batch) -> Tail:
+        """The tail with the rows of a batch behind it, those of one scope beside each other."""
+        new, start = len(batch.pks), self.count
+        order = np.lexsort((batch.pks, batch.scopes)) if new > 1 else slice(None)
+        tail = self._roomy(start + new)
+        pks, scopes, there = batch.pks[order], batch.scopes[order], slice(start, start + new)
+        tail.vectors[there], tail.pks[there], tail.scopes[there] = batch.vectors[order], pks, scopes
+        for row, pk in enumerate(pks.tolist(), start):
+            if pk in tail.latest:
+                tail.older[row] = tail.latest[pk]
+            tail.latest[pk] = row
+        firsts = np.flatnonzero(np.concatenate([[True], scopes[1:] != scopes[:-1]]))
+        for first, last in zip(firsts.tolist(), [*firsts[1:].tolist(), new], strict=True):
+            _append(tail.by_scope, int(scopes[first]), np.arange(start + first, start + last))
+        return replace(tail, count=start + new)
+
+    def _roomy(self, needed: int) -> Tail:
+        if needed <= len(self.pks):
+            return self
+        capacity = max(needed, 2 * len(self.pks), _LEAST)
+        arrays = ("vectors", "pks", "scopes", "deaths")
+        grown: dict[str, Any] = {name: _grown(getattr(self, name), self.count, capacity) for name in arrays}
+        return replace(self, **grown)
+
+
+def _append(by_scope: dict[int, tuple[Pks, int]], scope: int, rows: Pks) -> None:
+    held, count = by_scope.get(scope, (np.empty(0, np.int64), 0))
+    needed = count + len(rows)
+    if needed > len(held):
+        held = _grown(held, count, max(needed, 2 * len(held)))
+    held[count:needed] = rows
+    by_scope[scope] = held, needed
+
+
+def _grown(array: NDArray[Any], count: int, capacity: int) -> NDArray[Any]:
+    larger = np.zeros((capacity, *array.shape[1:]), array.dtype)
+    larger[:count] = array[:count]
+    return larger
+
+
+Where: TypeAlias = Pks | slice
+"""Some rows: their numbers, or a slice where they lie together."""
+_TOGETHER: Final = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Contents:
+    """What an index holds at one moment; it never changes."""
+
+    segment: Segment  # most of it
+    deaths: Deaths  # which of the segment's rows have gone, and when
+    tail: Tail  # what came since
+    update: int  # number of the last update
+    count: int  # how many memories
+    lost: int  # how many of the segment's rows have gone
+
+    @classmethod
+    def of(cls, segment: Segment) -> Contents:
+        """A segment, and nothing since."""
+        tail = Tail.empty(segment.rows.vectors.shape[1])
+        return cls(segment, np.zeros(len(segment), np.uint32), tail, 0, len(segment), 0)
+
+    def after(self, batch: Batch) -> Contents:
+        """What it holds after net changes. Only for the one writer: what was before can be read on, but not go on from."""
+        update = self.update + 1
+        went = np.concatenate([batch.pks, batch.gone])
+        buried, lost = self.tail.bury(went, update), self._bury(went, update)
+        tail = self.tail.with_rows(batch) if len(batch.pks) else self.tail
+        count = self.count + len(batch.pks) - buried - lost
+        return Contents(self.segment, self.deaths, tail, update, count, self.lost + lost)
+
+    def _bury(self, pks: Pks, update: int) -> int:
+        rows = self.segment.catalogue.find(pks)
+        rows = rows[rows >= 0]
+        rows = rows[self.deaths[rows] == 0]
+        self.deaths[rows] = update
+        return len(rows)
+
+    def rows(self, scopes: Collection[int], pks: Pks | None) -> Where:
+        """The segment's rows of some scopes, or of the given memories within them, that have not gone."""
+        catalogue = self.segment.catalogue
+        if pks is not None:
+            found = catalogue.find(np.unique(pks))
+            found = found[found >= 0]
+            return self.standing(found[np.isin(catalogue.scopes_of(found), list(scopes))])
+        if len(scopes) != 1:
+            return self.standing(catalogue.rows_of(scopes))
+        (scope,) = scopes
+        together = catalogue.range_of(scope)
+        if not self.lost or (stands := standing(self.deaths[together], self.update)).all():
+            return together
+        rows: Pks = together.start + np.flatnonzero(stands)
+        return rows
+
+    def standing(self, rows: Pks) -> Pks:
+        """Those of the segment's rows that have not gone."""
+        return rows[standing(self.deaths[rows], self.update)] if self.lost else rows
+
+    def tail_rows(self, scopes: Collection[int], pks: Pks | None) -> Pks | None:
+        """The tail's rows in the same way; `None` for none."""
+        rows = self.tail.rows_of(scopes)
+        if rows is None:
+            return None
+        rows = rows[standing(self.tail.deaths[rows], self.update)]
+        return rows if pks is None else rows[np.isin(self.tail.pks[rows], pks)]
+
+    def find(self, pks: Pks) -> tuple[Pks, Pks]:
+        """The row of each memory in the segment, and in the tail; -1 where it has none there, or it has gone."""
+        rows = self.segment.catalogue.find(pks)
+        if self.lost:
+            known = np.flatnonzero(rows >= 0)
+            rows[known[~standing(self.deaths[rows[known]], self.update)]] = -1
+        newer = np.full(len(pks), -1, np.int64)
+        if self.tail.count:
+            missing = np.flatnonzero(rows < 0)
+            newer[missing] = [self.tail.find(pk) for pk in pks[missing].tolist()]
+            there = missing[newer[missing] >= 0]
+            newer[there[~standing(self.tail.deaths[newer[there]], self.update)]] = -1
+        return rows, newer
+
+    def pks(self) -> Pks:
+        """Every memory, ascending."""
+        kept = self.segment.catalogue.pks[standing(self.deaths, self.update)]
+        return np.sort(np.concatenate([kept, self.tail.pks[self._tail_rows()]]))
+
+    def merged(self, most: int) -> tuple[Catalogue, Iterator[Vectors]]:
+        """All of it in the order of a segment: which memory will lie in which row, and the vectors, so many rows at a time."""
+        kept = np.flatnonzero(standing(self.deaths, self.update))
+        catalogue, newer = self.segment.catalogue, self._tail_rows()
+        pks = np.concatenate([catalogue.pks[kept], self.tail.pks[newer]])
+        scopes = np.concatenate([catalogue.scopes_of(kept), self.tail.scopes[newer]])
+        order = np.lexsort((pks, scopes))
+        sources = np.concatenate([kept, -1 - newer])[order]  # below 0: in the tail
+        blocks = (self._taken(sources[start : start + most]) for start in range(0, len(sources), most))
+        return Catalogue.of(pks[order], scopes[order]), blocks
+
+    def in_memory(self) -> Segment:
+        """All of it as one segment in this process."""
+        catalogue, blocks = self.merged(_TOGETHER)
+        vectors = np.empty((self.count, self.tail.vectors.shape[1]), np.float32)
+        for number, block in enumerate(blocks):
+            vectors[number * _TOGETHER : (number + 1) * _TOGETHER] = block
+        return Segment(LoadedRows(vectors), catalogue)
+
+    def closed(self) -> Contents:
+        """The same without the segment's vectors, hence without the file that they may lie in."""
+        return replace(self, segment=Segment(ClosedRows(self.segment.rows.vectors[:0].copy()), self.segment.catalogue))
+
+    def _taken(self, sources: Pks) -> Vectors:
+        taken = np.empty((len(sources), self.tail.vectors.shape[1]), np.float32)
+        old = sources >= 0
+        self.segment.rows.check(sources[old])
+        taken[old], taken[~old] = self.segment.rows.vectors[sources[old]], self.tail.vectors[-1 - sources[~old]]
+        return taken
+
+    def _tail_rows(self) -> Pks:
+        return np.flatnonzero(standing(self.tail.deaths[: self.tail.count], self.update))
+
+
+@runtime_checkable
+class Mergeable(VectorIndex, Protocol):
+    """An index that holds a segment and what came since, and can hold another segment of the same memories."""
+
+    @property
+    def contents(self) -> Contents:
+        """What it holds now."""
+
+    def hold(self, contents: Contents, mend: Callable[[], object] | None = None) -> None:
+        """Hold this and nothing else; from now on only this index may go on from it.
+
+        Whoever finds that the segment is damaged calls *mend*, which makes this index hold another one, or raises.
+        """

@@ -17,9 +17,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from langmem_adapter.errors import StorageError
-from langmem_adapter.index.base import Verification
-from langmem_adapter.index.rows import count, first_length
-from langmem_adapter.storage import feed, follow
+from langmem_adapter.index.base import Verification, count, first_length
+from langmem_adapter.storage import feed
+from langmem_adapter.storage import feed as follow
 from langmem_adapter.storage.meta import check_embeddings, comparable
 from langmem_adapter.storage.sqlite import open_file
 
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
     from langmem_adapter.index.pgvector import PgVectorIndex
     from langmem_adapter.index.vectorstore import VectorStoreIndex
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.follow import Cursor
-
-__all__ = ["SharedIndex", "SharedIndexer"]
+    from langmem_adapter.storage.feed import Cursor
 
 _log = logging.getLogger("langmem_adapter")
 

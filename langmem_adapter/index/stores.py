@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from langmem_adapter.index.base import Vectors
 
-__all__ = ["Store", "StoreEntry", "milvus_has_others", "opened"]
-
 _PAGE: Final = 500
 _NEAR_ENOUGH: Final = 0.99  # cosine of two vectors of one text by one model, whatever rounding a provider does
 

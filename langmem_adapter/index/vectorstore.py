@@ -21,12 +21,10 @@ from sqlalchemy import bindparam, select
 
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import LangmemAdapterError, StorageError
-from langmem_adapter.index.base import Found, Verification
-from langmem_adapter.index.checks import check_query
-from langmem_adapter.index.rows import as_batch, count
+from langmem_adapter.index.base import Found, Verification, as_batch, check_query, count
+from langmem_adapter.index.exact import Best, compared_exactly, cosines, read, size, spread
 from langmem_adapter.index.stores import StoreEntry
-from langmem_adapter.index.truth import Best, compared_exactly, cosines, read, size, spread
-from langmem_adapter.storage.driver_errors import without_rows
+from langmem_adapter.storage.drivers import without_rows
 from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows, birth
 from langmem_adapter.storage.tables import memories
 
@@ -38,11 +36,7 @@ if TYPE_CHECKING:
     from langmem_adapter.index.base import Batch, Pks, Scores, Vectors
     from langmem_adapter.index.stores import Store
     from langmem_adapter.storage.database import Database, OpenConnection
-    from langmem_adapter.storage.feed import Rows
-    from langmem_adapter.storage.follow import Cursor
-
-__all__ = ["ReadWriteLock", "StoreErrors", "VectorStoreIndex", "memory_id"]
-
+    from langmem_adapter.storage.feed import Cursor, Rows
 
 _PUT: Final = 500  # memories in one call of the store
 _MOST_SCOPES: Final = 500  # ids in a store's filter; more are sorted out here

@@ -11,12 +11,10 @@ from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, re
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.storage.graph.reads import When
-from langmem_adapter.storage.graph.tables import MOST_MENTIONS
+from langmem_adapter.storage.tables import MOST_MENTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-__all__ = ["moment", "name_of", "relation_of", "triple_of", "type_of", "when_of"]
 
 
 def name_of(name: object, what: str) -> str:

@@ -17,10 +17,10 @@ from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.plain import shallow
+from langmem_adapter.records.results import FORGET, Change, Decision, Turn
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import FORGET, Change, Decision, Turn
 from langmem_adapter.statements.parser import read
-from langmem_adapter.storage.graph import backlog
+from langmem_adapter.storage.graph import hints
 from langmem_adapter.storage.graph.hints import known_names
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.tracing import run_config
@@ -33,12 +33,10 @@ if TYPE_CHECKING:
 
     from langmem_adapter.reasoning.base import Extraction, Reasoner
     from langmem_adapter.records.graph import Triple
-    from langmem_adapter.records.work import Fact
+    from langmem_adapter.records.results import Fact
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.graph.backlog import Unread, Waiting
+    from langmem_adapter.storage.graph.hints import Unread, Waiting
     from langmem_adapter.storage.ledger import Ledger
-
-__all__ = ["BackfillReport", "Backfilling", "FailedBatch", "batches_of"]
 
 _LETTERS: Final = 24_000  # of one batch, about 6,000 tokens; a longer memory is a batch of its own
 _MOST: Final = 200
@@ -180,7 +178,7 @@ class _Backfill:
 
     def _found(self) -> list[Waiting]:
         with self.database.read() as connection:
-            return backlog.unread(connection, self.scope)
+            return hints.unread(connection, self.scope)
 
     def _all(self, chosen: Sequence[Waiting], found: int, size: int) -> Plan[BackfillReport]:
         nothing, read = BackfillReport(left=found - len(chosen)), partial(self._read, len(chosen))
@@ -202,7 +200,7 @@ class _Backfill:
 
     def _look(self, pks: Sequence[int]) -> tuple[list[Unread], KnownNames]:
         with self.database.read() as connection:
-            found = backlog.texts(connection, pks)
+            found = hints.texts(connection, pks)
             if not found or not self.reasoner.calls_model:
                 return found, KnownNames()
             said = (memory.text for memory in found)
@@ -230,7 +228,7 @@ class _Backfill:
         # Contract: the mark and the relations are one transaction, and who sets the mark first writes. So nothing is written
         # twice, whoever reads beside or after somebody who was killed. tests/knowledge/test_backfill.py::
         # test_two_who_read_at_once_write_everything_once.
-        if not backlog.was_read(connection, memory):
+        if not hints.was_read(connection, memory):
             return None
         nothing = Decision("NONE", memory.id, memory.text, _WHY, time=memory.since, relations=triples)
         if not triples:

@@ -1,37 +1,266 @@
-"""The knowledge graph as a whole, out and in: to files, to networkx, from files."""
+"""Export and import of the whole knowledge graph: files, networkx, Cypher."""
 
 from __future__ import annotations
 
+import io
+import json
+import re
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from errno import ENOENT
 from functools import partial
-from typing import TYPE_CHECKING, get_args
+from os import PathLike, fspath
+from pathlib import Path
+from tempfile import mkstemp
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, get_args
 
-from langmem_adapter.arguments import scope_if_given
-from langmem_adapter.errors import MissingDependencyError
+from langmem_adapter.arguments import one_of, scope_if_given
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError
+from langmem_adapter.knowledge import draw
 from langmem_adapter.knowledge.arguments import when_of
-from langmem_adapter.knowledge.export import ENDINGS, written
-from langmem_adapter.knowledge.files import format_of, reading, writing
-from langmem_adapter.knowledge.imports import take_in
-from langmem_adapter.knowledge.triples import LINE_ENDINGS, told_in
-from langmem_adapter.knowledge.views import Edge, parts
-from langmem_adapter.records.graph import ExportFormat, LineFormat
-from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.knowledge.imports import COLUMNS, LINE_ENDINGS, take_in, told_in
+from langmem_adapter.knowledge.views import Edge, page, parts
+from langmem_adapter.mirror.target import identifier
+from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.escapes import csv_line
+from langmem_adapter.records.graph import Entity, ExportFormat, LineFormat
+from langmem_adapter.records.plain import as_data, as_iso, shallow
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import networkx as nx
 
-    from langmem_adapter.knowledge.export import ExportReport
-    from langmem_adapter.knowledge.files import File
     from langmem_adapter.knowledge.imports import GraphImportReport, RefusedRow
+    from langmem_adapter.knowledge.views import Part
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.graph.reads import When
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["Exchange"]
+File: TypeAlias = "str | PathLike[str] | IO[bytes] | IO[str]"
+F = TypeVar("F", bound=str)
+
+
+def format_of(given: object, file: object, endings: Mapping[str, F], known: tuple[F, ...]) -> F:
+    """The format that is asked for by name, or by the ending of a file's name.
+
+    Raises:
+        InvalidInputError: There is no such format, or nothing tells it.
+    """
+    if given is not None:
+        return one_of(given, known, "format")
+    is_stream = hasattr(file, "read") or hasattr(file, "write")
+    told = None if is_stream else endings.get(_path(file).suffix.lower())
+    if told is None:
+        names, what = ", ".join(map(repr, known)), "a stream" if is_stream else quoted(file)
+        raise InvalidInputError(f"format is one of {names}, and {what} tells none by its ending")
+    return told
+
+
+def _path(given: object) -> Path:
+    if not isinstance(given, str | PathLike):
+        raise InvalidInputError(f"give the path of a file, or a stream, not {quoted(given)}")
+    return Path(check_text(fspath(given), "the path"))
+
+
+@contextmanager
+def reading(source: File) -> Iterator[IO[bytes] | IO[str]]:
+    """A stream that reads a file."""
+    if hasattr(source, "read"):
+        yield source  # type: ignore[misc]  # whatever reads is a stream
+    else:
+        with _path(source).open("rb") as stream:
+            yield stream
+
+
+@contextmanager
+def writing(target: File) -> Iterator[Callable[[str], object]]:
+    """A way to write text to a file or a stream; a file appears whole under its name, or not at all."""
+    if isinstance(target, io.TextIOBase):
+        yield target.write
+    elif hasattr(target, "write"):
+        yield lambda text: target.write(text.encode())  # type: ignore[arg-type]  # a stream of bytes
+    else:
+        with _file(_path(target)) as write:
+            yield write
+
+
+@contextmanager
+def _file(path: Path) -> Iterator[Callable[[str], object]]:
+    if path.exists() and not path.is_file():  # a terminal, a pipe
+        with path.open("w", encoding="utf-8", newline="") as there:
+            yield there.write
+        return
+    if not path.parent.is_dir():
+        raise FileNotFoundError(ENOENT, "there is no such folder", str(path.parent))
+    handle, beside = mkstemp(dir=path.parent, prefix=f".{path.name[:50]}.")
+    try:
+        with open(handle, "w", encoding="utf-8", newline="") as there:  # noqa: PTH123 - it is open already
+            yield there.write
+        Path(beside).replace(path)
+    finally:
+        Path(beside).unlink(missing_ok=True)
+
+
+ENDINGS: Final[dict[str, ExportFormat]] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".graphml": "graphml",
+    ".cypher": "cypher",
+    ".cyp": "cypher",
+    ".html": "html",
+}
+"""The formats that the ending of a file's name tells."""
+_BOM: Final = "\ufeff"  # without it spreadsheets take UTF-8 for something else
+_CONSTRAINT: Final = "CREATE CONSTRAINT memory_entity_id IF NOT EXISTS FOR (n:Entity) REQUIRE n.id IS UNIQUE;\n"
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+_ENDS: Final = ("source", "target")
+_NODES: Final = ("id", "name", "type", "aliases", *SCOPE_FIELDS, "mentions", "created_at", "updated_at")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportReport:
+    """What an export wrote.
+
+    Attributes:
+        format: The format.
+        entities: How many entities there are at the ends of relations.
+        relations: How many relations; with the history, one for each belief.
+    """
+
+    format: ExportFormat
+    entities: int
+    relations: int
+
+
+def written(
+    form: ExportFormat, parts: Iterable[Part], moment: datetime, write: Callable[[str], object]
+) -> ExportReport:
+    """Write a graph piece by piece, as of a moment that "now" means, and say how much there was."""
+    counts: Counter[type] = Counter()
+
+    def counted() -> Iterator[Part]:
+        for part in parts:
+            counts[type(part)] += 1
+            yield part
+
+    for text in _FORMS[form](counted(), moment):
+        write(text)
+    return ExportReport(form, counts[Entity], counts[Edge])
+
+
+def _edges(parts: Iterable[Part]) -> Iterator[Edge]:
+    return (part for part in parts if isinstance(part, Edge))
+
+
+# ── lines that an import takes back ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _jsonl(parts: Iterable[Part], _: datetime) -> Iterator[str]:
+    for edge in _edges(parts):
+        yield json.dumps(edge.relation.to_json(), ensure_ascii=False) + "\n"
+
+
+def _csv(parts: Iterable[Part], _: datetime) -> Iterator[str]:
+    yield _BOM + csv_line(COLUMNS)
+    for edge in _edges(parts):
+        told = as_data(edge.relation)
+        told["memory_ids"] = " ".join(told["memory_ids"])
+        yield csv_line(told[name] for name in COLUMNS)
+
+
+def _csv_nodes(parts: Iterable[Part], _: datetime) -> Iterator[str]:
+    yield _BOM + csv_line(_NODES)
+    for part in parts:
+        if isinstance(part, Entity):
+            told = {**as_data(part), "aliases": _listed(part.aliases)}
+            yield csv_line(told[name] for name in _NODES)
+
+
+# ── other programs ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _graphml(parts: Iterable[Part], moment: datetime) -> Iterator[str]:
+    yield from draw.begin()
+    for part in parts:
+        if isinstance(part, Entity):
+            yield draw.node(part.id, {**as_data(part), "aliases": _listed(part.aliases)})
+        else:
+            relation = part.relation
+            told = {**as_data(relation), "memory_ids": _listed(relation.memory_ids)}
+            told["holds"] = relation.retired_at is None and relation.holds_at(moment)
+            yield draw.edge(f"r{part.row}", part.source, part.target, told)
+    yield draw.END
+
+
+def _cypher(parts: Iterable[Part], _: datetime) -> Iterator[str]:
+    yield _CONSTRAINT
+    for part in parts:
+        told = shallow(part if isinstance(part, Entity) else part.relation)
+        told |= told.pop("scope").named
+        if isinstance(part, Entity):
+            told |= {"created": told.pop("created_at"), "updated": told.pop("updated_at")}
+            yield f"MERGE (n:Entity {{id: {_text(told.pop('id'))}}}) SET {_set('n', told)};\n"
+        else:
+            shown = {name: value for name, value in told.items() if not name.startswith(_ENDS)}
+            name = identifier(shown.pop("relation"))
+            ends = f"MATCH (a:Entity {{id: {_text(part.source)}}}), (b:Entity {{id: {_text(part.target)}}})"
+            yield f"{ends} MERGE (a)-[r:{name} {{pk: {part.row}}}]->(b) SET {_set('r', shown)};\n"
+
+
+def _set(variable: str, values: dict[str, Any]) -> str:
+    return ", ".join(f"{variable}.{name} = {_literal(value)}" for name, value in values.items())
+
+
+def _literal(value: str | float | datetime | Sequence[str] | None) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, str):
+        return _text(value)
+    if isinstance(value, datetime):
+        return f"datetime('{as_iso(value)}')"
+    return f"[{', '.join(map(_text, value))}]"
+
+
+def _text(text: str) -> str:
+    r"""A text as a literal of Cypher; names come from conversations, so from anybody.
+
+    Neo4j reads `\uXXXX` anywhere in a statement, before it looks for the ends of literals, and versions differ in whether a
+    backslash before it counts. So no such sequence is ever written: a text that holds one is put together of two.
+
+    Example:
+        >>> print(_text("O'Neil"), _text(r"\u0027"))
+        'O\'Neil' ('\\' + 'u0027')
+    """
+    literals = [f"'{part.translate(_ESCAPES)}'" for part in re.split(r"(?<=\\)(?=[uU])", text)]
+    return literals[0] if len(literals) == 1 else f"({' + '.join(literals)})"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    """A list in one text, where there is any."""
+    many = list(texts)
+    return json.dumps(many, ensure_ascii=False) if many else ""
+
+
+def _html(parts: Iterable[Part], _: datetime) -> Iterator[str]:
+    return page((edge for edge in _edges(parts) if edge.relation.retired_at is None), datetime.now(UTC))
+
+
+_FORMS: Final[dict[ExportFormat, Callable[[Iterable[Part], datetime], Iterator[str]]]] = {
+    "jsonl": _jsonl,
+    "csv": _csv,
+    "csv-nodes": _csv_nodes,
+    "graphml": _graphml,
+    "cypher": _cypher,
+    "html": _html,
+}
 
 
 class Exchange:

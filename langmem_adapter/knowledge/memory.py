@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from neo4j import Driver
 
     from langmem_adapter.embedding.embedder import Embedder
-    from langmem_adapter.mirror.dialects import Dialect
     from langmem_adapter.mirror.mirror import Mirror
+    from langmem_adapter.mirror.target import Dialect
     from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.ledger import Ledger
-
-__all__ = ["GraphMemory"]
 
 
 class GraphMemory(GraphWrites, GraphReads, Exchange, Backfilling, Suggesting):

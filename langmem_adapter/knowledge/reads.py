@@ -11,7 +11,7 @@ from langmem_adapter.knowledge.arguments import relation_of, when_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Query
-from langmem_adapter.storage.graph import entities as graph_entities
+from langmem_adapter.storage.graph import reads as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.tracing import run_config, shown, stage, traced
 from langmem_adapter.twins import Plan, awaited, planned
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import EntityPage, Hit, RelationPage
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.storage.database import Database
-
-__all__ = ["GraphReads"]
 
 _MOST_HOPS: Final = 5
 _LONGEST_PATH: Final = 10
@@ -125,7 +123,7 @@ class GraphReads:
         lone = flag(unrelated, "unrelated")
         how: dict[str, Any] = {"k": bounded(k), "kind": kind, "unrelated": lone, "after": after}
         when = when_of(as_of, known_at)
-        return self._plan(graph_entities.page, Scope(user_id, agent_id, run_id), when, **how)
+        return self._plan(graph_entities.entity_page, Scope(user_id, agent_id, run_id), when, **how)
 
     aentities = awaited(entities)
 

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import RelationChange
     from langmem_adapter.storage.ledger import Ledger
 
-__all__ = ["GraphWrites"]
-
 _RELATION: Final = "a relation's id"
 
 

@@ -16,7 +16,7 @@ from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import entity_key, named_speaker
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Verdict
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import FORGET, Change, Decision, Fact
+from langmem_adapter.records.results import FORGET, Change, Decision, Fact
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.writes import Write
 

@@ -23,8 +23,8 @@ from langmem_adapter.pipeline.parse import ParsedConversation
 from langmem_adapter.pipeline.run import Run
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.plain import as_iso, shallow
+from langmem_adapter.records.results import Change, Decision, Turn
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Change, Decision, Turn
 from langmem_adapter.storage.memories import best, lasting
 from langmem_adapter.storage.scopes import ids_within
 from langmem_adapter.storage.tables import memories
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.records.results import MemoryItem
-
-__all__ = ["Refined", "refine"]
 
 _LETTERS: Final = 12_000  # of one batch, about 3,000 tokens
 _MOST: Final = 200

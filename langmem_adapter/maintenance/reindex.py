@@ -19,7 +19,7 @@ from sqlalchemy import and_, delete, func, insert, select, update
 
 from langmem_adapter.arguments import bounded
 from langmem_adapter.embedding.embedder import Embedder
-from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
+from langmem_adapter.embedding.models import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import ConflictError, StorageError
 from langmem_adapter.index.generations import erase
 from langmem_adapter.settings import Settings, chosen_database
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from langchain_core.embeddings import Embeddings
     from sqlalchemy import URL, Connection, Engine, Row
-
-__all__ = ["Reindexed", "reindex"]
 
 _TARGET: Final = "reindex"  # key in `meta`: fingerprint of the model that the vectors kept aside are made with
 _PATIENT: Final = 3  # rounds after which what others write meanwhile is embedded while they wait

@@ -12,8 +12,7 @@ from langmem_adapter.pipeline.run import Run, grouped, run_of, said_again, would
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import traces
 from langmem_adapter.storage.traces import TracePage
-from langmem_adapter.telemetry import ADDED, ADDED_EACH, Operation
-from langmem_adapter.tracing import run_config
+from langmem_adapter.tracing import ADDED, ADDED_EACH, Operation, run_config
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from langmem_adapter.pipeline.background import FailedWrite
     from langmem_adapter.records.results import AddResult
     from langmem_adapter.storage.traces import Trace
-
-__all__ = ["AddMethods"]
 
 
 class AddMethods(Wired):

@@ -10,11 +10,11 @@ from langmem_adapter.arguments import each_of, filled, memory_id_of, parse_time,
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import Wired, each_or_refused
 from langmem_adapter.records.checks import check_metadata, zone_of
+from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.writes import Write
-from langmem_adapter.telemetry import CHANGED, CHANGED_EACH, COUNTED, Operation, Tally
+from langmem_adapter.tracing import CHANGED, CHANGED_EACH, COUNTED, Operation, Tally
 from langmem_adapter.twins import Plan, arguments_of, awaited, planned
 
 if TYPE_CHECKING:
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.records.work import Change
+    from langmem_adapter.records.results import Change
     from langmem_adapter.storage.erasure import Erasure
-
-__all__ = ["EditMethods"]
 
 
 class EditMethods(Wired):

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from langmem_adapter.storage.lossless.imports import RejectedLine
 
-__all__ = ["ExchangeMethods", "ExportLines"]
-
 _CHUNK = 500
 
 

@@ -12,12 +12,10 @@ from langmem_adapter.memory.parts import Wired
 from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.results import Page, Threshold
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.search.query import Bounds, Query, reference_of
-from langmem_adapter.search.rerank import checked
+from langmem_adapter.search.query import Bounds, Query, checked, reference_of
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.past import page_then, then_of
-from langmem_adapter.telemetry import FOUND, Operation
-from langmem_adapter.tracing import run_config, shown, traced
+from langmem_adapter.storage.memories import page_then, then_of
+from langmem_adapter.tracing import FOUND, Operation, run_config, shown, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -25,9 +23,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from langmem_adapter.records.results import MemoryItem, Revision, SearchResults
-    from langmem_adapter.search.rerank import Rerank
-
-__all__ = ["SearchMethods"]
+    from langmem_adapter.search.query import Rerank
 
 
 class SearchMethods(Wired):

@@ -180,7 +180,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
 
         Args:
             review: Stop before apply, with the decisions as the interrupt's value, and resume with the accepted, edited or
-                rejected ones (see `langmem_adapter.pipeline.review`); needs a checkpointer, here or in the parent graph.
+                rejected ones (see `langmem_adapter.pipeline.build`); needs a checkpointer, here or in the parent graph.
             checkpointer: Keeps the state between the stages; `None` takes that of the parent graph.
 
         Returns:
@@ -376,7 +376,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         """Write a backup into an SQLite file, which is a database like any other: `Memory(path)` opens it.
 
         Others read and write meanwhile. The backup holds everything that was acknowledged before the call, API keys among
-        it, but no sessions, running jobs and cursors. `storage.database_copy.copy` restores it into a database in use.
+        it, but no sessions, running jobs and cursors. `storage.backup.copy` restores it into a database in use.
 
         Args:
             path: Of the file, which is readable for its owner alone.

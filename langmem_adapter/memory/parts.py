@@ -1,7 +1,10 @@
-"""Every part that a memory is made of; adapters may reach for them through `Memory.parts`."""
+"""The parts of a memory, wired once; integrations reach them through `Memory.parts`."""
 
 from __future__ import annotations
 
+import logging
+import os
+import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -10,39 +13,37 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
-from langmem_adapter import caches
+from langmem_adapter import forks
 from langmem_adapter.arguments import Longest, flag
 from langmem_adapter.embedding.embedder import Embedder
-from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
+from langmem_adapter.embedding.models import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import ConflictError, InvalidInputError, LangmemAdapterError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.index.build import open_feed, open_index
 from langmem_adapter.index.generations import erase
 from langmem_adapter.index.indexer import Indexer
-from langmem_adapter.knowledge.evidence import GraphEvidence
 from langmem_adapter.knowledge.memory import GraphMemory
-from langmem_adapter.memory.modes import warn_of_defaults
+from langmem_adapter.knowledge.walk import GraphEvidence
 from langmem_adapter.pipeline.build import build_pipeline
 from langmem_adapter.pipeline.run import select_new
 from langmem_adapter.reasoning.base import Describer
 from langmem_adapter.reasoning.llm import LLMReasoner, resolve_model
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import AddResult
-from langmem_adapter.search.calibration import Calibration
+from langmem_adapter.search.relevance import Calibration
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.settings import Settings, chosen_database
 from langmem_adapter.storage import erasure, meta, sources
 from langmem_adapter.storage.cache import Cache
+from langmem_adapter.storage.conversations import unreadable_turns
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import Sweeper
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.messages import unreadable_turns
+from langmem_adapter.storage.meta import ReplyLog
 from langmem_adapter.storage.moments import unreadable
-from langmem_adapter.storage.replies import ReplyLog
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.writes import Write
-from langmem_adapter.telemetry import Telemetry
-from langmem_adapter.tracing import run_config
+from langmem_adapter.tracing import Telemetry, run_config
 from langmem_adapter.twins import Plan, attempt
 
 if TYPE_CHECKING:
@@ -60,13 +61,58 @@ if TYPE_CHECKING:
     from langmem_adapter.index.build import IndexKind, VectorFeed
     from langmem_adapter.pipeline.run import Run
     from langmem_adapter.reasoning.base import Reasoner
+    from langmem_adapter.records.results import Change
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.records.work import Change
     from langmem_adapter.storage.erasure import Erasure
     from langmem_adapter.storage.feed import Space
     from langmem_adapter.storage.sources import Edits
 
-__all__ = ["Closing", "Parts", "Wired", "chosen_settings", "each_or_refused", "parts_of"]
+_log = logging.getLogger(__name__)
+_KEYS: Final = {
+    "OPENAI_API_KEY": "openai:gpt-5-mini",
+    "ANTHROPIC_API_KEY": "anthropic:claude-haiku-4-5",
+    "GOOGLE_API_KEY": "google_genai:gemini-2.5-flash",
+}
+
+_HASHED: Final = (
+    "a chat model decides, but memories are found by hash embeddings: these see common words, no meaning; choose "
+    'others with Memory(embeddings="openai:text-embedding-3-small"), "static" (offline) or LANGMEM_ADAPTER_EMBEDDINGS, or '
+    'say "hash:512" to keep them'
+)
+
+
+def left_to_defaults(
+    model: str | BaseChatModel | None, embeddings: str | Embeddings | None, settings: Settings
+) -> list[str]:
+    """What nobody chose and hardly anybody wants beside what was chosen, each with the line that changes it.
+
+    That is a chat model beside hash embeddings, which find only what shares words, and the offline rules beside a model's key
+    in the environment. Whoever names `"offline"` or `"hash:512"` anywhere has chosen it.
+    """
+    offline = (model or settings.model) == "offline"
+    if offline and model is None and "model" not in settings.model_fields_set:
+        return [_keyed(key, name) for key, name in _KEYS.items() if os.environ.get(key)][:1]
+    if not offline and embeddings is None and "embeddings" not in settings.model_fields_set:
+        return [_HASHED]
+    return []
+
+
+def _keyed(key: str, name: str) -> str:
+    return (
+        f"{key} is set, but facts are found by the offline rules, no model is asked; choose one with "
+        f'Memory(model="{name}") or LANGMEM_ADAPTER_MODEL={name}, or say "offline" to keep the rules'
+    )
+
+
+def warn_of_defaults(
+    model: str | BaseChatModel | None, embeddings: str | Embeddings | None, settings: Settings
+) -> None:
+    """Say `left_to_defaults` as warnings, and in the log of a program that has one."""
+    for told in left_to_defaults(model, embeddings, settings):
+        warnings.warn(told, UserWarning, stacklevel=4)  # where Memory is called
+        if _log.hasHandlers():  # else Python would print it a second time
+            _log.warning(told)
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -270,7 +316,7 @@ class Parts:
         removed = erasure.remove(self.database, scope)
         self.embedder.forget()
         self.searcher.forget()
-        caches.forget()
+        forks.forget()
         files, remains = 0, list[str]()
         if self.cache is not None:
             with erasure.noting(remains, "copies of conversations are left in Redis for half an hour; purge again"):

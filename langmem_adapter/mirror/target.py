@@ -1,4 +1,6 @@
-"""The graph database that a mirror writes: its mark, and one transaction after the other.
+"""The graph database of a mirror: Bolt connection, Cypher dialects, rows, transactions.
+
+Values are parameters, always. What cannot be one, a label or the type of a relation, is quoted here.
 
 How far a mirror has come is kept in the target itself, on one node, and moves in the same transaction as what it tells of. So
 whatever dies between, the two agree; a target that was emptied or restored says so; and the memory's own database is only
@@ -8,23 +10,329 @@ read.
 from __future__ import annotations
 
 import secrets
+from collections import defaultdict
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
-from langmem_adapter.mirror.bolt import COLLISIONS, already_there, manner, translated
-from langmem_adapter.mirror.dialects import Statements, dialect_of, schema
-from langmem_adapter.storage.follow import Cursor
+from sqlalchemy import func, select, true
+
+from langmem_adapter.addresses import cleaned, shown
+from langmem_adapter.errors import GraphServerError, InvalidInputError, MissingDependencyError
+from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.plain import shallow
+from langmem_adapter.records.scope import SCOPE_FIELDS
+from langmem_adapter.settings import neo4j_login
+from langmem_adapter.storage.feed import Cursor
+from langmem_adapter.storage.graph import reads
+from langmem_adapter.storage.graph.statements import NAMES_OF
+from langmem_adapter.storage.scopes import reach
+from langmem_adapter.storage.tables import EDGE, ENTITIES, ENTITIES_OF, RELATIONS, entities, relations, scopes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from neo4j import Driver, ManagedTransaction, Session
+    from sqlalchemy import ColumnElement, Connection, Table
 
-    from langmem_adapter.mirror.dialects import Dialect
-    from langmem_adapter.mirror.rows import MirrorBatch
+    from langmem_adapter.records.graph import Relation
+    from langmem_adapter.records.scope import Scope
 
-__all__ = ["Mark", "Overtaken", "Phase", "Target"]
+Dialect: TypeAlias = Literal["neo4j", "memgraph"]
+MARK: Final = "LangmemMirror"
+"""Label of the one node that says how far a mirror has come."""
+
+_NEO4J: Final = (
+    "CREATE CONSTRAINT {prefix}_row IF NOT EXISTS FOR (n:{label}) REQUIRE (n.lineage, n.pk) IS UNIQUE",
+    "CREATE CONSTRAINT {prefix}_mark IF NOT EXISTS FOR (n:{mark}) REQUIRE n.key IS UNIQUE",
+    "CREATE INDEX {prefix}_name IF NOT EXISTS FOR (n:{label}) ON (n.name)",
+    "CREATE INDEX {prefix}_user IF NOT EXISTS FOR (n:{label}) ON (n.user_id)",
+)
+_MEMGRAPH: Final = (
+    "CREATE CONSTRAINT ON (n:{label}) ASSERT n.lineage, n.pk IS UNIQUE",
+    "CREATE CONSTRAINT ON (n:{mark}) ASSERT n.key IS UNIQUE",
+    "CREATE INDEX ON :{label}(pk)",
+    "CREATE INDEX ON :{mark}(key)",
+    "CREATE INDEX ON :{label}(name)",
+    "CREATE INDEX ON :{label}(user_id)",
+)
+
+
+def dialect_of(driver: Driver) -> Dialect:
+    """The dialect that a server's agent tells."""
+    return "memgraph" if "memgraph" in driver.get_server_info().agent.casefold() else "neo4j"
+
+
+def schema(dialect: Dialect, label: str) -> list[str]:
+    """The statements that make constraints and indexes, where they are missing."""
+    # Where a name is taken Neo4j makes no constraint, and does not say so: every label has names of its own.
+    names = {"label": identifier(label), "mark": MARK, "prefix": f"langmem_{label}"}
+    return [statement.format(**names) for statement in (_MEMGRAPH if dialect == "memgraph" else _NEO4J)]
+
+
+def identifier(name: str) -> str:
+    r"""A label or type as it stands in Cypher.
+
+    Neo4j reads `\u0060` as a backtick before it reads anything else, so a backslash is itself written as an escape.
+
+    Example:
+        >>> identifier("a`b"), identifier("\\u0060 DELETE n")
+        ('`a``b`', '`\\u005Cu0060 DELETE n`')
+    """
+    return "`{}`".format(name.replace("\\", "\\u005C").replace("`", "``"))
+
+
+class Statements:
+    """What is said to a server again and again, of nodes with a label; *within* narrows a mirror to a scope's properties."""
+
+    def __init__(self, label: str, within: tuple[str, ...]) -> None:
+        node = identifier(label)
+        ours = " AND ".join(["n.lineage = $lineage", *(f"n.{name} = ${name}" for name in within)])
+        self._row = f"{node} {{lineage: $lineage, pk: row."
+        self.claim = f"MERGE (m:{MARK} {{key: $key}}) SET m.claimed = $turn RETURN properties(m) AS mark"
+        self.keep = f"MATCH (m:{MARK} {{key: $key}}) SET m += $mark"
+        self.read = f"MATCH (m:{MARK} {{key: $key}}) RETURN properties(m) AS mark"
+        self.nodes = f"UNWIND $rows AS row MERGE (n:{self._row}pk}}) SET n += row.properties"
+        self.gone = f"UNWIND $pks AS pk MATCH (n:{node} {{lineage: $lineage, pk: pk}}) DETACH DELETE n"
+        self.loosen = (
+            f"UNWIND $pks AS pk MATCH (n:{node} {{lineage: $lineage, pk: pk}})-[r]-() "
+            "WITH DISTINCT r LIMIT $most DELETE r RETURN count(*) AS gone"
+        )
+        self.clear = (
+            f"MATCH (n:{node})-[r]->() WHERE {ours} WITH r LIMIT $most DELETE r RETURN count(*) AS gone",
+            f"MATCH (n:{node}) WHERE {ours} WITH n LIMIT $most DETACH DELETE n RETURN count(*) AS gone",
+        )
+
+    def relations(self, name: str) -> str:
+        """Relations of one type, between nodes that are there.
+
+        They are looked for at their targets: the user is the source of most, and to go through all of his for each one takes a
+        square of time where a server begins at the end that is named first.
+        """
+        return (
+            f"UNWIND $rows AS row MATCH (s:{self._row}source}}) MATCH (t:{self._row}target}}) "
+            f"MERGE (t)<-[r:{identifier(name)} {{lineage: $lineage, pk: row.pk}}]-(s) SET r += row.properties"
+        )
+
+
+try:
+    import neo4j
+    from neo4j import exceptions
+except ImportError:
+    _MISSING = True
+    COLLISIONS: tuple[type[Exception], ...] = ()
+else:
+    _MISSING = False
+    COLLISIONS = (exceptions.ConstraintError,)
+
+
+_SCHEMES: Final = frozenset(f"{name}{kind}" for name in ("bolt", "neo4j") for kind in ("", "+s", "+ssc"))
+_CONNECT: Final = 10.0  # seconds
+_RETRY: Final = 15.0
+_TELLING_LESS: Final = (5, 2)  # the version of Bolt from which a client says what it wants to be told
+_LOGIN: Final = "give username and password, or set NEO4J_USERNAME and NEO4J_PASSWORD"
+_RUNNING: Final = "is it running, and does it speak Bolt there?"
+
+
+def opened(driver: Driver | str, username: str | None = None, password: str | None = None) -> tuple[Driver, bool]:
+    """A driver, and whether it is ours to close: one of the `neo4j` package's, or one for an address, not yet connected.
+
+    The login goes with an address; where it is not given, the environment's is taken (`settings.neo4j_login`).
+
+    Raises:
+        InvalidInputError: It is neither.
+        MissingDependencyError: The package `neo4j` is not installed.
+    """
+    if _MISSING:
+        raise MissingDependencyError("neo4j", extra="neo4j")
+    if isinstance(driver, neo4j.Driver):
+        if username is not None or password is not None:
+            raise InvalidInputError("a driver has its own login; give username and password with an address")
+        return driver, False
+    if isinstance(driver, neo4j.AsyncDriver):
+        raise InvalidInputError(
+            "give a neo4j.Driver, made by GraphDatabase.driver(…); the mirror has a thread of its own"
+        )
+    address, login = _checked(driver), neo4j_login(username, password)
+    how: dict[str, Any] = {"connection_timeout": _CONNECT, "max_transaction_retry_time": _RETRY}
+    with translated(address):
+        return neo4j.GraphDatabase.driver(address, auth=login, **how), True
+
+
+def place_of(driver: Driver | str) -> str:
+    """The server, for people."""
+    return shown(driver) if isinstance(driver, str) else "of that driver"
+
+
+def _checked(address: object) -> str:
+    if not isinstance(address, str):
+        raise InvalidInputError(
+            f"give a neo4j.Driver or an address like 'bolt://localhost:7687', not {quoted(address)}"
+        )
+    try:
+        parts = urlsplit(check_text(address, "the address"))
+        whole = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number
+        whole = False
+    if not whole:
+        raise InvalidInputError("no address of a graph server; write it like bolt://localhost:7687 or neo4j+s://host")
+    if parts.username is not None or parts.password is not None:
+        raise InvalidInputError(f"a login does not belong in the address {shown(address)}; {_LOGIN}")
+    return address
+
+
+def manner(driver: Driver) -> dict[str, Any]:
+    """How a session is opened so that no notice comes of a label or name that nobody has used yet.
+
+    A server that speaks Bolt before 5.2 (Neo4j before 5.7, older Memgraph) cannot be told so, and the driver refuses to try.
+    """
+    speaks: tuple[int, int] = driver.get_server_info().protocol_version
+    return {"notifications_min_severity": "OFF"} if speaks >= _TELLING_LESS else {}
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Turn what the driver raises into our errors, which name the server as *where*."""
+    try:
+        yield
+    except exceptions.AuthError as error:
+        raise GraphServerError(f"the graph server {where} refused the login: {_told(error)}; {_LOGIN}") from error
+    except exceptions.ConfigurationError as error:
+        raise InvalidInputError(f"the graph server {where} cannot be used so: {_told(error)}") from error
+    except (exceptions.ServiceUnavailable, exceptions.SessionExpired) as error:
+        told = f"the graph server {where} cannot be reached: {_told(error)}; {_RUNNING}"
+        raise GraphServerError(told, transient=True) from error
+    except (exceptions.Neo4jError, exceptions.DriverError) as error:
+        # Neo4j calls an error so where it is the server's own, as when it meets what a client that died was doing.
+        passing = error.is_retryable() or isinstance(error, exceptions.DatabaseError)
+        told = f"the graph server {where} refused or failed: {_told(error)}"
+        raise GraphServerError(told, transient=passing) from error
+
+
+@contextmanager
+def already_there() -> Iterator[None]:
+    """Make a constraint or index that may be there: Memgraph has no `IF NOT EXISTS`."""
+    try:
+        yield
+    except exceptions.ClientError as error:
+        if "already exists" not in str(error):
+            raise
+
+
+def _told(error: Exception) -> str:
+    # What the driver raises by itself bears its reason as its text, and none, or only the beginning, as its `message`.
+    text = _reason(error) or (error.message if isinstance(error, exceptions.Neo4jError) else str(error))
+    return cleaned(" ".join(str(text or type(error).__name__).split()))[:500]
+
+
+def _reason(error: BaseException | None) -> str | None:
+    """What the operating system says, which the driver wraps in several errors of its own."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__
+    return None if error is None else error.strerror
+
+
+Properties: TypeAlias = dict[str, Any]
+_EVER: Final = reads.When(history=True)
+_KEPT: Final = {ENTITIES: entities, RELATIONS: relations}
+_TOLD: Final = tuple("id valid_from valid_to recorded_at retired_at mentions confidence".split())
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorBatch:
+    """What one transaction of the target writes; relations go only together with their ends."""
+
+    nodes: Sequence[Properties] = ()  # entities: `pk` and `properties`
+    relations: dict[str, list[Properties]] = field(default_factory=dict)  # by name; `source` and `target` beside these
+    gone: Sequence[int] = ()  # pks of entities that are no more
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self.nodes or self.relations or self.gone)
+
+    @property
+    def ties(self) -> int:
+        """How many relations."""
+        return sum(map(len, self.relations.values()))
+
+
+def batch_of(connection: Connection, scope: Scope | None, named: Mapping[str, Sequence[int]]) -> MirrorBatch:
+    """The rows within a scope, or everybody's, whose pks some changes name, as they now stand.
+
+    Every row of a relation is given anew with the one that is named: which memories say it is told of all of them.
+    """
+    pks, tied = named.get(ENTITIES, ()), named.get(RELATIONS, ())
+    there = set(connection.execute(select(entities.c.pk).where(entities.c.pk.in_(pks))).scalars())
+    of_ids = relations.c.id.in_(select(relations.c.id).where(relations.c.pk.in_(tied)))
+    nodes = _nodes(connection, entities.c.pk.in_(pks), reach(scope))
+    return MirrorBatch(nodes, _ties(connection, of_ids, reach(scope)), [pk for pk in pks if pk not in there])
+
+
+def after(
+    connection: Connection, scope: Scope | None, space: str, pk: int, most: int
+) -> tuple[MirrorBatch, int | None]:
+    """The next rows of a space, by pk, and the last of these pks; `None` where there are no more."""
+    kept = _KEPT[space]
+    query = select(kept.c.pk).join(scopes, kept.c.scope_id == scopes.c.id).where(kept.c.pk > pk, reach(scope))
+    pks = connection.execute(query.order_by(kept.c.pk).limit(most)).scalars().all()
+    of_them, last = kept.c.pk.in_(pks), pks[-1] if pks else None
+    if space == ENTITIES:
+        return MirrorBatch(nodes=_nodes(connection, of_them, true())), last
+    return MirrorBatch(relations=_ties(connection, of_them, true())), last
+
+
+def progress(connection: Connection, scope: Scope | None, space: str, pk: int) -> tuple[int, int]:
+    """How many rows come up to one of a space, those of the space before it among them, and how many there are in all."""
+    sizes = [_size(connection, kept, scope) for kept in _KEPT.values()]
+    done = _size(connection, _KEPT[space], scope, pk) + (sizes[0] if space == RELATIONS else 0)
+    return done, sum(sizes)
+
+
+def _size(connection: Connection, kept: Table, scope: Scope | None, until: int | None = None) -> int:
+    query = select(func.count()).select_from(kept).join(scopes, kept.c.scope_id == scopes.c.id)
+    first = true() if until is None else kept.c.pk <= until
+    return int(connection.execute(query.where(reach(scope), first)).scalar_one())
+
+
+# ── entities ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _nodes(connection: Connection, chosen: ColumnElement[bool], inside: ColumnElement[bool]) -> list[Properties]:
+    rows = connection.execute(ENTITIES_OF.where(chosen, inside).order_by(entities.c.pk)).all()
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for named in NAMES_OF.rows(connection, {"pks": [row.pk for row in rows]}):
+        names[named.entity_pk].append(named.name)
+    return [{"pk": row.pk, "properties": _of_entity(row, names[row.pk])} for row in rows]
+
+
+def _of_entity(row: Any, names: Sequence[str]) -> Properties:
+    told = {name: getattr(row, name) for name in ("id", "name", "type", "mentions", "merged_into", *SCOPE_FIELDS)}
+    aliases = [name for name in names if name != row.name]
+    return {**told, "aliases": aliases, "created": row.created_at, "updated": row.updated_at}
+
+
+# ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _ties(
+    connection: Connection, chosen: ColumnElement[bool], inside: ColumnElement[bool]
+) -> dict[str, list[Properties]]:
+    query = select(*EDGE).join(scopes, relations.c.scope_id == scopes.c.id).where(chosen, inside)
+    rows = connection.execute(query.order_by(relations.c.pk)).all()
+    told = reads.by_pks(connection, [row.pk for row in rows], _EVER)
+    found: defaultdict[str, list[Properties]] = defaultdict(list)
+    for row in rows:
+        each = {"pk": row.pk, "source": row.source_pk, "target": row.target_pk}
+        found[told[row.pk].relation].append({**each, "properties": _of_relation(told[row.pk])})
+    return dict(found)
+
+
+def _of_relation(relation: Relation) -> Properties:
+    told = {name: getattr(relation, name) for name in _TOLD}
+    return {**told, **shallow(relation.scope), "memory_ids": list(relation.memory_ids)}
+
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from langmem_adapter.errors import ConflictError
 from langmem_adapter.pipeline.parse import is_verbatim
 from langmem_adapter.pipeline.state import cost_of, finished, scope_of
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import FORGET, Change, Decision
+from langmem_adapter.records.results import FORGET, Change, Decision
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.sources import RememberedError
 from langmem_adapter.storage.traces import TraceDraft
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
     from numpy.typing import NDArray
 
-    from langmem_adapter.pipeline.stage import NodeResult, Planner, StageParts, StateEdit
-    from langmem_adapter.pipeline.state import PipelineState
-
-__all__ = ["apply_stage"]
+    from langmem_adapter.pipeline.state import NodeResult, PipelineState, Planner, StageParts, StateEdit
 
 _KEPT: Final = "what is known already kept its own expiry; Memory.update(id, expires_at=…) in Python sets another"
 _CALLED: Final = "calls of tools are kept by memory_type='procedural_memory' only"

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.twins import Outcome
 
-__all__ = ["BackgroundWriter", "FailedWrite"]
-
 T = TypeVar("T")
 
 _log = logging.getLogger("langmem_adapter")

@@ -17,21 +17,17 @@ from typing import TYPE_CHECKING, Any
 from langgraph.types import Command
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.stage import Ask, NodeResult, thinking
-from langmem_adapter.pipeline.state import PipelineState, finished, scope_of
+from langmem_adapter.pipeline.state import Ask, NodeResult, PipelineState, finished, scope_of, thinking
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Reasoner
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import PROCEDURAL, Fact, Turn
+from langmem_adapter.records.results import PROCEDURAL, Fact, Turn
 from langmem_adapter.storage.graph.hints import known_names
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from langmem_adapter.pipeline.stage import Planner, StageParts
-    from langmem_adapter.pipeline.state import Task, Work
-
-__all__ = ["extract_stage"]
+    from langmem_adapter.pipeline.state import Planner, StageParts, Task, Work
 
 
 def extract_stage(parts: StageParts) -> Planner:

@@ -18,38 +18,28 @@ from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_me
 
 from langmem_adapter.arguments import Longest, filled, local_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.images import address, image_parts, is_image
-from langmem_adapter.pipeline.stage import Ask, StateEdit, thinking
-from langmem_adapter.pipeline.state import begun, finished
-from langmem_adapter.pipeline.tool_calls import is_tool_call, results_apart, tool_calls_of
-from langmem_adapter.pipeline.vendor_messages import chat_message, unwrap
-from langmem_adapter.records.checks import check_metadata, check_text, quoted, zone_of
-from langmem_adapter.records.content import plain_content
+from langmem_adapter.pipeline.messages import (
+    address,
+    chat_message,
+    image_parts,
+    is_image,
+    is_tool_call,
+    results_apart,
+    tool_calls_of,
+    unwrap,
+)
+from langmem_adapter.pipeline.state import Ask, StateEdit, begun, finished, thinking
+from langmem_adapter.records.checks import check_metadata, check_text, plain_content, quoted, zone_of
 from langmem_adapter.records.cost import Usage, fitting
+from langmem_adapter.records.results import PROCEDURAL, Turn
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import PROCEDURAL, Turn
 from langmem_adapter.scoping import check_owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from langmem_adapter.pipeline.stage import Planner
-    from langmem_adapter.pipeline.state import PipelineState
+    from langmem_adapter.pipeline.state import PipelineState, Planner
     from langmem_adapter.reasoning.base import Describer, Wording
-
-__all__ = [
-    "MOST_BEFORE",
-    "OF_ITEM",
-    "ParsedConversation",
-    "as_list",
-    "conversation_of",
-    "is_verbatim",
-    "key_of",
-    "message_of",
-    "parse_stage",
-    "turns_before",
-    "turns_of",
-]
 
 _ROLES: Final = {
     "human": "user",

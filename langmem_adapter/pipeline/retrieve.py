@@ -1,11 +1,27 @@
-"""Retrieve: the facts meet the memories that could concern them."""
+"""Retrieve: the memories that each fact could concern; adds of one scope take turns.
+
+Without it all of them would ask the chat model, and the ledger would send all but one back to ask again: fifty waiting adds
+for one user cost over a thousand calls. Facts are found side by side all the same, and adds for different scopes, and those
+that store turns as they are, wait for nobody. A place in the queue is a courtesy within one process, never a promise: the
+ledger's check is what keeps memories right. That is why nobody waits for ever: a place whose turn has come and that is not
+left (a stream that somebody has stopped reading) runs out.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+import asyncio
+import os
+import time
+from concurrent.futures import Future, wait
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
+from langgraph.types import Command
+
+from langmem_adapter.forks import Lock
 from langmem_adapter.names import by_name
 from langmem_adapter.pipeline.state import finished, said, scope_of
 from langmem_adapter.twins import Plan
@@ -13,12 +29,98 @@ from langmem_adapter.twins import Plan
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-    from langmem_adapter.pipeline.queue import Queue
-    from langmem_adapter.pipeline.stage import NodeResult, Planner, StageParts
-    from langmem_adapter.pipeline.state import PipelineState
+    from langmem_adapter.pipeline.state import NodeResult, PipelineState, Planner, StageParts
     from langmem_adapter.records.graph import Triple
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.storage.database import Database
+    from langmem_adapter.twins import Outcome
 
-__all__ = ["retrieve_stage"]
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """One run's place: for how long others wait for it once its turn has come, and the sign that it has been left."""
+
+    lease: float
+    since: float | None = None  # when its turn came
+    ended: Future[None] = field(default_factory=Future)
+
+    def left(self) -> float:
+        """Seconds for which others still wait for it."""
+        return self.lease if self.since is None else self.since + self.lease - time.monotonic()
+
+    def turn(self) -> float:
+        """Its turn has come: all before it have ended, or run out. The same seconds."""
+        if self.since is None:
+            self.since = time.monotonic()
+        return max(0.0, self.left())
+
+
+class Queue:
+    """The places of runs, by scope, in the order in which they were taken."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._running: dict[Scope, dict[str, _Place]] = {}
+
+    def take(self, scope: Scope, key: str, *, lease: float) -> None:
+        """Take a place, or keep that which the run has, and wait until all before it are over.
+
+        Counted from its turn, the place holds nobody up any longer than for the *lease*, in seconds, where it was not left.
+        """
+        own, earlier = self._line_up(scope, key, lease)
+        for place in earlier:
+            wait([place.ended], timeout=place.turn())
+        own.turn()
+
+    async def atake(self, scope: Scope, key: str, *, lease: float) -> None:
+        """The same without blocking the event loop."""
+        own, earlier = self._line_up(scope, key, lease)
+        for place in earlier:
+            if not place.ended.done():
+                await asyncio.wait([asyncio.wrap_future(place.ended)], timeout=place.turn())
+        own.turn()
+
+    def leave(self, scope: Scope, key: str) -> None:
+        """Leave the run's place, if it has one."""
+        with self._lock:
+            running = self._running.get(scope, {})
+            place = running.pop(key, None)
+            if not running:
+                self._running.pop(scope, None)
+        if place is not None:
+            place.ended.set_result(None)
+
+    def _line_up(self, scope: Scope, key: str, lease: float) -> tuple[_Place, list[_Place]]:
+        with self._lock:
+            running = {name: place for name, place in self._running.get(scope, {}).items() if place.left() > 0}
+            own = running.setdefault(key, _Place(lease))
+            self._running[scope] = running
+            return own, list(takewhile(lambda place: place is not own, running.values()))
+
+
+_KEPT: Final[WeakValueDictionary[tuple[int, str], Queue]] = WeakValueDictionary()
+_KEEPING: Final = Lock()
+
+
+def queue_of(database: Database) -> Queue:
+    """The queue of everybody in this process who writes to the same database."""
+    if database.path is None and database.dialect == "sqlite":  # in memory: it is like no other
+        return Queue()
+    with _KEEPING:
+        return _KEPT.setdefault((os.getpid(), database.location), Queue())
+
+
+def in_queue(stage: Planner, queue: Queue, *, last: bool = False) -> Planner:
+    """A stage of a run that has a place in the queue, which an error leaves, and the *last* stage; going back does not."""
+
+    def plan(state: PipelineState, config: RunnableConfig | None) -> Plan[NodeResult]:
+        def leave(outcome: Outcome[NodeResult]) -> None:
+            if outcome.error is not None or (last and not isinstance(outcome.result, Command)):
+                queue.leave(scope_of(state), state["task"]["key"])
+
+        return Plan.late(partial(stage, state, config)).told(leave)
+
+    return plan
 
 
 _ALIKE: Final = 0.6

@@ -19,9 +19,8 @@ from langmem_adapter.pipeline.parse import (
 from langmem_adapter.pipeline.state import cost_of, known_texts
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import AddResult
+from langmem_adapter.records.results import PROCEDURAL, AddResult, Change, Decision, Turn
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.records.work import PROCEDURAL, Change, Decision, Turn
 from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.twins import arguments_of
 
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
     from langmem_adapter.arguments import Longest
     from langmem_adapter.storage.traces import Trace
-
-__all__ = ["Run", "grouped", "run_of", "said_again", "select_new", "would_be"]
 
 _OF_RUN: Final = ("infer", "memory_type", "prompt", "idempotency_key", "thread_id")
 _KNOWN: Final = frozenset((*SCOPE_FIELDS, *OF_ITEM, *_OF_RUN))

@@ -1,40 +1,48 @@
-"""What travels through the pipeline: plain JSON types only.
+"""The state of the pipeline, its stages as graph nodes, and the scope check of each.
 
 Any checkpointer and any strict serializer can keep this state. Vectors are never in it: a resumed run embeds again. The input
 is there for parse alone (LangGraph's `EphemeralValue`): a thread's next run must not meet what an earlier one was given.
+
+Between two stages the state belongs to whoever may write to the thread: a `Command`, `update_state`, somebody else's `resume`.
+What it says of the scope is compared with the call, in one place, before the stage sees any of it.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, NotRequired
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, Protocol, TypeAlias
 
+from langchain_core.runnables.config import ensure_config
 from langgraph.channels import EphemeralValue
 from langgraph.config import get_stream_writer
+from langgraph.runtime import get_runtime
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import named_speaker
 from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.results import Decision, Fact, Turn
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Fact
+from langmem_adapter.scoping import resolve_again, resolve_scope
+from langmem_adapter.search.candidates import Neighbourhood
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-__all__ = [
-    "PipelineInput",
-    "PipelineOutput",
-    "PipelineState",
-    "Task",
-    "Work",
-    "begun",
-    "cost_of",
-    "finished",
-    "known_texts",
-    "said",
-    "scope_of",
-]
+    from langchain_core.runnables import Runnable, RunnableConfig
+    from langgraph.types import Command
+
+    from langmem_adapter.arguments import Longest
+    from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.reasoning.base import Describer, Reasoner
+    from langmem_adapter.search.searcher import Searcher
+    from langmem_adapter.settings import Settings
+    from langmem_adapter.storage.ledger import Ledger
 
 
 class PipelineInput(TypedDict, total=False):
@@ -167,3 +175,112 @@ def finished(state: PipelineState, stage: str, changed: Work | None = None, **pr
 def cost_of(work: Mapping[str, Any]) -> Usage:
     """What a run has cost, without the calls themselves."""
     return replace(Usage.from_json(work["usage"]), milliseconds=work["milliseconds"], calls=())
+
+
+StateEdit: TypeAlias = dict[str, Any]
+"""What a node changes in a graph's state."""
+NodeResult: TypeAlias = "StateEdit | Command[Any]"
+"""An update, and perhaps where to go with it."""
+Planner: TypeAlias = "Callable[[PipelineState, RunnableConfig | None], Plan[NodeResult]]"
+"""From the state to what a stage does."""
+
+
+class StageParts(Protocol):
+    """What the stages work with: some of the parts of a memory, which they do not know as a whole."""
+
+    settings: Settings
+    longest: Longest
+    uses_graph: bool
+    reasoner: Reasoner
+    describer: Describer | None
+    searcher: Searcher
+    embedder: Embedder
+    ledger: Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Questions for somebody, asked side by side, and what to make of the answers: a step, or what is to be asked next."""
+
+    whom: Runnable[Any, Any]
+    questions: Sequence[Any]
+    then: Callable[[list[Any]], NodeResult | Ask]
+
+
+def thinking(think: Callable[[PipelineState], NodeResult | Ask]) -> Planner:
+    """A stage that thinks, and may ask somebody.
+
+    It thinks, and reads the answers, beside the event loop: both take as long as the conversation is.
+    """
+    return lambda state, config: Plan(partial(think, state)).and_then(partial(_answered, config))
+
+
+def _answered(config: RunnableConfig | None, step: NodeResult | Ask) -> Plan[NodeResult]:
+    if not isinstance(step, Ask):
+        return Plan.known(step)
+    answers = Plan.calling(step.whom.batch, step.whom.abatch, list(step.questions), config)
+    return answers.and_then(lambda given: Plan(partial(step.then, given))).and_then(partial(_answered, config))
+
+
+def for_caller(stage: Planner, whose: Callable[[PipelineState, RunnableConfig], PipelineState]) -> Planner:
+    """A stage that is run for whoever calls, on the state as *whose* (`begins` or `goes_on`) lets it be seen."""
+    return lambda state, config: Plan(partial(whose, state, ensure_config(config))).and_then(
+        lambda seen: stage(seen, config)
+    )
+
+
+def begins(state: PipelineState, config: RunnableConfig) -> PipelineState:
+    """A run begins: its scope follows `resolve_scope`, with the input's `scope` as the argument.
+
+    Raises:
+        ScopeError: Nobody says whose memory it is, or the input and the rest of the call name two.
+    """
+    runtime = get_runtime()
+    scope = resolve_scope(explicit=state.get("scope"), runtime=runtime, config=config)
+    return {**state, "scope": resolve_again(scope, runtime=runtime, config=config).named}
+
+
+def goes_on(state: PipelineState, config: RunnableConfig) -> PipelineState:
+    """A run goes on: the call is for the scope that it was begun for, and what its stages made belongs together.
+
+    Raises:
+        ScopeError: It is for another.
+        InvalidInputError: A part of the state is no stage's work, or they are of several runs.
+    """
+    try:
+        scope = _scope_read(state)
+    except (KeyError, TypeError, ValueError) as error:
+        told = "the state holds what no stage leaves there, or parts of different runs; begin a run of its own"
+        raise InvalidInputError(f"{told} with messages") from error
+    resolve_again(scope, runtime=get_runtime(), config=config)
+    return state
+
+
+_TYPES: Final[Mapping[str, Any]] = {
+    "task": Task,
+    "turns": list[Turn],
+    "before": list[Turn],
+    "facts": list[Fact],
+    "candidates": Neighbourhood | None,
+    "decisions": list[Decision],
+    "work": Work,
+}
+_adapter: Final = cache(TypeAdapter)
+
+
+def _scope_read(state: PipelineState) -> Scope:
+    """Whose it is, once all of the state was read as the stages read it: what they could not is an error here."""
+    parts: dict[str, Any] = {**state, "candidates": {**state["candidates"]} or None}
+    for name, kind in _TYPES.items():
+        made = _adapter(kind).validate_json(json.dumps(parts[name]), strict=True)
+        for record, told in zip(made, parts[name], strict=True) if isinstance(made, list) else ():
+            record.from_json(told)
+    _ = Usage() + Usage.from_json({name: parts["work"][name] for name in begun(0)}["usage"])
+    turns, facts, known = state["turns"], state["facts"], state["candidates"].get("known", ())
+    places: list[tuple[int | None, Sequence[Any]]] = [(turn["item"], state["task"]["items"]) for turn in turns]
+    places += [(fact["turn"], turns) for fact in facts]
+    places += [(decision.get("fact"), facts) for decision in state["decisions"]]
+    places += [(place, known) for own in state["candidates"].get("equal", ()) for place in own]
+    if not all(place is None or 0 <= place < len(whole) for place, whole in places):
+        raise ValueError("a part names a place of another, which that has not")
+    return scope_of(state)

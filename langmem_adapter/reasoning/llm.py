@@ -11,16 +11,36 @@ from langchain_core.language_models.chat_models import BaseChatModel
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError, ModelContextError
-from langmem_adapter.limits import Limits, limits_of, model_name
-from langmem_adapter.providers import patiently_made, provider_errors, reply_bounds, server_options
-from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, Extraction
-from langmem_adapter.reasoning.extracts import record_of_steps
-from langmem_adapter.reasoning.free_text import LLMSummarizer, description, record
-from langmem_adapter.reasoning.json_text import UnusableReplyError, complete_items
+from langmem_adapter.providers import (
+    Limits,
+    limits_of,
+    model_name,
+    patiently_made,
+    provider_errors,
+    reply_bounds,
+    server_options,
+)
+from langmem_adapter.reasoning.base import (
+    Comparison,
+    DecideOutput,
+    ExtractInput,
+    Extraction,
+    comparing,
+    describing,
+    finding,
+)
+from langmem_adapter.reasoning.free_text import LLMSummarizer, description, record, record_of_steps
 from langmem_adapter.reasoning.prompts import comparison_messages, example_words, extraction_messages
 from langmem_adapter.reasoning.reader import additions, read_decision, read_facts, sources
-from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphDecisionReply, GraphReply, SmallFactsReply
-from langmem_adapter.reasoning.runs import comparing, describing, finding
+from langmem_adapter.reasoning.replies import (
+    DecisionReply,
+    FactsReply,
+    GraphDecisionReply,
+    GraphReply,
+    SmallFactsReply,
+    UnusableReplyError,
+    complete_items,
+)
 from langmem_adapter.reasoning.structured_output import Channel, full_text, structured
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.twins import Plan
@@ -32,7 +52,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.reasoning.base import Reasoner, Verdict
     from langmem_adapter.settings import BadReply, ModelProfile, Settings
-    from langmem_adapter.storage.replies import ReplyLog
+    from langmem_adapter.storage.meta import ReplyLog
 
 __all__ = ["LLMReasoner", "named_model", "resolve_model"]
 

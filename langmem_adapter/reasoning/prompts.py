@@ -26,23 +26,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory, Passage
     from langmem_adapter.records.graph import Triple
-    from langmem_adapter.records.work import Fact, Turn
-
-__all__ = [
-    "DESCRIBE",
-    "TASKS",
-    "comparison_messages",
-    "example_words",
-    "extraction_messages",
-    "instructions",
-    "record_messages",
-    "related_messages",
-    "repair",
-    "rewrite_messages",
-    "summary_messages",
-    "title_messages",
-    "with_form",
-]
+    from langmem_adapter.records.results import Fact, Turn
 
 TASKS: Final = (
     "user",

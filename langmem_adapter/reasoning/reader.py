@@ -21,15 +21,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import Extraction, Verdict
-from langmem_adapter.reasoning.json_text import UnusableReplyError, first_ten, listed_problems
-from langmem_adapter.reasoning.replies import GraphReply, number_of
-from langmem_adapter.reasoning.triples import is_relation, period, relations_in, triple_of
+from langmem_adapter.reasoning.replies import (
+    GraphReply,
+    UnusableReplyError,
+    first_ten,
+    is_relation,
+    listed_problems,
+    number_of,
+    period,
+    relations_in,
+    triple_of,
+)
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.graph import SELF
-from langmem_adapter.records.work import FORGET, UNCLEAR, Event, Fact
+from langmem_adapter.records.results import FORGET, UNCLEAR, Event, Fact
 from langmem_adapter.statements.parser import read
-from langmem_adapter.text import content_words, is_cjk, subjects, text_hash
-from langmem_adapter.vocabulary import STOPWORDS
+from langmem_adapter.text import STOPWORDS, content_words, is_cjk, subjects, text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -38,8 +45,6 @@ if TYPE_CHECKING:
     from langmem_adapter.reasoning.base import Comparison, ExtractInput
     from langmem_adapter.reasoning.replies import DecisionLine, DecisionReply, FactItem, FactsReply
     from langmem_adapter.records.graph import Triple
-
-__all__ = ["QUESTION", "additions", "read_decision", "read_facts", "sources", "states"]
 
 QUESTION: Final = re.compile(r"(?<![^.!?。！？\n])[^.!?。！？\n]*+[?？]")
 _SENTENCE: Final = re.compile(r"[^.!?。！？\n]+")

@@ -1,4 +1,7 @@
-"""The replies that a chat model gives: the facts of a conversation, and what they mean for the memories.
+"""Replies of chat models: the JSON in them, and the shapes of facts, decisions and relations.
+
+A value is read whole or not at all. A cut or broken value and a key that stands twice are errors for the repair round: whoever
+completes them (`json-repair`, LangChain's `parse_partial_json`) loses something without anybody noticing.
 
 Each fact carries what belongs to it (its turn, its date, its relations), each entry of a decision the number of its fact. The
 shapes of Mem0 are read as well: plain strings as facts, relations in a list of their own, entries without a number.
@@ -6,28 +9,321 @@ shapes of Mem0 are read as well: plain strings as facts, relations in a list of 
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Annotated, Any, ClassVar, Final, Self
+from collections import Counter
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from langmem_adapter.reasoning.json_text import UnusableReplyError, decoded, listed_problems, members_of
+from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name, speaker
 from langmem_adapter.records.checks import check_text
-from langmem_adapter.records.work import Event
+from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
+from langmem_adapter.records.results import Event
 
-__all__ = [
-    "DecisionLine",
-    "DecisionReply",
-    "FactItem",
-    "FactsReply",
-    "GraphDecisionReply",
-    "GraphReply",
-    "RelatedReply",
-    "ReplyModel",
-    "SmallFactsReply",
-    "UnenforcedSchemaError",
-    "number_of",
-]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LONGEST_REPLY: Final = 500_000
+_TAGS: Final = "(?:think|thinking|thought|reasoning)"
+_MARK: Final = re.compile(rf"[\[{{]|</?{_TAGS}>", re.IGNORECASE)
+_THOUGHT_END: Final = re.compile(rf"</{_TAGS}>", re.IGNORECASE)
+_NEXT: Final = re.compile(r"[\s,]*")
+_JSON: Final = re.compile(r"""\[\s*["'\[{\]]|\{\s*(?:["'}]|\w+\s*:)""")  # other brackets are prose
+_STRING: Final = r'"(?:[^"\\]|\\.?)*(?:"|\Z)'  # to the end where it has none, so that every text is read in one pass
+_COMMENT: Final = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_SPARE_COMMA: Final = re.compile(rf"{_STRING}|,(?=\s*[\]}}])", re.DOTALL)
+
+
+class UnusableReplyError(Exception):
+    """What is wrong with a reply, in words that the model itself can act on."""
+
+
+class DeclinedError(UnusableReplyError):
+    """The model declined; asking again is pointless."""
+
+
+def listed_problems(problems: Sequence[str]) -> str:
+    """The first ten of what is wrong, and how many more there are."""
+    return "; ".join(first_ten(problems))
+
+
+def first_ten(texts: Sequence[str]) -> list[str]:
+    """Ten texts, and how many more there are."""
+    return [*texts[:10], *([f"and {len(texts) - 10:,} more"] if len(texts) > 10 else [])]  # noqa: PLR2004 - ten
+
+
+def json_values(text: str) -> list[Any]:
+    r"""Every JSON object and list in a text, outermost only, in order, outside of thoughts.
+
+    Raises:
+        UnusableReplyError: It is too long, a value in it is cut or broken, or a key stands twice.
+
+    Example:
+        >>> json_values('<think>{"facts": []}?</think> Sure! ```json\n{"facts": ["Likes tea",],}\n```')
+        [{'facts': ['Likes tea']}]
+    """
+    if len(text) > _LONGEST_REPLY:
+        raise UnusableReplyError(f"the reply has {len(text):,} characters, and at most {_LONGEST_REPLY:,} are read")
+    values: list[Any] = []
+    place = 0
+    while mark := _MARK.search(text, place):
+        if mark[0].startswith("</"):  # the opening tag stood in the model's own template: all before was thought
+            values, place = [], mark.end()
+        elif mark[0].startswith("<"):
+            place = _after_thought(text, mark.end())
+        elif _JSON.match(text, mark.start()):
+            value, place = _value(text, mark.start())
+            values.append(value)
+        else:
+            place = mark.end()
+    return values
+
+
+def complete_items(text: str, root: str) -> list[Any]:
+    """The items of a list that a reply was to be, up to the first that is cut or broken; repeated ones once.
+
+    Example:
+        >>> complete_items('{"facts": [{"text": "Likes tea"}, {"text": "Likes tea"}, {"text": "Has a d', "facts")
+        [{'text': 'Likes tea'}]
+    """
+    found: dict[str, Any] = {}
+    start = re.search(rf'"{root}"\s*:\s*\[\s*', text)
+    place = -1 if start is None else start.end()
+    with suppress(ValueError, RecursionError, UnusableReplyError):
+        while 0 <= place < len(text) and text[place] != "]":
+            item, place = _DECODER.raw_decode(text, place)
+            found.setdefault(repr(item), item)
+            gap = _NEXT.match(text, place)
+            place = gap.end() if gap else place
+    return list(found.values())
+
+
+def decoded(value: Any) -> Any:
+    """The JSON list or object that a string holds, or the value itself."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("[", "{")):
+        return value
+    values = json_values(value)
+    return values[0] if len(values) == 1 else value
+
+
+def members_of(value: Any) -> dict[str, Any]:
+    """The members of an object by their names in lower case; none of what is no object."""
+    if not isinstance(value, dict):
+        return {}
+    members = {str(key).strip().casefold(): member for key, member in value.items()}
+    if len(members) < len(value):
+        raise UnusableReplyError(f"some keys differ only in their case: {', '.join(map(str, value))[:200]}")
+    return members
+
+
+def _after_thought(text: str, start: int) -> int:
+    end = _THOUGHT_END.search(text, start)
+    if end is None:
+        raise UnusableReplyError("the reply never leaves its thoughts; send the JSON object alone")
+    return end.end()
+
+
+def _value(text: str, start: int) -> tuple[Any, int]:
+    """The value at a bracket and where it ends; one with comments or spare commas has to be the last."""
+    try:
+        return _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        tidy = _tidy(text[start:])
+    try:
+        value, end = _DECODER.raw_decode(tidy)
+    except (ValueError, RecursionError) as error:
+        raise UnusableReplyError(f"the JSON is broken or not complete: {str(error)[:100]}") from None
+    if _MARK.search(tidy, end):
+        raise UnusableReplyError("the JSON is not valid, and more follows it; send the JSON object alone")
+    return value, len(text)
+
+
+def _tidy(text: str) -> str:
+    for spare in (_COMMENT, _SPARE_COMMA):
+        text = spare.sub(lambda found: found[0] if found[0].startswith('"') else "", text)
+    return text
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
+        raise UnusableReplyError(
+            f"the key {twice!r} stands twice in one JSON object; send one list with everything in it"
+        )
+    return members
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")  # NaN and Infinity, which Python's decoder would accept
+
+
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number, strict=False)
+
+
+_LONGEST_TYPE: Final = 50
+_MEM0: Final = {"relationship": "relation", "destination": "target", "destination_type": "target_type"}
+_BOOLEANS: Final = {"true": True, "false": False, "none": False}
+_PRONOUNS: Final = frozenset(
+    "he she it they we you him her them us his hers its their theirs our ours your yours this that these those here there "
+    "himself herself itself themselves someone somebody something 他 她 它 他们 她们 它们 我们 咱们 你 您 你们 这 那 这里 那里 "
+    "这个 那个 其".split()
+)
+_FIRST_PERSON: Final = frozenset({"i", "me", "my", "myself", "我", "我自己", "本人"})
+
+
+def relations_in(value: Any) -> list[Any]:
+    """The items of a list of relations, as sent; one alone may stand without a list."""
+    try:
+        value = decoded(value)
+    except UnusableReplyError:
+        return [value]  # it costs no fact: what is wrong with it is told like that of any relation
+    if value is None or value in ("", {}):
+        return []
+    return [item for item in value if item is not None] if isinstance(value, list) else [value]
+
+
+def is_relation(item: Any) -> bool:
+    """Whether an item says that it is from one thing to another."""
+    try:
+        return {"source", "target"} <= _triple_members(item).keys()
+    except ValueError:
+        return False
+
+
+def triple_of(item: Any, about: str) -> tuple[Triple, list[str]]:
+    """One relation, and which of its dates cannot be read and are left out; "I" is whom the facts are *about*."""
+    members = _triple_members(item)
+    problems: list[str] = []
+    since, until = _date(members, "valid_from", problems), _date(members, "valid_to", problems)
+    try:
+        start, end = interval(since, until)
+    except ValueError as error:
+        problems.append(str(error))
+        start, end = None, None
+    triple = Triple(
+        _name(members, "source", about),
+        _relation(members),
+        _name(members, "target", about),
+        _type(members, "source_type"),
+        _type(members, "target_type"),
+        valid_from=start,
+        valid_to=end,
+        ended=_ended(members),
+    )
+    return triple, problems
+
+
+def _triple_members(item: Any) -> dict[str, Any]:
+    if not isinstance(item, dict):
+        raise ValueError(f"must be an object with source, relation and target, not {type(item).__name__}")  # noqa: TRY004 - told like all that is wrong with it
+    try:
+        members = members_of(item)
+    except UnusableReplyError as error:
+        raise ValueError(str(error)) from None
+    return {_MEM0.get(name, name): member for name, member in members.items()}
+
+
+def _name(members: dict[str, Any], role: str, about: str) -> str:
+    name = " ".join(check_text(members.get(role), role).split())
+    if len(name) > LONGEST_NAME:
+        raise ValueError(f"{role} has {len(name):,} characters; a name has at most {LONGEST_NAME}")
+    if not entity_key(name):
+        raise ValueError(f"{role} is empty; it must be a name")
+    if name.casefold() in _FIRST_PERSON:
+        return ASSISTANT if about == ASSISTANT else SELF
+    if name.casefold() in _PRONOUNS:
+        raise ValueError(f"{role} is a pronoun, {name!r}; write the name of who or what is meant")
+    return speaker(name) or name
+
+
+def _relation(members: dict[str, Any]) -> str:
+    text = check_text(members.get("relation"), "relation").strip()
+    name = relation_name(text) if len(text) <= LONGEST_RELATION else text
+    if len(name) > LONGEST_RELATION:
+        raise ValueError(f"relation has {len(text):,} characters; its name has at most {LONGEST_RELATION}")
+    if not name:
+        raise ValueError('relation is empty; it must be a name like "works_at"')
+    return name
+
+
+def _type(members: dict[str, Any], name: str) -> str:
+    try:
+        return " ".join(check_text(members.get(name), name).casefold().split())[:_LONGEST_TYPE].strip()
+    except ValueError:
+        return ""
+
+
+def _date(members: dict[str, Any], name: str, problems: list[str]) -> DateSpan | None:
+    try:
+        return period(members.get(name))
+    except ValueError as error:
+        problems.append(f"{name}: {error}")
+        return None
+
+
+def _ended(members: dict[str, Any]) -> bool:
+    told = str(members.get("ended")).strip().casefold()
+    if told not in _BOOLEANS:
+        raise ValueError(f"ended must be true or false, not {told[:40]!r}")
+    return _BOOLEANS[told]
+
+
+DateSpan = tuple[datetime, datetime]
+"""A stretch of time, half-open: a year, a month, a day; of an exact time, both ends are that time."""
+
+_DATE: Final = re.compile(r"(\d{4})(?:-(\d{1,2})(?:-(\d{1,2}))?)?", re.ASCII)
+_NO_DATE: Final = frozenset({"", "null", "none", "unknown", "present"})
+
+
+def period(value: Any) -> DateSpan | None:
+    """The time that a date means, in UTC where no zone is named; `None` where it says that there is no date.
+
+    Raises:
+        ValueError: It is no date.
+
+    Example:
+        >>> [str(time.date()) for time in period("2019-05")]
+        ['2019-05-01', '2019-06-01']
+    """
+    text = "" if value is None else str(value).strip()
+    if text.casefold() in _NO_DATE:
+        return None
+    try:
+        return _period(text)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{text[:40]!r} is no date in ISO 8601, like 2019, 2019-05 or 2019-05-31") from None
+
+
+def interval(since: DateSpan | None, until: DateSpan | None) -> tuple[datetime | None, datetime | None]:
+    """From when and until when: the beginnings of both; of one period named twice, its beginning and its end.
+
+    Raises:
+        ValueError: It ends before it begins.
+    """
+    start, end = since and since[0], until and until[0]
+    if start and until and until[0] <= start:
+        end = until[1]
+    if start and end and end <= start:
+        raise ValueError(f"valid_to ({end.isoformat()}) is not after valid_from ({start.isoformat()})")
+    return start, end
+
+
+def _period(text: str) -> DateSpan:
+    told = _DATE.fullmatch(text)
+    if told is None:
+        time = datetime.fromisoformat(text)
+        time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+        return time, time
+    year, month, day = (int(part) if part else None for part in told.groups())
+    start = datetime(year or 0, month or 1, day or 1, tzinfo=UTC)
+    if day is not None:
+        return start, start + timedelta(days=1)
+    return start, (start + timedelta(days=31 if month else 366)).replace(day=1)
+
 
 _NUMBER: Final = re.compile(r"\s*-?[0-9]{1,9}\s*")
 _FACTS_WITH_RELATIONS: Final = "The facts that were found and the relations they state."

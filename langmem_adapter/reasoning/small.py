@@ -15,10 +15,9 @@ from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Verdict
 from langmem_adapter.reasoning.reader import QUESTION
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
-from langmem_adapter.records.work import FORGET, Fact
+from langmem_adapter.records.results import FORGET, Fact
 from langmem_adapter.statements.chinese import without_speaker
-from langmem_adapter.statements.chinese_dates import dated_chinese
-from langmem_adapter.statements.dates import dated
+from langmem_adapter.statements.dates import dated, dated_chinese
 from langmem_adapter.statements.english import expanded, third_person
 from langmem_adapter.text import content_words, is_cjk, text_hash, words
 
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from langmem_adapter.reasoning.base import Comparison, DecideOutput
-    from langmem_adapter.records.work import Turn
-
-__all__ = ["RULES", "decide", "merge", "split"]
+    from langmem_adapter.records.results import Turn
 
 RULES: Final = RuleReasoner()
 _LAST: Final = 4  # earlier messages that are shown

@@ -22,21 +22,25 @@ from pydantic import ValidationError
 
 from langmem_adapter.errors import ModelContextError, ModelReplyError
 from langmem_adapter.forks import Lock
-from langmem_adapter.limits import context_excess, model_name, status_of
-from langmem_adapter.providers import TOKEN_FIELDS
-from langmem_adapter.reasoning.json_text import DeclinedError, UnusableReplyError, decoded, json_values, listed_problems
+from langmem_adapter.providers import TOKEN_FIELDS, context_excess, model_name, status_of
 from langmem_adapter.reasoning.prompts import repair, with_form
-from langmem_adapter.reasoning.replies import ReplyModel, UnenforcedSchemaError
+from langmem_adapter.reasoning.replies import (
+    DeclinedError,
+    ReplyModel,
+    UnenforcedSchemaError,
+    UnusableReplyError,
+    decoded,
+    json_values,
+    listed_problems,
+)
 from langmem_adapter.records.cost import ModelCall, Usage, tokens_in
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from langmem_adapter.limits import Limits
-    from langmem_adapter.storage.replies import ReplyLog
-
-__all__ = ["Channel", "bind_way", "read_reply", "structured", "usage_of"]
+    from langmem_adapter.providers import Limits
+    from langmem_adapter.storage.meta import ReplyLog
 
 _WAYS: Final = ("json_schema", "tools", "plain")  # best first
 _QUOTED: Final = 8_000  # a reply of a megabyte is not sent back in full

@@ -1,4 +1,4 @@
-"""What may be kept: text and JSON objects that both databases hold without loss."""
+"""Checks of text, JSON objects and message content that both databases can hold."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from langmem_adapter.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from datetime import tzinfo
-
-__all__ = ["DEEPEST", "check_metadata", "check_nesting", "check_text", "json_object", "quoted", "zone_of"]
 
 DEEPEST: Final = 64
 """Levels of objects and lists in each other. What is read must never need more of the stack than whoever reads has left."""
@@ -132,3 +130,36 @@ def _strict(value: object, name: str) -> object:
             f"{name} holds a {type(value).__name__}, which is no JSON; convert it, to text for example"
         )
     return value
+
+
+_REASONING: Final = ("reasoning", "reasoning_content", "thinking", "thought", "redacted_thinking", "summary_text")
+_WRAPPERS: Final = ("document", "guardContent", "citationsContent", "audio")
+
+
+def plain_content(content: Any) -> Any:
+    """Content of a message with each part that holds text as `{"type": "text", "text": …}`; the rest as it is.
+
+    Text is a `text` whatever the part's type, the transcript of audio, a document that comes as text; no reasoning.
+
+    Example:
+        >>> plain_content([{"text": "I live in Oslo."}, {"type": "reasoning", "text": "Hm."}])
+        [{'type': 'text', 'text': 'I live in Oslo.'}, {'type': 'reasoning', 'text': 'Hm.'}]
+    """
+    return [_plain_part(part) for part in content] if isinstance(content, list) else content
+
+
+def _plain_part(part: Any) -> Any:
+    if not isinstance(part, Mapping) or part.get("type") in _REASONING or part.get("thought") is True:
+        return part
+    if part.get("type") == "text" and isinstance(part.get("text"), str):
+        return part
+    inner = next((part[key] for key in _WRAPPERS if isinstance(part.get(key), Mapping)), part)
+    holder = inner["source"] if isinstance(inner.get("source"), Mapping) else inner
+    data = holder.get("data") if holder.get("type") == "text" else None if holder is part else holder.get("content")
+    text = next((each for each in (holder.get("text"), holder.get("transcript"), data) if each is not None), None)
+    if isinstance(text, Mapping):  # OpenAI's assistants and Bedrock's guardrails nest it
+        text = text.get("value", text.get("text"))
+    if isinstance(text, list):
+        texts = [each.get("text") if isinstance(each, Mapping) else each for each in text]
+        text = "\n".join(each for each in texts if isinstance(each, str)) or None
+    return {"type": "text", "text": text} if isinstance(text, str) else part

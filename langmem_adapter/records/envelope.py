@@ -21,20 +21,6 @@ from langmem_adapter.records.checks import check_text, json_object, quoted
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
-__all__ = [
-    "KEY",
-    "Carried",
-    "carried",
-    "cause_name",
-    "cause_names",
-    "fingerprint",
-    "label_of",
-    "origin_of",
-    "register",
-    "speaker",
-    "stamp",
-]
-
 KEY: Final = "langmem_adapter"
 """The key of `additional_kwargs`."""
 

@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime  # noqa: TC003 - `pipeline.scope_check` checks by its type
+from datetime import datetime  # noqa: TC003 - `pipeline.state` checks by its type
 from typing import Final, Literal, TypeAlias
 
 from langmem_adapter.records.plain import LIST, TIME, Form, Portable, forms
 from langmem_adapter.records.scope import Scope
-
-__all__ = [
-    "ASSISTANT",
-    "SELF",
-    "Entity",
-    "ExportFormat",
-    "GraphChanges",
-    "LineFormat",
-    "MergeSuggestion",
-    "Neighbour",
-    "Relation",
-    "RelationChange",
-    "RelationEvent",
-    "Triple",
-]
 
 RelationEvent = Literal["ADD", "UPDATE", "END", "DELETE", "NONE"]
 """What becomes of a relation: it is new, other dates are known for it, it is over, it was withdrawn, it was said again."""

@@ -12,9 +12,6 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["LIST", "LOCAL_TIME", "MAPPING", "TIME", "Form", "Portable", "as_data", "as_iso", "forms", "several"]
-__all__ += ["shallow"]
-
 _names: Final[Callable[[type], tuple[str, ...]]] = cache(
     lambda kind: tuple(part.name for part in dataclasses.fields(kind))
 )

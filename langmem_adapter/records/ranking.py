@@ -8,8 +8,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from langmem_adapter.errors import InvalidInputError
 
-__all__ = ["Ranking"]
-
 _Weight: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 _WORDS: Final = {"hash": 0.75, "static": 0.68}  # by the kind of embeddings, with which their fingerprint begins

@@ -6,7 +6,7 @@ vector says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping  # noqa: TC003 - `pipeline.scope_check` checks by these types
+from collections.abc import Mapping  # noqa: TC003 - `pipeline.state` checks by these types
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from math import ceil
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import named_speaker
 from langmem_adapter.records.cost import tokens_in
-from langmem_adapter.records.work import FORGET
+from langmem_adapter.records.results import FORGET
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.meta import language_of
 from langmem_adapter.storage.moments import local
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.scope import Scope
-
-__all__ = ["Candidate", "Neighbourhood", "best_that_fit", "neighbourhood", "room", "whole"]
 
 _SHARING: Final = 10  # facts that have the setting's tokens together
 _BESIDE: Final = 10  # tokens that a memory takes beside its text: its number, its date, quotes

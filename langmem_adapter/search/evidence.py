@@ -1,29 +1,169 @@
-"""What speaks for the memories that a question is compared with: which they are, and their cosines, words and circumstances."""
+"""Evidence for each memory of a scope: cosines, words, time window, graph; also in the past.
+
+"What did we do on the first weekend of May?", "last week" and 4月28号我们聊了什么 share hardly a word with what answers them. A
+memory lies in a window by the day of its speaker on which it was first or last written, or by a date that its text names, which
+is stored beside its words (`statements.periods`). A window ranks, it does not filter; bounds (`Bounds`) filter.
+"""
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from langmem_adapter.search.ranking import Evidence
-from langmem_adapter.search.window import read_window
-from langmem_adapter.text import TELLS_TIME, groups_of
+from langmem_adapter.records.plain import shallow
+from langmem_adapter.search.question import names_topic
+from langmem_adapter.search.ranking import Evidence, QueryWindow
+from langmem_adapter.search.scope_cache import Postings, ScopeCache, ScopeColumns
+from langmem_adapter.statements.dates import SEASONS, WEEKDAYS
+from langmem_adapter.statements.periods import days_over, split_periods
+from langmem_adapter.storage import lexical
+from langmem_adapter.storage.memories import PastMemory, Then, standing_vectors, then
+from langmem_adapter.storage.moments import minutes_of
+from langmem_adapter.text import TELLS_TIME, groups_of, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sqlalchemy import Connection
 
+    from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.index.base import VectorView
     from langmem_adapter.records.ranking import Ranking
+    from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.search.query import Query
     from langmem_adapter.search.question import Question
-    from langmem_adapter.search.scope_cache import Load, Places, ScopeCache
-    from langmem_adapter.search.scope_caches import CachedAt
+    from langmem_adapter.search.scope_cache import CachedAt, Load, Places
+    from langmem_adapter.statements.periods import Period
 
-__all__ = ["EvidenceReader", "EvidenceSource", "Nearness", "led_to"]
+_ENDLESS: Final = {date.min: -np.inf, date.max: np.inf}
+_NO_PKS: Final = np.empty(0, np.int64)
+_MOST: Final = 20  # times of one query; more are a list of dates
+_REQUEST: Final = re.compile(
+    r"^\W*(?:(?:please|can you|could you|would you|will you|help me|let's)\W+)*"
+    r"(?:write|draft|compose|draw|paint|sing|invent|create|generate|design|make up|tell me a (?:story|joke))\b"
+    r"|^\W*(?:请|麻烦)?你?(?:帮我|给我|替我|为我|帮忙)?(?:写|画|编|创作|生成|设计)",
+    re.IGNORECASE,
+)
+_UNDATED: Final = re.compile(
+    rf"(?<!last )(?<!this )(?<!next )\b(?:{'|'.join((*SEASONS, *WEEKDAYS))}|christmas|halloween|new year's eve)\b(?! \d)"
+    "|(?<![去今明前]年)[春夏秋冬][天季]|(?<![上下这本])(?:周|星期)[一二三四五六日天]|圣诞节|元旦",
+    re.IGNORECASE,
+)
+
+
+def read_window(query: Query, asked: Question, cache: ScopeCache, load: Load) -> QueryWindow | None:
+    """The window that a query names; `None` where it names none, or one beside a topic in which nothing lies.
+
+    A season or a day in a request ("write a poem about autumn") is no window.
+    """
+    if not len(cache):
+        return None
+    text, moment = asked.text, query.asked_at
+    times, rest = split_periods(_UNDATED.sub(" ", text) if _REQUEST.match(text) else text, moment.date())
+    if not times:
+        return None
+    lying, said = np.zeros(len(cache)), cache.columns.local(moment)
+    marks = [f"@{year:04}" for year in cache.years]
+    years = [year for year, held in zip(cache.years, cache.holders(marks, load), strict=True) if len(held)]
+    for period in list(dict.fromkeys(times))[:_MOST]:
+        spans = _meant(period, moment.date(), cache.years)
+        held = cache.holders([term for span in spans for term in days_over(*span, years)], load)
+        lying += _said(spans, said) | np.isin(cache.columns.pks, np.concatenate([_NO_PKS, *held]))
+    topic = (
+        asked.terms.intersection(words(rest, asked.language)) if names_topic(rest, asked.language) else frozenset[str]()
+    )
+    best = lying.max(initial=0.0)
+    return QueryWindow(lying / max(best, 1.0), topic) if best > 0 or not topic else None
+
+
+def _meant(period: Period, asked: date, years: list[int]) -> list[tuple[date, date]]:
+    """The days that are meant: without a year those of any in which something was said, but "since May" is of the latest."""
+    if period.yearly and period.begins and period.ends:
+        later = period.ends.year - period.begins.year
+        return list(zip(_each(period.begins, years), _each(period.ends, years, later), strict=True))
+    if period.yearly and (period.begins or period.ends or asked) > asked:
+        period = period.moved(-1)
+    return [(period.begins or date.min, period.ends or date.max)]
+
+
+def _each(day: date, years: list[int], later: int = 0) -> list[date]:
+    """A day in each of some years, or so many years later; 29 February is 1 March in most, as in `Period.moved`."""
+    months = (np.clip(np.array(years) + later, date.min.year, date.max.year) - 1970) * 12 + day.month - 1
+    days: list[date] = (months.astype("datetime64[M]").astype("datetime64[D]") + (day.day - 1)).tolist()
+    return days
+
+
+def _said(spans: list[tuple[date, date]], said: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """What was said, first or last, on any of some days of its speaker: more of them have begun by then than have ended."""
+    begins, ends = (np.sort([_second(day) for day in days]) for days in zip(*spans, strict=True))
+    first, last = begins.searchsorted(said, "right") > ends.searchsorted(said, "right")
+    lying: NDArray[np.bool_] = first | last
+    return lying
+
+
+def _second(day: date) -> float:
+    return _ENDLESS.get(day) or datetime.combine(day, time(), UTC).timestamp()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastScope:
+    """What was: the memories, as a search keeps them and by pk; their unit vectors in its order; and rows of words by term."""
+
+    cache: ScopeCache
+    items: dict[int, MemoryItem]
+    vectors: NDArray[np.float32]
+    words: dict[str, list[Any]]
+
+    def load(self, terms: Sequence[str]) -> list[Any]:
+        """The rows of some terms."""
+        return [row for term in terms for row in self.words.get(term, ())]
+
+
+def read(connection: Connection, query: Query, when: Then, embedder: Embedder, language: str) -> PastScope:
+    """What was at a moment, for a query.
+
+    Texts that have changed since are embedded again, in one batch; all are split into words anew, as the question was.
+    """
+    found = then(connection, query.scope, when, filters=query.filters, memory_type=query.memory_type)
+    found.sort(key=lambda known: known.pk)
+    words, total = _words(found, language)
+    numbers = {scope: number for number, scope in enumerate(dict.fromkeys(known.item.scope for known in found))}
+    rows = ScopeColumns.of(SimpleNamespace(**_row(known) | {"scope_id": numbers[known.item.scope]}) for known in found)
+    cache = ScopeCache(rows, words=total, postings=Postings(), language=language)
+    vectors = _vectors(connection, found, embedder)
+    return PastScope(cache, {known.pk: known.item for known in found}, vectors, words)
+
+
+def _row(known: PastMemory) -> dict[str, Any]:
+    own = {"scope_id": 0, "pk": known.pk, "context": known.context, "utc_offset": minutes_of(known.item.updated_at)}
+    return {**shallow(known.item), **own}
+
+
+def _words(found: Sequence[PastMemory], language: str) -> tuple[dict[str, list[Any]], int]:
+    words: defaultdict[str, list[Any]] = defaultdict(list)
+    total = 0
+    for known in found:
+        rows = lexical.postings(_row(known), language)
+        total += rows[0]["length"]
+        for row in rows:
+            words[row["term"]].append((row["term"], known.pk, row["count"], row["length"]))
+    return words, total
+
+
+def _vectors(connection: Connection, found: Sequence[PastMemory], embedder: Embedder) -> NDArray[np.float32]:
+    standing = standing_vectors(connection, found)
+    texts = [known.item.text for known in found if known.pk not in standing]
+    fresh = dict(zip(texts, embedder.vectors(texts), strict=True))
+    vectors = [standing[known.pk] if known.pk in standing else fresh[known.item.text] for known in found]
+    return np.stack(vectors) if vectors else np.zeros((0, embedder.dimensions or 1), np.float32)
+
 
 _Near: TypeAlias = tuple[NDArray[np.int64], NDArray[np.floating[Any]]]
 """Places of memories, ascending, and their cosines."""

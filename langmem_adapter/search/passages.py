@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.statements.tables import patterns
-from langmem_adapter.text import meaningful, words
+from langmem_adapter.text import ENGLISH, meaningful, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langmem_adapter.records.results import Hit
-
-__all__ = ["fitting"]
 
 # Measured on long messages (BEAM, and dialogues of a day kept as one memory) within 500 and 1,000 tokens: a half shows fewer
 # messages that answer, a quarter less of each.

@@ -1,4 +1,4 @@
-"""Joining evidence into one ranking.
+"""One ranking of all evidence, and the hits that it gives.
 
 Meaning and words are each brought to 0–1 and summed by weight. On dialogue retrieval this beats reciprocal rank
 fusion clearly, since it keeps how much better the first hit is than the second. The other kinds of evidence are added:
@@ -7,16 +7,20 @@ who said it, whether it tells a time, and whether it lies in the time that the q
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from langmem_adapter.records.ranking import Ranking
+from langmem_adapter.records.results import Explanation, Hit
+from langmem_adapter.statements.parser import single_valued
 
-__all__ = ["Evidence", "Floats", "QueryWindow", "Ranked", "fuse", "unit"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from langmem_adapter.records.ranking import Ranking
+    from langmem_adapter.records.results import MemoryItem
 
 _Bools: TypeAlias = NDArray[np.bool_]
 Floats: TypeAlias = NDArray[np.float64]
@@ -156,3 +160,60 @@ def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> Floats:
     np.maximum(brought, 0.0, out=brought)
     np.multiply(brought, most / top, out=brought)
     return brought
+
+
+def explained(
+    ranked: Ranked, items: Sequence[MemoryItem], relevance: NDArray[np.float64], among: Ranked | None
+) -> list[Hit]:
+    """Hits, in the order of *ranked*, explained by all that they were ranked *among*, where that is given."""
+    found = list(map(Hit, items, ranked.scores.tolist(), relevance.tolist()))
+    if among is None:
+        return found
+    meant, worded = _ranks(ranked.meaning, among.meaning), _ranks(ranked.words, among.words)
+    told = map(_explanation, [ranked] * len(found), range(len(found)), meant, worded)
+    return [replace(hit, explanation=explanation) for hit, explanation in zip(found, told, strict=True)]
+
+
+def _ranks(shown: NDArray[np.floating[Any]], among: NDArray[np.floating[Any]]) -> list[int]:
+    """The rank of each value among all of them, from 1; equal values share the better one."""
+    ranks: list[int] = (len(among) + 1 - np.sort(among).searchsorted(shown, side="right")).tolist()
+    return ranks
+
+
+def _explanation(ranked: Ranked, place: int, meant: int, worded: int) -> Explanation:
+    parts = {name: float(values[place]) for name, values in ranked.parts.items()}
+    meaning, words = float(ranked.meaning[place]), float(ranked.words[place])
+    ranks = {"meaning": meant} if "meaning" in parts else {}
+    return Explanation(meaning, words, ranked.strategy, parts, ranks | ({"words": worded} if words > 0 else {}))
+
+
+def newest_value_first(hits: Sequence[Hit]) -> tuple[list[Hit], list[int]]:
+    """Hits in which newer values of a single-valued attribute of a speaker come right before older ones, and their old places.
+
+    "I live in Paris", a year later "I moved to Berlin": both are stored where messages are kept word for word, and the older
+    one often shares more words with the query. Each hit gets the score of its new place, so that scores stay descending; one
+    that moves up is at least as relevant as the older value behind it.
+    """
+    groups = [_attribute(hit) for hit in hits]
+    order: list[int] = []
+    for place, group in enumerate(groups):
+        then = hits[place].item.updated_at
+        same = [at for at, other in enumerate(groups) if group and other == group and hits[at].item.updated_at > then]
+        newer = sorted(set(same).difference(order), key=lambda at: hits[at].item.updated_at, reverse=True)
+        order += [*newer, place] if place not in order else []
+    return [_moved(hits[source], hits[place], up=source > place) for place, source in enumerate(order)], order
+
+
+def _attribute(hit: Hit) -> object:
+    item, attribute = hit.item, single_valued(hit.text)
+    return attribute and (item.scope, item.actor_id, item.role, item.memory_type, attribute)
+
+
+def _moved(hit: Hit, place: Hit, *, up: bool) -> Hit:
+    """A hit in the place of another; the explanation tells what that adds."""
+    if hit is place:
+        return hit
+    relevance = max(hit.relevance, place.relevance) if up else hit.relevance
+    parts = hit.explanation and {**hit.explanation.parts, "newer": place.score - hit.score}
+    explanation = hit.explanation and replace(hit.explanation, parts=parts or {})
+    return replace(hit, score=place.score, relevance=relevance, explanation=explanation)

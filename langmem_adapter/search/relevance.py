@@ -1,4 +1,8 @@
-"""Relevance: how well a memory answers a question, 0 to 1, comparable between questions.
+"""Relevance, 0 to 1: calibrated similarity that compares between queries.
+
+Unrelated texts have a cosine near 0 with some models, and of .7 with others (E5, BGE, ada), of Chinese texts often another
+one than of English texts. Questions and answers that come with this package say where "unrelated" lies: nothing is learned
+from anybody's memories, so that it is the same for every scope, process and moment.
 
 How much of what the question asks the memory speaks of, by itself or in the turns around it; the rarer a word among the
 memories, the more it counts, and one that no memory knows counts most: who asks of what was never said gets little from
@@ -9,26 +13,243 @@ calibrated meaning, which can speak alone: short facts often answer in quite oth
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import math
+import time
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from langmem_adapter.search.smalltalk import is_talk, telling
-from langmem_adapter.text import groups_of
+from langmem_adapter.errors import StorageError
+from langmem_adapter.forks import Lock
+from langmem_adapter.search.question import is_talk, telling
+from langmem_adapter.storage import meta
+from langmem_adapter.text import entries, groups_of, is_cjk
+from langmem_adapter.tracing import stage
+from langmem_adapter.twins import Outcome, Plan, aattempt, attempt, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from langchain_core.embeddings import Embeddings
     from numpy.typing import NDArray
+    from sqlalchemy import Connection
 
+    from langmem_adapter.embedding.embedder import Embedder, UnitVectors
     from langmem_adapter.records.results import MemoryItem
-    from langmem_adapter.search.calibration import Scale
     from langmem_adapter.search.question import Question
     from langmem_adapter.search.ranking import Ranked
     from langmem_adapter.search.scope_cache import Load, ScopeCache
+    from langmem_adapter.storage.database import Database
 
-__all__ = ["RELEVANT", "relevance"]
+_log = logging.getLogger("langmem_adapter")
+
+_VERSION: Final = "1"
+"""Part of the key; raise it with every change of the pairs or of what is made of them."""
+_LEAST: Final = (
+    0.05  # between unrelated and related, and between unrelated and 1: of a model that says the same of everything
+)
+_CLEAR: Final = (
+    2.0  # deviations of unrelated ones that answers must lie above them: a model of English does not in Chinese
+)
+_AGAIN: Final = 60.0  # seconds after which a model that could not be measured is asked again
+_PATIENCE: Final = 1.0  # seconds to wait until a scale is kept, while somebody else writes
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What the cosines of one model mean.
+
+    Attributes:
+        unrelated: Mean cosine of a question and what does not answer it.
+        related: The same of what answers it.
+        apart: Mean cosine of two statements that have nothing in common.
+        understands: Whether a high cosine says something where no word is shared; hashes know nothing but words.
+    """
+
+    unrelated: float
+    related: float
+    apart: float
+    understands: bool = True
+
+    def meaning(self, cosines: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """Cosines of a question and memories, brought to 0 for what is unrelated; 1 remains 1.
+
+        Example:
+            >>> Scale(unrelated=0.8, related=0.9, apart=0.8).meaning(np.array([0.8, 0.9, 1.0])).round(2).tolist()
+            [0.0, 0.5, 1.0]
+        """
+        return (cosines - self.unrelated) / _room(self.unrelated)
+
+    def likeness(self, cosines: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """The same for cosines of two statements."""
+        return (cosines - self.apart) / _room(self.apart)
+
+    @property
+    def answering(self) -> float:
+        """The meaning that what answers a question has with it, on average."""
+        return (self.related - self.unrelated) / _room(self.unrelated)
+
+
+RAW: Final = Scale(unrelated=0.0, related=1.0, apart=0.0, understands=False)
+"""Cosines as they are: for who only orders by them."""
+
+
+def _scale_of(questions: UnitVectors, answers: UnitVectors) -> Scale:
+    """The scale of a model, of the unit vectors of questions and of their answers, in the same order."""
+    asked, alike = questions @ answers.T, answers @ answers.T
+    others = ~np.eye(len(answers), dtype=np.bool_)
+    unrelated, answering = float(asked[others].mean()), float(asked.diagonal().mean())
+    related = max(answering, unrelated + _LEAST * _room(unrelated))
+    understands = answering - unrelated > _CLEAR * float(asked[others].std())
+    return Scale(unrelated, related, float(alike[others].mean()), understands)
+
+
+def _room(unrelated: float) -> float:
+    return max(1 - unrelated, _LEAST)
+
+
+class Calibration:
+    """The scales of an embedding model, one for questions in Chinese letters and one for all others.
+
+    A model that is asked over a network is asked once for each database, and its scales are kept there; they are found anew
+    where the model is another one. Of embeddings made in this process nothing is kept: they are the same in every one. Where
+    the model fails, or does not answer, cosines are taken as they are, a warning says so, and it is asked again a minute later.
+    Safe to use from many threads and tasks: those that need a scale at the same time wait for one of them.
+    """
+
+    def __init__(self, database: Database, embedder: Embedder, fingerprint: str) -> None:
+        self._database = database
+        self._embedder = embedder
+        self._fingerprint = fingerprint
+        self.is_hashed: Final = fingerprint.startswith("hash:")
+        self._known: dict[str, Scale] = {}
+        self._failed: dict[str, float] = {}  # when each will be asked again
+        self._measured: dict[str, Future[Scale]] = {}
+        self._lock = Lock()
+
+    def of(self, text: str) -> Plan[Scale]:
+        """The scale for a question or statement."""
+        name = "CHINESE" if is_cjk(text) else "ENGLISH"
+        if name in self._known:
+            return Plan.known(self._known[name])
+        if time.monotonic() < self._failed.get(name, 0.0):
+            return Plan.known(RAW)
+        if self._embedder.asks_nobody:
+            found = partial(_measured, self._embedder.embeddings, *_pairs(name))
+            return Plan(lambda: self._knowing(name, replace(found(), understands=False)))
+        kept = Plan(lambda: self._kept(name))
+        return kept.and_then(lambda scale: self._once(name) if scale is None else Plan.known(scale))
+
+    def _key(self, name: str) -> str:
+        digest = blake2b(self._fingerprint.encode(), digest_size=16).hexdigest()
+        return f"calibration/{_VERSION}/{name[:2]}/{digest}"
+
+    def _kept(self, name: str) -> Scale | None:
+        with self._database.read() as connection:
+            kept = meta.get(connection, self._key(name))
+        return None if kept is None else self._knowing(name, _read(kept))
+
+    def _once(self, name: str) -> Plan[Scale]:
+        """Measured by one of those who need it at the same time, for all of them."""
+
+        def run() -> Scale:
+            waiting, ours = self._claim(name)
+            return self._end(name, waiting, attempt(self._asking(name).run)) if ours else waiting.result()
+
+        async def arun() -> Scale:
+            waiting, ours = self._claim(name)
+            if ours:
+                return self._end(name, waiting, await aattempt(self._asking(name).arun))
+            return await asyncio.wrap_future(waiting)
+
+        return Plan(run, arun)
+
+    def _claim(self, name: str) -> tuple[Future[Scale], bool]:
+        with self._lock:
+            ours = name not in self._measured
+            return self._measured.setdefault(name, Future()), ours
+
+    def _end(self, name: str, waiting: Future[Scale], outcome: Outcome[Scale]) -> Scale:
+        # Contract: whatever comes of it, those who wait get a scale, and nobody waits for a measurement that has ended.
+        # `test_a_model_that_cannot_be_measured_is_searched_with_all_the_same`
+        scale = outcome.result if outcome.error is None else RAW
+        if outcome.error is not None:
+            self._failed[name] = time.monotonic() + _AGAIN
+            _log.warning(
+                "the embedding model could not be calibrated; its cosines are taken as they are: %s", outcome.error
+            )
+        with self._lock:
+            del self._measured[name]
+        waiting.set_result(scale)
+        if outcome.error is not None and not isinstance(outcome.error, Exception):  # an interrupt is the caller's own
+            raise outcome.error
+        return scale
+
+    def _asking(self, name: str) -> Plan[Scale]:
+        questions, answers = _pairs(name)
+        each = Plan.each(lambda text: Plan.calling(self._embedder.query, self._embedder.aquery, text), questions)
+        told = Plan.calling(self._embedder.vectors, self._embedder.avectors, answers)
+        measured = each.and_then(lambda asked: told.then(lambda others: _scale_of(np.stack(asked), others)))
+        calls = stage(measured, "calibrate", inputs={"language": name.lower()}, shown=asdict)
+        return calls.and_then(lambda scale: Plan(lambda: self._keeping(name, scale)))
+
+    def _keeping(self, name: str, scale: Scale) -> Scale:
+        # Contract: of processes that measure at once all go by the scale that was written first, so that relevance is the
+        # same in each; who finds the database locked goes on with its own, and keeps it when it can.
+        # `test_all_processes_go_by_the_scale_that_was_kept_first`
+        self._knowing(name, scale)
+        writing = in_thread(
+            lambda: self._knowing(name, self._database.write(partial(_first, key=self._key(name), scale=scale)))
+        )
+        try:
+            return writing.result(_PATIENCE)
+        except (StorageError, TimeoutError):  # where nothing can be written, there can still be searched
+            return scale
+
+    def _knowing(self, name: str, scale: Scale) -> Scale:
+        self._known[name] = scale
+        return scale
+
+
+def _measured(embeddings: Embeddings, questions: Sequence[str], answers: Sequence[str]) -> Scale:
+    return _scale_of(
+        _units([embeddings.embed_query(text) for text in questions]), _units(embeddings.embed_documents([*answers]))
+    )
+
+
+def _units(vectors: Sequence[Sequence[float]]) -> UnitVectors:
+    matrix = np.array(vectors, np.float32)
+    units: UnitVectors = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
+    return units
+
+
+def _first(connection: Connection, key: str, scale: Scale) -> Scale:
+    kept = meta.get(connection, key)
+    if kept is not None:
+        return _read(kept)
+    meta.put(connection, key, json.dumps(asdict(scale)))
+    return scale
+
+
+def _read(kept: str) -> Scale:
+    return Scale(**json.loads(kept))
+
+
+@cache
+def _pairs(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Questions, and their answers."""
+    lines = entries(Path(__file__).with_name("pairs.txt"))[name].split("\n")
+    questions, answers = zip(*(line.split(" | ") for line in lines), strict=True)
+    return questions, answers
+
 
 RELEVANT: Final = 0.25
 """Relevance from which on a memory belongs into a prompt (`threshold="auto"`).

@@ -15,23 +15,22 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from langmem_adapter.index.truth import cosines
+from langmem_adapter.index.exact import cosines
 from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import Abstained, SearchResults
-from langmem_adapter.search import history, question, rerank
-from langmem_adapter.search.calibration import RAW
+from langmem_adapter.search import evidence, question
+from langmem_adapter.search import query as rerank
 from langmem_adapter.search.candidates import Neighbourhood, best_that_fit, neighbourhood, room, whole
 from langmem_adapter.search.evidence import EvidenceReader, Nearness, led_to
-from langmem_adapter.search.hits import explained, newest_value_first
 from langmem_adapter.search.passages import fitting
 from langmem_adapter.search.query import Query
-from langmem_adapter.search.ranking import Evidence, Ranked, fuse
-from langmem_adapter.search.relevance import RELEVANT, relevance
-from langmem_adapter.search.scope_caches import ScopeCaches, loader
-from langmem_adapter.search.smalltalk import asks_for, newest
+from langmem_adapter.search.question import asks_for, newest
+from langmem_adapter.search.ranking import Evidence, Ranked, explained, fuse, newest_value_first
+from langmem_adapter.search.relevance import RAW, RELEVANT, relevance
+from langmem_adapter.search.scope_cache import ScopeCaches, loader
 from langmem_adapter.statements.parser import attributes
-from langmem_adapter.storage import follow, memories
+from langmem_adapter.storage import feed, memories
 from langmem_adapter.storage.graph.hints import rivals
 from langmem_adapter.text import topics
 from langmem_adapter.tracing import is_heard, shown, stage
@@ -49,16 +48,12 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.search.calibration import Calibration, Scale
-    from langmem_adapter.search.evidence import EvidenceSource
-    from langmem_adapter.search.history import PastScope
+    from langmem_adapter.search.evidence import EvidenceSource, PastScope
     from langmem_adapter.search.question import Question
-    from langmem_adapter.search.scope_cache import ScopeCache
-    from langmem_adapter.search.scope_caches import CachedAt
+    from langmem_adapter.search.relevance import Calibration, Scale
+    from langmem_adapter.search.scope_cache import CachedAt, ScopeCache
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.past import Then
-
-__all__ = ["Searcher"]
+    from langmem_adapter.storage.memories import Then
 
 _SPARE: Final = 4  # times as many as are wanted are ordered
 _BUDGET_SHARE: Final = 4  # a prompt gets all memories of a user where they take a quarter of its budget
@@ -135,7 +130,7 @@ class Searcher:
         with self._database.read() as connection:
             everything = whole(connection, scope, most)
             if everything is not None:
-                return neighbourhood(connection, scope, facts, everything, seen=follow.last(connection).applied)
+                return neighbourhood(connection, scope, facts, everything, seen=feed.last(connection).applied)
         vectors = self._embedder.vectors(facts)
         standing = self._cached(scope)
         seen = self._indexer.applied
@@ -347,7 +342,7 @@ class Searcher:
 
     def _find_then(self, connection: Connection, inquiry: _Inquiry, when: Then) -> list[Hit]:
         query, asked, _, aim = inquiry
-        then = history.read(connection, query, when, self._embedder, asked.language)
+        then = evidence.read(connection, query, when, self._embedder, asked.language)
         ranked = newest(then.cache, None, asked, then.load) if aim is None else self._rank_then(then, query, asked, aim)
         if query.bounds is not None:
             places = np.searchsorted(then.cache.columns.pks, ranked.pks)

@@ -24,9 +24,8 @@ from langmem_adapter.server.calls import Anyone, Service
 from langmem_adapter.server.guard import BodyError, Guard, Rate
 from langmem_adapter.server.jobs import Workers
 from langmem_adapter.server.log import Logged
-from langmem_adapter.server.page.layout import OPEN_FORMS, Shell
+from langmem_adapter.server.page.layout import OPEN_FORMS, Shell, by_sessions
 from langmem_adapter.server.page.router import router as page
-from langmem_adapter.server.page.session import by_sessions
 from langmem_adapter.server.problems import answer_errors
 from langmem_adapter.server.v1.router import router as ours
 from langmem_adapter.twins import beside

@@ -13,14 +13,12 @@ from pydantic import BaseModel
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.pipeline.images import address, is_image
+from langmem_adapter.pipeline.messages import address, is_image
 from langmem_adapter.server.auth import Principal, principal_of
 from langmem_adapter.server.jobs import Workers
 
 if TYPE_CHECKING:
     from langmem_adapter.server.auth import Auth
-
-__all__ = ["Admin", "Anyone", "Reads", "RequestCall", "Service", "Writes", "once", "service_of"]
 
 # For the documentation: how a key is shown. `authenticate` reads it.
 _KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from uvicorn import Config
     from uvicorn.server import ServerState
 
-__all__ = ["ConnectionLimits", "LimitedProtocol"]
-
 _log: Final = logging.getLogger("langmem_adapter.server")
 _MAX_HEADERS: Final = 65_536
 _MAX_URL: Final = 8_192

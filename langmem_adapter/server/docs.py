@@ -11,8 +11,6 @@ from starlette.responses import Response
 
 from langmem_adapter.server.guard import POLICY
 
-__all__ = ["put"]
-
 _HERE: Final = Path(__file__).parent
 _POLICY: Final = f"{POLICY}; img-src 'self' data:"  # the icons of Swagger UI's style sheet
 

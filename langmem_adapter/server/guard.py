@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     Admit = Callable[[HTTPConnection], Awaitable[int]]
 
-__all__ = ["POLICY", "BodyError", "Guard", "Rate"]
-
 POLICY: Final = "default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'"
 """What a page may load and do, unless it sends a `Content-Security-Policy` of its own."""
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.storage.jobs import Job
 
-__all__ = ["Workers", "result_of"]
-
 _log = logging.getLogger("langmem_adapter.server")
 _TICK: Final = 0.2  # seconds between two looks at how far a job is
 _LOOK: Final = 1.0  # seconds between two looks for jobs that another process accepted, or left behind

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter import telemetry
+from langmem_adapter import tracing
 from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import ModelError, StorageError
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-__all__ = ["JSONLines", "Logged", "logged", "write_log"]
 
 _log: Final = logging.getLogger("langmem_adapter.server")
 _FIELDS: Final = "fields"
@@ -63,7 +61,7 @@ class Logged:
             await self._app(scope, receive, send)
             return
         # Now, since the span ends with the answer: what it began with can be written over, not taken back.
-        if (trace := telemetry.api()) is not None:
+        if (trace := tracing.api()) is not None:
             trace.get_current_span().set_attributes({"url.path": "REDACTED", "url.query": "REDACTED"})
         began, status = time.perf_counter(), 500
 
@@ -105,7 +103,7 @@ def _route(scope: Scope) -> str | None:
 
 
 def _fields(scope: Scope, status: int, seconds: float) -> dict[str, Any]:
-    state, traced = scope.get("state", {}), telemetry.trace_id()
+    state, traced = scope.get("state", {}), tracing.trace_id()
     told = {"method": scope["method"], "route": _route(scope), "status": status, "ms": round(seconds * 1000, 1)}
     told |= {"request_id": state.get("request_id"), "caller": state.get("caller")}
     return told if traced is None else {**told, "trace_id": traced}

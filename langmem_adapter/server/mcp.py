@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.server.auth import Auth
 
-__all__ = ["Mounted", "Who", "create_mcp"]
-
 _log: Final = logging.getLogger("langmem_adapter.server")
 
 Who = Callable[[Any], Principal]

@@ -10,8 +10,7 @@ from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from pydantic import BaseModel, BeforeValidator, Field
 
 from langmem_adapter.adapters.mem0.calls import Calls
-from langmem_adapter.adapters.mem0.filters import expiry, scoped, tidy
-from langmem_adapter.adapters.mem0.shapes import listed, one, revision
+from langmem_adapter.adapters.mem0.shapes import expiry, listed, one, revision, scoped, tidy
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -20,8 +19,6 @@ from langmem_adapter.server.calls import Admin, Anyone, Reads, Writes, once
 from langmem_adapter.server.v1.requests import Body, check_count
 from langmem_adapter.storage import memories, scopes
 from langmem_adapter.twins import beside
-
-__all__ = ["ELSEWHERE", "router"]
 
 _MOST: Final = 1_000
 _KINDS: Final = {name.removesuffix("_id"): name for name in SCOPE_FIELDS}

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.telemetry import Observed
-
-__all__ = ["DIRECTORY", "Metrics"]
+    from langmem_adapter.tracing import Observed
 
 DIRECTORY: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The variable that names the folder in which several processes count together."""

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.types import Send
 
-__all__ = ["OURS", "Streamed", "answer_errors", "problem", "told_of"]
-
 _log = logging.getLogger("langmem_adapter.server")
 
 OURS: Final = "/v1"

@@ -10,15 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.records.graph import SELF, Triple
-from langmem_adapter.statements.chinese_dates import WHEN, chinese_number, chinese_span
-from langmem_adapter.statements.dates import StatedSpan
+from langmem_adapter.statements.dates import WHEN, StatedSpan, chinese_number, chinese_span
 from langmem_adapter.statements.statement import LONGEST, Person, Predicate, Statement, Subject, edges
 from langmem_adapter.statements.tables import TableRow, lists, patterns, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = ["KIN", "PARTS", "chinese_statement", "without_speaker"]
 
 _WORDS: Final = lists("chinese-words")
 _KINDS: Final = {

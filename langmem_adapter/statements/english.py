@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Final
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.statements.dates import NUMBERS, TIME_WORDS, StatedSpan, is_date, timed
 from langmem_adapter.statements.statement import LONGEST, Person, Predicate, Statement, Subject, edges
-from langmem_adapter.statements.tables import TableRow, patterns, rows
-from langmem_adapter.statements.words import FORMS, KINDS, WORDS, third
+from langmem_adapter.statements.tables import FORMS, KINDS, WORDS, TableRow, patterns, rows, third
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-
-__all__ = ["KIND_WORDS", "english_statement", "expanded", "third_person"]
 
 KIND_WORDS: Final = {
     name: "|".join(sorted(map(re.escape, words), key=len, reverse=True))

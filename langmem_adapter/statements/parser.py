@@ -7,20 +7,17 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.caches import remembered
+from langmem_adapter.forks import remembered
 from langmem_adapter.statements.chinese import KIN, chinese_statement
 from langmem_adapter.statements.english import KIND_WORDS, english_statement
 from langmem_adapter.statements.statement import LONGEST, Statement
-from langmem_adapter.statements.tables import lists, patterns
-from langmem_adapter.statements.words import WORDS
+from langmem_adapter.statements.tables import WORDS, lists, patterns
 from langmem_adapter.text import is_cjk, refers_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from langmem_adapter.statements.statement import Person
-
-__all__ = ["Company", "attributes", "in_chinese", "named_memory", "read", "single_valued"]
 
 _FOREIGN: Final = re.compile("[A-Za-z]+")
 _BRACKETS: Final = re.compile(r" \((?!\d+\)).*\)$", re.DOTALL)

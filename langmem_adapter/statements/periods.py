@@ -15,14 +15,15 @@ from datetime import date, timedelta
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from langmem_adapter.statements.chinese_dates import chinese_number, dated_chinese
 from langmem_adapter.statements.dates import (
     MONTH_NAMES,
     NUMBERS,
     SEASONS,
     SHORT_DAYS,
     WEEKDAYS,
+    chinese_number,
     dated,
+    dated_chinese,
     monday,
     month_of,
     months_on,
@@ -31,8 +32,6 @@ from langmem_adapter.statements.tables import patterns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-__all__ = ["LONGEST", "Period", "days_over", "days_told", "periods", "split_periods"]
 
 LONGEST: Final = 2_000
 """Letters of a text that are read."""

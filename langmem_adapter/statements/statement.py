@@ -11,8 +11,6 @@ from langmem_adapter.statements.dates import StatedSpan
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LONGEST", "MANY", "SINGLE", "Person", "Predicate", "Statement", "Subject", "edges"]
-
 LONGEST: Final = 200
 """Characters of the longest text that is read: what is longer is no short statement."""
 

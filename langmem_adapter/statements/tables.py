@@ -1,4 +1,4 @@
-"""Tables of wordings as text: rows, patterns and lists of words, beside the modules that use them.
+"""Tables of wordings and lists of English words.
 
 An entry is `NAME: text`, continued by indented lines; `<NAME>` in a pattern or row stands for an earlier entry of its file, or
 for what the module gives.
@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from langmem_adapter.forks import cached_property
-from langmem_adapter.vocabulary import entries
+from langmem_adapter.text import IRREGULAR, entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-__all__ = ["Patterns", "TableRow", "lists", "patterns", "rows"]
 
 Kind = Literal["is", "begins", "ends", "touches"]
 """What a wording says of the attribute: its value, since now another value, that it is over, or something about it."""
@@ -126,3 +124,48 @@ def _row(line: str, given: Mapping[str, str], flags: int) -> TableRow:
     plain = _filled(pattern[heads.end() :] if heads else pattern, given)
     listed = tuple(re.split(r"[ |]", _filled(heads[1], given))) if heads else ()
     return TableRow(attribute, _KINDS[mark.strip()], plain, flags, relation, target, listed, put)
+
+
+WORDS: Final = lists("english-words")
+WORDS["VERBS"] |= WORDS["DEEDS"] | WORDS["ALONE"]
+KINDS: Final = frozenset().union(*(WORDS[name] for name in ("FEMALE", "MALE", "PLURAL", "PETS", "OTHERS")))
+"""Words for those who belong to somebody."""
+
+
+def third(verb: str) -> str:
+    """The form of an English verb after he, she or it.
+
+    Example:
+        >>> third("live"), third("study"), third("teach"), third("have")
+        ('lives', 'studies', 'teaches', 'has')
+    """
+    if verb in {"have", "be"}:
+        return "has" if verb == "have" else "is"
+    if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
+        return f"{verb}es"
+    return f"{verb[:-1]}ies" if re.search("[^aeiou]y$", verb) else f"{verb}s"
+
+
+def _gerund(verb: str) -> str:
+    return f"{verb[:-1]}ing" if verb.endswith("e") and not verb.endswith(("ee", "be")) else f"{_doubled(verb)}ing"
+
+
+def _doubled(verb: str) -> str:
+    return verb + verb[-1] if re.fullmatch("[^aeiou]*[aeiou][bdgmnprt]", verb) else verb
+
+
+def _past(verb: str) -> str:
+    if verb.endswith("e"):
+        return f"{verb}d"
+    return f"{verb[:-1]}ied" if re.search("[^aeiou]y$", verb) else f"{_doubled(verb)}ed"
+
+
+FORMS: Final[dict[str, tuple[str, str]]] = {
+    **{_gerund(verb): (verb, "ing") for verb in WORDS["VERBS"]},
+    **{_past(verb): (verb, "past") for verb in WORDS["VERBS"] - IRREGULAR.keys()},
+    **{form: (verb, "past") for form, verb in IRREGULAR.items()},
+    **{third(verb): (verb, "now") for verb in WORDS["VERBS"]},
+    **{verb: (verb, "base") for verb in WORDS["VERBS"]},
+    **{form: (verb, tense) for form, verb, tense in (entry.split(":") for entry in WORDS["ODD"])},
+}
+"""Forms of verbs, each with its base and its tense: `base`, `now`, `past`, `ing`."""

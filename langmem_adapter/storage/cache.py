@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.conversations import Conversation
 
-__all__ = ["TTL", "Cache", "redis_key"]
-
 TTL: Final = 1_800
 """Seconds for which a copy is kept."""
 

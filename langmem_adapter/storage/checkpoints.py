@@ -1,16 +1,21 @@
-"""Checkpoints of LangGraph threads: what a graph's state was after each step, so that a run can stop, go on, and go back.
+"""Checkpoints of LangGraph threads: reading, writing, copying, removing.
 
 A checkpoint names the version of each channel; a channel's value is kept once per version and shared by all checkpoints that
 name it, so a step writes only what it changed. Beside a checkpoint stand the writes of the tasks that ran from it.
 
 This module knows rows and bytes only: LangGraph's objects are packed and unpacked by the adapter. Whole threads, and the way
 from a checkpoint to its parents, are in `threads`.
+
+A delta channel (LangGraph's `DeltaChannel`) is kept as what tasks wrote to it; only now and then a checkpoint holds its
+value. It is read by walking from a checkpoint to its parents, gathering writes, until one has a value of the channel. So an
+old checkpoint may be part of a newer one's state, and whoever removes checkpoints has to know which.
 """
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from sqlalchemy import (
@@ -22,39 +27,26 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    delete,
     func,
+    insert,
+    literal,
+    not_,
     or_,
     select,
     tuple_,
+    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Connection
-
-__all__ = [
-    "WHOLE",
-    "Loaded",
-    "Packed",
-    "ThreadSpace",
-    "Version",
-    "channel_values",
-    "checkpoints",
-    "get",
-    "in_space",
-    "page",
-    "put",
-    "put_writes",
-    "slots_of",
-    "task_writes",
-    "values_at",
-    "writes_at",
-]
+    from sqlalchemy import ColumnElement, Connection, Select
 
 Version: TypeAlias = "str | int | float"
 """Of a channel; it grows with every change."""
@@ -288,3 +280,260 @@ def _load(connection: Connection, rows: Sequence[Any]) -> list[Loaded]:
         return Loaded(row, versions, values, written.get(row.id, []))
 
     return [loaded(row) for row in rows]
+
+
+_TABLES: Final = (checkpoints, channel_values, task_writes)
+_SIGNALS: Final = ("branch:to:", "__start__")  # LangGraph's channels that start a node and are used up by it
+_STRIDES: Final = (16, 64, 256)  # ancestors fetched in one go; most walks are short
+
+
+class _Node(NamedTuple):
+    """A checkpoint as a step of a walk; one that is not whole is nothing more."""
+
+    id: str
+    parent_id: str | None
+    versions: Mapping[str, Version]
+    whole: bool
+
+
+_STEP: Final = (checkpoints.c.id, checkpoints.c.parent_id, checkpoints.c.versions, WHOLE.label("whole"))
+
+
+def _ancestry() -> Select[Any]:
+    """A checkpoint and its nearest ancestors, the checkpoint first."""
+    first = select(*_STEP, literal(1).label("depth")).where(in_space(checkpoints), checkpoints.c.id == bindparam("one"))
+    chain = first.cte("chain", recursive=True)
+    older = select(*_STEP, chain.c.depth + 1).where(
+        in_space(checkpoints), checkpoints.c.id == chain.c.parent_id, chain.c.depth < bindparam("stride")
+    )
+    whole = chain.union_all(older)
+    return select(whole.c.id, whole.c.parent_id, whole.c.versions, whole.c.whole).order_by(whole.c.depth)
+
+
+_ANCESTRY: Final = Prepared(_ancestry())
+_LATEST_OF_THREAD: Final = Prepared(select(func.max(checkpoints.c.id).label("id")).where(in_space(checkpoints), WHOLE))
+_STORED: Final = Prepared(
+    select(channel_values.c.slot).where(in_space(channel_values), any_of(channel_values.c.slot, "slots"))
+)
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def histories(
+    connection: Connection, space: ThreadSpace, checkpoint_id: str | None, channels: Sequence[str]
+) -> dict[str, tuple[Packed | None, list[Any]]]:
+    """What channels are made of at a checkpoint (`None`: the latest), along the chain of its parents.
+
+    Returns:
+        By channel: the value at the nearest ancestor that has one, `None` where the channel began empty; and what was written
+        to it since, rows of `task_writes`, that ancestor's own included and the checkpoint's not, oldest first.
+    """
+    path, seeds = _down_to_seeds(connection, space, checkpoint_id, set(channels))
+    bodies = values_at(connection, space, [slot for slot, _ in seeds.values()])
+    written = writes_at(connection, space, path, list(channels))
+    since: dict[str, list[Any]] = {channel: [] for channel in channels}
+    for depth, one in reversed(list(enumerate(path))):
+        for write in written.get(one, ()):
+            if write.channel not in seeds or depth <= seeds[write.channel][1]:
+                since[write.channel].append(write)
+    return {channel: (bodies[seeds[channel][0]] if channel in seeds else None, since[channel]) for channel in since}
+
+
+def _down_to_seeds(
+    connection: Connection, space: ThreadSpace, checkpoint_id: str | None, channels: set[str]
+) -> tuple[list[str], dict[str, tuple[str, int]]]:
+    """The ancestors as far as they matter, and for each channel the slot of its nearest value and how far away it is."""
+    path: list[str] = []
+    seeds: dict[str, tuple[str, int]] = {}
+    for nodes in _ancestors(connection, space, checkpoint_id):
+        slots = [slots_of(_only(node.versions, channels)) for node in nodes]
+        asked = {"slots": [slot for these in slots for slot in these.values()]}
+        stored = {row.slot for row in _STORED.rows(connection, space._asdict() | asked)}
+        for node, these in zip(nodes, slots, strict=True):
+            found = {channel: slot for channel, slot in these.items() if slot in stored and channel not in seeds}
+            seeds |= {channel: (slot, len(path)) for channel, slot in found.items()}
+            path.append(node.id)
+            if seeds.keys() == channels:
+                return path, seeds
+    return path, seeds
+
+
+def _ancestors(connection: Connection, space: ThreadSpace, checkpoint_id: str | None) -> Iterator[list[_Node]]:
+    """The parents of a checkpoint, nearest first, some at a time."""
+    start = checkpoint_id or _LATEST_OF_THREAD.first(connection, space._asdict()).id
+    seen, strides = set[str](), iter(_STRIDES)
+    while start is not None:
+        asked = {"one": start, "stride": next(strides, _STRIDES[-1])}
+        nodes = [_node(row) for row in _ANCESTRY.rows(connection, space._asdict() | asked)]
+        fresh = [node for node in nodes if node.id not in seen]
+        yield fresh if seen else fresh[1:]  # the first of all is the checkpoint itself
+        seen.update(node.id for node in fresh)
+        start = nodes[-1].parent_id if len(fresh) == len(nodes) > 0 else None  # a chain may not bite its own tail
+
+
+def _only(versions: Mapping[str, Version], channels: Collection[str]) -> dict[str, Version]:
+    return {channel: versions[channel] for channel in channels if channel in versions}
+
+
+def _node(row: Any) -> _Node:
+    return _Node(row.id, row.parent_id, json.loads(row.versions), row.whole)
+
+
+# ── whole threads ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def copy_thread(connection: Connection, source: str, target: str) -> None:
+    """Copy everything of a thread, within a write transaction; a thread without checkpoints has nothing to copy.
+
+    Raises:
+        InvalidInputError: The target has checkpoints of its own, or something that a task wrote to one.
+    """
+    one = select(literal(1)).limit(1)
+    if any(connection.execute(one.where(table.c.thread_id == target)).first() for table in _TABLES):
+        raise InvalidInputError(
+            f"thread {target!r} has checkpoints or writes already; copy into a new thread id, or "
+            f"delete_thread({target!r}) first"
+        )
+    for table in _TABLES:
+        rest = [column for column in table.columns if column.name != "thread_id"]
+        rows = select(literal(target), *rest).where(table.c.thread_id == source)
+        connection.execute(insert(table).from_select(["thread_id", *(column.name for column in rest)], rows))
+
+
+def delete_thread(connection: Connection, thread_id: str) -> None:
+    """Delete everything of a thread, within a write transaction."""
+    for table in _TABLES:
+        connection.execute(delete(table).where(table.c.thread_id == thread_id))
+
+
+def erase(connection: Connection) -> int:
+    """Delete everything of all threads, within a write transaction, and tell how many checkpoints there were."""
+    erased = {table.name: connection.execute(delete(table)).rowcount for table in _TABLES}
+    return erased[checkpoints.name]
+
+
+# ── removing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def keep_latest(connection: Connection, thread_id: str) -> None:
+    """Keep the latest checkpoint of each namespace of a thread; what its delta channels are rebuilt from stays as bare steps.
+
+    Nobody finds such a step any more: its own state may need checkpoints that are gone.
+    """
+    spaces = select(checkpoints.c.ns).where(checkpoints.c.thread_id == thread_id, WHOLE).distinct()
+    for ns in connection.execute(spaces).scalars().all():
+        chains = _Chains(connection, ThreadSpace(thread_id, ns))
+        latest = max(node.id for node in chains.nodes.values() if node.whole)
+        steps, channels = chains.needed_by(latest)
+        chains.strip(steps, channels)
+        chains.remove(chains.nodes.keys() - {latest, *steps})
+
+
+def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
+    """Delete the checkpoints that runs wrote, with the writes and values that only these have."""
+    gone: dict[ThreadSpace, set[str]] = defaultdict(set)
+    place = checkpoints.c.thread_id, checkpoints.c.ns, checkpoints.c.id
+    query = select(*place).where(any_of(checkpoints.c.run_id, "run_ids"))
+    for row in connection.execute(query, {"run_ids": run_ids}):
+        gone[ThreadSpace(row.thread_id, row.ns)].add(row.id)
+    for space, ids in gone.items():
+        chains = _Chains(connection, space)
+        chains.refuse_to_strand(ids)
+        left = any(node.whole for node in chains.nodes.values() if node.id not in ids)
+        chains.remove(ids if left else chains.nodes.keys())
+
+
+class _Chains:
+    """The checkpoints of one namespace of a thread, without values."""
+
+    def __init__(self, connection: Connection, space: ThreadSpace) -> None:
+        self._connection, self._space = connection, space
+        self.nodes = {row.id: _node(row) for row in self._rows(*_STEP)}
+        self._stored = {row.slot for row in self._rows(channel_values.c.slot)}
+        self._written: dict[str, set[str]] = defaultdict(set)
+        for row in self._rows(task_writes.c.checkpoint_id, task_writes.c.channel):
+            if not row.channel.startswith(_SIGNALS):
+                self._written[row.checkpoint_id].add(row.channel)
+
+    def needed_by(self, checkpoint_id: str) -> tuple[list[str], set[str]]:
+        """The ancestors without which a checkpoint's delta channels could not be rebuilt, and which channels these are.
+
+        A delta channel is known by what is kept: something was written to it at a checkpoint, yet no checkpoint from the next
+        one on has a value of it.
+        """
+        path = list(self._path(checkpoint_id))
+        versioned = {channel for node in path for channel in node.versions}
+        settled, waiting, channels, reach = set[str](), set[str](), set[str](), 0
+        for depth, (child, node) in enumerate(pairwise(path), 1):
+            settled |= self._valued(child)
+            waiting |= (self._written.get(node.id, set()) & versioned) - settled
+            channels |= waiting
+            reach = depth if waiting else reach
+            waiting -= self._valued(node)
+        return [node.id for node in path[1 : reach + 1]], channels
+
+    def refuse_to_strand(self, gone: set[str]) -> None:
+        """Refuse to take from a checkpoint that is left what its delta channels are rebuilt from."""
+        left = (node for node in self.nodes.values() if node.whole and node.id not in gone)
+        for node in left:
+            if self._borders(node, gone) and not gone.isdisjoint(self.needed_by(node.id)[0]):
+                raise InvalidInputError(
+                    f"checkpoint {node.id} of thread {self._space.thread_id!r} is rebuilt from what these runs wrote to a "
+                    "DeltaChannel; delete the runs after them as well, or the thread with delete_thread; nothing was deleted"
+                )
+
+    def strip(self, steps: list[str], channels: set[str]) -> None:
+        """Leave of checkpoints what these channels are rebuilt from."""
+        bare = dict.fromkeys(("state_kind", "state", "metadata_kind", "metadata"))
+        needed = {one: _only(self.nodes[one].versions, channels) for one in steps}
+        self.nodes |= {one: self.nodes[one]._replace(versions=versions) for one, versions in needed.items()}
+        self._change([{"one": one, "versions": json.dumps(versions), **bare} for one, versions in needed.items()])
+        others = not_(any_of(task_writes.c.channel, "channels"))
+        self._delete(task_writes.c.checkpoint_id, steps, others, channels=list(channels))
+
+    def remove(self, gone: Collection[str]) -> None:
+        """Delete checkpoints, their writes, and the values that no other names; children go to the nearest that is left."""
+        left = [node for node in self.nodes.values() if node.id not in gone]
+        orphans = [node for node in left if node.parent_id in gone]
+        parents = (
+            (node.id, (one.parent_id for one in self._path(node.id) if one.parent_id not in gone)) for node in orphans
+        )
+        self._change([{"one": one, "parent_id": next(near, None)} for one, near in parents])
+        used = {slot for node in left for slot in slots_of(node.versions).values()}
+        self._delete(checkpoints.c.id, gone)
+        self._delete(task_writes.c.checkpoint_id, gone)
+        self._delete(channel_values.c.slot, self._stored - used)
+
+    def _rows(self, *columns: Any) -> Sequence[Any]:
+        table = columns[0].table
+        query = select(*columns).where(in_space(table)).distinct()
+        return self._connection.execute(query, self._space._asdict()).all()
+
+    def _change(self, values: Sequence[Mapping[str, str | None]]) -> None:
+        """Change columns of the checkpoints that "one" names."""
+        (thread_id, ns), row = self._space, checkpoints.c
+        mine = update(checkpoints).where(row.thread_id == thread_id, row.ns == ns, row.id == bindparam("one"))
+        if values:
+            self._connection.execute(mine, values)
+
+    def _delete(self, column: Any, listed: Collection[str], *conditions: ColumnElement[bool], **given: Any) -> None:
+        these = delete(column.table).where(in_space(column.table), any_of(column, "listed"), *conditions)
+        self._connection.execute(these, {**self._space._asdict(), "listed": list(listed), **given})
+
+    def _path(self, checkpoint_id: str) -> Iterator[_Node]:
+        seen, node = set[str](), self.nodes.get(checkpoint_id)
+        while node is not None and node.id not in seen:
+            seen.add(node.id)
+            yield node
+            node = self.nodes.get(node.parent_id or "")
+
+    def _borders(self, node: _Node, gone: set[str]) -> bool:
+        """Whether something above is gone, and no other checkpoint stands between that would need it as well."""
+        for one in islice(self._path(node.id), 1, None):
+            if one.whole or one.id in gone:
+                return one.id in gone
+        return False
+
+    def _valued(self, node: _Node) -> set[str]:
+        return {channel for channel, slot in slots_of(node.versions).items() if slot in self._stored}

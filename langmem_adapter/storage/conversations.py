@@ -1,55 +1,42 @@
-"""Conversations and their turns: what was said, word for word, in order.
+"""Conversations: their messages word for word, and the summaries kept beside them.
 
 A conversation is named by its session and, where it has one, its exact scope: the session "s1" of Alice is not that of Bob. Its
 turns are numbered from 1; a number is drawn under the write lock and never used twice, also after `clear`, so it tells readers
 where they stopped. A message is kept as JSON text on both databases: what comes back is what was said, key by key. Its other
 columns repeat parts of it, to find turns by; what is made of turns (summaries, a title) lies beside them, in `notes`.
+
+The JSON is LangChain's own (`messages_to_dict`): a type and the message's fields, without names of Python classes, so that
+reading it imports and runs nothing. What would come back as something else is refused when it is written.
+
+A note is never changed. The latest of its kind counts, older ones stay (what a summary was made of can be looked up) until
+their conversation is cleared or erased.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
+from langchain_core.messages import BaseMessage, ChatMessage, messages_from_dict
 from sqlalchemy import Column, ForeignKey, Index, String, Table, Text, delete, func, insert, select, update
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import check_text, json_object, plain_content
+from langmem_adapter.records.envelope import fingerprint, label_of, origin_of
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import pages
-from langmem_adapter.storage.moments import UTCDateTime
+from langmem_adapter.storage.moments import Unreadable, UTCDateTime
 from langmem_adapter.storage.scopes import key_of, owner_of, reach
 from langmem_adapter.storage.tables import Number, metadata
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Iterator
 
     from sqlalchemy import ColumnElement, Connection, Select
-
-__all__ = [
-    "EVERY",
-    "LOOKED_UP",
-    "Conversation",
-    "ConversationInfo",
-    "Draft",
-    "StoredTurn",
-    "Which",
-    "append",
-    "clear",
-    "conversations",
-    "count",
-    "listed",
-    "named",
-    "notes",
-    "nth",
-    "read",
-    "remove",
-    "turns",
-    "version",
-]
-
 
 # Ids are never used again (AUTOINCREMENT): whoever remembers that of an erased conversation must not meet another one.
 conversations: Final = Table(
@@ -85,7 +72,7 @@ turns: Final = Table(
     Index("ix_turns_cause", "conversation_id", "cause"),
 )
 
-# What was made of a range of turns, or is kept beside them; written by `storage.notes`.
+# What was made of a range of turns, or is kept beside them; written by `storage.conversations`.
 notes: Final = Table(
     "notes",
     metadata,
@@ -321,3 +308,115 @@ def _columns(draft: Draft) -> dict[str, Any]:
 
 def _stored(row: Any) -> StoredTurn:
     return StoredTurn(**{field.name: getattr(row, field.name) for field in fields(StoredTurn)})
+
+
+_LONGEST: Final = 512  # in UTF-8, it fits into an index row of Postgres
+
+
+def drafts_of(messages: Sequence[BaseMessage]) -> list[Draft]:
+    """Messages, ready to be kept."""
+    if not isinstance(messages, Sequence) or isinstance(messages, str):
+        raise InvalidInputError(f"messages must be a list of LangChain messages, not {type(messages).__name__}")
+    return [_draft(message, f"message {number}") for number, message in enumerate(messages, start=1)]
+
+
+def messages_of(stored: Iterable[StoredTurn]) -> list[BaseMessage]:
+    """The messages of some turns."""
+    return messages_from_dict([json.loads(turn.message) for turn in stored])
+
+
+def unreadable_turns(connection: Connection) -> Iterator[Unreadable]:
+    """Every message in the database that is none any more."""
+    query = select(turns.c.conversation_id, turns.c.position, turns.c.message)
+    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
+        for row in rows:
+            try:
+                messages_from_dict([json.loads(row.message)])
+            except (ValueError, TypeError, KeyError):
+                named = {"conversation_id": row.conversation_id, "position": row.position}
+                yield Unreadable("turns", "message", named, row.message)
+
+
+def _draft(message: BaseMessage, name: str) -> Draft:
+    if not isinstance(message, BaseMessage):
+        raise InvalidInputError(f"{name} is a {type(message).__name__}; give a LangChain message")
+    # The fields as they are: model_dump would turn objects among them (a Document as artifact) into dicts without a word.
+    fields = {"type": message.type, "data": dict(message)}
+    kept = json_object(fields, name)
+    _check_class(message, fields, name)
+    cause, sender = origin_of(message)
+    if len(cause) > _LONGEST:
+        raise InvalidInputError(
+            f"{name} names a cause of {len(cause):,} letters; {_LONGEST} are allowed, use a hash of it"
+        )
+    return Draft(
+        role=message.role if isinstance(message, ChatMessage) else message.type,
+        text=message.model_copy(update={"content": plain_content(message.content)}).text,
+        message=kept,
+        message_id=message.id,
+        fingerprint=fingerprint(message),
+        label=label_of(message),
+        cause=cause or None,
+        sender=sender or None,
+    )
+
+
+def _check_class(message: BaseMessage, fields: dict[str, Any], name: str) -> None:
+    try:
+        restored = type(messages_from_dict([fields])[0])
+    except ValueError as error:
+        raise InvalidInputError(f"{name} could not be read again: {error}") from None
+    if restored is not type(message):
+        raise InvalidInputError(f"{name} is a {type(message).__name__}, which would come back as {restored.__name__}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something that is kept beside the turns of a conversation."""
+
+    kind: str  # `"window"` (a summary of some turns), `"summary"` (of all so far), `"title"`, `"knowledge"`, `"talk"`
+    text: str
+    covers_from: int = 0  # position of the first turn that it was made of; 0 where it was made of none
+    covers_to: int = 0  # position of the last one
+    source: str = ""  # hash of all that it was made of; empty where it was made of nothing
+    made_by: str = ""  # the model, or `"offline"`; empty where it was given
+    id: int = 0  # its number, which grows; 0 until it is kept
+    created_at: datetime | None = None
+
+    @property
+    def trace_id(self) -> str:
+        """The id under which `Memory.trace` shows how it was made, where a model or the rules made it."""
+        return f"note-{self.id}"
+
+
+def keep(connection: Connection, conversation: Conversation, note: Note) -> int:
+    """Keep a note, within a write transaction, and return its number; a conversation that is not there begins with it."""
+    row = {name: getattr(note, name) for name in ("kind", "text", "covers_from", "covers_to", "source", "made_by")}
+    row |= {"conversation_id": named(connection, conversation), "created_at": datetime.now(UTC)}
+    return int(connection.execute(insert(notes).values(**row).returning(notes.c.id)).scalar_one())
+
+
+def latest(connection: Connection, conversation: Conversation, kind: str) -> Note | None:
+    """The note of a kind that counts."""
+    row = connection.execute(_notes(conversation, kind).order_by(notes.c.id.desc()).limit(1)).first()
+    return None if row is None else _note(row)
+
+
+def read_notes(connection: Connection, conversation: Conversation, kind: str) -> list[Note]:
+    """All notes of a kind, oldest first."""
+    return [_note(row) for row in connection.execute(_notes(conversation, kind).order_by(notes.c.id))]
+
+
+def drop(connection: Connection, conversation: Conversation, kind: str) -> int:
+    """Remove all notes of a kind, within a write transaction; how many there were."""
+    ids = _notes(conversation, kind).with_only_columns(notes.c.id)
+    return connection.execute(delete(notes).where(notes.c.id.in_(ids))).rowcount
+
+
+def _notes(conversation: Conversation, kind: str) -> Select[Any]:
+    mine = select(conversations.c.id).where(conversations.c.key == conversation.key).scalar_subquery()
+    return select(notes).where(notes.c.conversation_id == mine, notes.c.kind == kind)
+
+
+def _note(row: Any) -> Note:
+    return Note(**{name: value for name, value in row._mapping.items() if name != "conversation_id"})

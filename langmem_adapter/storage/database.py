@@ -25,10 +25,9 @@ from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, Missi
 from langmem_adapter.forks import cached_property
 from langmem_adapter.settings import PrepareThreshold
 from langmem_adapter.storage import sqlite
-from langmem_adapter.storage.driver_errors import LOCK_TIMEOUT, translated
+from langmem_adapter.storage.drivers import LOCK_TIMEOUT, UNREADABLE, path_of, translated, url_of
 from langmem_adapter.storage.group_commit import GroupCommit
 from langmem_adapter.storage.prepared_statements import driver_cursor
-from langmem_adapter.storage.urls import UNREADABLE, path_of, url_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
-
-__all__ = ["Database", "OpenConnection"]
 
 T = TypeVar("T")
 OpenConnection: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"

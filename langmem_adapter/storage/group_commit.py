@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from langmem_adapter.errors import LangmemAdapterError, StorageError
-from langmem_adapter.storage.driver_errors import translated
+from langmem_adapter.storage.drivers import translated
 from langmem_adapter.twins import Outcome, attempt
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection
-
-__all__ = ["GroupCommit"]
 
 T = TypeVar("T")
 

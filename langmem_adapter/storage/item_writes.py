@@ -14,16 +14,23 @@ from sqlalchemy import bindparam, delete, exists, insert, select, update
 
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.feed import INSERT_CHANGE, last_seq
-from langmem_adapter.storage.items import ITEMS, PLACES, item_vectors, items, namespaces, present
-from langmem_adapter.storage.namespaces import Namespace, encode, item_id
+from langmem_adapter.storage.items import (
+    ITEMS,
+    PLACES,
+    Namespace,
+    encode,
+    item_id,
+    item_vectors,
+    items,
+    namespaces,
+    present,
+)
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection
-
-__all__ = ["Put", "drop_vectors", "erase", "give_vectors", "refresh", "sweep", "write"]
 
 _CHANGING: Final = "value fields vectors updated_at ttl expires_at seq".split()
 

@@ -47,28 +47,6 @@ if TYPE_CHECKING:
 
     from sqlalchemy import ColumnElement, Connection
 
-__all__ = [
-    "ADD",
-    "FINISHED",
-    "Job",
-    "JobState",
-    "QueueFullError",
-    "QueueLength",
-    "are_ready",
-    "cancel",
-    "carry_out",
-    "check_of_context",
-    "finish",
-    "jobs",
-    "page",
-    "queue",
-    "read",
-    "release",
-    "renew",
-    "submit",
-    "take",
-]
-
 JobState = Literal["waiting", "running", "done", "failed"]
 ADD: Final = "add"
 """The kind of a job that is one add."""

@@ -1,4 +1,4 @@
-"""Keys with which programs call the server: each bound to a scope and to rights, shown once, revocable.
+"""API keys of the server, and sessions of the web page.
 
 Of a key only a keyed hash is kept. Its secret is 256 random bits, so a fast hash is as good as a slow one; the hash's own key
 lies in the database, so that hashes of two databases say nothing about each other.
@@ -9,17 +9,17 @@ from __future__ import annotations
 import hmac
 import secrets
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.scopes import owner_of
-from langmem_adapter.storage.tables import api_keys
+from langmem_adapter.storage.tables import api_keys, sessions
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -27,19 +27,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.scope import Scope
-
-__all__ = [
-    "RIGHTS",
-    "Key",
-    "api_keys",
-    "create",
-    "digest",
-    "find",
-    "kept_digest",
-    "listed",
-    "of_row",
-    "revoke",
-]
 
 RIGHTS: Final = ("read", "write", "admin")
 """What a key may allow; `admin` is what concerns everybody: lists of scopes, reset, other keys."""
@@ -122,3 +109,29 @@ def kept_digest(connection: Connection, secret: str) -> str:
 def of_row(row: Any) -> Key:
     """A row of `tables.api_keys` as a key."""
     return Key(row.id, row.name, owner_of(row), frozenset(row.rights.split()), row.created_at, row.revoked_at)
+
+
+LASTS: Final = timedelta(hours=12)
+"""How long a login is good for."""
+
+
+def begin(connection: Connection, key: Key) -> str:
+    """Begin a session with the rights of a key: the text that a browser keeps. Those that are over are forgotten."""
+    now, secret = datetime.now(UTC), secrets.token_urlsafe(32)
+    connection.execute(delete(sessions).where(sessions.c.ends_at <= now))
+    row = {"digest": digest(connection, secret), "key_id": key.id, "ends_at": now + LASTS}
+    connection.execute(insert(sessions).values(row))
+    return secret
+
+
+def find_session(connection: Connection, secret: str) -> Key | None:
+    """The key that a session stands for, unless the session is over, or the key revoked."""
+    query = select(api_keys).join(sessions, sessions.c.key_id == api_keys.c.id)
+    alive = (sessions.c.digest == kept_digest(connection, secret), sessions.c.ends_at > datetime.now(UTC))
+    row = connection.execute(query.where(*alive, api_keys.c.revoked_at.is_(None))).first()
+    return None if row is None else of_row(row)
+
+
+def end(connection: Connection, secret: str) -> None:
+    """End a session, within a write transaction."""
+    connection.execute(delete(sessions).where(sessions.c.digest == kept_digest(connection, secret)))

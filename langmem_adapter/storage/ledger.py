@@ -16,16 +16,15 @@ from sqlalchemy import insert
 from langmem_adapter.arguments import Longest
 from langmem_adapter.errors import ConflictError, LangmemAdapterError
 from langmem_adapter.filters import EVERYTHING
-from langmem_adapter.languages import ENGLISH
-from langmem_adapter.records.work import Change, Decision
+from langmem_adapter.records.results import Change, Decision
 from langmem_adapter.storage import jobs, memories, meta, sources, traces
 from langmem_adapter.storage.lexical import Words
-from langmem_adapter.storage.lookups import RESULT, Books, books
 from langmem_adapter.storage.prepared_statements import Prepared
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.tables import runs
-from langmem_adapter.storage.write_rows import WriteRows
+from langmem_adapter.storage.write import RESULT, Books, WriteRows, books
 from langmem_adapter.storage.writes import Write
+from langmem_adapter.text import ENGLISH
 from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
@@ -38,9 +37,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.graph.imports import Taken
-
-__all__ = ["Ledger"]
+    from langmem_adapter.storage.graph.writes import Taken
 
 T = TypeVar("T")
 
@@ -119,7 +116,7 @@ class Ledger:
     def take_in(self, scope: Scope, triples: Sequence[Triple]) -> Plan[list[Taken]]:
         """Take relations over from another graph, as they are told there: dates, mentions, how sure they are.
 
-        Taken over twice, nothing changes: what is known here only grows. See `storage.graph.imports`.
+        Taken over twice, nothing changes: what is known here only grows. See `storage.graph.writes`.
         """
         write = Write((), scope=scope, within=scope)
         return self.writing(lambda c: WriteRows(c, write, books(c, write), Words()).take_in(scope, triples))

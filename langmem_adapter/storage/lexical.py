@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from langmem_adapter.languages import ENGLISH
 from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.statements.dates import MONTHS
 from langmem_adapter.statements.parser import attributes
@@ -20,26 +19,13 @@ from langmem_adapter.statements.periods import days_told
 from langmem_adapter.storage.moments import local
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
-from langmem_adapter.text import marks, text_hash
+from langmem_adapter.text import ENGLISH, marks, text_hash
 from langmem_adapter.text import words as terms_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sqlalchemy import Connection
-
-__all__ = [
-    "INSERT_WORDS",
-    "WEIGHT",
-    "Words",
-    "forget",
-    "joined",
-    "of_memories",
-    "of_terms",
-    "parted",
-    "postings",
-    "rebuild",
-]
 
 INSERT_WORDS: Final = Prepared(insert(words))
 

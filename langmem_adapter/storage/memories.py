@@ -1,22 +1,37 @@
-"""Reading memories and their history."""
+"""Reading memories: as they are now, their history, and their timeline (`as_of`, `known_at`).
+
+Every row of the history says what was true from its `valid_from` on: from the date of a statement, or from the moment of an
+edit by hand; a deletion says that it was over. The course of a memory are its own rows and those whose `past_of` names it:
+statements that were told when a later one stood already. What was true at a moment is what the row says that begins last,
+among those that do not begin after it; of two that begin together, that which was written last. So the order in which
+statements of different dates are told does not matter. The memory that stands is the end of its course: nothing is written
+to it that begins before its `updated_at`, which is the `valid_from` of its last row.
+
+Both are asked of the courses of memories (`storage.memories`). What was *known* by a moment are the rows that had been
+recorded by then: somebody who says in June that he moved in May was known to live at the old place until June. What was
+*true* at a moment is what the last row says that begins by then: he lived at the new place from May on, as is known since
+June. Without such a moment it is what stood, the end of each course. What was purged was never known.
+"""
 
 from __future__ import annotations
 
-from dataclasses import fields
+from bisect import bisect_right, insort
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
-from sqlalchemy import Integer, Row, and_, bindparam, func, or_, select, true
+import numpy as np
+from sqlalchemy import Integer, Row, Select, and_, bindparam, case, func, or_, select, true
 
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.filters import EVERYTHING
+from langmem_adapter.filters import EVERYTHING, values_of
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.records.results import MemoryItem, Revision
-from langmem_adapter.records.work import Decision
+from langmem_adapter.records.results import Decision, MemoryItem, Revision
 from langmem_adapter.storage import pushdown
-from langmem_adapter.storage.courses import courses
 from langmem_adapter.storage.moments import local
-from langmem_adapter.storage.pages import listed
+from langmem_adapter.storage.pages import listed, newest
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, reach, seen, within
 from langmem_adapter.storage.tables import history, memories, scopes, words
@@ -24,35 +39,85 @@ from langmem_adapter.text import meaningful, text_hash
 from langmem_adapter.text import words as split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import tzinfo
 
-    from sqlalchemy import ColumnElement, Connection
+    from numpy.typing import NDArray
+    from sqlalchemy import ColumnElement, Connection, Subquery
 
     from langmem_adapter.filters import Filter
+    from langmem_adapter.records.results import Event
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.records.work import Event
 
-__all__ = [
-    "best",
-    "compared",
-    "contents",
-    "equal_texts",
-    "every_text",
-    "extent",
-    "get",
-    "holding",
-    "ids",
-    "lasting",
-    "latest",
-    "matching",
-    "page",
-    "past",
-    "restored",
-    "revisions",
-    "sequence_numbers",
-    "texts",
-    "with_text",
-]
+COURSE: Final = func.coalesce(history.c.past_of, history.c.memory_id)
+"""The memory that a row of the history belongs to the course of."""
+
+_READ: Final = (
+    select(COURSE.label("course"), *(history.c[name] for name in ("memory_id", "valid_from", "seq", "new_memory")))
+    .where(or_(any_of(history.c.memory_id, "ids"), any_of(history.c.past_of, "ids")))
+    .order_by(history.c.valid_from, history.c.seq)
+)
+_BEGINS: Final = attrgetter("valid_from")
+_ORDER: Final = attrgetter("valid_from", "seq")
+
+
+class Step(NamedTuple):
+    """A row of a course; where it is a deletion it has no text."""
+
+    memory_id: str
+    valid_from: datetime
+    seq: int
+    text: str | None
+
+
+@dataclass(slots=True)
+class CourseRows:
+    """The rows of a course, in the order of what they say."""
+
+    steps: list[Step] = field(default_factory=list)
+
+    @property
+    def began(self) -> datetime | None:
+        """The date of its first statement."""
+        return next((step.valid_from for step in self.steps if step.text is not None), None)
+
+    @property
+    def last(self) -> datetime | None:
+        """The date of its last one."""
+        return self.steps[-1].valid_from if self.steps else None
+
+    def at(self, moment: datetime) -> Step | None:
+        """What it says of a moment."""
+        place = bisect_right(self.steps, moment, key=_BEGINS)
+        return self.steps[place - 1] if place else None
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The date of the next statement after a moment."""
+        place = bisect_right(self.steps, moment, key=_BEGINS)
+        return self.steps[place].valid_from if place < len(self.steps) else None
+
+    def until(self, valid_from: datetime, seq: int) -> datetime | None:
+        """When that was over which a row says: with the row that comes next."""
+        place = bisect_right(self.steps, (valid_from, seq), key=_ORDER)
+        return self.steps[place].valid_from if place < len(self.steps) else None
+
+    def said(self, moment: datetime, text: str | None) -> Step | None:
+        """The row of a date that says this."""
+        return next((step for step in self.steps if (step.valid_from, step.text) == (moment, text)), None)
+
+    def put(self, row: Mapping[str, Any], valid_from: datetime, text: str | None) -> None:
+        """Give a new row its place."""
+        insort(self.steps, Step(row["id"], valid_from, row["seq"], text), key=_ORDER)
+
+
+def courses(connection: Connection, ids: Collection[str]) -> dict[str, CourseRows]:
+    """The courses of some memories; an empty one for what is not known."""
+    found = {memory_id: CourseRows() for memory_id in ids}
+    for row in connection.execute(_READ, {"ids": ids}) if ids else ():
+        if row.course in found:
+            found[row.course].steps.append(Step(row.memory_id, row.valid_from, row.seq, row.new_memory))
+    return found
+
 
 AnyRow: TypeAlias = "Row[*tuple[Any, ...]]"
 
@@ -301,3 +366,131 @@ _AS_KEPT: Final = [field.name for field in fields(MemoryItem) if field.name not 
 def _item(row: AnyRow) -> MemoryItem:
     times: dict[str, Any] = {name: local(getattr(row, name), row.utc_offset) for name in _DATES}
     return MemoryItem(scope=of_row(row), **times, **{name: getattr(row, name) for name in _AS_KEPT})
+
+
+@dataclass(frozen=True, slots=True)
+class Then:
+    """A moment of the past, in one sense or in both; with a time zone."""
+
+    as_of: datetime | None = None  # what was true then; `None`: what stood
+    known_at: datetime | None = None  # as far as it was known then; `None`: as far as it is known now
+
+
+def then_of(as_of: object, known_at: object, zone: tzinfo | None = UTC) -> Then | None:
+    """The moment that a caller asks about, without an offset in *zone*; `None` where there is none."""
+    given = {"as_of": as_of, "known_at": known_at}
+    moments = {name: parse_time(value, name, zone) for name, value in given.items() if value is not None}
+    return Then(**moments) if moments else None
+
+
+@dataclass(frozen=True, slots=True)
+class PastMemory:
+    """A memory as it was."""
+
+    pk: int  # a memory that was deleted and restored has a new one
+    context: str
+    item: MemoryItem
+
+
+def then(
+    connection: Connection,
+    scope: Scope,
+    when: Then,
+    *,
+    filters: Filter = EVERYTHING,
+    memory_type: str | None = None,
+) -> list[PastMemory]:
+    """Every memory within *scope* as it was, the newest statement first, but for those that had expired by then."""
+    query = _query(scope, when, include_expired=False)
+    if memory_type is not None:
+        query = query.where(history.c.memory_type == memory_type)
+    fits = _fitting_past(filters)
+    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
+        return [PastMemory(row.pk, row.context, item_of(row, row.began)) for row in rows if fits is None or fits(row)]
+
+
+def page_then(
+    connection: Connection,
+    scope: Scope,
+    when: Then,
+    *,
+    k: int,
+    after: str | None = None,
+    filters: Filter = EVERYTHING,
+    include_expired: bool = False,
+) -> tuple[list[MemoryItem], str | None]:
+    """`storage.memories.page` as it was: the same order, and cursors of the same kind."""
+    query = _query(scope, when, include_expired=include_expired).order_by(None)
+    order = query.selected_columns.began, query.selected_columns.pk
+    rows, following = listed(connection, query, *order, k=k, after=after, fits=_fitting_past(filters))
+    return [item_of(row, row.began) for row in rows], following
+
+
+def standing_vectors(connection: Connection, found: Sequence[PastMemory]) -> dict[int, NDArray[np.float32]]:
+    """Vectors of those that still have the text that they had then, by `PastMemory.pk`; the others must be embedded again."""
+    told = {known.item.id: known for known in found}
+    query = select(memories.c.id, memories.c.text, memories.c.embedding).where(any_of(memories.c.id, told))
+    kept = (row for row in connection.execute(query) if row.text == told[row.id].item.text)
+    return {told[row.id].pk: np.frombuffer(row.embedding, np.float32) for row in kept}
+
+
+def _query(scope: Scope, when: Then, *, include_expired: bool) -> Select[Any]:
+    ends = _ends(scope, when)
+    # Contract: changes of one memory are written in the order of `seq`, whatever the clocks of their writers said; so a change
+    # that was recorded by then proves its ADD. `test_writers_whose_clocks_disagree_leave_a_past_that_can_be_read`
+    added = history.alias()
+    pk = (
+        select(func.max(added.c.seq))
+        .where(added.c.memory_id == history.c.memory_id, added.c.event == "ADD", added.c.seq <= history.c.seq)
+        .scalar_subquery()
+        .label("pk")
+    )
+    query = (
+        select(history, pk, ends.c.began, *OWNER)
+        .join_from(ends, history, history.c.seq == ends.c.seq)
+        .join(scopes, history.c.scope_id == scopes.c.id)
+        .where(ends.c.place == 1, history.c.is_deleted == 0, _lasts(history.c.valid_to, when.as_of))
+        .order_by(*newest(ends.c.began, pk))
+    )
+    return query if include_expired else query.where(_lasts(history.c.expires_at, when.as_of or when.known_at))
+
+
+def _ends(scope: Scope, when: Then) -> Subquery:
+    """The rows that were known and had begun, the last one of each course first, and when each course began."""
+    begins = history.c.valid_from
+    order = func.row_number().over(partition_by=COURSE, order_by=(begins.desc(), history.c.seq.desc()))
+    began = func.min(case((history.c.is_deleted == 0, begins))).over(partition_by=COURSE)
+    rows = select(history.c.seq, order.label("place"), began.label("began")).where(
+        history.c.scope_id.in_(ids_within(scope)),
+        *([] if when.known_at is None else [history.c.recorded_at <= when.known_at]),
+        *([] if when.as_of is None else [begins <= when.as_of]),
+    )
+    return rows.subquery()
+
+
+def _lasts(end: ColumnElement[datetime | None], moment: datetime | None) -> ColumnElement[bool]:
+    return end.is_(None) if moment is None else or_(end.is_(None), end > moment)
+
+
+def _fitting_past(filters: Filter) -> Callable[[AnyRow], bool] | None:
+    return (lambda row: filters.matches(values_of(item_of(row, row.began)))) if filters else None
+
+
+def item_of(row: AnyRow, began: datetime) -> MemoryItem:
+    """A row of the history as the memory that it was; one that was deleted says what it said before."""
+    text = row.new_memory or row.old_memory or ""
+    return MemoryItem(
+        id=row.memory_id,
+        text=text,
+        scope=of_row(row),
+        metadata=row.metadata,
+        memory_type=row.memory_type,
+        actor_id=row.actor_id,
+        role=row.role,
+        created_at=local(began, row.utc_offset),
+        updated_at=local(row.valid_from, row.utc_offset),
+        expires_at=row.expires_at,
+        revision=row.revision,
+        hash=text_hash(text),
+        is_verbatim=row.is_verbatim,
+    )

@@ -1,4 +1,4 @@
-"""Facts about the database itself: what its vectors and its words were made with."""
+"""Facts about the database: its embedding model, its languages, and which model replies were usable."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
-from langmem_adapter.languages import ENGLISH, checked
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.conversations import conversations, notes, turns
 from langmem_adapter.storage.feed import VECTORS, last_seq
-from langmem_adapter.storage.graph.tables import entities, relations
 from langmem_adapter.storage.migrations.runner import migrate
-from langmem_adapter.storage.tables import history, memories, meta, scopes
-from langmem_adapter.text import TOKENIZER
+from langmem_adapter.storage.tables import entities, history, memories, meta, relations, scopes
+from langmem_adapter.text import ENGLISH, TOKENIZER, checked
 
 if TYPE_CHECKING:
     from re import Match
@@ -28,23 +26,6 @@ if TYPE_CHECKING:
 
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.feed import Space
-
-__all__ = [
-    "EMBEDDINGS",
-    "LANGUAGE",
-    "Stats",
-    "check_embeddings",
-    "comparable",
-    "dimensions",
-    "drop",
-    "fits",
-    "get",
-    "language_of",
-    "prepare",
-    "put",
-    "spelled",
-    "stats",
-]
 
 EMBEDDINGS: Final = VECTORS.model
 LANGUAGE: Final = "language"
@@ -227,3 +208,44 @@ def _size(database: Database) -> int | None:
         with suppress(FileNotFoundError):  # whoever merges an index takes files away
             size += file.stat().st_size
     return size
+
+
+_KEY: Final = "replies of "
+_COUNTED, _POOR, _BAD = 10, 3, "x"
+
+
+class ReplyLog:
+    """The last ten replies of a model."""
+
+    def __init__(self, database: Database, model: str) -> None:
+        name = model.encode(errors="replace").decode().replace("\x00", "?")  # as databases keep it
+        self._database, self._key = database, f"{_KEY}{name}"[:64]
+        with database.read() as connection:
+            self._recent = get(connection, self._key) or ""
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether all of them could be used."""
+        return _BAD not in self._recent
+
+    @property
+    def is_poor(self) -> bool:
+        """Whether three or more could not."""
+        return self._recent.count(_BAD) >= _POOR
+
+    def note(self, usable: bool) -> None:  # noqa: FBT001 - what there is to say
+        """Add a reply."""
+        self._recent = self._database.write(partial(self._add, "." if usable else _BAD))
+
+    def _add(self, reply: str, connection: Connection) -> str:
+        # Contract: a reply is read and written in one transaction, so that none of another process is lost.
+        # tests/reasoning/test_profiles.py::test_replies_of_two_at_once_are_all_counted
+        recent = f"{get(connection, self._key) or ''}{reply}"[-_COUNTED:]
+        put(connection, self._key, recent) if _BAD in recent else drop(connection, self._key)
+        return recent
+
+
+def poor_models(connection: Connection) -> dict[str, int]:
+    """The models of whose last ten replies three or more could not be used, and how many."""
+    rows = connection.execute(select(meta.c.key, meta.c.value).where(meta.c.key.startswith(_KEY))).all()
+    return {key.removeprefix(_KEY): value.count(_BAD) for key, value in rows if value.count(_BAD) >= _POOR}

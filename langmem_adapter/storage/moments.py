@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from sqlalchemy.engine import Dialect
     from sqlalchemy.sql.compiler import SQLCompiler
 
-__all__ = ["COUNTED", "EPOCH", "FIRST", "LAST", "UTCDateTime", "Unreadable", "held", "nearest", "unreadable"]
-
 _log = logging.getLogger("langmem_adapter")
 
 FIRST: Final = datetime.min.replace(tzinfo=UTC)

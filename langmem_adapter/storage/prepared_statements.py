@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from sqlalchemy.sql.expression import Executable
     from sqlalchemy.types import TypeEngine
 
-__all__ = ["Prepared", "any_of", "driver_cursor"]
-
 _Parameters: TypeAlias = Mapping[str, Any]
 
 _DECODE: Final = json.JSONDecoder().decode

@@ -18,10 +18,7 @@ from langmem_adapter.storage.tables import memories, scopes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from langmem_adapter.filters import Condition, Filter
-    from langmem_adapter.filters.tree import Values
-
-__all__ = ["COLUMNS", "columns_read", "conditions", "values_reader"]
+    from langmem_adapter.filters import Condition, Filter, Values
 
 COLUMNS: Final[dict[str, Any]] = {name: memories.c[name] if name in memories.c else scopes.c[name] for name in FIELDS}
 """Column of each field of a memory that a filter can name."""

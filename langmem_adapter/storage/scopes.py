@@ -1,4 +1,7 @@
-"""Scopes as rows: a write carries one exact scope, a read expands its named fields to a set of scope ids."""
+"""Scopes as rows, and the rows of one scope that a search reads.
+
+Each row is pk, scope_id, created_at, updated_at, actor_id, expires_at, memory_type, utc_offset. One index holds all of it.
+"""
 
 from __future__ import annotations
 
@@ -11,33 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement, and_, bindparam, func, select, true
 
-from langmem_adapter.caches import remembered
 from langmem_adapter.errors import MemoryNotFoundError
+from langmem_adapter.forks import remembered
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.storage.prepared_statements import Prepared
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from sqlalchemy import Column, Connection, Select, Table
-
-__all__ = [
-    "OWNER",
-    "ScopeCount",
-    "beginning",
-    "between",
-    "counts",
-    "expand",
-    "id_within",
-    "ids_within",
-    "key_of",
-    "of_row",
-    "owner_of",
-    "reach",
-    "seen",
-    "within",
-]
 
 _NAMESPACE: Final = uuid.UUID("6f2d1c1e-9f1b-5d0a-8a53-6c616e676d65")
 
@@ -163,3 +150,36 @@ def counts(connection: Connection, scope: Scope | None = None) -> list[ScopeCoun
     )
     rows = connection.execute(query)
     return [ScopeCount(of_row(row), row.memories, row.last, row.first) for row in rows]
+
+
+MOST: Final = 5_000
+"""Changes up to which it pays to look at each; beyond, all is read anew."""
+
+
+_COLUMNS: Final = "pk scope_id created_at updated_at actor_id expires_at memory_type utc_offset".split()
+_ROW: Final = select(*(memories.c[name] for name in _COLUMNS))
+_OF_SCOPES: Final = Prepared(_ROW.where(any_of(memories.c.scope_id, "scopes")))
+_OF_MEMORIES: Final = Prepared(_ROW.where(any_of(memories.c.pk, "pks")))
+_OF_THEM: Final = any_of(scopes.c.id, "ids")
+_NAMES: Final = select(scopes.c.id, *OWNER).where(_OF_THEM)
+_WORD_COUNT: Final = select(func.coalesce(func.sum(scopes.c.word_count), 0)).where(_OF_THEM)
+
+
+def of_scopes(connection: Connection, scope_ids: Iterable[int]) -> list[Any]:
+    """The rows of every memory of some scopes, in no order."""
+    return _OF_SCOPES.rows(connection, {"scopes": list(scope_ids)})
+
+
+def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
+    """The rows of some memories; those that are gone are missing."""
+    return _OF_MEMORIES.rows(connection, {"pks": list(pks)})
+
+
+def scopes_of(connection: Connection, ids: Iterable[int]) -> dict[int, Scope]:
+    """Scopes by their ids."""
+    return {row.id: of_row(row) for row in connection.execute(_NAMES, {"ids": list(ids)})}
+
+
+def word_count(connection: Connection, scope_ids: Iterable[int]) -> int:
+    """How many words the memories of some scopes have together, weighted as they are stored."""
+    return int(connection.execute(_WORD_COUNT, {"ids": list(scope_ids)}).scalar_one())

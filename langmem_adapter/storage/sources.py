@@ -33,8 +33,8 @@ from sqlalchemy import (
 )
 
 from langmem_adapter.errors import ConflictError
+from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.records.work import Decision
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.moments import UTCDateTime
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
@@ -47,23 +47,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.records.work import Change, Event
-
-__all__ = [
-    "Edits",
-    "MessageNote",
-    "MessageThread",
-    "RememberedError",
-    "edits",
-    "is_edited",
-    "messages_of",
-    "note",
-    "of_other_users",
-    "record",
-    "reopen",
-    "source_memories",
-    "sources",
-]
+    from langmem_adapter.records.results import Change, Event
 
 _EDITED: Final = "the message that it came from was edited"
 _BACK: Final = f"{_EDITED}; back to what it said before"

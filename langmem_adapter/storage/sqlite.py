@@ -35,9 +35,6 @@ if sys.platform == "linux":
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
-__all__ = ["LONGEST", "FileConnection", "Identity", "create", "identity"]
-__all__ += ["open_file", "open_wal", "refuse_links", "sync_folder"]
-
 Identity: TypeAlias = "tuple[int, int] | None"
 """Which file lies at a path: device and inode; `None` where there is none."""
 

@@ -1,9 +1,14 @@
-"""The tables, as SQLAlchemy Core: a new database gets them from here, an older one by migrations; a test compares the two.
+"""The tables of the database, as SQLAlchemy Core.
 
 `changes` is the change feed of every index, in commit order: its `seq` is drawn by the writer that holds the write lock
 (`BEGIN IMMEDIATE` on SQLite, an advisory lock on Postgres), so no reader can see 455 while 454 is still uncommitted. Rows
 of `changes` are never removed, hence no number is ever used twice; a memory's `pk` and a scope's `id` are the `seq` of the
 change that they began with.
+
+An entity is known by its names: one row of `entity_names` for each, none of them twice in a scope. The user and the agent of a
+scope are entities under a key that no name has (`names.owner_key`), so a namesake is somebody else. A relation keeps its `id`
+through all its beliefs; each belief is a row of its own, of which `retired_at` alone is ever changed (and the count of
+mentions). `relation_memories` says which memories state it: a relation stands as long as one of them does.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -24,30 +30,12 @@ from sqlalchemy import (
     Table,
     Text,
     false,
+    select,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
 from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.storage.moments import UTCDateTime
-
-__all__ = [
-    "MEMORIES",
-    "Json",
-    "Number",
-    "api_keys",
-    "changes",
-    "cursors",
-    "history",
-    "memories",
-    "meta",
-    "metadata",
-    "reembedded",
-    "runs",
-    "scopes",
-    "sessions",
-    "traces",
-    "words",
-]
 
 MEMORIES: Final = "memories"
 """Name of the space of memories in the change feed."""
@@ -158,7 +146,7 @@ history: Final = Table(
     Column("expires_at", UTCDateTime),
     Column("valid_from", UTCDateTime, nullable=False),
     Column("valid_to", UTCDateTime),  # where it was over when it was written
-    Column("past_of", String(64)),  # the memory that stood, where the row was dated before it: see storage/courses.py
+    Column("past_of", String(64)),  # the memory that stood, where the row was dated before it: see storage/memories.py
     _is_verbatim(),
     Column("utc_offset", Integer),  # minutes, where the last statement was made; NULL before schema 0104
     Index("ix_history_memory", "memory_id", "seq"),
@@ -229,7 +217,7 @@ api_keys: Final = Table(
     Column("revoked_at", UTCDateTime),
 )
 
-# Logins to the page: see storage/sessions.py.
+# Logins to the page: see storage/keys.py.
 sessions: Final = Table(
     "sessions",
     metadata,
@@ -237,3 +225,107 @@ sessions: Final = Table(
     Column("key_id", String(16), ForeignKey("api_keys.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("ends_at", UTCDateTime, nullable=False),
 )
+
+
+ENTITIES: Final = "entities"
+RELATIONS: Final = "relations"
+"""Names of the two spaces in the change feed."""
+BY_HAND: Final = ""
+"""Stands in `relation_memories` for whoever writes relations by hand: they stand although no memory says them."""
+
+MOST_MENTIONS: Final = 2**31 - 1
+"""Counted no further: Postgres keeps no more in the column, and one that overflows fails every write of its scope."""
+
+
+def _graph_scope() -> Column[int]:
+    return Column("scope_id", Number, ForeignKey("scopes.id"), nullable=False)
+
+
+entities: Final = Table(
+    "entities",
+    metadata,
+    Column("pk", Number, primary_key=True, autoincrement=False),
+    Column("id", String(64), nullable=False, unique=True),
+    _graph_scope(),
+    Column("name", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("mentions", Integer, nullable=False),
+    Column("created_at", UTCDateTime, nullable=False),
+    Column("updated_at", UTCDateTime, nullable=False),
+    Column("merged_into", Number),
+    Column("owner", String(16)),  # SELF or ASSISTANT, where it is the scope's own
+    Index("ix_entities_scope", "scope_id", "mentions"),
+)
+
+entity_names: Final = Table(
+    "entity_names",
+    metadata,
+    Column("scope_id", Number, ForeignKey("scopes.id"), primary_key=True),
+    Column("key", String(256), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("entity_pk", Number, ForeignKey("entities.pk"), nullable=False),
+    Index("ix_entity_names_entity", "entity_pk"),
+)
+
+relations: Final = Table(
+    "relations",
+    metadata,
+    Column("pk", Number, primary_key=True, autoincrement=False),
+    Column("id", String(64), nullable=False),
+    _graph_scope(),
+    Column("source_pk", Number, ForeignKey("entities.pk"), nullable=False),
+    Column("relation", String(128), nullable=False),
+    Column("target_pk", Number, ForeignKey("entities.pk"), nullable=False),
+    Column("valid_from", UTCDateTime),
+    Column("valid_to", UTCDateTime),
+    Column("recorded_at", UTCDateTime, nullable=False),
+    Column("retired_at", UTCDateTime),
+    Column("mentions", Integer, nullable=False),
+    Column("confidence", Float, nullable=False),
+    Index("ix_relations_id", "id"),
+    Index("ix_relations_pair", "source_pk", "target_pk", "retired_at"),
+    Index("ix_relations_source", "source_pk", "relation", "retired_at"),
+    Index("ix_relations_target", "target_pk", "relation", "retired_at"),
+    Index("ix_relations_scope", "scope_id", "retired_at", "pk"),
+)
+
+# Which memories say so. `dropped_at` is when one of them was deleted or no longer did; a restored one says it again.
+relation_memories: Final = Table(
+    "relation_memories",
+    metadata,
+    Column("relation_id", String(64), primary_key=True),
+    Column("memory_id", String(64), primary_key=True),
+    _graph_scope(),
+    Column("created_at", UTCDateTime, nullable=False),
+    Column("dropped_at", UTCDateTime),
+    Index("ix_relation_memories_memory", "memory_id"),
+    Index("ix_relation_memories_scope", "scope_id"),
+)
+
+# What a merge of two entities did, so that it can be undone: the rows of relations that it retired and those it wrote.
+merges: Final = Table(
+    "merges",
+    metadata,
+    Column("pk", Number, primary_key=True, autoincrement=False),
+    _graph_scope(),
+    Column("winner_pk", Number, ForeignKey("entities.pk"), nullable=False),
+    Column("loser_pk", Number, ForeignKey("entities.pk"), nullable=False),
+    Column("created_at", UTCDateTime, nullable=False),
+    Column("undone_at", UTCDateTime),
+    Column("moved", Json, nullable=False),
+    Index("ix_merges_winner", "winner_pk"),
+    Index("ix_merges_loser", "loser_pk"),
+    Index("ix_merges_scope", "scope_id"),
+)
+
+# ── what many statements say ────────────────────────────────────────────────────────────────────────────────────────────
+
+ENDS: Final = (relations.c.source_pk, relations.c.target_pk)
+EDGE: Final = (relations.c.pk, *ENDS)
+BELIEVED: Final = relations.c.retired_at.is_(None)
+SAYS: Final = relation_memories.c.dropped_at.is_(None)
+"""The condition that a memory still says a relation."""
+ENTITIES_OF: Final = select(entities, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join(
+    scopes, entities.c.scope_id == scopes.c.id
+)
+"""Entities, each with the scope that it is of."""

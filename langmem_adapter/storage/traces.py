@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import bindparam, delete, insert, or_, select
 
 from langmem_adapter.records.cost import ModelCall, Usage
-from langmem_adapter.records.results import AddResult, Paged
+from langmem_adapter.records.results import AddResult, Change, Decision, Fact, Paged, Turn
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.records.work import Change, Decision, Fact, Turn
 from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import Prepared
 from langmem_adapter.storage.scopes import of_row, reach, seen
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from sqlalchemy import Connection
-
-__all__ = ["Trace", "TraceDraft", "TracePage", "TraceSummary", "keep", "of_changes", "page", "read"]
 
 _BEGINNING: Final = 200
 _LISTED: Final = [column for column in traces.c if column.name != "state"]

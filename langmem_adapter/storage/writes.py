@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from langmem_adapter.records.results import Decision
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.records.work import Decision
     from langmem_adapter.storage.traces import TraceDraft
-
-__all__ = ["Write"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

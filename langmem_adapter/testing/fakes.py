@@ -14,7 +14,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import PrivateAttr
 
-from langmem_adapter.embedding.resolve import fingerprint
+from langmem_adapter.embedding.models import fingerprint
 
 if TYPE_CHECKING:
     from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -121,7 +121,7 @@ class CountingEmbeddings(Embeddings):
         queries: The texts given to `embed_query`.
 
     Example:
-        >>> from langmem_adapter.embedding.hashing import HashEmbeddings
+        >>> from langmem_adapter.embedding.models import HashEmbeddings
         >>> counting = CountingEmbeddings(HashEmbeddings(64))
         >>> _ = counting.embed_documents(["tea", "coffee"])
         >>> counting.calls, counting.texts

@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.adapters.mem0 import Memory
-from langmem_adapter.adapters.mem0.models import chat_model, embeddings
-from langmem_adapter.adapters.mem0.rerankers import reranker
-from langmem_adapter.adapters.mem0.sections import Section
-from langmem_adapter.adapters.mem0.tables import providers
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.adapters.mem0.providers import Section, chat_model, embeddings, providers, reranker
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.testing.fakes import ScriptedChatModel
 from tests import mem0_blocks

@@ -262,7 +262,7 @@ import sys
 from langchain_core.messages import AIMessage, HumanMessage
 from langmem_adapter.storage.conversations import Conversation, append
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.messages import drafts_of
+from langmem_adapter.storage.conversations import drafts_of
 
 database, writer = Database(sys.argv[1]), sys.argv[2]
 for number in range(0, 40, 2):

@@ -15,7 +15,7 @@ from langsmith import Client, tracing_context
 from langsmith import utils as langsmith_utils
 
 from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import ModelError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope

@@ -13,8 +13,8 @@ import pytest
 import qdrant_client
 from langchain_openai import ChatOpenAI
 
-from langmem_adapter.adapters.mem0 import stores
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.adapters.mem0 import config
+from langmem_adapter.embedding.models import HashEmbeddings
 from tests import mem0_blocks
 from tests.openai_server import OpenAIServer
 
@@ -70,7 +70,7 @@ def test_the_blocks_of_mem0s_documentation_run_or_are_refused_by_name(
     scripted: str, local: None, new_postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     outcomes: list[mem0_blocks.Outcome] = []
-    is_postgres = stores.StoreSection.url.fget  # type: ignore[attr-defined]
+    is_postgres = config.StoreSection.url.fget  # type: ignore[attr-defined]
     for number, page in enumerate(mem0_blocks.blocks(Path(CHECKOUT))):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -78,7 +78,7 @@ def test_the_blocks_of_mem0s_documentation_run_or_are_refused_by_name(
             patch.chdir(folder)
             patch.setenv("XDG_DATA_HOME", str(folder / "data"))
             patch.setenv("DATABASE_URL", url)
-            patch.setattr(stores.StoreSection, "url", property(partial(_local, is_postgres, url)))
+            patch.setattr(config.StoreSection, "url", property(partial(_local, is_postgres, url)))
             outcomes += mem0_blocks.run(page)
     kinds = Counter(outcome.kind for outcome in outcomes)
     for outcome in sorted(outcomes, key=lambda outcome: outcome.kind):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, MemoryConfig
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import (
     EmbeddingMismatchError,
     InvalidInputError,

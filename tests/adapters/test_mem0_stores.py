@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 
 from langmem_adapter.adapters.mem0 import AsyncMemory, Memory
 from langmem_adapter.adapters.mem0.configs import MemoryConfig, VectorStoreConfig
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, StorageError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, Pu
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
 from langmem_adapter.adapters.store import MemoryStore
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, ModelError, StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.item_writes import erase

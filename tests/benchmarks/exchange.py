@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.lossless.export import export_lines
+from langmem_adapter.storage.lossless.export import KINDS, export_lines
 from langmem_adapter.storage.lossless.imports import Embedding, take_in
-from langmem_adapter.storage.lossless.kinds import KINDS
 from langmem_adapter.storage.meta import EMBEDDINGS, get, prepare
 from langmem_adapter.storage.tables import meta, metadata
 from tests.benchmarks.material import copied, raw

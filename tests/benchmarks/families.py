@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.records.graph import Triple
-from langmem_adapter.records.work import Decision
+from langmem_adapter.records.results import Decision
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:

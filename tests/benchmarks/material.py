@@ -10,11 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
-from langmem_adapter.embedding.resolve import fingerprint
+from langmem_adapter.embedding.models import HashEmbeddings, fingerprint
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import prepare

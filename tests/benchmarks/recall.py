@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
 
-from langmem_adapter.evaluation.metrics import interval, recall, reciprocal_rank
+from langmem_adapter.evaluation.runner import interval, recall, reciprocal_rank
 from langmem_adapter.text import meaningful, words
 from tests.benchmarks.measure import report
 from tests.benchmarks.weights import FILES, Bench, Found, read
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from langmem_adapter.evaluation.conversations import Dialogue
+    from langmem_adapter.evaluation.questions import Dialogue
 
 __all__ = ["bench_recall", "bm25"]
 

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Final
 from unittest.mock import patch
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
-from langmem_adapter.evaluation.metrics import auroc, silent
-from langmem_adapter.evaluation.runner import best, ingest
-from langmem_adapter.evaluation.silence import renamed
+from langmem_adapter.evaluation.runner import auroc, best, ingest, renamed, silent
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.search import relevance
 from tests.benchmarks.weights import read
@@ -27,7 +25,7 @@ from tests.benchmarks.weights import read
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from langmem_adapter.evaluation.conversations import Dialogue
+    from langmem_adapter.evaluation.questions import Dialogue
 
     Told = Mapping[str, Sequence[float]]
 

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
-from langmem_adapter.embedding.hashing import HashEmbeddings
-from langmem_adapter.embedding.resolve import fingerprint
+from langmem_adapter.embedding.models import HashEmbeddings, fingerprint
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import lexical, meta

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
-from langmem_adapter.evaluation.conversations import read_conversations
-from langmem_adapter.evaluation.metrics import interval, recall, reciprocal_rank
-from langmem_adapter.evaluation.runner import ingest
+from langmem_adapter.evaluation.questions import read_conversations
+from langmem_adapter.evaluation.runner import ingest, interval, recall, reciprocal_rank
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.settings import Settings
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from numpy.typing import NDArray
 
-    from langmem_adapter.evaluation.conversations import Dialogue
+    from langmem_adapter.evaluation.questions import Dialogue
 
     Values = Mapping[str, float]
 

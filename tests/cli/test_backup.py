@@ -54,7 +54,7 @@ def test_copy_restores_a_backup(cli: Cli, data: Data, two: None, database: Path)
 def test_copy_to_postgres_shows_progress_and_no_password(
     cli: Cli, data: Data, two: None, database: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("langmem_adapter.cli.progress._EVERY", 0.0)
+    monkeypatch.setattr("langmem_adapter.cli.output._EVERY", 0.0)
     result = cli("copy", database, postgres_url.replace("postgres:@", "postgres:s3cret@"))
     assert re.search(r"100 of 100 %, .*/s, 0 s left", result.stderr)
     assert "s3cret" not in result.stdout + result.stderr and result.stdout.endswith("\t2\t2\n")

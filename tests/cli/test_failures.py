@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from langmem_adapter import errors
-from langmem_adapter.cli.failures import ExitCode, failure_of
-from langmem_adapter.limits import Limits
+from langmem_adapter.cli.output import ExitCode, failure_of
+from langmem_adapter.providers import Limits
 from tests.cases import each
 from tests.openai_server import Failure, OpenAIServer, Page, Stalled
 

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 
 from langmem_adapter import Memory
 from langmem_adapter.cli.pictures import changed, hits_table, word_diff
-from langmem_adapter.records.work import Change
+from langmem_adapter.records.results import Change
 
 
 def test_what_was_over_when_it_was_told_says_until_when_it_held() -> None:

@@ -95,7 +95,7 @@ def test_reindex_refuses_what_it_cannot_use(data: Data, two: None, tmp_path: Pat
 
 
 def test_reindex_shows_its_progress(cli: Cli, data: Data, monkeypatch: pytest.MonkeyPatch, database: Path) -> None:
-    monkeypatch.setattr("langmem_adapter.cli.progress._EVERY", 0.0)
+    monkeypatch.setattr("langmem_adapter.cli.output._EVERY", 0.0)
     with Memory(database) as memory:
         memory.add_many([{"messages": f"fact {n}", "user_id": "a", "infer": False} for n in range(60)])
     told = cli("reindex", "--embeddings", "hash:64", "--batch", "20").stderr

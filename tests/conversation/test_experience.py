@@ -17,9 +17,10 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.graph import StateGraph
 
 from langmem_adapter.adapters.nodes import experience_node
-from langmem_adapter.conversation.appraisal import (
+from langmem_adapter.conversation.experience import (
     MASK,
     Experience,
+    ExperienceMemory,
     Messages,
     Score,
     Texts,
@@ -28,11 +29,10 @@ from langmem_adapter.conversation.appraisal import (
     numbered,
     perfect,
 )
-from langmem_adapter.conversation.experience import ExperienceMemory
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.work import EXPERIENCE
+from langmem_adapter.records.results import EXPERIENCE
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import CountingEmbeddings

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from langmem_adapter.conversation.acquaintance import Acquaintance, reflect
-from langmem_adapter.conversation.experience import ExperienceMemory
+from langmem_adapter.conversation.experience import Acquaintance, ExperienceMemory, reflect
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.memory.memory import Memory
 

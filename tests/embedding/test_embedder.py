@@ -16,9 +16,9 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.runnables import Runnable
 
 from langmem_adapter.embedding.embedder import Embedder
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
-from langmem_adapter.limits import Limits
+from langmem_adapter.providers import Limits
 from langmem_adapter.testing import CountingEmbeddings
 from tests.cases import each
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
 
 from langmem_adapter.embedding.embedder import Embedder
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, ModelError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings

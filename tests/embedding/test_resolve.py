@@ -13,8 +13,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_openai import OpenAIEmbeddings
 
 from langmem_adapter.embedding.embedder import Embedder
-from langmem_adapter.embedding.hashing import HashEmbeddings
-from langmem_adapter.embedding.resolve import fingerprint, resolve_embeddings
+from langmem_adapter.embedding.models import HashEmbeddings, fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import CountingEmbeddings
@@ -137,7 +136,7 @@ def test_a_wrapper_may_give_its_own_fingerprint() -> None:
 
 def test_resolving_hash_embeddings_imports_no_langchain() -> None:
     code = (
-        "import sys; from langmem_adapter.embedding.resolve import resolve_embeddings, fingerprint; "
+        "import sys; from langmem_adapter.embedding.models import resolve_embeddings, fingerprint; "
         "from langmem_adapter.settings import Settings; print(fingerprint(resolve_embeddings('hash:64', Settings())), "
         "'langchain' in sys.modules, 'openai' in sys.modules)"
     )

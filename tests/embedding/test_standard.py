@@ -7,8 +7,7 @@ from typing import Any
 from langchain_tests.integration_tests import EmbeddingsIntegrationTests
 from langchain_tests.unit_tests import EmbeddingsUnitTests
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
-from langmem_adapter.embedding.static import StaticEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings, StaticEmbeddings
 
 
 class TestHashEmbeddingsUnit(EmbeddingsUnitTests):

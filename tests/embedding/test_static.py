@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter import Memory, MissingDependencyError, StaticEmbeddings
-from langmem_adapter.embedding.resolve import embedding_limits, fingerprint, resolve_embeddings
+from langmem_adapter.embedding.models import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.settings import Settings
 from tests.cases import each
 from tests.programs import python
@@ -75,7 +75,7 @@ def test_a_memory_finds_what_is_said_in_other_words(tmp_path: Path) -> None:
 def test_it_asks_nobody_writes_nothing_and_leaves_the_log_alone() -> None:
     code = (
         "import logging, sys, safetensors.numpy, tokenizers\n"  # whose bytecode may have to be written
-        "from langmem_adapter.embedding.static import StaticEmbeddings\n"
+        "from langmem_adapter.embedding.models import StaticEmbeddings\n"
         "def refuse(event, args):\n"
         "    asked = event.startswith('socket.') or (event == 'open' and set(str(args[1])) & set('wax+'))\n"
         "    if asked: raise SystemExit(f'{event} {args}')\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.evaluation.conversations import read_conversations
+from langmem_adapter.evaluation.questions import read_conversations
 from tests.cases import each
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_adapter.evaluation.metrics import (
+from langmem_adapter.evaluation.runner import (
     auroc,
     context_tokens,
     interval,

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.evaluation.conversations import read_conversations
-from langmem_adapter.evaluation.questions import EvalQuestion
+from langmem_adapter.evaluation.questions import EvalQuestion, read_conversations
 from langmem_adapter.evaluation.report import Measured, Report, differences, measured, read_run, summarise
-from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult, ask, check, ingest
-from langmem_adapter.evaluation.silence import silence
+from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult, ask, check, ingest, silence
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings

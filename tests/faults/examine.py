@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from sqlalchemy import func, select
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.tables import changes, history, memories, scopes, words

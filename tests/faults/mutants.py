@@ -18,7 +18,7 @@ from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.indexer import Indexer
-from langmem_adapter.storage import follow, sqlite
+from langmem_adapter.storage import feed, sqlite
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.tables import memories
@@ -99,7 +99,7 @@ def _deletes_not_replayed() -> None:
 
 
 def _no_lineage_check() -> None:
-    _replace(follow, "is_known", lambda *_: True)
+    _replace(feed, "is_known", lambda *_: True)
 
 
 def _no_look_before_a_search() -> None:

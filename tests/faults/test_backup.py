@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from langmem_adapter.storage.backup import backup
+from langmem_adapter.storage.backup import backup, copy
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.database_copy import copy
 from langmem_adapter.storage.meta import prepare
 from tests.faults.examine import examine_backup
 from tests.faults.journal import count, read

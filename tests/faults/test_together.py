@@ -14,7 +14,7 @@ import snowballstemmer
 from langchain_core.vectorstores import InMemoryVectorStore
 from sqlalchemy import select
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.tables import memories
 from langmem_adapter.text import words

@@ -16,8 +16,7 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
 from sqlalchemy import delete, func, insert, select, update
 
-from langmem_adapter.index.base import Batch
-from langmem_adapter.index.checks import check_batch
+from langmem_adapter.index.base import Batch, check_batch
 from langmem_adapter.index.shared_index import SharedIndexer
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from langmem_adapter.index.background import Background
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations
-from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.index.indexer import Background, Indexer
 from langmem_adapter.storage.database import Database
 from tests.index.book import Book
 
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from langmem_adapter.index.base import Batch, Vectors
-    from langmem_adapter.index.contents import Contents
-    from langmem_adapter.storage.follow import Cursor
+    from langmem_adapter.index.segment import Contents
+    from langmem_adapter.storage.feed import Cursor
 
 D = 16
 PRINT = f"hash:{D}"

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from langmem_adapter.index.base import Batch
-from langmem_adapter.index.contents import Contents
 from langmem_adapter.index.exact import ExactIndex
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations
-from langmem_adapter.storage.follow import Cursor
+from langmem_adapter.index.segment import Contents
+from langmem_adapter.storage.feed import Cursor
 
 D = 4
 CURSOR = Cursor(1, b"12345678", "hash:4")

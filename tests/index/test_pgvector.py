@@ -17,7 +17,7 @@ from langmem_adapter.index.base import Batch
 from langmem_adapter.index.exact import ExactIndex
 from langmem_adapter.index.pgvector import PgVectorIndex, require
 from langmem_adapter.index.shared_index import SharedIndexer
-from langmem_adapter.storage import follow as following
+from langmem_adapter.storage import feed as following
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import changes, cursors, memories

@@ -16,14 +16,14 @@ from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
 from sqlalchemy import delete
 
 from langmem_adapter import Memory
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
 from langmem_adapter.index.exact import ExactIndex
 from langmem_adapter.index.shared_index import SharedIndexer
 from langmem_adapter.index.stores import StoreEntry, opened
 from langmem_adapter.index.vectorstore import VectorStoreIndex
 from langmem_adapter.storage import feed
-from langmem_adapter.storage import follow as following
+from langmem_adapter.storage import feed as following
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import changes, memories

@@ -11,8 +11,8 @@ import pytest
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.ranking import Ranking
+from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Decision
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.writes import Write
 from tests.benchmarks.families import families, remember

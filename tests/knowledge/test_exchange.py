@@ -22,10 +22,8 @@ from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.knowledge.draw import CUT
-from langmem_adapter.knowledge.export import written
-from langmem_adapter.knowledge.files import writing
-from langmem_adapter.knowledge.imports import PastRelation, RefusedRow, Stated
-from langmem_adapter.knowledge.triples import told_in
+from langmem_adapter.knowledge.exchange import writing, written
+from langmem_adapter.knowledge.imports import PastRelation, RefusedRow, Stated, told_in
 from langmem_adapter.knowledge.views import Edge
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.names import entity_key, speaker

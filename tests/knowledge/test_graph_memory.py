@@ -316,7 +316,7 @@ def test_search_asks_the_memories_for_what_no_word_tells(memory: Memory, graph: 
 
 
 def _say(memory: Memory, text: str, triple: Triple) -> None:
-    from langmem_adapter.records.work import Decision
+    from langmem_adapter.records.results import Decision
     from langmem_adapter.storage.writes import Write
 
     vectors = {text: memory.parts.embedder.vectors([text])[0]}

@@ -11,7 +11,7 @@ import pytest
 from langchain_core.embeddings import Embeddings
 from sqlalchemy import func, select, update
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.maintenance.reindex import Reindexed, reindex
 from langmem_adapter.memory.memory import Memory

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from langmem_adapter import HashEmbeddings, Memory
-from langmem_adapter.mirror.background import Following
+from langmem_adapter.mirror.mirror import Following
 from tests.faults.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def test_close_of_a_mirror_that_cannot_says_how_far_it_is(
 def test_close_waits_for_a_mirror_that_gets_on_and_says_how_far_another_one_is(
     bolt_server: GraphServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("langmem_adapter.mirror.background._PATIENCE", 0.0)
+    monkeypatch.setattr("langmem_adapter.mirror.mirror._PATIENCE", 0.0)
     answering = threading.Event()
 
     class Silent(HashEmbeddings):
@@ -125,7 +125,7 @@ def test_close_waits_for_a_mirror_that_gets_on_and_says_how_far_another_one_is(
 _NEVER_CLOSED = """
 import os, sys
 from langmem_adapter import Memory
-from langmem_adapter.mirror.background import Following
+from langmem_adapter.mirror.mirror import Following
 
 memory = Memory(":memory:")
 uri, username, password, database = sys.argv[1:]

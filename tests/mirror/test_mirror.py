@@ -18,8 +18,8 @@ import pytest
 from neo4j import AsyncGraphDatabase, GraphDatabase
 
 from langmem_adapter import InvalidInputError, Memory, StorageError
-from langmem_adapter.embedding.hashing import HashEmbeddings
-from langmem_adapter.mirror.dialects import schema
+from langmem_adapter.embedding.models import HashEmbeddings
+from langmem_adapter.mirror.target import schema
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.records.scope import Scope
 from tests.benchmarks.measure import QUICK

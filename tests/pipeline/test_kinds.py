@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, Tool
 from langmem_adapter.adapters.nodes import remember_node
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.work import PROCEDURAL
+from langmem_adapter.records.results import PROCEDURAL
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing.fakes import ScriptedChatModel
 

@@ -24,8 +24,8 @@ from langmem_adapter.adapters.threads import latest_turn
 from langmem_adapter.arguments import Longest, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import turns_of
+from langmem_adapter.records.results import Turn
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Turn
 from tests.cases import each
 
 NOW = datetime(2024, 5, 1, 12, tzinfo=UTC)

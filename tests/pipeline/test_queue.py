@@ -12,7 +12,7 @@ import pytest
 
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.pipeline.queue import Queue, queue_of
+from langmem_adapter.pipeline.retrieve import Queue, queue_of
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database

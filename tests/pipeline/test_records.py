@@ -11,8 +11,8 @@ import pytest
 from langmem_adapter.maintenance.consolidate import Tidier
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.graph import SELF, Triple
+from langmem_adapter.records.results import EXPERIENCE, MESSAGE, PROCEDURAL, UNCLEAR, Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import EXPERIENCE, MESSAGE, PROCEDURAL, UNCLEAR, Decision
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.writes import Write
 from langmem_adapter.testing.fakes import ScriptedChatModel

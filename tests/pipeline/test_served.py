@@ -17,11 +17,19 @@ from sqlalchemy import select, union
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MemoryNotFoundError, ScopeError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.pipeline.queue import queue_of
+from langmem_adapter.pipeline.retrieve import queue_of
 from langmem_adapter.pipeline.state import PipelineInput
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.graph.tables import entities, relation_memories, relations
-from langmem_adapter.storage.tables import history, memories, runs, scopes, traces
+from langmem_adapter.storage.tables import (
+    entities,
+    history,
+    memories,
+    relation_memories,
+    relations,
+    runs,
+    scopes,
+    traces,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables import RunnableLambda
 
-from langmem_adapter.pipeline.stage import Ask, thinking
+from langmem_adapter.pipeline.state import Ask, thinking
 from langmem_adapter.tracing import PlanNode
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.filters import TIMES
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.writes import Write
 from tests.filter_language import FIELD_TEXTS, FIELD_TIMES, KEYS, MEMORY_FILTERS, SAMPLES, START, dollars, holds
 

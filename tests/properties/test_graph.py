@@ -16,17 +16,16 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EntityNotFoundError, InvalidInputError
 from langmem_adapter.records.graph import Triple
+from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.graph import edits
-from langmem_adapter.storage.graph.tables import entities, relation_memories, relations
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import prepare
-from langmem_adapter.storage.tables import scopes
+from langmem_adapter.storage.tables import entities, relation_memories, relations, scopes
 from langmem_adapter.storage.writes import Write
 from tests.storage.graph.small_graph import by_hand
 

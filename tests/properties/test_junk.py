@@ -23,9 +23,9 @@ from langmem_adapter.adapters.middleware import MemoryMiddleware
 from langmem_adapter.adapters.nodes import experience_node, recall_node, remember_node
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.cli.app import app
-from langmem_adapter.cli.failures import ExitCode
+from langmem_adapter.cli.output import ExitCode
 from langmem_adapter.conversation import ExperienceMemory, reflect
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.maintenance.reindex import reindex
 from langmem_adapter.memory.memory import Memory

@@ -22,7 +22,7 @@ from tests.faults.campaign import copy_database
 from tests.faults.processes import call
 
 if TYPE_CHECKING:
-    from langmem_adapter.records.work import Change
+    from langmem_adapter.records.results import Change
 
 LONG: Final = os.environ.get("FAULTS") == "long"
 LONG_AGO: Final = "2020-01-01T00:00:00+00:00"

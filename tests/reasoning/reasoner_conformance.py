@@ -10,7 +10,7 @@ import pytest
 
 from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory, Reasoner
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import Fact, Turn
+from langmem_adapter.records.results import Fact, Turn
 
 if TYPE_CHECKING:
     from langmem_adapter.reasoning.base import DecideOutput

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from langmem_adapter.embedding.static import is_installed
+from langmem_adapter.embedding.models import is_installed
 from langmem_adapter.errors import InvalidInputError, ModelReplyError, ModelTimeoutError, ModelUnreachableError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings

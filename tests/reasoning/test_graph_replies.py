@@ -16,12 +16,10 @@ from langchain_core.messages import AIMessage
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames
-from langmem_adapter.reasoning.json_text import UnusableReplyError
 from langmem_adapter.reasoning.llm import LLMReasoner
-from langmem_adapter.reasoning.replies import GraphReply
+from langmem_adapter.reasoning.replies import _FIRST_PERSON, _PRONOUNS, GraphReply, UnusableReplyError, interval, period
 from langmem_adapter.reasoning.structured_output import read_reply
-from langmem_adapter.reasoning.triples import _FIRST_PERSON, _PRONOUNS, interval, period
-from langmem_adapter.records.work import Turn
+from langmem_adapter.records.results import Turn
 from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each
 

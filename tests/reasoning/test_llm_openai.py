@@ -11,7 +11,7 @@ from langmem_adapter.errors import InvalidInputError, MissingDependencyError, Mo
 from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory
 from langmem_adapter.reasoning.llm import resolve_model
 from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.work import Fact, Turn
+from langmem_adapter.records.results import Fact, Turn
 from langmem_adapter.settings import Settings
 from tests.openai_server import Failure, OpenAIServer
 

@@ -11,7 +11,7 @@ import pytest
 from langmem_adapter.maintenance.checkup import checkup
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.reasoning.prompts import instructions
-from langmem_adapter.storage.replies import ReplyLog, poor_models
+from langmem_adapter.storage.meta import ReplyLog, poor_models
 from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each
 

@@ -16,7 +16,7 @@ from langmem_adapter.reasoning.prompts import TASKS, comparison_messages, extrac
 from langmem_adapter.reasoning.replies import DecisionReply, FactsReply, GraphReply
 from langmem_adapter.reasoning.structured_output import read_reply
 from langmem_adapter.records.graph import Triple
-from langmem_adapter.records.work import FORGET, Fact, Turn
+from langmem_adapter.records.results import FORGET, Fact, Turn
 from langmem_adapter.testing import ScriptedChatModel
 from tests.reasoning.examples import examples
 

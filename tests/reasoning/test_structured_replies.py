@@ -14,11 +14,10 @@ from langchain_core.messages import AIMessage
 
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, KnownMemory
-from langmem_adapter.reasoning.json_text import UnusableReplyError, json_values
 from langmem_adapter.reasoning.llm import LLMReasoner
-from langmem_adapter.reasoning.replies import FactsReply
+from langmem_adapter.reasoning.replies import FactsReply, UnusableReplyError, json_values
 from langmem_adapter.reasoning.structured_output import read_reply
-from langmem_adapter.records.work import Fact, Turn
+from langmem_adapter.records.results import Fact, Turn
 from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each
 

@@ -16,7 +16,7 @@ from langchain_core.embeddings import Embeddings
 from sqlalchemy import select
 
 from langmem_adapter import Memory, Settings
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.maintenance.reindex import reindex
 from langmem_adapter.storage.tables import meta
 from langmem_adapter.testing.fakes import CountingEmbeddings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 

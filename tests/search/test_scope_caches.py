@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.search import scope_cache, scope_caches
-from langmem_adapter.search.scope_caches import CachedAt, ScopeCaches, loader
+from langmem_adapter.search import scope_cache
+from langmem_adapter.search import scope_cache as scope_caches
+from langmem_adapter.search.scope_cache import CachedAt, ScopeCaches, loader
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.feed import last_seq
 

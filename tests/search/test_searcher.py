@@ -13,17 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_adapter.embedding.embedder import Embedder
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.filters import parse
 from langmem_adapter.index.build import open_index
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.records.ranking import Ranking
-from langmem_adapter.records.results import Abstained
+from langmem_adapter.records.results import Abstained, Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Decision
-from langmem_adapter.search.calibration import Calibration
 from langmem_adapter.search.candidates import Neighbourhood, room, whole
 from langmem_adapter.search.query import Query
+from langmem_adapter.search.relevance import Calibration
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import last_seq

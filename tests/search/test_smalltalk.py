@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter import Memory
-from langmem_adapter.search.question import read
-from langmem_adapter.search.smalltalk import asks_for
-from langmem_adapter.vocabulary import PHRASE, STOPWORDS, TALK
+from langmem_adapter.search.question import asks_for, read
+from langmem_adapter.text import PHRASE, STOPWORDS, TALK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

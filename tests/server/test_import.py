@@ -12,9 +12,10 @@ import httpx
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.server.app import create_app
-from langmem_adapter.server.page.session import COOKIE
+from langmem_adapter.server.page.layout import COOKIE
 from langmem_adapter.server.v1 import jobs as events
-from langmem_adapter.storage import jobs, keys, sessions
+from langmem_adapter.storage import jobs, keys
+from langmem_adapter.storage import keys as sessions
 from tests.cases import each
 from tests.server.conftest import ALICE, HERE, client, key
 

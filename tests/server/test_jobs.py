@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from langmem_adapter.records.work import Change
+    from langmem_adapter.records.results import Change
     from langmem_adapter.storage.jobs import Job
     from langmem_adapter.storage.writes import Write
 

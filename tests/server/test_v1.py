@@ -11,10 +11,9 @@ import pytest
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage import notes
-from langmem_adapter.storage.conversations import Conversation
+from langmem_adapter.storage import conversations
+from langmem_adapter.storage.conversations import Conversation, Note
 from langmem_adapter.storage.erasure import Erasure
-from langmem_adapter.storage.notes import Note
 from tests.server.conftest import ALICE, client, key
 
 if TYPE_CHECKING:
@@ -269,7 +268,7 @@ def test_conversations_are_read_backwards(memory: Memory, http: TestClient) -> N
     for number in range(5):
         chat.add_user_message(f"turn {number}")
     note = Note(kind="summary", text="five turns", covers_from=1, covers_to=5)
-    memory.parts.database.write(lambda c: notes.keep(c, Conversation(session, ALICE), note))
+    memory.parts.database.write(lambda c: conversations.keep(c, Conversation(session, ALICE), note))
     (listed,) = http.get("/v1/conversations?user_id=alice").json()["items"]
     assert (listed["session_id"], listed["user_id"], listed["turns"]) == (session, "alice", 5)
     where = f"/v1/conversations/{session}"

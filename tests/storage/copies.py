@@ -15,7 +15,9 @@ from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage import conversations, follow, jobs, keys, notes, sessions
+from langmem_adapter.storage import conversations, feed, jobs, keys
+from langmem_adapter.storage import conversations as notes
+from langmem_adapter.storage import keys as sessions
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.tables import metadata, reembedded
 
@@ -58,7 +60,7 @@ def _fill_more(connection: Connection) -> None:
     sessions.begin(connection, key)
     jobs.submit(connection, [{"messages": "I like tea.", "user_id": "ada"}, {"messages": "x", "user_id": "ada"}], 9)
     jobs.take(connection, "worker", 60)
-    follow.put(connection, "a store", follow.last(connection, "hash:64/2"))
+    feed.put(connection, "a store", feed.last(connection, "hash:64/2"))
     connection.execute(insert(reembedded).values(pk=2, seq=2, embedding=b"vector"))
 
 

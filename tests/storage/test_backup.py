@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from langmem_adapter.errors import InvalidInputError, StorageError
-from langmem_adapter.storage.database_copy import copy
+from langmem_adapter.storage.backup import copy
 from tests.storage.copies import LEFT_OUT, copied, fill, open_memory, rows_of
 
 if TYPE_CHECKING:

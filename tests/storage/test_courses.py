@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
+from langmem_adapter.records.results import Change, Decision, Event
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Change, Decision, Event
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.past import Then, page_then
+from langmem_adapter.storage.memories import Then, page_then
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:

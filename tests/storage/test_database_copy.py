@@ -13,12 +13,12 @@ import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
 from sqlalchemy import text
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
+from langmem_adapter.storage.backup import copy
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.database_copy import copy
 from langmem_adapter.storage.meta import prepare, put
 from tests.cases import each
 from tests.pooler import pooled
@@ -153,7 +153,7 @@ def test_copy_into_a_file_with_pages_of_another_size(filled: Path, tmp_path: Pat
 def test_copy_that_is_interrupted_leaves_the_target_as_it_was(
     filled: Path, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("langmem_adapter.storage.database_copy._PAGES", 3)
+    monkeypatch.setattr("langmem_adapter.storage.backup._PAGES", 3)
     monkeypatch.setattr("langmem_adapter.storage.backup._EVERY", 100)
 
     def stop_at(percent: int) -> Callable[[int, int], None]:

@@ -21,17 +21,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import create_engine, func, insert, select, text
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import MemoryNotFoundError, ScopeError
 from langmem_adapter.index.generations import Generations, erase
-from langmem_adapter.languages import stemmer
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import tables
 from langmem_adapter.storage.erasure import Erasure, clean, remove
 from langmem_adapter.testing import ScriptedChatModel
-from langmem_adapter.text import subjects
+from langmem_adapter.text import stemmer, subjects
 from tests.faults.processes import call, start
 from tests.programs import python
 

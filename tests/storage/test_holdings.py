@@ -10,7 +10,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import conversations, jobs, keys
 from langmem_adapter.storage.conversations import Conversation, Draft
-from langmem_adapter.storage.holdings import ORDERS, Holder, held, holder, holders, number_of
+from langmem_adapter.storage.erasure import ORDERS, Holder, held, holder, holders, number_of
 from langmem_adapter.storage.scopes import ids_within, within
 
 if TYPE_CHECKING:

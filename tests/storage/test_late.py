@@ -9,8 +9,8 @@ import pytest
 
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.results import Change, Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Change, Decision
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:

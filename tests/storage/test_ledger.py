@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
+from langmem_adapter.records.results import Change, Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Change, Decision
 from langmem_adapter.storage import memories as reading
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import remove

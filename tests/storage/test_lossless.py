@@ -18,7 +18,7 @@ from langmem_adapter.errors import ConflictError, EntityNotFoundError, InvalidIn
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.items import PLACES
-from langmem_adapter.storage.lossless.kinds import KINDS, LINKS, NAMES, NOT_CARRIED, SUPPORT, text_of
+from langmem_adapter.storage.lossless.export import KINDS, LINKS, NAMES, NOT_CARRIED, SUPPORT, text_of
 from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.storage.tables import metadata
 from tests.cases import each

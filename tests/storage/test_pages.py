@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import parse
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.memories import page

@@ -12,16 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select, update
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import parse
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.erasure import remove
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.memories import page
-from langmem_adapter.storage.past import Then, page_then, standing_vectors, then
+from langmem_adapter.storage.memories import Then, page, page_then, standing_vectors, then
 from langmem_adapter.storage.tables import history
 from langmem_adapter.storage.writes import Write
 

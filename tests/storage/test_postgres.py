@@ -16,7 +16,7 @@ from sqlalchemy import URL, Engine, NullPool, bindparam, create_engine, event, i
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import create_async_engine
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings

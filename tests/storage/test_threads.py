@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import event, func, select
 
-from langmem_adapter.storage import checkpoints, threads
+from langmem_adapter.storage import checkpoints
+from langmem_adapter.storage import checkpoints as threads
 from langmem_adapter.storage.checkpoints import Packed, ThreadSpace, slots_of
 
 if TYPE_CHECKING:

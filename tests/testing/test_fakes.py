@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, BaseMessage
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.testing import CountingEmbeddings, ScriptedChatModel
 
 SCHEMA = {"title": "answer", "type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}

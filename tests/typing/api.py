@@ -29,13 +29,12 @@ from langmem_adapter import (
 )
 from langmem_adapter.adapters.retriever import MemoryRetriever
 from langmem_adapter.conversation import Experience, ExperienceMemory, Reflection, reflect
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError, ModelReplyError, StorageError
 from langmem_adapter.index.base import Verification
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import GraphChanges
-from langmem_adapter.records.results import EntityPage, Explanation, RelationPage
-from langmem_adapter.records.work import Event
+from langmem_adapter.records.results import EntityPage, Event, Explanation, RelationPage
 from langmem_adapter.storage.backup import CopyReport
 from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.meta import Stats

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.event_hooks import SerdeEvent
 
-__all__ = ["checked", "path_to_problem"]
-
 _LAST_TYPED: Final = EXT_PYDANTIC_V2  # msgpack extensions up to this number carry the name of a type
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.adapters.mem0.config import MemoryConfig
-from langmem_adapter.adapters.mem0.doors import AsyncMemory, Memory
 from langmem_adapter.adapters.mem0.graph_import import aimport_graph, import_graph
+from langmem_adapter.adapters.mem0.memory import AsyncMemory, Memory
 from langmem_adapter.adapters.mem0.shapes import Results, Row
 
 __all__ = ["AsyncMemory", "Memory", "MemoryConfig", "Results", "Row", "aimport_graph", "import_graph"]

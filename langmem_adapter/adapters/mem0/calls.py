@@ -10,9 +10,19 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 from langmem_adapter.adapters.mem0 import shapes
-from langmem_adapter.adapters.mem0.filters import beyond_scope, count, dated, either, expiry, named, scoped, tidy
-from langmem_adapter.adapters.mem0.rerankers import ChatReranker
-from langmem_adapter.adapters.mem0.shapes import Results, Row
+from langmem_adapter.adapters.mem0.providers import ChatReranker
+from langmem_adapter.adapters.mem0.shapes import (
+    Results,
+    Row,
+    beyond_scope,
+    count,
+    dated,
+    either,
+    expiry,
+    named,
+    scoped,
+    tidy,
+)
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.twins import Plan
 
@@ -22,12 +32,10 @@ if TYPE_CHECKING:
 
     from langchain_core.documents import BaseDocumentCompressor
 
-    from langmem_adapter.adapters.mem0.filters import Id
+    from langmem_adapter.adapters.mem0.shapes import Id
     from langmem_adapter.memory.memory import Memory as Engine
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import AddResult, Revision
-
-__all__ = ["Calls", "Guest"]
 
 R = TypeVar("R")
 

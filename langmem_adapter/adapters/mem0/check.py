@@ -14,18 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from langmem_adapter.adapters.calls import only
 from langmem_adapter.adapters.mem0.config import ELSEWHERE as CONFIG_ELSEWHERE
 from langmem_adapter.adapters.mem0.config import MemoryConfig
-from langmem_adapter.adapters.mem0.doors import ELSEWHERE, Memory
-from langmem_adapter.adapters.mem0.sections import graph_store_of
-from langmem_adapter.adapters.mem0.tables import Provider, chosen, providers
+from langmem_adapter.adapters.mem0.memory import ELSEWHERE, Memory
+from langmem_adapter.adapters.mem0.providers import Provider, chosen, graph_store_of, providers
+from langmem_adapter.adapters.threads import only
 from langmem_adapter.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-__all__ = ["Finding", "check", "main"]
 
 _HERE: Final = "langmem_adapter.adapters.mem0"
 _TABLES: Final = ("llm", "embedder", "reranker", "vector_store")

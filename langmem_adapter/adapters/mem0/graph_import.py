@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.adapters.mem0 import doors
+from langmem_adapter.adapters.mem0 import memory as doors
 from langmem_adapter.arguments import parse_time, scope_if_given
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.knowledge.arguments import name_of, relation_of, type_of
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from langmem_adapter.knowledge.imports import Told
     from langmem_adapter.memory.memory import Memory
-
-__all__ = ["aimport_graph", "import_graph"]
 
 _FETCHED: Final = 1_000  # relations that lie in memory at a time
 _SHOWN: Final = 80
@@ -86,7 +84,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
         StorageError: The database failed, or the server with a `GraphServerError`; what was taken in until then stays, and
             is known the next time.
     """
-    from langmem_adapter.mirror.bolt import manner, opened, place_of, translated  # noqa: PLC0415 - its driver takes a while to import
+    from langmem_adapter.mirror.target import manner, opened, place_of, translated  # noqa: PLC0415 - its driver takes a while to import
 
     ours = memory.engine if isinstance(memory, doors.Memory | doors.AsyncMemory) else memory
     engine, within = parts_of(ours, "import_graph"), scope_if_given(user_id, agent_id, run_id)

@@ -14,13 +14,10 @@ from langmem_adapter.statements.chinese import PARTS
 from langmem_adapter.statements.dates import MONTH_NAMES
 from langmem_adapter.statements.english import KIND_WORDS, expanded
 from langmem_adapter.statements.tables import patterns
-from langmem_adapter.text import is_cjk
-from langmem_adapter.vocabulary import STOPWORDS, STOPWORDS_CJK, TALK, TALK_CJK
+from langmem_adapter.text import STOPWORDS, STOPWORDS_CJK, TALK, TALK_CJK, is_cjk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = ["SENTENCES", "Sentence", "is_talk_in_chinese", "kind_of", "paragraphs", "sentences", "written_out"]
 
 SENTENCES: Final = patterns("sentences", {**PARTS, "KIND": KIND_WORDS["KIND"], "MONTH_NAMES": MONTH_NAMES})
 """Patterns of sentences and their openings."""

@@ -6,14 +6,12 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 
-from langmem_adapter.records.cells import ITEM_HEAD, item_cells
+from langmem_adapter.records.escapes import ITEM_HEAD, item_cells
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Reading
 from langmem_adapter.server.problems import Streamed
 from langmem_adapter.server.v1.exchange import LINES, PAGE, exported
-
-__all__ = ["file_name", "router"]
 
 _LONGEST: Final = 80
 _BOM: Final = "\ufeff".encode()  # without it spreadsheets take UTF-8 for something else

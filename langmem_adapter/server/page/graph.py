@@ -11,19 +11,16 @@ from sqlalchemy import Connection
 
 from langmem_adapter.arguments import filled, parse_time
 from langmem_adapter.knowledge import views
-from langmem_adapter.knowledge.picture import D3, Dot, data_of, shape_of, stops_of
-from langmem_adapter.knowledge.views import COUNTED, Ego, Tie
+from langmem_adapter.knowledge.views import COUNTED, D3, Dot, Ego, Tie, data_of, shape_of, stops_of
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Filled, Reading
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.graph import entities
+from langmem_adapter.storage.graph import reads
 from langmem_adapter.storage.graph.reads import NOW
 from langmem_adapter.twins import beside
-
-__all__ = ["router"]
 
 _FIRST: Final = 150
 _MOST: Final = 400
@@ -64,7 +61,7 @@ def _look(connection: Connection, scope: Scope, asked: _Asked) -> dict[str, Any]
     """What lies around the one in the middle, what memories say of it, and who else there is."""
     name = None if asked.entity is None else filled(asked.entity, "entity")
     ego = views.ego(connection, scope, name, hops=asked.hops, most=asked.most)
-    known = entities.page(connection, scope, NOW, k=_NAMES)
+    known = reads.entity_page(connection, scope, NOW, k=_NAMES)
     facts = _facts(connection, ego.ties if ego else ())
     return {"ego": ego, "facts": facts, "names": [each.name for each in known]}
 

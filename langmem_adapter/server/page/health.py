@@ -9,8 +9,7 @@ from pydantic import SecretStr
 
 from langmem_adapter.addresses import shown
 from langmem_adapter.index.base import Verification
-from langmem_adapter.maintenance.checks import SEVERITY, Check, space, surroundings
-from langmem_adapter.maintenance.checkup import checkup, defaults
+from langmem_adapter.maintenance.checkup import SEVERITY, Check, checkup, defaults, space, surroundings
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Looking, Sending, View
@@ -18,8 +17,6 @@ from langmem_adapter.settings import Origin, chosen_database
 from langmem_adapter.storage import jobs, meta
 from langmem_adapter.storage.meta import Stats, spelled
 from langmem_adapter.twins import apart, beside
-
-__all__ = ["router"]
 
 
 class _Checked(AddressScope):

@@ -1,32 +1,141 @@
-"""What every view has in common: its frame, its scope, its theme, and addresses that keep them."""
+"""What every view of the web page shares: session, scope, frame, and index rebuild."""
 
 from __future__ import annotations
 
+import hmac
+import logging
+import secrets
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
+from fastapi import Request  # noqa: TC002 - FastAPI reads the annotations of `check_form`
 from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from langmem_adapter._version import __version__
+from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.records.scope import SCOPE_FIELDS
-from langmem_adapter.server.page import session
-from langmem_adapter.server.page.rebuild import Rebuilding
+from langmem_adapter.server.auth import ForbiddenError, NobodyError, by_secret
+from langmem_adapter.storage import keys
+from langmem_adapter.storage import keys as sessions
+from langmem_adapter.twins import beside, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from concurrent.futures import Future
 
-    from starlette.requests import Request
-    from starlette.responses import Response
+    from fastapi import Response
+    from starlette.requests import HTTPConnection
 
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.server.auth import Auth, Principal
 
-__all__ = ["OPEN_FORMS", "PREFIX", "THEMES", "BarPiece", "Shell", "base_of", "pieces", "shell_of"]
+_log: Final = logging.getLogger("langmem_adapter.server")
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildProgress:
+    """How far it is: memories read, of how many (0 while that is unknown), and why it failed."""
+
+    running: bool
+    done: int = 0
+    total: int = 0
+    error: str = ""
+
+
+class Rebuilding:
+    """Rebuilds the index of a memory, one time after the other."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._lock = Lock()
+        self.standing: RebuildProgress | None = None
+
+    def begin(self) -> None:
+        """Begin, unless it is under way."""
+        with self._lock:
+            if self.standing is None or not self.standing.running:
+                self._tell(0, 0)
+                in_thread(self._rebuild).add_done_callback(self._end)
+
+    def _rebuild(self) -> int:
+        indexer = self._memory.parts.indexer
+        number = indexer.rebuild(self._tell)
+        indexer.write_segment()  # the file beside the database may be what was wrong
+        return number
+
+    def _tell(self, done: int, total: int) -> None:
+        self.standing = RebuildProgress(running=True, done=done, total=total)
+
+    def _end(self, work: Future[int]) -> None:
+        error = work.exception()
+        if error is None:
+            self.standing = RebuildProgress(running=False, done=work.result())
+            return
+        _log.error("the index was not rebuilt: %s", type(error).__name__, exc_info=error)
+        told = str(error) if isinstance(error, LangmemAdapterError) else "something went wrong here; the log has it"
+        self.standing = RebuildProgress(running=False, error=told)
+
+
+COOKIE: Final = "langmem_adapter"
+FIELD: Final = "csrf"
+_HEADER: Final = "x-csrf-token"
+_PURPOSE: Final = b"form"
+
+
+def by_sessions(memory: Memory) -> Auth:
+    """Callers are known by a session that they began with a key."""
+    return by_secret(memory, _shown, sessions.find_session, "log in with a key")
+
+
+async def log_in(memory: Memory, shown: str) -> str:
+    """Begin a session with a key; `NobodyError` where it is none, or a revoked one."""
+    key = await beside(memory.parts.reading, keys.find, shown)
+    if key is None:
+        raise NobodyError("that is no key that is good for anything here")
+    return await memory.parts.database.awrite(lambda connection: sessions.begin(connection, key))
+
+
+async def log_out(memory: Memory, request: Request) -> None:
+    """End the session of a request, if it has one."""
+    await memory.parts.database.awrite(lambda connection: sessions.end(connection, _shown(request)))
+
+
+def _shown(connection: HTTPConnection) -> str:
+    return connection.cookies.get(COOKIE, "")
+
+
+def visitor(request: Request) -> str:
+    """What the browser of a request keeps, or shall keep from now on where no login is needed."""
+    if not hasattr(request.state, "visitor"):
+        request.state.visitor = request.cookies.get(COOKIE) or secrets.token_urlsafe(32)
+    return str(request.state.visitor)
+
+
+def put_cookie(request: Request, answer: Response, name: str, value: str, *, seconds: int) -> None:
+    """Let a browser keep something that no script and no other site can read or send."""
+    path = f"{request.scope.get('root_path', '')}/ui"
+    secure = request.url.scheme == "https"
+    answer.set_cookie(name, value, max_age=seconds, path=path, secure=secure, httponly=True, samesite="strict")
+
+
+def form_token(request: Request) -> str:
+    """What a form of ours carries: only who knows the cookie can make it, and no other site knows that."""
+    return hmac.new(visitor(request).encode(), _PURPOSE, "sha256").hexdigest()
+
+
+async def check_form(request: Request) -> None:
+    """Raise `ForbiddenError` for what has not the token of a form of ours."""
+    given = request.headers.get(_HEADER) or str((await request.form()).get(FIELD, ""))
+    if not hmac.compare_digest(given.encode(), form_token(request).encode()):
+        raise ForbiddenError("this form has grown old; load the page anew and send it again")
+
 
 PREFIX: Final = "/ui"
 """Where the page is."""
@@ -68,8 +177,8 @@ class Shell:
         answer = HTMLResponse(_templates().get_template(f"{name}.html").render(**frame, **values), status)
         # A form sends its origin only where the page may be named to its own site; the guard compares it.
         answer.headers["referrer-policy"] = "same-origin"
-        if session.COOKIE not in request.cookies:
-            session.put_cookie(request, answer, session.COOKIE, session.visitor(request), seconds=365 * _DAY)
+        if COOKIE not in request.cookies:
+            put_cookie(request, answer, COOKIE, visitor(request), seconds=365 * _DAY)
         return answer
 
     def refuse(self, request: Request, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
@@ -104,7 +213,7 @@ class Shell:
         return {
             "at": at,
             "base": base_of(request),
-            "csrf": session.form_token(request),
+            "csrf": form_token(request),
             "here": name,
             "mode": self.memory.mode,
             "needs_login": self.needs_login,

@@ -14,11 +14,9 @@ from langmem_adapter.records.results import Hit, MemoryItem
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.page.layout import PREFIX, BarPiece, pieces
 from langmem_adapter.server.page.view import AddressScope, Filled, Looking, Reading, View, Writing
-from langmem_adapter.storage.holdings import Holder, holders
+from langmem_adapter.storage.erasure import Holder, holders
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
-
-__all__ = ["router"]
 
 _PAGE: Final = 50
 _HITS: Final = 20

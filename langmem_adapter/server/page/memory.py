@@ -14,19 +14,16 @@ from langmem_adapter.diffs import DiffPart, differences
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.graph import Relation
-from langmem_adapter.records.results import MemoryItem, Revision
+from langmem_adapter.records.results import MemoryItem, Revision, Turn
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Turn
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Filled, Reading, View, Writing
 from langmem_adapter.storage import memories, traces
 from langmem_adapter.storage.graph import reads
 from langmem_adapter.storage.lexical import parted
-from langmem_adapter.storage.past import item_of
+from langmem_adapter.storage.memories import item_of
 from langmem_adapter.storage.traces import Trace
 from langmem_adapter.twins import beside
-
-__all__ = ["router"]
 
 _SIMILAR: Final = 5
 _STEPS: Final = 50

@@ -5,8 +5,6 @@ from fastapi import APIRouter, Depends
 from langmem_adapter.server.calls import once
 from langmem_adapter.server.page import export, graph, health, login, memories, memory, scopes, traces
 
-__all__ = ["router"]
-
 # Each view has the prefix itself: the log names a route as its own router does.
 router = APIRouter(dependencies=[Depends(once)])
 for view in (login, memories, memory, graph, traces, scopes, export, health):

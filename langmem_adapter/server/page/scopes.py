@@ -13,12 +13,9 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Filled, Looking, Reading, Sending, View
-from langmem_adapter.storage import holdings
-from langmem_adapter.storage.erasure import Erasure
-from langmem_adapter.storage.holdings import ORDERS
+from langmem_adapter.storage import erasure
+from langmem_adapter.storage.erasure import ORDERS, Erasure
 from langmem_adapter.twins import beside
-
-__all__ = ["router"]
 
 _PAGE: Final = 50
 _MOST_PAGES: Final = 1_000_000
@@ -53,9 +50,9 @@ async def scopes(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
 
 def _listed(connection: Any, asked: _Asked, who: Principal) -> dict[str, Any]:
     """A page of the list, and how many there are of each kind."""
-    number, field, begins = holdings.number_of, f"{asked.by}_id", asked.begins or ""
+    number, field, begins = erasure.number_of, f"{asked.by}_id", asked.begins or ""
     how: dict[str, Any] = {"sort": asked.sort, "most": _PAGE, "skipped": (asked.page - 1) * _PAGE}
-    rows = holdings.holders(connection, field, who.scope, begins=begins, **how)
+    rows = erasure.holders(connection, field, who.scope, begins=begins, **how)
     numbers = {name.removesuffix("_id"): number(connection, name, who.scope) for name in SCOPE_FIELDS}
     total = number(connection, field, who.scope, begins=begins) if begins else numbers[asked.by]
     return {"rows": rows, "numbers": numbers, "total": total}
@@ -63,7 +60,7 @@ def _listed(connection: Any, asked: _Asked, who: Principal) -> dict[str, Any]:
 
 def _own(connection: Any, _asked: _Asked, who: Principal) -> dict[str, Any]:
     """What a key without the right to look at all names is bound to."""
-    rows = [] if who.scope is None else [holdings.holder(connection, who.scope)]
+    rows = [] if who.scope is None else [erasure.holder(connection, who.scope)]
     return {"rows": rows, "numbers": {}, "total": len(rows)}
 
 
@@ -90,7 +87,7 @@ async def forget(view: Sending, sure: Annotated[_Sure, Form()]) -> Response:
 
 async def _ask(view: View, fields: dict[str, Any], wrong: str = "") -> Response:
     scope = Scope(**fields)
-    there = await beside(view.memory.parts.reading, holdings.held, scope)
+    there = await beside(view.memory.parts.reading, erasure.held, scope)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     return view.show("forget", fields, status=status, there=there, word=_word(scope), wrong=wrong)
 

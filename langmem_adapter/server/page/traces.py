@@ -9,12 +9,10 @@ from fastapi import APIRouter, Query, Response
 
 from langmem_adapter.diffs import DiffPart, differences
 from langmem_adapter.records.cost import ModelCall
-from langmem_adapter.records.work import Change, Decision, Turn
+from langmem_adapter.records.results import Change, Decision, Turn
 from langmem_adapter.server.page.layout import PREFIX, pieces
 from langmem_adapter.server.page.view import AddressScope, Filled, Reading
 from langmem_adapter.storage.traces import Trace, TracePage
-
-__all__ = ["router"]
 
 _STAGES: Final = ("parse", "extract", "retrieve", "decide", "apply")
 _ASKS: Final = {

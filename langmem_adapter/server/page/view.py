@@ -10,12 +10,9 @@ from starlette import status
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.server.auth import Principal, principal_of
-from langmem_adapter.server.page.layout import PREFIX, Shell, base_of, shell_of
-from langmem_adapter.server.page.session import check_form
+from langmem_adapter.server.page.layout import PREFIX, Shell, base_of, check_form, shell_of
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
-
-__all__ = ["AddressScope", "Filled", "Looking", "Reading", "Sending", "View", "Writing"]
 
 T = TypeVar("T")
 

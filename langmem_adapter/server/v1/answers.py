@@ -10,52 +10,18 @@ from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, Field, Json, create_model
 
-from langmem_adapter.maintenance.checks import Check, Status
+from langmem_adapter.maintenance.checkup import Check, Status
 from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
 from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.results import Abstained, AddResult, Explanation, MemoryItem, Revision
+from langmem_adapter.records.results import Abstained, AddResult, Change, Event, Explanation, MemoryItem, Revision
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.records.work import Change, Event
-from langmem_adapter.storage.conversations import ConversationInfo, StoredTurn
+from langmem_adapter.storage.conversations import ConversationInfo, Note, StoredTurn
 from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.jobs import Job, JobState
 from langmem_adapter.storage.lossless.imports import ImportReport
-from langmem_adapter.storage.notes import Note
 from langmem_adapter.storage.scopes import ScopeCount
 from langmem_adapter.storage.traces import Trace, TraceSummary
-
-__all__ = [
-    "PROBLEMS",
-    "Added",
-    "AddedMany",
-    "Changed",
-    "CheckList",
-    "ConversationPage",
-    "Deleted",
-    "EntityPageShown",
-    "Erased",
-    "FoundShown",
-    "Health",
-    "Imported",
-    "ImportedFull",
-    "JobList",
-    "JobPage",
-    "JobShown",
-    "MemoryPage",
-    "MemoryShown",
-    "Moved",
-    "NeighbourList",
-    "NoteList",
-    "RelationChanged",
-    "RelationList",
-    "RelationPageShown",
-    "RevisionList",
-    "ScopeList",
-    "TracePageShown",
-    "TraceShown",
-    "TurnPage",
-]
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -8,11 +8,10 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.calls import Reads
 from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests
-from langmem_adapter.storage import conversations, notes
+from langmem_adapter.storage import conversations
+from langmem_adapter.storage import conversations as notes
 from langmem_adapter.storage.conversations import Conversation, Which
 from langmem_adapter.twins import beside
-
-__all__ = ["router"]
 
 router = APIRouter(prefix=OURS, tags=["conversations"])
 
@@ -47,4 +46,4 @@ async def turns(call: Reads, session_id: str, asked: Annotated[requests.Conversa
 async def noted(call: Reads, session_id: str, asked: Annotated[requests.NoteQuery, Query()]) -> Any:
     """What was made of a conversation: its summaries, or other notes."""
     conversation = Conversation(session_id, Scope(**call.whose(asked)))
-    return {"items": await beside(call.memory.parts.reading, notes.read, conversation, asked.kind)}
+    return {"items": await beside(call.memory.parts.reading, notes.read_notes, conversation, asked.kind)}

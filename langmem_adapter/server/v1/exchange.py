@@ -25,8 +25,6 @@ from langmem_adapter.server.v1.requests import Moment, ScopeFields
 from langmem_adapter.storage.lossless.imports import ImportReport, read_header
 from langmem_adapter.twins import beside
 
-__all__ = ["LINES", "PAGE", "as_line", "exported", "router"]
-
 LINES: Final = "application/x-ndjson"
 """The media type of JSON lines."""
 PAGE: Final = 500

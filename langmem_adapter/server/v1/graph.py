@@ -8,8 +8,6 @@ from langmem_adapter.server.calls import Reads, Writes
 from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests
 
-__all__ = ["router"]
-
 router = APIRouter(prefix=OURS, tags=["knowledge graph"])
 
 

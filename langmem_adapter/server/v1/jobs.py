@@ -24,8 +24,6 @@ from langmem_adapter.twins import beside
 if TYPE_CHECKING:
     from langmem_adapter.storage.jobs import Job
 
-__all__ = ["router"]
-
 _PAUSE: Final = 0.2  # seconds between two looks: another process may do the job
 _ASK: Final = 5  # looks after which it is asked anew whether the caller is let in
 _ALIVE: Final = 75  # looks without news after which the connection is shown to be alive

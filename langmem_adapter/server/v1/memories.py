@@ -12,8 +12,6 @@ from langmem_adapter.server.problems import OURS, told_of
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.storage.jobs import Job
 
-__all__ = ["router"]
-
 IdempotencyKey = Annotated[str | None, Header(description="Names this add: repeated, it changes nothing.")]
 Wait = Annotated[bool, Query(description="`false`: answer at once, with a job that does it.")]
 

@@ -20,32 +20,6 @@ from pydantic import (
 from langmem_adapter.filters import is_day
 from langmem_adapter.storage.jobs import JobState
 
-__all__ = [
-    "AddMany",
-    "AddOne",
-    "Body",
-    "ConversationQuery",
-    "EntityList",
-    "Export",
-    "JobQuery",
-    "MemoryList",
-    "Merge",
-    "Moment",
-    "Neighbours",
-    "NewRelation",
-    "NoteQuery",
-    "Path",
-    "RelationEnd",
-    "RelationQuery",
-    "RelationSearch",
-    "Restore",
-    "ScopeFields",
-    "Search",
-    "Split",
-    "Update",
-    "check_count",
-]
-
 MAX_MESSAGES: Final = 10_000
 """Messages that one request may add."""
 _MAX_ERRORS: Final = 100

@@ -8,16 +8,13 @@ from fastapi import APIRouter, HTTPException, Query, Request
 
 from langmem_adapter._version import __version__
 from langmem_adapter.errors import LangmemAdapterError
-from langmem_adapter.maintenance.checks import SEVERITY
-from langmem_adapter.maintenance.checkup import checkup
+from langmem_adapter.maintenance.checkup import SEVERITY, checkup
 from langmem_adapter.server.calls import Admin, Anyone, Reads, service_of
 from langmem_adapter.server.log import logged
 from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import apart, beside
-
-__all__ = ["router"]
 
 _log: Final = logging.getLogger("langmem_adapter.server")
 

@@ -17,10 +17,10 @@ from langmem_adapter.errors import EntityNotFoundError, InvalidInputError, Relat
 from langmem_adapter.names import end_of, whom
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.graph import writes as graph_writes
-from langmem_adapter.storage.graph.people import keys_of
+from langmem_adapter.storage.graph.reads import keys_of
 from langmem_adapter.storage.graph.rows import GraphRows
-from langmem_adapter.storage.graph.tables import BELIEVED, entity_names, merges, relations
 from langmem_adapter.storage.scopes import expand, ids_within
+from langmem_adapter.storage.tables import BELIEVED, entity_names, merges, relations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import RelationChange
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.graph.beliefs import Belief, EntityNode
-
-__all__ = ["end", "merge", "split", "withdraw", "withdraw_all"]
+    from langmem_adapter.storage.graph.rows import Belief, EntityNode
 
 _MERGES: Final = "merges"  # their space in the change feed, which numbers them
 

@@ -1,4 +1,8 @@
-"""Reading the relations of the knowledge graph: as they are believed now, or were at any moment, about any moment.
+"""Reading relations and entities of the knowledge graph, now or at a moment.
+
+A read names fields of a scope and sees several exact scopes; an entity of the same name in two of them is one entity to the
+reader, and so is one that was merged into another. Who is whom is always read as it is known now; what is asked of the past
+are the relations.
 
 Newest recorded first means the order of `pk`, which is drawn in the order of commits.
 """
@@ -9,30 +13,152 @@ import heapq
 from collections import defaultdict
 from dataclasses import dataclass, fields
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlalchemy import ARRAY, BigInteger, Integer, bindparam, column, func, or_, select, true, union_all
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Integer,
+    bindparam,
+    column,
+    exists,
+    func,
+    or_,
+    select,
+    true,
+    tuple_,
+    union,
+    union_all,
+)
 
-from langmem_adapter.records.graph import Relation
-from langmem_adapter.records.results import RelationPage
-from langmem_adapter.storage.cursors import HIGHEST, cursor, parse_cursor
-from langmem_adapter.storage.graph.people import People, called
-from langmem_adapter.storage.graph.tables import BY_HAND, EDGE, ENDS, SAYS, entities, relation_memories, relations
+from langmem_adapter.names import entity_key, owner_id, owner_key, speaker, whom
+from langmem_adapter.records.graph import ASSISTANT, SELF, Entity, Relation
+from langmem_adapter.records.results import EntityPage, RelationPage
+from langmem_adapter.storage.graph.statements import NAMES, NAMES_OF, NODES
 from langmem_adapter.storage.moments import LAST
+from langmem_adapter.storage.pages import HIGHEST, cursor, parse_cursor
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.scopes import OWNER, expand, of_row, within
-from langmem_adapter.storage.tables import scopes
+from langmem_adapter.storage.tables import (
+    BY_HAND,
+    EDGE,
+    ENDS,
+    SAYS,
+    entities,
+    merges,
+    relation_memories,
+    relations,
+    scopes,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from sqlalchemy import Column, ColumnElement, Connection, Select
 
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["ALL", "NOW", "When", "around", "by_pks", "every", "newest", "of_memories", "page"]
+_merged: Final = any_of(entities.c.pk, "pks"), entities.c.merged_into.is_not(None)
+_WINNERS: Final = Prepared(select(entities.c.pk, entities.c.merged_into).where(*_merged))
+_LOSERS: Final = Prepared(
+    select(merges.c.winner_pk, merges.c.loser_pk).where(any_of(merges.c.winner_pk, "pks"), merges.c.undone_at.is_(None))
+)
+
+
+def called(connection: Connection, scope: Scope, scope_ids: Sequence[int], name: str) -> list[int]:
+    """Pks of the entities that a caller means by a name, a word for the user or the agent, or an id; ascending.
+
+    Args:
+        connection: A read transaction.
+        scope: The fields that were named.
+        scope_ids: What they expand to; a name is also the id of any user or agent among them.
+        name: As somebody writes it.
+    """
+    meant = speaker(name) or whom(name, scope)
+    keys = keys_of(connection, scope, meant)
+    if meant == name:
+        keys |= {owner_key(SELF, name), owner_key(ASSISTANT, name)}
+    return sorted({pk for _, pk in with_keys(connection, scope_ids, keys)})
+
+
+def with_keys(connection: Connection, scope_ids: Sequence[int], keys: Collection[str]) -> list[tuple[str, int]]:
+    """Key and pk of every entity with one of some keys (`names.entity_key`, `names.owner_key`)."""
+    found = NAMES.rows(connection, {"scopes": scope_ids, "keys": keys}) if keys else []
+    return [(row.key, row.entity_pk) for row in found]
+
+
+def keys_of(connection: Connection, scope: Scope, name: str) -> set[str]:
+    """The keys that a name has in the scopes within *scope*; `SELF` and `ASSISTANT` mean the own of each."""
+    if name not in {SELF, ASSISTANT}:
+        return {entity_key(name)} - {""}
+    if (owner := owner_id(name, scope)) is not None:
+        return {owner_key(name, owner)}
+    field = scopes.c.user_id if name == SELF else scopes.c.agent_id
+    owners = connection.execute(select(field).where(within(scope)).distinct()).scalars()
+    return {owner_key(name, owner) for owner in owners}
+
+
+class People:
+    """Which entities are one to the reader of some scopes: equal in a name, or merged.
+
+    It reads from *connection*, in a read transaction, what it does not know yet.
+    """
+
+    def __init__(self, connection: Connection, scope_ids: Sequence[int]) -> None:
+        self._connection = connection
+        self._scope_ids = scope_ids
+        self._first: dict[int, int] = {}
+        self._members: dict[int, list[int]] = {}
+        self._by_key: dict[str, int] = {}
+
+    def who(self, pk: int) -> int:
+        """The least pk of those that are one with an entity."""
+        if pk not in self._first:
+            self.meet([pk])
+        return self._first[pk]
+
+    def members(self, pk: int) -> list[int]:
+        """All that are one with an entity, itself among them."""
+        return self._members[self.who(pk)]
+
+    def everyone(self, pks: Collection[int]) -> list[int]:
+        """All that are one with any of some entities, ascending."""
+        self.meet(pks)
+        return sorted(set(chain.from_iterable(map(self.members, pks))))
+
+    def meet(self, pks: Iterable[int]) -> None:
+        """Read about some entities at once; asking about each of them then reads nothing."""
+        fresh = self._greet(pks)
+        while fresh:
+            pairs = self._pairs(fresh)
+            fresh = self._greet(chain.from_iterable(pairs))
+            for one, other in pairs:
+                self._join(self._first[one], self._first[other])
+
+    def _greet(self, pks: Iterable[int]) -> list[int]:
+        fresh = [pk for pk in dict.fromkeys(pks) if pk not in self._first]
+        self._first.update(zip(fresh, fresh, strict=True))
+        self._members.update((pk, [pk]) for pk in fresh)
+        return fresh
+
+    def _pairs(self, pks: Sequence[int]) -> list[tuple[int, int]]:
+        """Pairs that are one: every one that has one of some entities in it, and maybe more."""
+        pairs = [pair for statement in (_WINNERS, _LOSERS) for pair in statement.rows(self._connection, {"pks": pks})]
+        if len(self._scope_ids) > 1:  # within a scope no name is given twice
+            named = [(row.key, row.entity_pk) for row in NAMES_OF.rows(self._connection, {"pks": pks})]
+            named += with_keys(self._connection, self._scope_ids, {key for key, _ in named})
+            pairs += [(self._by_key.setdefault(key, pk), pk) for key, pk in named]
+        return pairs
+
+    def _join(self, one: int, other: int) -> None:
+        first, later = min(one, other), max(one, other)
+        if first != later:
+            moved = self._members.pop(later)
+            self._members[first] += moved
+            self._first.update(dict.fromkeys(moved, first))
+
 
 ALL: Final = 2**31 - 1
 """More than there can be."""
@@ -250,3 +376,110 @@ def _newest(end: Column[int], entity: ColumnElement[int], shape: When) -> Select
     query = select(relations.c.pk).where(end == entity, *shape.believed()).order_by(relations.c.pk.desc())
     newest = query.limit(bindparam("most", type_=Integer)).subquery()
     return select(*EDGE).join(newest, relations.c.pk == newest.c.pk).where(*shape.holding)
+
+
+_FIRST: Final = (2**31 - 1, HIGHEST)
+
+
+def entity_page(
+    connection: Connection,
+    scope: Scope,
+    when: When,
+    *,
+    k: int,
+    kind: str | None = None,
+    unrelated: bool = False,
+    after: str | None = None,
+) -> EntityPage:
+    """Entities within *scope*, the most mentioned first; `GraphMemory.entities` says what the arguments mean.
+
+    Raises:
+        InvalidInputError: The cursor is none of ours.
+    """
+    scope_ids = expand(connection, scope)
+    people = People(connection, scope_ids)
+    place = _FIRST if after is None else parse_cursor(after, int, int)
+    values = {**when.values, "scopes": scope_ids, "mentions": place[0], "last": place[1], "k": k + 1, "kind": kind}
+    if len(scope_ids) == 1 and not when.past:
+        statement = _ranked(when.shape, typed=kind is not None, unrelated=unrelated)
+        values["scope"] = scope_ids[0]
+    else:
+        statement = _every(when.shape, unrelated=unrelated)
+    pks = [pk for (pk,) in statement.rows(connection, values)]
+    groups = _groups(connection, people, pks).values()
+    ranked = sorted((group for group in groups if kind in {None, _type(group)}), key=_place, reverse=True)
+    ranked = [group for group in ranked if _place(group) < tuple(place)]
+    following = cursor(*_place(ranked[k - 1])) if len(ranked) > k else None
+    return EntityPage(tuple(_entities(connection, people, ranked[:k])), following)
+
+
+def entities_by_pks(connection: Connection, people: People, pks: Collection[int]) -> dict[int, Entity]:
+    """Entities, each once for all that are one with it, by the least pk of these."""
+    groups = _groups(connection, people, pks)
+    return dict(zip(groups, _entities(connection, people, list(groups.values())), strict=True))
+
+
+def _groups(connection: Connection, people: People, pks: Collection[int]) -> dict[int, list[Any]]:
+    """The rows of those that are one, oldest first, but for rows that were merged into another."""
+    groups: dict[int, list[Any]] = {}
+    for row in NODES.rows(connection, {"pks": people.everyone(pks)}) if pks else ():
+        if row.merged_into is None:
+            groups.setdefault(people.who(row.pk), []).append(row)
+    return groups
+
+
+def _place(group: Sequence[Any]) -> tuple[int, int]:
+    """Where a group stands in the order: by its mentions, and by its age."""
+    return sum(row.mentions for row in group), group[0].pk
+
+
+def _type(group: Sequence[Any]) -> str:
+    return next((row.type for row in group if row.type), "")
+
+
+def _entities(connection: Connection, people: People, groups: Sequence[Sequence[Any]]) -> list[Entity]:
+    names: dict[int, dict[str, str]] = {}
+    pks = [row.pk for group in groups for row in group]
+    for pk, key, name in NAMES_OF.rows(connection, {"pks": pks}) if pks else ():
+        names.setdefault(people.who(pk), {}).setdefault(key, name)
+    return [_entity(group, names.get(people.who(group[0].pk), {})) for group in groups]
+
+
+def _entity(group: Sequence[Any], names: dict[str, str]) -> Entity:
+    """One entity of those that are one; it is called what the oldest is called."""
+    oldest = group[0]
+    return Entity(
+        id=oldest.id,
+        name=oldest.name,
+        type=_type(group),
+        scope=of_row(oldest),
+        aliases=tuple(name for name in names.values() if name != oldest.name),
+        mentions=_place(group)[0],
+        created_at=min(row.created_at for row in group),
+        updated_at=max(row.updated_at for row in group),
+    )
+
+
+@cache
+def _every(shape: When, *, unrelated: bool) -> Prepared:
+    if unrelated:
+        return Prepared(
+            select(entities.c.pk).where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None))
+        )
+    chosen = any_of(relations.c.scope_id, "scopes"), *shape.conditions
+    return Prepared(union(*(select(end).where(*chosen) for end in ENDS)))
+
+
+@cache
+def _ranked(shape: When, *, typed: bool, unrelated: bool) -> Prepared:
+    """Of an exact scope no more are read than a page holds."""
+    order = entities.c.mentions, entities.c.pk
+    # The numbers are those of a cursor, hence of anybody.
+    after = tuple_(*order) < tuple_(*(bindparam(name, type_=BigInteger) for name in ("mentions", "last")))
+    chosen = [entities.c.scope_id == bindparam("scope"), entities.c.merged_into.is_(None), after]
+    if typed:
+        chosen.append(entities.c.type == bindparam("kind"))
+    if not unrelated:
+        chosen.append(or_(*(exists().where(end == entities.c.pk, *shape.conditions) for end in ENDS)))
+    query = select(entities.c.pk).where(*chosen).order_by(*(column.desc() for column in order))
+    return Prepared(query.limit(bindparam("k", type_=Integer)))

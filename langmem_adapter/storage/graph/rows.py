@@ -1,4 +1,4 @@
-"""The rows of the knowledge graph that one write looks at and changes, in memory until they are posted.
+"""Rows of the knowledge graph that a write reads and changes, in memory until they are posted.
 
 A write reads what it may concern with a fixed number of statements, however many relations it states, changes it here, and
 posts the difference, table by table. It holds the write lock all the while, so nothing it read can change beneath it.
@@ -10,26 +10,240 @@ import secrets
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from langmem_adapter.names import end_of, is_symmetric
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.records.plain import shallow
 from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.graph import statements as sql
-from langmem_adapter.storage.graph.beliefs import Belief, Beliefs, EntityNode, Home, Link
-from langmem_adapter.storage.graph.spans import Span
-from langmem_adapter.storage.graph.tables import BY_HAND, ENTITIES, MOST_MENTIONS, RELATIONS
 from langmem_adapter.storage.scopes import of_row
+from langmem_adapter.storage.tables import BY_HAND, ENTITIES, MOST_MENTIONS, RELATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
     from langmem_adapter.names import End
+    from langmem_adapter.records.graph import Triple
+    from langmem_adapter.records.scope import Scope
 
-__all__ = ["GraphRows"]
+_EVER: Final = datetime.min.replace(tzinfo=UTC)
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A span of time, from its first moment to the first after it; `None` is ever, and for ever."""
+
+    start: datetime | None
+    end: datetime | None
+
+    @property
+    def begins(self) -> datetime:
+        """Its start, as a moment that compares."""
+        return self.start or _EVER
+
+    @property
+    def ends(self) -> datetime:
+        """Its end, likewise."""
+        return self.end or _NEVER
+
+    @property
+    def empty(self) -> bool:
+        """Whether no moment lies within it."""
+        return self.begins >= self.ends
+
+    def overlaps(self, other: Span) -> bool:
+        """Whether some moment lies in both."""
+        return max(self.begins, other.begins) < min(self.ends, other.ends)
+
+    def meets(self, other: Span) -> bool:
+        """Whether no moment lies between the two."""
+        return self.begins <= other.ends and other.begins <= self.ends
+
+    def joined(self, other: Span) -> Span:
+        """The span that covers both."""
+        first, last = min(self, other, key=lambda span: span.begins), max(self, other, key=lambda span: span.ends)
+        return Span(first.start, last.end)
+
+    def until(self, moment: datetime) -> Span:
+        """Its part before a moment."""
+        return Span(self.start, moment) if moment < self.ends else self
+
+    def since(self, moment: datetime) -> Span:
+        """Its part from a moment on."""
+        return Span(moment, self.end) if moment > self.begins else self
+
+    def without(self, other: Span) -> tuple[Span, ...]:
+        """Its parts outside another: none, one or two, in order."""
+        if not self.overlaps(other):
+            return (self,)
+        parts = Span(self.start, other.start), Span(other.end, self.end)
+        kept = (other.start is not None, other.end is not None)
+        return tuple(part for part, may in zip(parts, kept, strict=True) if may and not part.empty)
+
+    def giving_way(self, others: Iterable[Span], *, at_start: bool, at_end: bool) -> Span | None:
+        """What is left of it where it gives way to others, at those of its two ends that nobody stated.
+
+        Where it may give way *at_start*, it begins where the last of those ends that end before it does; *at_end*, it ends
+        where the first of those begins that begin after it does. The others do not overlap each other. `None` where it may give
+        way at both ends, and they fill all of it.
+        """
+        near = [other for other in others if other.overlaps(self)]
+        if at_start and at_end:
+            return self._last_without(near)
+        begin = [other.begins for other in near if at_end and other.begins > self.begins]
+        end = [other.ends for other in near if at_start and other.ends < self.ends]
+        return self.until(min(begin)) if begin else self.since(max(end)) if end else self
+
+    def _last_without(self, others: Iterable[Span]) -> Span | None:
+        parts: tuple[Span, ...] = (self,)
+        for other in others:
+            parts = tuple(part for whole in parts for part in whole.without(other))
+        return parts[-1] if parts else None
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The exact scope that a relation is written to: its number and its fields."""
+
+    id: int
+    scope: Scope
+
+
+@dataclass(slots=True, eq=False)
+class EntityNode:
+    """An entity."""
+
+    pk: int
+    id: str
+    home: Home
+    name: str
+    type: str
+    mentions: int
+    created_at: datetime
+    updated_at: datetime
+    merged_into: int | None = None
+    owner: str | None = None
+    keys: set[str] = field(default_factory=set)  # names by which it was looked up; the other fields are its row's
+    new: bool = False
+    changed: bool = False
+
+    @property
+    def key(self) -> str:
+        """The key of what it was first called."""
+        return end_of(self.owner or self.name, self.home.scope).key
+
+
+@dataclass(slots=True, eq=False)
+class Belief:
+    """One row of `relations`: what is believed of one relation."""
+
+    pk: int
+    id: str
+    home_id: int
+    source: EntityNode
+    relation: str
+    target: EntityNode
+    span: Span
+    recorded_at: datetime
+    mentions: int
+    confidence: float
+    retired_at: datetime | None = None
+    new: bool = False
+    changed: bool = False
+
+
+def believed(home: Home, source: EntityNode, triple: Triple, target: EntityNode, span: Span, now: datetime) -> Belief:
+    """What a triple states of two entities; it has no row yet."""
+    return Belief(0, "", home.id, source, triple.relation, target, span, now, triple.mentions, triple.confidence)
+
+
+@dataclass(slots=True, eq=False)
+class Link:
+    """That a memory says a relation, or did until it was dropped."""
+
+    relation_id: str
+    memory_id: str
+    home_id: int
+    created_at: datetime
+    dropped_at: datetime | None
+    new: bool = False
+    changed: bool = False
+
+
+_Beliefs: TypeAlias = "defaultdict[tuple[int | str, ...], dict[int, Belief]]"
+
+
+class Beliefs:
+    """Beliefs, to be found by what they are about; what is found is still believed, the oldest row first."""
+
+    def __init__(self) -> None:
+        self._all: dict[int, Belief] = {}
+        self._held: _Beliefs = defaultdict(dict)
+
+    def __contains__(self, pk: int) -> bool:
+        """Whether a row is among them, believed or not."""
+        return pk in self._all
+
+    def __iter__(self) -> Iterator[Belief]:
+        """All of them, believed or not."""
+        return iter(self._all.values())
+
+    def put(self, belief: Belief) -> None:
+        """Take one in."""
+        self._all[belief.pk] = belief
+        for place in _places(belief):
+            self._held[place][belief.pk] = belief
+
+    def remove(self, belief: Belief) -> None:
+        """Forget one."""
+        del self._all[belief.pk]
+        for place in _places(belief):
+            del self._held[place][belief.pk]
+
+    def of_id(self, relation_id: str) -> Belief | None:
+        """What is believed of a relation."""
+        return next(iter(self._found((relation_id,))), None)
+
+    def between(self, sources: Iterable[EntityNode], relation: str, targets: Collection[EntityNode]) -> list[Belief]:
+        """Those of a relation from some entities to some others; of a symmetric one also the other way round."""
+        pairs = [(source.pk, target.pk) for source in sources for target in targets]
+        if is_symmetric(relation):
+            pairs += [(target, source) for source, target in pairs]
+        return self._found(*((source, relation, target) for source, target in pairs))
+
+    def held_by(self, ends: Collection[EntityNode], relation: str, *, mutual: bool) -> list[Belief]:
+        """Those of a relation from some entities, and to them where it is *mutual*."""
+        places = [("from", end.pk, relation) for end in ends]
+        return self._found(*places, *(("to", end.pk, relation) for end in ends if mutual))
+
+    def believed(self) -> list[Belief]:
+        """All that are believed."""
+        return _standing(self._all)
+
+    def _found(self, *places: tuple[int | str, ...]) -> list[Belief]:
+        found: dict[int, Belief] = {}
+        for place in places:
+            found |= self._held.get(place, {})
+        return _standing(found)
+
+
+def _places(belief: Belief) -> tuple[tuple[int | str, ...], ...]:
+    source, target = belief.source.pk, belief.target.pk
+    return (
+        (belief.id,),
+        (source, belief.relation, target),
+        ("from", source, belief.relation),
+        ("to", target, belief.relation),
+    )
+
+
+def _standing(found: dict[int, Belief]) -> list[Belief]:
+    return [found[pk] for pk in sorted(found) if found[pk].retired_at is None]
 
 
 @dataclass(slots=True, eq=False)

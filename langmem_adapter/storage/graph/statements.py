@@ -8,26 +8,22 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import ARRAY, BigInteger, ColumnElement, Text, bindparam, func, insert, select, update
 from sqlalchemy.ext.compiler import compiles
 
-from langmem_adapter.storage.graph.tables import (
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.tables import (
     BELIEVED,
     ENDS,
     ENTITIES_OF,
     entities,
     entity_names,
+    history,
     relation_memories,
     relations,
 )
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
-from langmem_adapter.storage.tables import history
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from sqlalchemy.sql.compiler import SQLCompiler
-
-__all__ = ["ALL_OF", "BETWEEN", "BY_ID", "BY_PK", "COUNT", "FROM", "INSERT_BELIEF", "INSERT_LINK", "INSERT_NAME"]
-__all__ += ["INSERT_NODE", "LAST_RETIRED", "LINKS", "NAMES", "NAMES_OF", "NODES", "RETIRE", "SAID", "SUPPORT", "TO"]
-__all__ += ["UPDATE_LINK", "UPDATE_NODE", "pairs_of"]
 
 
 class _Between(ColumnElement[bool]):

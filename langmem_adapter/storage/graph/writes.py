@@ -1,33 +1,124 @@
-"""What a write means for the knowledge graph: relations that memories state, and those that no memory states any more.
+"""Writing relations: what decisions and imports state, and which relations end with them.
 
 A relation stands as long as a memory says it. So the judgement about a memory (it is added, rewritten, deleted) is the
 judgement about its relations, made once: no model is asked a second time, and the two can never disagree. What spelling and
 dates decide is decided here, within the transaction, where nobody can come between: the same triple is one more mention, an
 employer ends where the next begins, a late message bounds itself.
+
+They are a copy of what is known there, no statement made now. So nothing is ended or withdrawn for them, not even where
+somebody has one such target at a time, and what is known here already only grows: the same triple at the same time is one
+relation, which holds as long as either of the two says, and was mentioned as often as the one that counted more. A date that is
+left open there changes none that is known here. Taken over twice, nothing changes (a join, in the sense of Shapiro et al.,
+Conflict-free Replicated Data Types, 2011; tests/knowledge/test_exchange.py::test_what_was_loaded_once_is_known).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from langmem_adapter.names import is_single, is_symmetric, opposites
+from langmem_adapter.names import (
+    End,
+    end_of,
+    entity_key,
+    gives_up,
+    is_single,
+    is_symmetric,
+    opposites,
+    relation_name,
+    says_all,
+)
 from langmem_adapter.records.graph import RelationChange, RelationEvent
-from langmem_adapter.storage.graph.beliefs import believed
-from langmem_adapter.storage.graph.claims import dates, ends, normal, relates_two, single, still_said, unsaid
-from langmem_adapter.storage.graph.spans import Span
-from langmem_adapter.storage.graph.tables import BY_HAND
+from langmem_adapter.storage.graph.rows import Belief, Span, believed
+from langmem_adapter.storage.tables import BY_HAND
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
     from langmem_adapter.records.graph import Relation, Triple
-    from langmem_adapter.storage.graph.beliefs import Belief, Home
-    from langmem_adapter.storage.graph.claims import Claims
-    from langmem_adapter.storage.graph.rows import GraphRows
+    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.storage.graph.rows import GraphRows, Home
 
-__all__ = ["carry_out", "end", "withdraw"]
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What one decision says and unsays."""
+
+    home: Home  # the scope of its memory; where it states relations without a memory, their scope
+    time: datetime  # the date of the statement
+    triples: tuple[Triple, ...] = ()  # what is stated
+    memory_id: str | None = None  # by which memory; `None` for relations that are written by hand
+    before: str | None = None  # the memory's text before; `None` where it is new
+    after: str | None = None  # its text after; `None` where it is deleted
+    by_hand: bool = False  # edited or deleted by hand: what it no longer says was never true, instead of being over
+    returns: bool = False  # it was there before, and comes back
+    heir: str | None = None  # the memory that says from now on what this one said
+    gap: Span | None = None  # when the memory said something else, or nothing, before it began to say what it says now
+    speaker: str = ""  # the named speaker of the memory (`names.named_speaker`), who is not in its text
+
+    @property
+    def unsays(self) -> bool:
+        """Whether the memory may no longer say what it said, or say again what it did not."""
+        changes = self.returns or self.gap is not None or self.before not in {None, self.after}
+        return self.memory_id is not None and changes
+
+
+def normal(triple: Triple) -> Triple:
+    """A triple whose relation has the form in which it is kept."""
+    return replace(triple, relation=relation_name(triple.relation))
+
+
+def ends(triple: Triple, scope: Scope) -> tuple[End, End]:
+    """A triple's two ends."""
+    return end_of(triple.source, scope), end_of(triple.target, scope)
+
+
+def relates_two(triple: Triple, scope: Scope) -> bool:
+    """Whether its ends are two things; nothing is related to itself."""
+    source, target = ends(triple, scope)
+    return source.key != target.key
+
+
+def single(triple: Triple) -> bool:
+    """Whether its source has one such target at a time."""
+    return is_single(triple.relation) if triple.single is None else triple.single
+
+
+def dates(triple: Triple, time: datetime) -> tuple[Span, bool, bool]:
+    """When a triple holds; whether somebody said since when, and until when."""
+    start, stop = triple.valid_from, triple.valid_to
+    if triple.ended:
+        over = stop or time
+        start = start if start is not None and start < over else None
+        return Span(start, over), start is not None, stop is not None
+    if stop is None or (start is not None and start >= stop):
+        return Span(start or time, None), True, False
+    since = start or (time if time < stop else None)
+    return Span(since, stop), since is not None, True
+
+
+# ── its text ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def unsaid(said: Claims, belief: Belief | None) -> bool:
+    """Whether the memory says no longer what it said; where that is not believed any more, only its end tells."""
+    if said.after is None:
+        return True
+    if belief is None:
+        return False
+    return any(gives_up(said.before or "", said.after, name) for name in _named(said, belief))
+
+
+def still_said(said: Claims, text: str | None, belief: Belief) -> bool:
+    """Whether a text says what another one said; what that did not say by name is said where both are the same."""
+    return said.after == text or all(says_all(said.after or "", name) for name in _named(said, belief))
+
+
+def _named(said: Claims, belief: Belief) -> list[str]:
+    """The names by which a text would speak of a relation; a user, an agent or the speaker goes without."""
+    speaker = entity_key(said.speaker)
+    return [each.name for each in (belief.source, belief.target) if each.owner is None and each.key != speaker]
 
 
 def carry_out(rows: GraphRows, told: Sequence[Claims], within: Collection[int]) -> list[tuple[RelationChange, ...]]:
@@ -336,3 +427,91 @@ def _event(before: Relation | None, after: Span) -> RelationEvent:
         return "ADD"
     was = Span(before.valid_from, before.valid_to)
     return "END" if after.ends < was.ends else "NONE" if after == was else "UPDATE"
+
+
+Ends: TypeAlias = "tuple[End, End]"
+Taken: TypeAlias = Literal["added", "widened", "known", "same"]
+"""What became of one: it is new, more is known of it now, all of it was known, its two ends are one and the same thing."""
+
+
+def take_in(rows: GraphRows, home: Home, triples: Sequence[Triple]) -> list[Taken]:
+    """Take relations over into one exact scope, and say of each what became of it; *rows* are to be posted afterwards."""
+    taking = _Taking(rows, home)
+    told = [(ends(triple, home.scope), normal(triple)) for triple in triples]
+    taking.look([two for two, _ in told])
+    return [taking.take(two, triple) for two, triple in told]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taking:
+    rows: GraphRows
+    home: Home
+
+    def look(self, pairs: Sequence[Ends]) -> None:
+        """Read what is known between some ends."""
+        self.rows.read_names({self.home.id}, {end.key for two in pairs for end in two})
+        known = [[self.rows.names.get((self.home.id, end.key)) for end in two] for two in pairs]
+        pks = {(one.pk, other.pk) for one, other in known if one is not None and other is not None}
+        self.rows.read_between(pks | {(other, one) for one, other in pks})
+        self.rows.read_support({belief.id for belief in self.rows.beliefs})
+
+    def take(self, two: Ends, triple: Triple) -> Taken:
+        """Take one over."""
+        source, target = (self.rows.names.get((self.home.id, end.key)) for end in two)
+        if two[0].key == two[1].key or (source is not None and source is target):  # they may have been merged
+            return "same"
+        if source is None or target is None:
+            return self._add(two, triple)
+        held = self.rows.beliefs.between([source], triple.relation, [target])
+        in_time = sorted(held, key=lambda each: each.span.begins)
+        return self._join(two, in_time, triple) if held else self._add(two, triple)
+
+    def _add(self, two: Ends, triple: Triple) -> Taken:
+        source = self.rows.node(self.home, two[0], triple.source_type, self.rows.now)
+        target = self.rows.node(self.home, two[1], triple.target_type, self.rows.now)
+        for node in (source, target):
+            node.mentions += triple.mentions - 1
+        span = Span(triple.valid_from, triple.valid_to)
+        claim = believed(self.home, source, triple, target, span, self.rows.now)
+        self.rows.link(self.rows.believe(claim, span), BY_HAND, self.rows.now)
+        return "added"
+
+    def _join(self, two: Ends, held: Sequence[Belief], triple: Triple) -> Taken:
+        """What is known of it grows by what is told; the first of several that this joins takes the others in."""
+        span = _resolved(held, triple)
+        if span is None:
+            return "known"
+        alike = [belief for belief in held if belief.span.meets(span)]
+        if not alike:
+            return self._add(two, triple)
+        for belief in alike:
+            span = span.joined(belief.span)
+        first = alike[0]
+        mentions = max(sum(belief.mentions for belief in alike), triple.mentions)
+        confidence = max(triple.confidence, *(belief.confidence for belief in alike))
+        if (span, mentions, confidence) == (first.span, first.mentions, first.confidence):
+            return "known"
+        first.mentions, first.confidence, first.changed = mentions, confidence, True
+        if span != first.span:
+            self.rows.link(self.rows.join(alike, span), BY_HAND, self.rows.now)
+        return "widened"
+
+
+def _resolved(held: Sequence[Belief], triple: Triple) -> Span | None:
+    """When a relation holds that is told, with the dates that are known where it leaves them open; `None`: all is known.
+
+    What is *held* of the same triple is in the order of time, and no two of it meet.
+    """
+    start, end = triple.valid_from, triple.valid_to
+    if start is None and end is None:
+        known = any(each.mentions >= triple.mentions and each.confidence >= triple.confidence for each in held)
+        return None if known else held[-1].span
+    if start is not None and end is None:
+        within = [each.span.end for each in held if each.span.begins <= start < each.span.ends]
+        later = [each.span.start for each in held if each.span.begins > start]
+        end = next(iter([*within, *later]), None)
+    elif start is None and end is not None:
+        within = [each.span.start for each in held if each.span.begins < end <= each.span.ends]
+        earlier = [each.span.end for each in reversed(held) if each.span.ends < end]
+        start = next(iter([*within, *earlier]), None)
+    return Span(start, end)

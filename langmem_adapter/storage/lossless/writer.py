@@ -19,23 +19,41 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import lexical, meta
 from langmem_adapter.storage.conversations import Conversation, conversations
 from langmem_adapter.storage.feed import INSERT_CHANGE, last_seq
-from langmem_adapter.storage.graph.tables import BY_HAND, ENTITIES, RELATIONS, entities, entity_names, relation_memories
-from langmem_adapter.storage.items import ITEMS, PLACES, item_vectors, namespaces
-from langmem_adapter.storage.lossless.export import LineReader, line_id
-from langmem_adapter.storage.lossless.kinds import KINDS, LINKS, NAMES, SUPPORT, as_vector, objects_of, order_of
-from langmem_adapter.storage.namespaces import encode, item_id
+from langmem_adapter.storage.items import ITEMS, PLACES, encode, item_id, item_vectors, namespaces
+from langmem_adapter.storage.lossless.export import (
+    KINDS,
+    LINKS,
+    NAMES,
+    SUPPORT,
+    LineReader,
+    as_vector,
+    line_id,
+    objects_of,
+    order_of,
+)
 from langmem_adapter.storage.prepared_statements import any_of
 from langmem_adapter.storage.scopes import ids_within, key_of
 from langmem_adapter.storage.sources import MessageThread, source_memories
-from langmem_adapter.storage.tables import MEMORIES, changes, history, memories, metadata, scopes
+from langmem_adapter.storage.tables import (
+    BY_HAND,
+    ENTITIES,
+    MEMORIES,
+    RELATIONS,
+    changes,
+    entities,
+    entity_names,
+    history,
+    memories,
+    metadata,
+    relation_memories,
+    scopes,
+)
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 
     from sqlalchemy import Connection, Table
-
-__all__ = ["ImportBatch", "ImportLine", "ImportUnit", "Numbers", "scope_of"]
 
 _UNCOMPARED: Final = {"order", "born", "hash", "rows", "sources", "vector", "vectors"}
 """Fields that say the same in other words, or where a row stands in one database."""

@@ -19,15 +19,13 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from langmem_adapter.errors import StorageError
 from langmem_adapter.storage import checkpoints, conversations, items, jobs, sources  # noqa: F401 - they add their tables to `metadata`
-from langmem_adapter.storage.graph import tables as graph  # noqa: F401 - the same
+from langmem_adapter.storage import tables as graph  # noqa: F401 - the same
 from langmem_adapter.storage.tables import metadata
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.storage.database import Database
-
-__all__ = ["HEAD", "migrate", "schema_version"]
 
 HEAD: Final = "0104"
 """The schema that this code speaks."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from sqlalchemy import update
 
-from langmem_adapter.storage import keys, sessions, tables
+from langmem_adapter.storage import keys, tables
+from langmem_adapter.storage import keys as sessions
 from tests.server.conftest import ALICE, client, key, remembered
 
 if TYPE_CHECKING:

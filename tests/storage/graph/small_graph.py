@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import select
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.records.graph import Triple
+from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Decision
-from langmem_adapter.storage.graph.tables import entities, relation_memories, relations
-from langmem_adapter.storage.tables import scopes
+from langmem_adapter.storage.tables import entities, relation_memories, relations, scopes
 from langmem_adapter.storage.writes import Write
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.graph import RelationChange
-    from langmem_adapter.records.work import Change
+    from langmem_adapter.records.results import Change
     from langmem_adapter.storage.ledger import Ledger
 
 __all__ = ["EMBEDDINGS", "Graph", "by_hand", "triple", "year"]

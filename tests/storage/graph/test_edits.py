@@ -11,7 +11,7 @@ from sqlalchemy import select
 from langmem_adapter.errors import EntityNotFoundError, InvalidInputError, RelationNotFoundError
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.graph import edits
-from langmem_adapter.storage.graph.tables import entities, entity_names
+from langmem_adapter.storage.tables import entities, entity_names
 from tests.storage.graph.small_graph import Graph, by_hand, triple, year
 
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from sqlalchemy import event, select
 
-from langmem_adapter.records.work import Decision
+from langmem_adapter.records.results import Decision
 from langmem_adapter.storage.erasure import Sweeper
 from langmem_adapter.storage.graph import edits
-from langmem_adapter.storage.graph.tables import entities, entity_names, relation_memories, relations
-from langmem_adapter.storage.tables import changes
+from langmem_adapter.storage.tables import changes, entities, entity_names, relation_memories, relations
 from tests.storage.graph.small_graph import Graph, by_hand, triple, year
 
 if TYPE_CHECKING:

@@ -12,21 +12,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
-from langmem_adapter.embedding.hashing import HashEmbeddings
+from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.graph import Entity, Relation, Triple
+from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Decision
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.graph import edits
-from langmem_adapter.storage.graph import entities as graph_entities
+from langmem_adapter.storage.graph import reads as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
-from langmem_adapter.storage.graph.people import People, called
-from langmem_adapter.storage.graph.reads import NOW, When
-from langmem_adapter.storage.graph.tables import relations
+from langmem_adapter.storage.graph.reads import NOW, People, When, called
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.scopes import expand
+from langmem_adapter.storage.tables import relations
 from langmem_adapter.storage.writes import Write
 from tests.cases import each
 from tests.storage.graph.small_graph import by_hand
@@ -75,7 +74,7 @@ class Book:
 
     def entities(self, when: When = NOW, *, k: int = 1_000, **how: Any) -> list[Entity]:
         with self.database.read() as connection:
-            return list(graph_entities.page(connection, self.scope, when, k=k, **how))
+            return list(graph_entities.entity_page(connection, self.scope, when, k=k, **how))
 
 
 @pytest.fixture
@@ -398,7 +397,7 @@ def test_pages_of_entities_hold_everybody_once_most_mentioned_first(database: Da
         part.state(f"person {number % 5}", "likes", f"thing {number}")
     whole = Book(database).entities()
     with database.read() as connection:
-        seen = list(pages(lambda after: graph_entities.page(connection, ALICE, NOW, k=4, after=after)))
+        seen = list(pages(lambda after: graph_entities.entity_page(connection, ALICE, NOW, k=4, after=after)))
     assert [entity for page in seen for entity in page] == whole
     assert len({entity.id for entity in whole}) == len(whole) == 29
     mentions = [entity.mentions for entity in whole]

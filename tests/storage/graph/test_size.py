@@ -16,8 +16,8 @@ from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph import statements as sql
 from langmem_adapter.storage.graph.reads import When
-from langmem_adapter.storage.graph.tables import BELIEVED, relations
 from langmem_adapter.storage.ledger import Ledger
+from langmem_adapter.storage.tables import BELIEVED, relations
 from tests.cases import each
 from tests.storage.graph.small_graph import Graph, by_hand
 

@@ -6,7 +6,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_adapter.storage.graph.spans import Span
+from langmem_adapter.storage.graph.rows import Span
 
 DAYS: Final = range(-1, 7)  # the first and the last stand for all that is earlier and later
 

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import func, select
 
 from langmem_adapter.records.graph import Triple
+from langmem_adapter.records.results import Change
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.records.work import Change
-from langmem_adapter.storage.graph.tables import entities, entity_names, relation_memories, relations
+from langmem_adapter.storage.tables import entities, entity_names, relation_memories, relations
 from tests.storage.graph.small_graph import Graph, triple, year
 
 if TYPE_CHECKING:

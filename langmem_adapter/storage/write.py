@@ -1,33 +1,32 @@
-"""One write: its decisions carried out in order, and posted as rows."""
+"""Writing memories: the context of a write, its decisions in order, and the rows it posts."""
 
 from __future__ import annotations
 
 import secrets
 import uuid
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
-from langmem_adapter.languages import ENGLISH
 from langmem_adapter.names import named_speaker, whom
 from langmem_adapter.records.plain import shallow
-from langmem_adapter.records.work import Change, Decision, Event
-from langmem_adapter.storage.courses import CourseRows
-from langmem_adapter.storage.graph.beliefs import Home
-from langmem_adapter.storage.graph.claims import Claims, relates_two
-from langmem_adapter.storage.graph.imports import take_in
-from langmem_adapter.storage.graph.rows import GraphRows
-from langmem_adapter.storage.graph.spans import Span
-from langmem_adapter.storage.graph.writes import carry_out
-from langmem_adapter.storage.lookups import courses_of, past_lives, targets
+from langmem_adapter.records.results import Change, Decision, Event
+from langmem_adapter.storage import lexical
+from langmem_adapter.storage.feed import INSERT_CHANGE, LAST_SEQ
+from langmem_adapter.storage.graph.rows import GraphRows, Home, Span
+from langmem_adapter.storage.graph.writes import Claims, carry_out, relates_two, take_in
+from langmem_adapter.storage.memories import CourseRows, courses
+from langmem_adapter.storage.meta import EMBEDDINGS, LANGUAGE
 from langmem_adapter.storage.moments import minutes_of
-from langmem_adapter.storage.pending_rows import PendingRows
-from langmem_adapter.storage.scopes import between, expand, key_of
-from langmem_adapter.storage.tables import MEMORIES
-from langmem_adapter.text import text_hash
+from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.scopes import OWNER, between, expand, key_of, of_row
+from langmem_adapter.storage.tables import MEMORIES, Number, history, memories, meta, runs, scopes
+from langmem_adapter.text import ENGLISH, text_hash
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,12 +35,168 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import RelationChange, Triple
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage import lexical
-    from langmem_adapter.storage.graph.imports import Taken
-    from langmem_adapter.storage.lookups import Books
+    from langmem_adapter.storage.graph.writes import Taken
     from langmem_adapter.storage.writes import Write
 
-__all__ = ["WriteRows"]
+_Rows: TypeAlias = "list[dict[str, Any]]"
+
+_INSERT_MEMORY: Final = Prepared(insert(memories))
+_DELETE_MEMORIES: Final = Prepared(delete(memories).where(any_of(memories.c.pk, "pks")))
+_INSERT_HISTORY: Final = Prepared(insert(history))
+_CHANGING: Final = (
+    *"text context metadata actor_id role hash embedding created_at updated_at expires_at".split(),
+    *"seq revision related is_verbatim utc_offset".split(),
+)
+_UPDATE_MEMORY: Final = Prepared(
+    update(memories).where(memories.c.pk == bindparam("_pk")).values({name: bindparam(name) for name in _CHANGING})
+)
+_GROW_SCOPE: Final = Prepared(
+    update(scopes).where(scopes.c.id == bindparam("_id")).values(word_count=scopes.c.word_count + bindparam("_words"))
+)
+_COMPARED: Final = Prepared(
+    update(scopes).where(any_of(scopes.c.key, "keys")).values(compared=bindparam("seq", type_=Number))
+)
+
+
+@dataclass(slots=True, eq=False)
+class PendingRows:
+    """What one write is to do to the tables."""
+
+    seq: int  # the last number that was drawn from the change feed
+    changes: _Rows = field(default_factory=list)
+    history: _Rows = field(default_factory=list)
+    scopes: _Rows = field(default_factory=list)
+    compared: set[str] = field(default_factory=set)  # keys of the scopes from the run's to those of changed memories
+    _added: _Rows = field(default_factory=list)
+    _updated: dict[int, dict[str, Any]] = field(default_factory=dict)
+    _gone: list[int] = field(default_factory=list)
+    _worded: dict[int, Mapping[str, Any]] = field(default_factory=dict)  # the memories whose word rows are to come
+    _unworded: dict[int, int] = field(default_factory=dict)  # the scopes of those whose word rows are to go
+
+    def draw(self) -> int:
+        """The next number of the change feed."""
+        self.seq += 1
+        return self.seq
+
+    def add(self, row: dict[str, Any]) -> None:
+        """A memory is new."""
+        self._added.append(row)
+        self._worded[row["pk"]] = row
+
+    def change(self, old: Mapping[str, Any], row: Mapping[str, Any]) -> None:
+        """A memory is as this row says from now on."""
+        if any(row[name] != old[name] for name in ("text", "context", "created_at", "utc_offset")):
+            self._unworded[row["pk"]] = row["scope_id"]
+            self._worded[row["pk"]] = row
+        self._updated[row["pk"]] = {"_pk": row["pk"], **{name: row[name] for name in _CHANGING}}
+
+    def remove(self, row: Mapping[str, Any]) -> None:
+        """A memory goes."""
+        self._gone.append(row["pk"])
+        self._unworded[row["pk"]] = row["scope_id"]
+        self._worded.pop(row["pk"], None)
+
+    def goes(self, row: Mapping[str, Any]) -> bool:
+        """Whether a memory goes."""
+        return row["pk"] in self._gone
+
+    def post(self, connection: Connection, language: str, words: lexical.Words) -> None:
+        """Write what was collected."""
+        INSERT_CHANGE.run(connection, *self.changes)
+        if self.scopes:
+            connection.execute(insert(scopes), self.scopes)
+        _INSERT_MEMORY.run(connection, *self._added)
+        _UPDATE_MEMORY.run(connection, *self._updated.values())
+        if self._gone:
+            _DELETE_MEMORIES.run(connection, {"pks": self._gone})
+        _INSERT_HISTORY.run(connection, *self.history)
+        if self.compared:
+            _COMPARED.run(connection, {"keys": list(self.compared), "seq": self.seq})
+        self._post_words(connection, language, words)
+
+    def _post_words(self, connection: Connection, language: str, words: lexical.Words) -> None:
+        grown: Counter[int] = Counter()
+        if self._unworded:
+            for pk, length in lexical.forget(connection, list(self._unworded)).items():
+                grown[self._unworded[pk]] -= length
+        new = [lexical.postings(row, language, words) for row in self._worded.values()]
+        lexical.INSERT_WORDS.run(connection, *(posting for postings in new for posting in postings))
+        for first, *_ in new:  # each has its date at least
+            grown[first["scope_id"]] += first["length"]
+        _GROW_SCOPE.run(connection, *({"_id": id_, "_words": count} for id_, count in grown.items() if count))
+
+
+RESULT: Final = select(runs.c.result).where(runs.c.key == bindparam("run"))
+"""What a run did."""
+
+
+class Books(NamedTuple):
+    """All that a write has to know beforehand."""
+
+    seq: int
+    model: str | None
+    language: str | None
+    result: list[dict[str, Any]] | None  # of its run, where that was done already
+    scope_id: int | None
+    compared: int | None  # last change within its scope by a write that had compared
+
+
+_SCOPE: Final = scopes.c.key == bindparam("scope")
+_BOOKS: Final = Prepared(
+    select(
+        LAST_SEQ.scalar_subquery().label("seq"),
+        select(meta.c.value).where(meta.c.key == EMBEDDINGS).scalar_subquery().label("model"),
+        select(meta.c.value).where(meta.c.key == LANGUAGE).scalar_subquery().label("language"),
+        RESULT.scalar_subquery().label("result"),
+        select(scopes.c.id).where(_SCOPE).scalar_subquery().label("scope_id"),
+        select(scopes.c.compared).where(_SCOPE).scalar_subquery().label("compared"),
+    )
+)
+_REVISIONS: Final = select(func.max(history.c.revision)).where(history.c.memory_id == memories.c.id).scalar_subquery()
+_TARGETS: Final = Prepared(
+    select(memories, _REVISIONS.label("revisions"), *OWNER)
+    .join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
+    .where(any_of(memories.c.id, "ids"))
+)
+_SEQ: Final = func.max(history.c.seq)
+_LAST: Final = func.max(history.c.revision)
+_OVER: Final = func.max(memories.c.pk).is_(None)
+_HOMES: Final = func.min(history.c.scope_id).label("home"), func.max(history.c.scope_id).label("other")
+_PAST_LIVES: Final = (
+    select(history.c.memory_id, _SEQ.label("seq"), _LAST.label("last"), _OVER.label("over"), *_HOMES)
+    .join_from(history, memories, memories.c.id == history.c.memory_id, isouter=True)
+    .where(any_of(history.c.memory_id, "ids"))
+    .group_by(history.c.memory_id)
+)
+
+
+def books(connection: Connection, write: Write) -> Books:
+    """All that a write has to know beforehand, in one question."""
+    scope = None if write.scope is None else key_of(write.scope)
+    return Books(*_BOOKS.first(connection, {"run": write.run, "scope": scope}))
+
+
+def targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
+    """The memories that decisions name, as far as the write may see them: their rows, scope and number of revisions."""
+    named = ((d.past_of,) if d.event == "ADD" else (d.memory_id, d.heir, d.past_of) for d in write.decisions)
+    ids = [id_ for ids in named for id_ in ids if id_ is not None]
+    rows = _TARGETS.rows(connection, {"ids": ids}) if ids else []
+    found = ({**row._asdict(), "scope": of_row(row)} for row in rows)
+    return {row["id"]: row for row in found if write.within is None or write.within.covers(row["scope"])}
+
+
+def past_lives(connection: Connection, write: Write) -> dict[str, Any]:
+    """Of the ids that are added, those that the history knows: the last seq and revision, where, and whether it is over."""
+    ids = [d.memory_id for d in write.decisions if d.event == "ADD" and d.memory_id is not None]
+    return {life.memory_id: life for life in connection.execute(_PAST_LIVES, {"ids": ids})} if ids else {}
+
+
+def courses_of(connection: Connection, write: Write) -> dict[str, CourseRows]:
+    """The courses that are gone on with, or get a statement of another date."""
+    every = any(d.after is not None for d in write.decisions)
+    ids = [d.past_of or d.memory_id for d in write.decisions if every or d.past_of or d.dated or d.event == "ADD"]
+    return courses(connection, [memory_id for memory_id in ids if memory_id is not None])
+
 
 _OWN: Final = "seq scope_id revision context metadata memory_type expires_at".split()
 _COPIED: Final = (*_OWN, "created_at", "utc_offset", "is_verbatim")

@@ -1,4 +1,4 @@
-"""Calls of tools in messages, and their results: found in whichever form they come, and brought into one."""
+"""Messages of all vendors in one form: content, images, tool calls and their results."""
 
 from __future__ import annotations
 
@@ -6,19 +6,114 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from langchain_core.messages import HumanMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage, ToolMessage
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_nesting, check_text, quoted
-from langmem_adapter.records.content import plain_content
-from langmem_adapter.records.work import ToolCall
+from langmem_adapter.records.checks import check_nesting, check_text, plain_content, quoted
+from langmem_adapter.records.results import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from langchain_core.messages import BaseMessage
+_IMAGE_PARTS: Final = ("image", "image_url", "input_image")
 
-__all__ = ["is_tool_call", "results_apart", "tool_calls_of"]
+
+def parts_of(content: object) -> Sequence[Any]:
+    """The parts of a message's content: a list as it is, a lone part (seed 004 §1.4) as a list of one."""
+    if isinstance(content, Mapping):
+        return [content]
+    return content if isinstance(content, Sequence) and not isinstance(content, str) else []
+
+
+def is_image(part: object) -> bool:
+    """Whether a content part is an image, in any of the forms that LangChain and OpenAI know."""
+    return isinstance(part, Mapping) and part.get("type") in _IMAGE_PARTS
+
+
+def address(part: Mapping[str, Any]) -> str | None:
+    """The URL or data URL of an image part; `None` where it has none (a file id of some provider).
+
+    Example:
+        >>> address({"type": "image", "base64": "AA==", "mime_type": "image/png"})
+        'data:image/png;base64,AA=='
+    """
+    given = part.get("image_url", part.get("url"))
+    if isinstance(given, Mapping):
+        given = given.get("url")
+    if isinstance(given, str) and given:
+        return given
+    data = part.get("base64", part.get("data"))
+    return f"data:{part.get('mime_type', 'image/jpeg')};base64,{data}" if isinstance(data, str) and data else None
+
+
+def image_parts(messages: object) -> dict[str, dict[str, Any]]:
+    """Every image of a conversation once, by its address, as OpenAI-style content parts."""
+    found: dict[str, dict[str, Any]] = {}
+    for message in messages if isinstance(messages, Sequence) and not isinstance(messages, str) else [messages]:
+        content = message.content if isinstance(message, BaseMessage) else None
+        content = message.get("content") if isinstance(message, Mapping) else content
+        for part in parts_of(content):
+            if is_image(part) and (url := address(part)) is not None:
+                found[url] = {"type": "image_url", "image_url": {"url": url, **_detail(part)}}
+    return found
+
+
+def _detail(part: Mapping[str, Any]) -> dict[str, str]:
+    nested = part.get("image_url")
+    detail = nested.get("detail") if isinstance(nested, Mapping) else part.get("detail")
+    return {"detail": detail} if isinstance(detail, str) else {}
+
+
+# OpenAI, LangChain · Google, Vercel · LlamaIndex · ShareGPT · Cohere
+_CONTENT: Final = ("content", "parts", "blocks", "value", "message", "text")
+_ASSISTANTS: Final = ("model", "gpt", "chatgpt", "chatbot")
+_TOOLS: Final = ("tool", "function", "observation", "function_response")
+_ITEMS: Final = ("reasoning", "item_reference", "compaction", "mcp_list_tools", "mcp_approval_request")
+
+
+def unwrap(message: Any) -> Any:
+    """A message without the wrapper of `dumpd` and `messages_to_dict` (LangChain), or of a choice (OpenAI)."""
+    if not isinstance(message, Mapping) or message.keys() & {"role", "content"}:
+        return message
+    inner, path = message.get("kwargs", message.get("data", message.get("message"))), message.get("id")
+    kind = path[-1] if "lc" in message and isinstance(path, list) and path else message.get("type")
+    return {"type": kind, **inner} if isinstance(inner, Mapping) else message
+
+
+def chat_message(message: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """A message with `role` and `content`, which is empty where it is missing or null.
+
+    Among `tool_calls` LangChain would refuse broken arguments, and models write such: they stand in `additional_kwargs`. An
+    item of OpenAI's Responses format becomes a message with the item as its only part, or the result of a tool.
+    """
+    kind = message.get("type") if "role" not in message else None
+    if isinstance(kind, str) and kind.endswith("_output"):
+        output = message.get("output")
+        message = {**message, "role": "tool", "tool_call_id": message.get("call_id"), "content": output}
+    elif isinstance(kind, str) and (kind in _ITEMS or kind.endswith("_call")):
+        message = {"role": "assistant", "content": [dict(message)]}
+    key = next((key for key in _CONTENT if message.get(key)), "content")
+    if not message.keys() & {"role", "from", "type", *_CONTENT}:
+        raise InvalidInputError(f"message {number} has no content; give a dict with role and content")
+    role, content, calls = _role(message), message.get(key) or "", message.get("tool_calls")
+    used = (key, "content", "role", "from", "type", "tool_calls")
+    whole = {name: part for name, part in message.items() if name not in used}
+    if role == "tool":
+        name = whole.get("name") or whole.pop("tool_name", None)
+        status = "error" if whole.get("status") == "error" else None  # LangChain refuses words of others
+        whole |= {"name": name, "tool_call_id": whole.get("tool_call_id") or "", "status": status}
+    if calls:
+        whole["additional_kwargs"] = {**(message.get("additional_kwargs") or {}), "tool_calls": calls}
+    return {**whole, "role": role, "content": parts_of(content) if isinstance(content, Mapping) else content}
+
+
+def _role(message: Mapping[str, Any]) -> Any:
+    role = message.get("role", message.get("from", message.get("type", "user")))
+    if not isinstance(role, str):
+        return role
+    role = role.lower().removesuffix("chunk").removesuffix("message")
+    return "assistant" if role in _ASSISTANTS else "tool" if role in _TOOLS else role or "user"
+
 
 _PARTS: Final = (
     "tool_call", "invalid_tool_call", "server_tool_call",  # LangChain

@@ -1,4 +1,4 @@
-"""`Memory` and `AsyncMemory`: the same plans, called and awaited."""
+"""`Memory` and `AsyncMemory` with Mem0's names, parameters and results."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from langmem_adapter.adapters.mem0.calls import Calls
-from langmem_adapter.adapters.mem0.config import MemoryConfig
-from langmem_adapter.adapters.mem0.models import chat_model, embeddings, vision
-from langmem_adapter.adapters.mem0.rerankers import reranker
-from langmem_adapter.adapters.mem0.stores import open_store
-from langmem_adapter.embedding.resolve import resolve_embeddings
+from langmem_adapter.adapters.mem0.config import MemoryConfig, open_store
+from langmem_adapter.adapters.mem0.providers import chat_model, embeddings, reranker, vision
+from langmem_adapter.embedding.models import resolve_embeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory as Engine
-from langmem_adapter.mirror.background import Following
+from langmem_adapter.mirror.mirror import Following
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import meta
 from langmem_adapter.twins import awaited, planned
@@ -27,8 +25,6 @@ if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore
 
     from langmem_adapter.index.build import IndexKind
-
-__all__ = ["ELSEWHERE", "AsyncMemory", "Memory"]
 
 _COLLECTION: Final = "mem0_collection"
 _SHAPE: Final = "the shape of results is version in the configuration, 'v1.0' or 'v1.1'"
