@@ -8,14 +8,12 @@ What each module or package contains. A package imports only from those above it
 
     errors        the error classes
     forks         locks, caches and properties that a forked child can use
-    addresses     URLs without their credentials
-    records       dataclasses that all packages share: Scope, MemoryItem, Hit, Change, Revision
+    records       dataclasses that all packages share (Scope, MemoryItem, Hit, Change, Revision), checks of input
     text          words and stems of a text, word lists, equality of texts
     settings      the environment and configuration files
     arguments     checks of arguments
     twins         methods written once, called sync and async
     filters       the filter language
-    diffs         word differences between two texts
     statements    short English and Chinese statements as attribute and value
     names         names in the knowledge graph, and when two are the same
     scoping       the scope of a call: explicit argument, runtime context, configuration

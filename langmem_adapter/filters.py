@@ -66,13 +66,13 @@ _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})
 _LONGEST_DATE: Final = 40
 
 
-def moment(value: object, *, wall: bool = False) -> datetime | None:
+def parse_moment(value: object, *, wall: bool = False) -> datetime | None:
     """The time that a value means, in UTC; `None` where it means none. With *wall* what a clock shows there, as if it were UTC.
 
     Example:
-        >>> moment("2024-05-01T12:00:00+02:00")
+        >>> parse_moment("2024-05-01T12:00:00+02:00")
         datetime.datetime(2024, 5, 1, 10, 0, tzinfo=datetime.timezone.utc)
-        >>> moment("tomorrow"), moment(20240501)
+        >>> parse_moment("tomorrow"), moment(20240501)
         (None, None)
     """
     if isinstance(value, str):
@@ -90,7 +90,7 @@ def _read_date(text: str, wall: bool) -> datetime | None:  # noqa: FBT001 - a ke
         return None
 
 
-def _in_utc(value: datetime, wall: bool) -> datetime | None:  # noqa: FBT001 - as `moment` says
+def _in_utc(value: datetime, wall: bool) -> datetime | None:  # noqa: FBT001 - as `parse_moment` says
     try:
         return value.replace(tzinfo=UTC) if wall or value.tzinfo is None else value.astimezone(UTC)
     except OverflowError:  # the first or last hours of the calendar, in another zone
@@ -100,7 +100,7 @@ def _in_utc(value: datetime, wall: bool) -> datetime | None:  # noqa: FBT001 - a
 def is_day(operand: object) -> bool:
     """Whether an operand names a day without a time."""
     if isinstance(operand, str):
-        return len(operand) == len("2024-05-01") and moment(operand) is not None
+        return len(operand) == len("2024-05-01") and parse_moment(operand) is not None
     return isinstance(operand, date) and not isinstance(operand, datetime)
 
 
@@ -130,7 +130,7 @@ class _OneOf:
     def __init__(self, operands: Sequence[Any]) -> None:
         self._plain = frozenset(value for value in operands if _hashed(value))
         # A datetime given means the texts of that time too; a text given means datetimes, of texts but itself.
-        points = [(value, (is_day(value), moment(value, wall=is_day(value)))) for value in operands]
+        points = [(value, (is_day(value), parse_moment(value, wall=is_day(value)))) for value in operands]
         self._moments = frozenset(point for _, point in points if point[1] is not None)
         self._times = frozenset(point for value, point in points if isinstance(value, date))
         self._others = [value for value in operands if not _hashed(value) and not isinstance(value, date)]
@@ -143,9 +143,9 @@ class _OneOf:
         if _hashed(value) and value in self._plain:
             return True
         if self._moments and isinstance(value, datetime):
-            return any((wall, moment(value, wall=wall)) in self._moments for wall in (False, True))
+            return any((wall, parse_moment(value, wall=wall)) in self._moments for wall in (False, True))
         if self._times and isinstance(value, str):
-            return any((wall, moment(value, wall=wall)) in self._times for wall in (False, True))
+            return any((wall, parse_moment(value, wall=wall)) in self._times for wall in (False, True))
         return any(_same(other, value) for other in self._others)
 
 
@@ -168,12 +168,12 @@ def _same(one: Any, other: Any) -> bool:
 def _ordered(compare: Callable[[Any, Any], bool], operand: Any) -> Test:
     if isinstance(operand, int | float):
         return lambda value: _hashed(value) and not isinstance(value, str) and compare(value, operand)
-    when, wall = moment(operand), is_day(operand)
+    when, wall = parse_moment(operand), is_day(operand)
     if when is None:
         return lambda value: isinstance(value, str) and compare(value, operand)
 
     def test(value: Any) -> bool:
-        at = moment(value, wall=wall)
+        at = parse_moment(value, wall=wall)
         if at is not None:
             return compare(at, when)
         return isinstance(value, str) and isinstance(operand, str) and compare(value, operand)
@@ -286,7 +286,7 @@ Node: TypeAlias = "Condition | Inside | AllOf | SomeOf | NoneOf"
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A filter that was understood; make one with `parse`. It is true if it asks for anything at all.
+    """A filter that was understood; make one with `parse_filter`. It is true if it asks for anything at all.
 
     Attributes:
         conditions: Those that must hold in any case, so that whoever reads from a database may narrow by them.
@@ -294,7 +294,7 @@ class Filter:
 
     Example:
         >>> from langmem_adapter.filters import parse
-        >>> adult = parse({"age": {"gte": 18}, "OR": [{"city": "Oslo"}, {"city": {"exists": False}}]})
+        >>> adult = parse_filter({"age": {"gte": 18}, "OR": [{"city": "Oslo"}, {"city": {"exists": False}}]})
         >>> [adult.matches(values) for values in ({"age": 18}, {"age": 17}, {"age": 30, "city": "Rome"})]
         [True, False, False]
         >>> sorted(adult.fields), adult.conditions
@@ -309,7 +309,7 @@ class Filter:
         """Whether it holds for these values.
 
         Args:
-            values: Plain JSON under text keys, datetimes too; for a memory what `values_of` gives.
+            values: Plain JSON under text keys, datetimes too; for a memory what `filter_values` gives.
         """
         return self._root(values)
 
@@ -318,7 +318,7 @@ class Filter:
         return bool(self.fields)
 
 
-def values_of(item: MemoryItem) -> dict[str, Any]:
+def filter_values(item: MemoryItem) -> dict[str, Any]:
     """What a filter reads of a memory: its metadata, and before these its own fields."""
     own = {name: getattr(item, name) for name in FIELDS if name not in SCOPE_FIELDS}
     return {**item.metadata, **own, **{name: getattr(item.scope, name) for name in SCOPE_FIELDS}}
@@ -360,7 +360,9 @@ _OTHERS: Final = {
 """What other filter languages call our operators, in small letters without spaces, dashes and underscores."""
 
 
-def parse(filters: Mapping[str, Any] | None, *, fields: Collection[str] = FIELDS, objects: bool = True) -> Filter:
+def parse_filter(
+    filters: Mapping[str, Any] | None, *, fields: Collection[str] = FIELDS, objects: bool = True
+) -> Filter:
     """Read a filter, whole: what is not understood is an error, never a condition that is left out.
 
     Args:
@@ -373,7 +375,7 @@ def parse(filters: Mapping[str, Any] | None, *, fields: Collection[str] = FIELDS
             it is nested deeper than `checks.DEEPEST` or has more than 1,000 conditions or 10,000 values.
 
     Example:
-        >>> parse({"age": {"$gtt": 3}})
+        >>> parse_filter({"age": {"$gtt": 3}})
         Traceback (most recent call last):
         langmem_adapter.errors.FilterError: filter on 'age': '$gtt' is no operator, did you mean '$gt'? There are eq, ...
     """
@@ -459,7 +461,7 @@ class _Reader:
 
     def _value(self, value: object) -> Any:
         if isinstance(value, date):
-            if (when := moment(value)) is None:
+            if (when := parse_moment(value)) is None:
                 raise FilterError("this time lies outside the calendar of UTC; give another one")
             return value if is_day(value) else when
         return self._plain(value, 0)
@@ -576,6 +578,8 @@ def _kind(value: object) -> str:
 def _check_times(name: str, operand: Any) -> None:
     operands = operand if isinstance(operand, list) else [operand]
     # A plain list stands in itself, as the one value that it may be equal to.
-    wrong = [value for value in operands if value is not None and not isinstance(value, list) and moment(value) is None]
+    wrong = [
+        value for value in operands if value is not None and not isinstance(value, list) and parse_moment(value) is None
+    ]
     if wrong or name in {"contains", "icontains"}:
         raise FilterError(f"{name!r} compares a time here; give a datetime, or a text like '2024-05-01T12:00:00Z'")

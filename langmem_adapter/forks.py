@@ -87,7 +87,7 @@ _LETTERS: Final = 2_000_000  # of each function; what is kept of a text takes so
 _FORGETTING: Final[list[Callable[[], None]]] = []
 
 
-def remembered(most: int) -> Callable[[F], F]:
+def bounded_cache(most: int) -> Callable[[F], F]:
     """Keep what a function made of the last *most* texts, and of fewer where they are long."""
 
     def keeping(function: F) -> F:
@@ -110,7 +110,7 @@ def remembered(most: int) -> Callable[[F], F]:
     return keeping
 
 
-def forget() -> None:
+def clear_caches() -> None:
     """Let go of all of it, in this process: what was erased may be among the texts."""
     for each in _FORGETTING:
         each()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.records.graph import ASSISTANT, SELF
-from langmem_adapter.text import entries, meaningful, signed_words
+from langmem_adapter.text import meaningful, read_entries, signed_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,7 @@ _SPEAKERS: Final = {
     **dict.fromkeys("assistant|the assistant|ai assistant|助手|助理".split("|"), ASSISTANT),
 }
 
-_LISTED: Final = entries(Path(__file__).with_name("names.txt"))
+_LISTED: Final = read_entries(Path(__file__).with_name("names.txt"))
 _SAME: Final = {name: line.split()[0] for line in _LISTED["SAME"].split("\n") for name in line.split()}
 """The first word of a line stands for all of it."""
 _SINGLE: Final = frozenset(_LISTED["SINGLE"].split())
@@ -68,7 +68,7 @@ def _stripped(name: str) -> str:
     return name[start:].rstrip(_EDGE) if start >= 0 and _NUMBERED.match(name, start) else bare
 
 
-def keys_in(text: str) -> set[str]:
+def candidate_keys(text: str) -> set[str]:
     """Every key that a name in a text could have: of its words up to four in a row, of Chinese letters up to eight.
 
     Of a long text the first 2,000 pieces are read.
@@ -88,19 +88,19 @@ def _runs(plain: str) -> set[str]:
     return {" ".join(pieces[at : at + size]) for at in range(len(pieces)) for size in range(1, _LONGEST_RUN + 1)}
 
 
-def speaker(name: str) -> str | None:
+def owner_role(name: str) -> str | None:
     """`SELF` or `ASSISTANT`, where that is whom a name means."""
     return _SPEAKERS.get(" ".join(unicodedata.normalize("NFKC", name).casefold().replace("_", " ").split()))
 
 
-def whom(name: str, scope: Scope) -> str:
+def owner_name(name: str, scope: Scope) -> str:
     """`SELF` or `ASSISTANT` where a name is the id of the scope's own user or agent, letter by letter; else the name.
 
     Only callers name people by ids. In what is said, the user's id is a name like any other.
 
     Example:
         >>> from langmem_adapter.records.scope import Scope
-        >>> [whom(name, Scope("anna")) for name in ("anna", "Anna")]
+        >>> [owner_name(name, Scope("anna")) for name in ("anna", "Anna")]
         ['user', 'Anna']
     """
     ids = {scope.agent_id: ASSISTANT, scope.user_id: SELF}
@@ -117,7 +117,7 @@ def owner_key(who: str, owner: str | None) -> str:
     return f"_{who}" if owner is None else f"_{who}_{blake2b(owner.encode(), digest_size=16).hexdigest()}"
 
 
-class End(NamedTuple):
+class RelationEnd(NamedTuple):
     """One end of a relation: the key by which the graph knows it, its name, and which of the scope's own it is, if one."""
 
     key: str
@@ -125,12 +125,12 @@ class End(NamedTuple):
     owner: str | None
 
 
-def end_of(name: str, scope: Scope) -> End:
+def relation_end(name: str, scope: Scope) -> RelationEnd:
     """The end of a name; `SELF` and `ASSISTANT` are the scope's own, who are called by their ids."""
     if name not in {SELF, ASSISTANT}:
-        return End(entity_key(name), name, None)
+        return RelationEnd(entity_key(name), name, None)
     owner = owner_id(name, scope)
-    return End(owner_key(name, owner), owner or name, name)
+    return RelationEnd(owner_key(name, owner), owner or name, name)
 
 
 def named_speaker(actor: str | None, role: str | None, scope: Scope) -> str:
@@ -147,7 +147,7 @@ def named_speaker(actor: str | None, role: str | None, scope: Scope) -> str:
         ['', '', 'Ben']
     """
     own = owner_id(ASSISTANT if role == ASSISTANT else SELF, scope)
-    if actor is None or role in {actor, "tool"} or speaker(actor) is not None:
+    if actor is None or role in {actor, "tool"} or owner_role(actor) is not None:
         return ""
     return "" if entity_key(actor) in {"", entity_key(own or "")} else actor
 
@@ -164,7 +164,7 @@ def with_speaker(text: str, actor: str | None, role: str | None, scope: Scope) -
     return f"{name}: {text}" if name else text
 
 
-def by_name(triples: Iterable[Triple], speaker: str, role: str) -> tuple[Triple, ...]:
+def name_speaker(triples: Iterable[Triple], speaker: str, role: str) -> tuple[Triple, ...]:
     """What somebody (see `named_speaker`) says of relations, with his name where he speaks of himself."""
     himself = ASSISTANT if role == ASSISTANT else SELF
     names = {himself: speaker or himself}
@@ -194,24 +194,24 @@ def is_symmetric(relation: str) -> bool:
     return relation in _SYMMETRIC
 
 
-def opposites(relation: str) -> str | None:
+def opposite_relation(relation: str) -> str | None:
     """The relation that cannot hold beside it between the same two, where one is known."""
     return _OPPOSITES.get(relation)
 
 
-def says(text: str, name: str) -> bool:
+def mentions_name(text: str, name: str) -> bool:
     """Whether a text speaks of the thing of this name: it holds one of the name's words."""
     told = _told(name.replace("_", " "))
     return not told.isdisjoint(_told(text)) if told else name.casefold() in text.casefold()
 
 
-def says_all(text: str, name: str) -> bool:
+def mentions_whole_name(text: str, name: str) -> bool:
     """The same, of a text that holds all words of the name."""
     told = _told(name.replace("_", " "))
     return told <= _told(text) if told else name.casefold() in text.casefold()
 
 
-def gives_up(before: str, after: str, name: str) -> bool:
+def drops_name(before: str, after: str, name: str) -> bool:
     """Whether a text speaks no longer of the thing of this name, as the text before it did: a word of the name is gone."""
     told = _told(name.replace("_", " "))
     if not told:

@@ -23,7 +23,6 @@ from pydantic import SecretStr, ValidationError
 from tenacity import AsyncRetrying, Retrying, retry_if_exception, stop_after_attempt, stop_before_delay
 from tenacity.wait import wait_random_exponential
 
-from langmem_adapter.addresses import HIDDEN, cleaned
 from langmem_adapter.errors import (
     InvalidInputError,
     LangmemAdapterError,
@@ -32,6 +31,7 @@ from langmem_adapter.errors import (
     ModelTimeoutError,
     ModelUnreachableError,
 )
+from langmem_adapter.records.checks import HIDDEN, redact_urls
 from langmem_adapter.twins import Plan, in_thread
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Limits:
         name = _named(self._who, self._address or _url_of(error))
         status, transient = status_of(error), is_passing(error)
         source = error if status else [*_causes(error)][-1]
-        words = cleaned((str(source).strip() or type(source).__name__).splitlines()[0])
+        words = redact_urls((str(source).strip() or type(source).__name__).splitlines()[0])
         for secret in self._secrets:
             words = words.replace(secret, HIDDEN)
         kind: type[ModelError] = ModelError
@@ -180,7 +180,7 @@ class Limits:
             what, hint = ("gave no answer that can be read", _UNREADABLE) if unreadable else ("failed", "")
             words = words if unreadable else f"{type(source).__name__}: {words}"
         summary = f"{name} {what}"
-        return kind(f"{summary}: {words}", hint=hint, status=status, transient=transient, brief=cleaned(summary))
+        return kind(f"{summary}: {words}", hint=hint, status=status, transient=transient, brief=redact_urls(summary))
 
 
 def limits_of(spec: object, model: object, settings: Settings) -> Limits:
@@ -453,7 +453,7 @@ def provider_errors(what: str, *, key: str = KEY_HINT, form: str) -> Iterator[No
 def _told(error: Exception) -> str:
     # Pydantic's own text quotes what was given, keys among it.
     parts = error.errors() if isinstance(error, ValidationError) else ()
-    return cleaned("; ".join(f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in parts) or str(error))
+    return redact_urls("; ".join(f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in parts) or str(error))
 
 
 def _package(error: ImportError) -> str:

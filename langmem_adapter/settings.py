@@ -20,12 +20,11 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from langmem_adapter.addresses import check_server, shown
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.forks import cached_property
-from langmem_adapter.records.checks import zone_of
+from langmem_adapter.records.checks import check_server_url, redact_url, zone_of
 from langmem_adapter.records.ranking import Ranking
-from langmem_adapter.text import checked
+from langmem_adapter.text import check_language
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -183,7 +182,7 @@ class Settings(BaseSettings):
     @field_validator("language")
     @classmethod
     def _known_language(cls, name: str | None) -> str | None:
-        return _accepted(checked, name)
+        return _accepted(check_language, name)
 
     @field_validator("timezone")
     @classmethod
@@ -193,7 +192,7 @@ class Settings(BaseSettings):
     @field_validator("base_url")
     @classmethod
     def _readable_server(cls, address: str | None) -> str | None:
-        return _accepted(check_server, address)
+        return _accepted(check_server_url, address)
 
     def __init__(self, **values: Any) -> None:
         _refuse_unknown_environment()
@@ -254,7 +253,7 @@ class Settings(BaseSettings):
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """What `repr`, `str` and rich show: addresses without their secrets."""
         for name, value in super().__repr_args__():
-            yield name, shown(value) if isinstance(value, str) else value
+            yield name, redact_url(value) if isinstance(value, str) else value
 
     @classmethod
     def settings_customise_sources(

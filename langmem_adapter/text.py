@@ -34,25 +34,25 @@ from typing import TYPE_CHECKING, Any, Final
 import snowballstemmer
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.forks import Lock, remembered
+from langmem_adapter.forks import Lock, bounded_cache
 from langmem_adapter.records.checks import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
-def entries(file: Path) -> dict[str, str]:
+def read_entries(file: Path) -> dict[str, str]:
     """The entries of a file, `name: text` each, continued by indented lines, which keep their ends.
 
     Example:
-        >>> entries(Path(__file__).with_name("words.txt"))["CLITICS"]
+        >>> read_entries(Path(__file__).with_name("words.txt"))["CLITICS"]
         's t d m re ve ll'
     """
     found = re.findall(r"^(\w+): ?(.*(?:\n +.*)*)", file.read_text(encoding="utf-8"), re.MULTILINE)
     return {name: re.sub(r"\n +", "\n", text).strip("\n") for name, text in found}
 
 
-_LISTS: Final = entries(Path(__file__).with_name("words.txt"))
+_LISTS: Final = read_entries(Path(__file__).with_name("words.txt"))
 
 STOPWORDS: Final = frozenset(_LISTS["STOPWORDS"].split())
 """Stems that mark grammar, hardly meaning."""
@@ -71,7 +71,7 @@ WHEN: Final = tuple(words.replace("_", " ") for words in _LISTS["WHEN"].split())
 RELATED: Final = tuple(_LISTS["RELATED"].split("\n"))
 """Words that a search takes for each other, to some degree; the first one names the group."""
 TOPICS: Final = {
-    topic: tuple(words.split()) for topic, words in entries(Path(__file__).with_name("topics.txt")).items()
+    topic: tuple(words.split()) for topic, words in read_entries(Path(__file__).with_name("topics.txt")).items()
 }
 """Words that speak of a topic, by its name. A broad net, in which a new fact finds the memories it may concern: "called off the
 wedding" and "engaged to Marek" share no word and, without a model, no direction. Of a longer Chinese word its last two letters
@@ -109,7 +109,7 @@ _TURKISH: Final = "turkish"  # parts the endings of names with an apostrophe
 
 _ROWS: Final = {
     name: [row.split() for row in told.split("\n")]
-    for name, told in entries(Path(__file__).with_name("languages.txt")).items()
+    for name, told in read_entries(Path(__file__).with_name("languages.txt")).items()
 }
 _SCRIPTS: Final = [
     (*(chr(int(end, 16)) for end in span.split("-")), name) for name, *spans in _ROWS["SCRIPTS"] for span in spans
@@ -132,14 +132,14 @@ _WORD_LETTERS: Final = str.maketrans(
 _STEMMING: Final = Lock()
 
 
-def checked(language: str) -> str:
+def check_language(language: str) -> str:
     """The name of a language as it is stored, for one that a user wrote.
 
     Raises:
         InvalidInputError: No such language; the message names those there are.
 
     Example:
-        >>> checked("German")
+        >>> check_language("German")
         'german'
     """
     name = language.strip().casefold()
@@ -204,7 +204,7 @@ def stemmer(language: str) -> Callable[[str], tuple[str, ...]]:
         >>> stemmer("turkish")("ışıklar"), stemmer("turkish")("isiklar")
         (('isik', 'isiklar'), ('isiklar',))
     """
-    return remembered(65_536)(partial(_terms_of_language, checked(language)))
+    return bounded_cache(65_536)(partial(_terms_of_language, check_language(language)))
 
 
 def _terms_of_language(language: str, word: str) -> tuple[str, ...]:
@@ -437,7 +437,7 @@ def members(term: str, language: str = ENGLISH) -> tuple[str, ...]:
     return _lists(language).members.get(term, (term,))
 
 
-@remembered(16_384)
+@bounded_cache(16_384)
 def subjects(text: str, language: str = ENGLISH) -> frozenset[str]:
     """What a text is about: its content words but for light verbs, those of a group replaced by the group's name.
 
@@ -494,11 +494,11 @@ def text_hash(text: str) -> str:
     return blake2b(_as_compared(text).encode(), digest_size=16).hexdigest()
 
 
-def cased(text: str) -> set[str]:
+def cased_words(text: str) -> set[str]:
     """The words of a text whose case counts where statements are compared (see `text_hash`).
 
     Example:
-        >>> sorted(cased("Anna's NAS has the password aB3x"))
+        >>> sorted(cased_words("Anna's NAS has the password aB3x"))
         ['NAS', 'aB3x']
     """
     return {token for token in re.findall(f"[^\\W{_CJK}]+", _as_compared(text)) if token != token.lower()}

@@ -27,7 +27,7 @@ from langchain_core.runnables import Runnable, RunnableLambda
 from langchain_core.runnables.config import RunnableConfig, var_child_runnable_config
 
 from langmem_adapter._version import __version__
-from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.results import Usage
 from langmem_adapter.settings import wants_content
 from langmem_adapter.twins import Plan
 

@@ -21,14 +21,13 @@ from langmem_adapter.adapters.middleware import MemoryMiddleware
 from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.retriever import MemoryRetriever
 from langmem_adapter.adapters.store import MemoryStore
-from langmem_adapter.addresses import cleaned, shown
 from langmem_adapter.cli.output import failure_of
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, LangmemAdapterError, ModelError
 from langmem_adapter.maintenance.consolidate import Tidier
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.providers import Limits, provider_errors
 from langmem_adapter.reasoning.llm import named_model
-from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.checks import quoted, redact_url, redact_urls
 from langmem_adapter.settings import Settings
 
 if TYPE_CHECKING:
@@ -81,7 +80,7 @@ def test_no_address_shows_any_part_of_it(password: str, name: str) -> None:
         f"postgresql://db.example/app?{name}={password}",
         f"post gres://ada:{password}@db.example/app",
     ):
-        refuse([shown(address), cleaned(f"no answer from {address}, alas")])
+        refuse([redact_url(address), redact_urls(f"no answer from {address}, alas")])
 
 
 @given(PASSWORDS, st.sampled_from(HIDDEN))
@@ -183,11 +182,11 @@ def test_no_door_repeats_a_secret_that_it_refuses(door: str) -> None:
 def test_no_part_of_what_looks_like_an_address_is_shown(secret: str) -> None:
     encoded = quote(secret, safe="", errors="surrogatepass")
     for address in misread(secret):
-        refuse([shown(address), repr(Settings(database=address)), quoted([address]), quoted({"url": address})])
+        refuse([redact_url(address), repr(Settings(database=address)), quoted([address]), quoted({"url": address})])
     for address in (*misread(encoded), f"postgresql://ada:{encoded}/db"):
-        refuse([cleaned(f"it is '{address}', so"), quoted(Path(address)), quoted(address.encode())])
+        refuse([redact_urls(f"it is '{address}', so"), quoted(Path(address)), quoted(address.encode())])
     for address in closed(encoded.replace("%20", " ")):
-        refuse([cleaned(f"it is '{address}', so")])
+        refuse([redact_urls(f"it is '{address}', so")])
 
 
 def test_what_is_nearly_an_address_names_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,8 +280,8 @@ def test_the_command_line_tells_a_clients_error_without_it() -> None:
     ],
 )  # fmt: skip
 def test_an_address_is_shown_as_far_as_it_may_be(address: str, told: str) -> None:
-    assert shown(address) == told
-    assert cleaned(f"see '{address}' there") == f"see '{told}' there" or told.endswith("***")
+    assert redact_url(address) == told
+    assert redact_urls(f"see '{address}' there") == f"see '{told}' there" or told.endswith("***")
 
 
 @pytest.mark.parametrize("user", ["ada", "ada%40x", "ada@server"])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from langmem_adapter.errors import FilterError
-from langmem_adapter.filters import EVERYTHING, FIELDS, Condition, moment, parse, values_of
+from langmem_adapter.filters import EVERYTHING, FIELDS, Condition, filter_values, parse_filter, parse_moment
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
 from tests.cases import each
@@ -100,7 +100,7 @@ def test_a_condition_holds_for_these_values_and_no_others(condition: Any, names:
         found = [
             name
             for name, value in SAMPLES.items()
-            if parse(wanted).matches({} if value is MISSING else {"key": value, "other": 1})
+            if parse_filter(wanted).matches({} if value is MISSING else {"key": value, "other": 1})
         ]
         assert sorted(found) == sorted(names.split())
 
@@ -134,7 +134,7 @@ def test_a_condition_holds_for_these_values_and_no_others(condition: Any, names:
     ],
 )
 def test_paths_and_objects(wanted: dict[str, Any], values: dict[str, Any], expected: bool) -> None:  # noqa: FBT001
-    assert parse(wanted).matches(values) is expected
+    assert parse_filter(wanted).matches(values) is expected
 
 
 ADULT, OSLO = {"age": {"gte": 18}}, {"city": "Oslo"}
@@ -155,7 +155,7 @@ ADULT, OSLO = {"age": {"gte": 18}}, {"city": "Oslo"}
 )
 def test_logic(wanted: dict[str, Any], cities: set[tuple[int, str]]) -> None:
     people = [(age, city) for age in (20, 9) for city in ("Oslo", "Rome")]
-    assert {one for one in people if parse(wanted).matches({"age": one[0], "city": one[1]})} == cities
+    assert {one for one in people if parse_filter(wanted).matches({"age": one[0], "city": one[1]})} == cities
 
 
 def _deep(levels: int) -> dict[str, Any]:
@@ -258,43 +258,45 @@ ITSELF.append(ITSELF)
 )
 def test_what_is_no_filter_is_refused_with_the_fix(wanted: Any, named: str) -> None:
     with pytest.raises(FilterError, match=named) as caught:
-        parse(wanted)
+        parse_filter(wanted)
     assert len(str(caught.value)) < 400
 
 
 def test_what_is_large_but_allowed_is_read() -> None:
-    assert parse(_deep(64)).matches({"a": 1})
-    assert parse({"OR": [{"a": n} for n in range(1000)]}).matches({"a": 999})
-    assert parse({"a": {"in": list(range(10_000))}}).matches({"a": 9_999})
+    assert parse_filter(_deep(64)).matches({"a": 1})
+    assert parse_filter({"OR": [{"a": n} for n in range(1000)]}).matches({"a": 999})
+    assert parse_filter({"a": {"in": list(range(10_000))}}).matches({"a": 9_999})
 
 
 def test_keys_that_look_like_words_are_reached_by_a_path() -> None:
     item = _item(metadata={"role": "boss", "OR": "Oregon", "$x": 1, "metadata": 2, "in": 3})
     for wanted in ({"metadata.role": "boss"}, {"metadata.OR": "Oregon"}, {"metadata.$x": 1}, {"metadata.metadata": 2}):
-        assert parse(wanted).matches(values_of(item))
-    assert parse({"in": 3}).matches(values_of(item))
-    assert parse({"metadata": {"role": "boss"}}).matches(values_of(item))
+        assert parse_filter(wanted).matches(filter_values(item))
+    assert parse_filter({"in": 3}).matches(filter_values(item))
+    assert parse_filter({"metadata": {"role": "boss"}}).matches(filter_values(item))
 
 
 def test_a_field_of_the_memory_comes_before_the_metadata() -> None:
     item = _item(metadata={"role": "boss", "user_id": "bob"})
-    assert parse({"role": "user", "user_id": "alice", "agent_id": None}).matches(values_of(item))
-    assert not parse({"role": "boss"}).matches(values_of(item))
-    assert not parse({"user_id": "bob"}).matches(values_of(item))
+    assert parse_filter({"role": "user", "user_id": "alice", "agent_id": None}).matches(filter_values(item))
+    assert not parse_filter({"role": "boss"}).matches(filter_values(item))
+    assert not parse_filter({"user_id": "bob"}).matches(filter_values(item))
 
 
 def test_every_field_of_a_memory_can_be_asked_for() -> None:
-    values = values_of(_item(metadata={"topic": "food"}))
+    values = filter_values(_item(metadata={"topic": "food"}))
     assert set(FIELDS) < set(values)
     for name in FIELDS:
-        assert parse({name: {"exists": True}}).matches(values) is (name not in {"agent_id", "run_id", "expires_at"})
-    assert parse({"created_at": {"gte": "2024-01-01", "lt": "2024-01-02"}}).matches(values)
-    assert parse({"created_at": NEW_YEAR, "expires_at": None}).matches(values)
-    assert parse({"created_at": [NEW_YEAR, "2023-01-01"]}).matches(values)
+        assert parse_filter({name: {"exists": True}}).matches(values) is (
+            name not in {"agent_id", "run_id", "expires_at"}
+        )
+    assert parse_filter({"created_at": {"gte": "2024-01-01", "lt": "2024-01-02"}}).matches(values)
+    assert parse_filter({"created_at": NEW_YEAR, "expires_at": None}).matches(values)
+    assert parse_filter({"created_at": [NEW_YEAR, "2023-01-01"]}).matches(values)
 
 
 def test_where_other_things_are_filtered_the_fields_mean_nothing() -> None:
-    assert parse({"created_at": "yesterday", "user_id": {"name": "x"}}, fields=()).matches(
+    assert parse_filter({"created_at": "yesterday", "user_id": {"name": "x"}}, fields=()).matches(
         {"created_at": "yesterday", "user_id": {"name": "x"}}
     )
 
@@ -317,7 +319,7 @@ def _item(**fields: Any) -> MemoryItem:
 
 
 def test_a_filter_tells_what_it_reads_and_what_must_hold() -> None:
-    wanted = parse({"a": 1, "AND": [{"b": {"gt": 2}}, {"c.d": "*"}], "OR": [{"e": 1}, {"f": 2}], "g": {"h": 1}})
+    wanted = parse_filter({"a": 1, "AND": [{"b": {"gt": 2}}, {"c.d": "*"}], "OR": [{"e": 1}, {"f": 2}], "g": {"h": 1}})
     assert wanted.fields == frozenset({"a", "b", "c.d", "e", "f", "g"})
     assert [(c.key, c.operator, c.operand) for c in wanted.conditions] == [
         ("a", "eq", 1),
@@ -330,16 +332,16 @@ def test_a_filter_tells_what_it_reads_and_what_must_hold() -> None:
 def test_a_filter_that_asks_for_nothing_is_false_and_holds() -> None:
     empty: list[dict[str, Any] | None] = [None, {}]
     for nothing in empty:
-        assert not parse(nothing)
-        assert parse(nothing).matches({"a": 1})
+        assert not parse_filter(nothing)
+        assert parse_filter(nothing).matches({"a": 1})
     assert not EVERYTHING
-    assert parse({"a": None})
-    assert parse(None) == EVERYTHING
+    assert parse_filter({"a": None})
+    assert parse_filter(None) == EVERYTHING
 
 
 def test_a_filter_is_a_copy() -> None:
     tags = ["a"]
-    wanted = parse({"a": {"eq": tags}})
+    wanted = parse_filter({"a": {"eq": tags}})
     tags.append("b")
     assert wanted.matches({"a": ["a"]})
 
@@ -348,19 +350,19 @@ def test_a_filter_is_a_copy() -> None:
     "text", ["2024", "2024-01", "20240101", "2024-W01-1", "12:00", "2024-01-32", "2024-01-01T25:00", ""]
 )
 def test_a_text_that_is_no_whole_date_is_no_time(text: str) -> None:
-    assert moment(text) is None
+    assert parse_moment(text) is None
 
 
 @given(filters(), VALUES)
 @settings(max_examples=250)
 def test_it_agrees_with_the_plain_reading(wanted: dict[str, Any], values: dict[str, Any]) -> None:
-    assert parse(wanted).matches(values) == holds(wanted, values)
+    assert parse_filter(wanted).matches(values) == holds(wanted, values)
 
 
 @given(filters(), filters(), VALUES)
 def test_de_morgan_and_double_negation(one: dict[str, Any], other: dict[str, Any], values: dict[str, Any]) -> None:
     def said(wanted: dict[str, Any]) -> bool:
-        return parse(wanted).matches(values)
+        return parse_filter(wanted).matches(values)
 
     neither = {"AND": [{"NOT": one}, {"NOT": other}]}
     assert said({"NOT": {"OR": [one, other]}}) == said(neither) == said({"NOT": [one, other]})
@@ -370,13 +372,13 @@ def test_de_morgan_and_double_negation(one: dict[str, Any], other: dict[str, Any
 
 @given(filters(), VALUES)
 def test_words_with_a_dollar_mean_the_same(wanted: dict[str, Any], values: dict[str, Any]) -> None:
-    assert parse(dollars(wanted)).matches(values) == parse(wanted).matches(values)
+    assert parse_filter(dollars(wanted)).matches(values) == parse_filter(wanted).matches(values)
 
 
 @given(JSON, JSON)
 def test_an_operator_and_its_contrary_share_out_all_values(operand: Any, value: Any) -> None:
     def said(name: str, what: Any = operand) -> bool:
-        return parse({"a": {name: what}}).matches({"a": value})
+        return parse_filter({"a": {name: what}}).matches({"a": value})
 
     assert said("eq") != said("ne")
     assert said("in", [operand]) == said("eq") != said("nin", [operand])
@@ -413,7 +415,7 @@ WILD = st.recursive(
 @settings(max_examples=100)
 def test_anything_else_is_a_filter_error_or_a_filter(wanted: dict[str, Any], values: dict[str, Any]) -> None:
     try:
-        read = parse(wanted)
+        read = parse_filter(wanted)
     except FilterError:
         return
-    assert isinstance(read.matches({**values, **values_of(_item(metadata=values))}), bool)
+    assert isinstance(read.matches({**values, **filter_values(_item(metadata=values))}), bool)

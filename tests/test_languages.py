@@ -13,7 +13,7 @@ from langmem_adapter.text import (
     ENGLISH,
     LANGUAGES,
     NO_STEMS,
-    checked,
+    check_language,
     content_words,
     folded,
     groups_of,
@@ -172,7 +172,7 @@ def test_blobs_are_cut_to_a_row_in_every_language(letter: str, count: int, langu
 
 
 def test_names_of_languages_are_read_in_any_case() -> None:
-    assert [checked(name) for name in (" German ", "FRENCH", "none")] == ["german", "french", "none"]
+    assert [check_language(name) for name in (" German ", "FRENCH", "none")] == ["german", "french", "none"]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +180,7 @@ def test_names_of_languages_are_read_in_any_case() -> None:
 )
 def test_an_unknown_language_is_refused_with_those_there_are(name: str, said: str) -> None:
     with pytest.raises(InvalidInputError, match="known are arabic") as caught:
-        checked(name)
+        check_language(name)
     assert said in str(caught.value)
     with pytest.raises(InvalidInputError):
         words("a text", name or "?")

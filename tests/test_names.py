@@ -9,16 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter.names import (
+    candidate_keys,
+    drops_name,
     entity_key,
-    gives_up,
     is_single,
     is_symmetric,
-    keys_in,
-    opposites,
+    mentions_name,
+    mentions_whole_name,
+    opposite_relation,
+    owner_role,
     relation_name,
-    says,
-    says_all,
-    speaker,
 )
 from tests.cases import each
 
@@ -112,7 +112,7 @@ def test_numbers_are_equal_only_to_themselves(one: str, other: str) -> None:
     ],
 )
 def test_the_keys_of_a_text_hold_its_names(text: str, name: str) -> None:
-    assert entity_key(name) in keys_in(text)
+    assert entity_key(name) in candidate_keys(text)
 
 
 @pytest.mark.parametrize(
@@ -135,14 +135,16 @@ def test_relations_are_kept_in_one_form(names: list[str], kept: str) -> None:
 def test_what_relations_imply() -> None:
     assert is_single("lives_in") and is_single("住在") and not is_single("likes") and not is_single("visited")
     assert is_symmetric("married_to") and is_symmetric("knows") and not is_symmetric("lives_in")
-    assert all(opposites(str(opposites(name))) == name for name in ("likes", "dislikes", "喜欢", "不喜欢"))
-    assert opposites("knows") is None
+    assert all(
+        opposite_relation(str(opposite_relation(name))) == name for name in ("likes", "dislikes", "喜欢", "不喜欢")
+    )
+    assert opposite_relation("knows") is None
 
 
 def test_who_is_meant_by_a_pronoun() -> None:
-    assert {speaker(name) for name in ("I", "me", "USER_ID", "the user", "我")} == {"user"}
-    assert {speaker(name) for name in ("Assistant", "AI assistant", "助手")} == {"assistant"}
-    assert {speaker(name) for name in ("Ann", "user2", "the user's dog", "")} == {None}
+    assert {owner_role(name) for name in ("I", "me", "USER_ID", "the user", "我")} == {"user"}
+    assert {owner_role(name) for name in ("Assistant", "AI assistant", "助手")} == {"assistant"}
+    assert {owner_role(name) for name in ("Ann", "user2", "the user's dog", "")} == {None}
 
 
 @pytest.mark.parametrize(
@@ -160,10 +162,10 @@ def test_who_is_meant_by_a_pronoun() -> None:
     ],
 )
 def test_a_text_gives_up_a_name_with_any_word_of_it(before: str, after: str, name: str, *, given_up: bool) -> None:
-    assert gives_up(before, after, name) == given_up
+    assert drops_name(before, after, name) == given_up
 
 
 def test_saying_one_word_of_a_name_and_all_of_them() -> None:
-    assert says("Moved to Delhi", "New Delhi") and not says_all("Moved to Delhi", "New Delhi")
-    assert says_all("He moved to new_delhi!", "New Delhi")
-    assert says_all("It is what it is", "it") and not says_all("Nothing", "it")
+    assert mentions_name("Moved to Delhi", "New Delhi") and not mentions_whole_name("Moved to Delhi", "New Delhi")
+    assert mentions_whole_name("He moved to new_delhi!", "New Delhi")
+    assert mentions_whole_name("It is what it is", "it") and not mentions_whole_name("Nothing", "it")

@@ -15,9 +15,20 @@ from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.records.checks import check_metadata, check_text
-from langmem_adapter.records.cost import ModelCall, Usage
-from langmem_adapter.records.escapes import harmless, plain
-from langmem_adapter.records.results import EVENTS, AddResult, Change, Decision, Fact, Hit, MemoryItem, Page, Turn
+from langmem_adapter.records.escapes import escape_cell, unescape_cell
+from langmem_adapter.records.results import (
+    EVENTS,
+    AddResult,
+    Change,
+    Decision,
+    Fact,
+    Hit,
+    MemoryItem,
+    ModelCall,
+    Page,
+    Turn,
+    Usage,
+)
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from tests.cases import each
 
@@ -70,9 +81,9 @@ RECORDS = st.one_of(
 
 @given(RECORDS)
 def test_a_record_travels_as_json_and_comes_back_equal(record: Any) -> None:
-    plain = record.to_json()
-    assert json.loads(json.dumps(plain)) == plain
-    assert type(record).from_json(json.loads(json.dumps(plain))) == record
+    unescape_cell = record.to_json()
+    assert json.loads(json.dumps(unescape_cell)) == unescape_cell
+    assert type(record).from_json(json.loads(json.dumps(unescape_cell))) == record
 
 
 def test_a_record_without_its_later_fields_can_still_be_read() -> None:
@@ -232,5 +243,5 @@ def test_a_hit_reads_through_to_its_memory() -> None:
 @example("\t=1+1").via("a tab does in what is pasted")
 @example("'\t'=1")
 def test_harmless_cells_hold_no_formula_however_they_are_split_and_plain_gives_them_back(text: str) -> None:
-    assert plain(harmless(text)) == text
-    assert not [cell for cell in re.split(r"[;\t\r\n]", harmless(text)) if cell.startswith(tuple("=+-@\uff1d"))]
+    assert unescape_cell(escape_cell(text)) == text
+    assert not [cell for cell in re.split(r"[;\t\r\n]", escape_cell(text)) if cell.startswith(tuple("=+-@\uff1d"))]

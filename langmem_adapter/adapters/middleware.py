@@ -39,7 +39,7 @@ from langmem_adapter.forks import Lock
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.records.checks import zone_of
-from langmem_adapter.records.plain import shallow
+from langmem_adapter.records.scope import shallow
 from langmem_adapter.scoping import MemoryContext, resolve_scope
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.storage.sources import MessageThread

@@ -40,7 +40,7 @@ from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, tur
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.scoping import configured, resolve_scope
-from langmem_adapter.search.passages import fitting
+from langmem_adapter.search.passages import fit_hits
 from langmem_adapter.storage import sources
 from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
@@ -229,7 +229,7 @@ def summaries(thread: Sequence[BaseMessage]) -> frozenset[str | None]:
 def _listing(
     max_tokens: int | None, count_tokens: CountTokens, introduction: str
 ) -> Callable[[Sequence[Hit], str], str]:
-    """How hits, best first, and the question become a list for a prompt, see `search.passages.fitting`.
+    """How hits, best first, and the question become a list for a prompt, see `search.passages.fit_hits`.
 
     It has a line `- …` for each hit (`- Nate: …` for a named speaker) below the *introduction*, and is empty without hits.
     """
@@ -246,7 +246,7 @@ def _listing(
             return shown([*map(_line, hits)])
         frame = 2 * count("- a") - count("- a\n- a")  # what a message has around its lines
         room = most - count(shown(["- a"])) + count("- a") - frame
-        kept = [*map(_line, fitting(hits, question, room, cost=lambda line: count(line) - frame, line=_line))]
+        kept = [*map(_line, fit_hits(hits, question, room, cost=lambda line: count(line) - frame, line=_line))]
         while kept and count(shown(kept)) > most:  # lines together may have more than one by one
             kept.pop()
         return shown(kept)

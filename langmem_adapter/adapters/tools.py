@@ -24,11 +24,10 @@ from langmem_adapter.errors import (
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import named_speaker
 from langmem_adapter.records.checks import check_text, quoted, zone_of
-from langmem_adapter.records.cost import tokens_in
 from langmem_adapter.records.escapes import DATA_ONLY, escape
-from langmem_adapter.records.results import Abstained
+from langmem_adapter.records.results import Abstained, tokens_in
 from langmem_adapter.scoping import MemoryContext
-from langmem_adapter.search.passages import fitting
+from langmem_adapter.search.passages import fit_hits
 from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan
 
@@ -209,7 +208,7 @@ def _listed(query: str, max_tokens: int | None, hits: SearchResults) -> str:
         return _line(hit.id, format_hit(hit))
 
     room = None if max_tokens is None else max_tokens - tokens_in(DATA_ONLY)
-    kept = hits if room is None else fitting(hits, query, room, line=lambda hit: f"{line(hit)}\n")
+    kept = hits if room is None else fit_hits(hits, query, room, line=lambda hit: f"{line(hit)}\n")
     if not kept:
         why = hits.abstained or Abstained("no room", hits[0])
         return f"Nothing is remembered about that: {why.brief}."

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from langmem_adapter.addresses import cleaned
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.inputs import STDIN, Item, items_of, joined, read_source
 from langmem_adapter.cli.options import GraphOption, Invocation, Timezone, flags, option
 from langmem_adapter.cli.output import CommandError, ExitCode, Patience, Steps, failure_of
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.records.checks import zone_of
-from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.checks import redact_urls, zone_of
 from langmem_adapter.records.results import AddResult, Change, Event
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.scope import Scope, as_data
 
 if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
@@ -116,7 +114,7 @@ def add(
         if past and any(change.event in {"ADD", "UPDATE"} for _, change in outcome.changes):
             outcome.notes[_PAST] += 1
         told = {**given, "metadata": metadata, "no_infer": no_infer, "graph": graph, "no_graph": graph is False}
-        again = shlex.join(["langmem-adapter", "add", *map(cleaned, flags({**call.options, **told}))])
+        again = shlex.join(["langmem-adapter", "add", *map(redact_urls, flags({**call.options, **told}))])
         rest = _rest(outcome, file, again)
         _report(call, outcome, total=sum(item.size for item in items), rest=rest)
 

@@ -8,7 +8,6 @@ import typer
 from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
-from langmem_adapter.addresses import cleaned
 from langmem_adapter.cli import evaluate, graph, graph_exchange, options
 from langmem_adapter.cli import graph as graph_edit
 from langmem_adapter.cli import serve as keys
@@ -21,6 +20,7 @@ from langmem_adapter.cli.exchange import backup, copy, export, import_
 from langmem_adapter.cli.look import history, list_, prompts, search, show, trace
 from langmem_adapter.cli.output import CommandError, ExitCode, Output
 from langmem_adapter.cli.serve import mcp, serve
+from langmem_adapter.records.checks import redact_urls
 
 
 class _Group(TyperGroup):
@@ -135,7 +135,7 @@ def main() -> None:
 
 
 def _refuse(error: typer.TyperException, *, as_json: bool) -> int:
-    error.message = cleaned(error.message)  # it quotes what was typed
+    error.message = redact_urls(error.message)  # it quotes what was typed
     if not as_json:
         from typer.rich_utils import rich_format_error
 

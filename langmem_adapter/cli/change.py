@@ -14,8 +14,8 @@ from langmem_adapter.cli.look import IdArgument
 from langmem_adapter.cli.options import Invocation, named, option
 from langmem_adapter.cli.output import CommandError, ExitCode, Steps, visible
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import Change
+from langmem_adapter.records.scope import as_data
 
 if TYPE_CHECKING:
     from langmem_adapter.maintenance.refine import Refined

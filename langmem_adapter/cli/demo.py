@@ -19,8 +19,8 @@ from langmem_adapter.cli import pictures
 from langmem_adapter.cli.options import Invocation, flags
 from langmem_adapter.cli.output import visible
 from langmem_adapter.records.graph import SELF
-from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import Hit
+from langmem_adapter.records.scope import as_data
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -13,11 +13,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from langmem_adapter.addresses import cleaned, shown
 from langmem_adapter.cli.options import Invocation
 from langmem_adapter.cli.output import DOCTOR, CommandError, ExitCode, failure_of, visible
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.maintenance.checkup import Check, file_of, space, surroundings
+from langmem_adapter.records.checks import redact_url, redact_urls
 
 if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
@@ -70,7 +70,9 @@ def _checks(call: Invocation) -> Iterator[Check]:
     except CommandError as error:
         yield Check("settings", "FAIL", str(error), "unset it, or mend the file", "configuration")
         return
-    yield Check("settings", "OK", f"model {shown(call.options['model'] or settings.model)}, index {settings.index}")
+    yield Check(
+        "settings", "OK", f"model {redact_url(call.options['model'] or settings.model)}, index {settings.index}"
+    )
     yield from (Check("folder", "WARN", str(warning.message), _TRUST) for warning in told)
     from langmem_adapter.maintenance.checkup import defaults
 
@@ -94,7 +96,7 @@ def _database(call: Invocation) -> Iterator[Check]:
 
 
 def _index(call: Invocation, database: "Database") -> Iterator[Check]:
-    from langmem_adapter.index.build import open_feed
+    from langmem_adapter.index.indexer import open_feed
     from langmem_adapter.maintenance.checkup import index
     from langmem_adapter.storage import meta
 
@@ -131,7 +133,7 @@ def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
     parts = {"model": "offline", "embeddings": "hash"}
     for name, look in {"embeddings": checkup.embeddings, "model": checkup.model}.items():
         begun[name] = begin(name, partial(_within, look, **{**parts, name: chosen[name]}, settings=settings))
-    yield from checkup.advised(_ends(call, begun, settings.model_timeout), cleaned(call.options["database"] or ""))
+    yield from checkup.advised(_ends(call, begun, settings.model_timeout), redact_urls(call.options["database"] or ""))
     if (
         call.options["model"] not in {None, "offline"}
         and begun["model"].done()

@@ -15,9 +15,8 @@ from langmem_adapter.cli.graph_exchange import embedder_of
 from langmem_adapter.cli.inputs import STDIN, of_file
 from langmem_adapter.cli.options import Invocation, option
 from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
-from langmem_adapter.records.escapes import ITEM_HEAD, item_cells
-from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.scope import SCOPE_FIELDS
+from langmem_adapter.records.escapes import MEMORY_COLUMNS, memory_line
+from langmem_adapter.records.scope import SCOPE_FIELDS, as_data
 
 if TYPE_CHECKING:
     from langmem_adapter.storage.backup import CopyReport
@@ -137,11 +136,11 @@ def _write_memories(call: Invocation, memory: Any, write: Callable[[str], object
     how: dict[str, Any] = {**call.whose(memory.scopes), "include_expired": True, "k": 500}
     page, number = memory.get_all(**how), 0
     if table:
-        write(f"\ufeff{ITEM_HEAD}")
+        write(f"\ufeff{MEMORY_COLUMNS}")
     while page:
         write(
             "".join(
-                item_cells(each) if table else f"{json.dumps(as_data(each), ensure_ascii=False)}\n" for each in page
+                memory_line(each) if table else f"{json.dumps(as_data(each), ensure_ascii=False)}\n" for each in page
             )
         )
         number += len(page)

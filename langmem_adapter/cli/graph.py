@@ -13,8 +13,7 @@ from langmem_adapter.cli import pictures
 from langmem_adapter.cli.options import After, AsOf, Invocation, KnownAt, Limit, flags, named, option
 from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
 from langmem_adapter.records.checks import check_text
-from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.scope import Scope, as_data
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from langmem_adapter.addresses import shown
 from langmem_adapter.cli.inputs import STDIN, of_file
 from langmem_adapter.cli.options import AsOf, Invocation, KnownAt, named, option
 from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
+from langmem_adapter.records.checks import redact_url
 from langmem_adapter.records.graph import ExportFormat, LineFormat
-from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.scope import as_data
 
 if TYPE_CHECKING:
     from langmem_adapter.embedding.embedder import Embedder
@@ -112,7 +112,7 @@ def import_(
             stream: Any = sys.stdin.buffer if source == STDIN else source
             done = memory.graph.load(stream, format=format, **how)
     if not done.read:
-        call.output.note(f"nothing to take in from {'stdin' if source == STDIN else shown(source)}", "yellow")
+        call.output.note(f"nothing to take in from {'stdin' if source == STDIN else redact_url(source)}", "yellow")
     _report(call, done)
 
 
@@ -193,7 +193,7 @@ def mirror(
             call.output.show([report], columns=_MIRRORED, picture=_written(report))
         else:
             whose = f" of {named(call.scope)}" if call.scope else ""
-            call.output.note(f"mirroring the graph{whose} into {shown(address)}; Ctrl-C stops it")
+            call.output.note(f"mirroring the graph{whose} into {redact_url(address)}; Ctrl-C stops it")
             with _until_told() as stop:
                 kept.follow(stop, every=every, progress=progress, told=lambda each: call.output.note(_written(each)))
 

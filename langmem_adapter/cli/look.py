@@ -21,8 +21,7 @@ from langmem_adapter.cli.options import (
 )
 from langmem_adapter.cli.output import ExitCode
 from langmem_adapter.records.checks import zone_of
-from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.scope import SCOPE_FIELDS
+from langmem_adapter.records.scope import SCOPE_FIELDS, as_data
 
 if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit

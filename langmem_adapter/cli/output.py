@@ -24,7 +24,7 @@ from rich.text import Text
 
 from langmem_adapter import errors
 from langmem_adapter.records.escapes import CONTROLS, escape
-from langmem_adapter.records.plain import as_data
+from langmem_adapter.records.scope import as_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

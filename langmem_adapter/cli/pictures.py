@@ -14,7 +14,7 @@ from rich.text import Text
 
 from langmem_adapter.cli.options import named
 from langmem_adapter.cli.output import counted, visible
-from langmem_adapter.diffs import differences
+from langmem_adapter.records.escapes import differences
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from langmem_adapter.records.cost import ModelCall
     from langmem_adapter.records.graph import Entity, MergeSuggestion, Neighbour, Relation, RelationChange
-    from langmem_adapter.records.results import Change, Explanation, Hit, MemoryItem, Revision
+    from langmem_adapter.records.results import Change, Explanation, Hit, MemoryItem, ModelCall, Revision
     from langmem_adapter.storage.traces import Trace, TraceSummary
 
 _SAID: Final = 60  # letters of what was said

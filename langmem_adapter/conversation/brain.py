@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.records.cost import Usage
+    from langmem_adapter.records.results import Usage
 
 _TAGGED: Final = r"\[([A-Z]+)\]:\s*(.+)"
 

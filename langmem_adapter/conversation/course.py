@@ -13,7 +13,7 @@ from langmem_adapter.arguments import each_of
 from langmem_adapter.conversation.summaries import Summary, is_open, pieces_of, summarized, units
 from langmem_adapter.errors import ConflictError, InvalidInputError
 from langmem_adapter.forks import cached_property
-from langmem_adapter.records.envelope import speaker
+from langmem_adapter.records.envelope import speaker_label
 from langmem_adapter.records.results import Turn
 from langmem_adapter.storage import conversations, traces
 from langmem_adapter.storage import conversations as notes
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from langmem_adapter.conversation.summaries import Unit
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.reasoning.base import Wording
-    from langmem_adapter.records.cost import Usage
+    from langmem_adapter.records.results import Usage
     from langmem_adapter.storage.cache import Cache
     from langmem_adapter.storage.conversations import Conversation, Draft
 
@@ -332,5 +332,5 @@ def _turns(kept: str | None) -> list[StoredTurn] | None:
 
 
 def _shown(turn: StoredTurn) -> dict[str, Any]:
-    role = speaker(turn.role)
+    role = speaker_label(turn.role)
     return Turn(role, turn.text, turn.label or role, turn.created_at).to_json()

@@ -26,7 +26,7 @@ from langchain_core.messages import BaseMessage, convert_to_messages
 
 from langmem_adapter.arguments import bounded, filled, flag, seconds
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
-from langmem_adapter.filters import parse
+from langmem_adapter.filters import parse_filter
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.escapes import escape
@@ -368,7 +368,7 @@ class ExperienceMemory:
         Args:
             tag: Only those filed under it.
         """
-        how: Any = {"filters": parse(_conditions(self._filed(tag))), "memory_type": EXPERIENCE}
+        how: Any = {"filters": parse_filter(_conditions(self._filed(tag))), "memory_type": EXPERIENCE}
         return Plan(lambda: len(self._parts.reading(memories.matching, self.scope, **how)))
 
     acount = awaited(count)
@@ -388,7 +388,7 @@ class ExperienceMemory:
         """
         if not self.writable:
             raise InvalidInputError("these experiences are for reading only; delete them with writable=True")
-        filters = parse({"memory_type": EXPERIENCE, **_conditions(self._filed(tag))})
+        filters = parse_filter({"memory_type": EXPERIENCE, **_conditions(self._filed(tag))})
         reason, ledger = "all experiences were deleted by hand", self._parts.ledger
         return Plan.calling(ledger.delete_all, ledger.adelete_all, self.scope, reason=reason, filters=filters)
 

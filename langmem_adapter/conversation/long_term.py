@@ -21,7 +21,7 @@ from langmem_adapter.conversation.working import WorkingMemory, causes_of, named
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.records.envelope import speaker
+from langmem_adapter.records.envelope import speaker_label
 from langmem_adapter.records.results import MESSAGE, Decision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import memories
@@ -330,7 +330,7 @@ class LongTermMemory(WorkingMemory):
             metadata={name: value for name, value in told.items() if value is not None},
             memory_type=MESSAGE,
             actor_id=draft.label,
-            role=speaker(draft.role),
+            role=speaker_label(draft.role),
             expires_at=expires_at,
             keep_expiry=False,
         )

@@ -21,8 +21,8 @@ from langchain_core.messages.utils import count_tokens_approximately
 
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.base import Passage, Wording
-from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.envelope import label_of
+from langmem_adapter.records.results import Usage
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:

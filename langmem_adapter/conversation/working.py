@@ -28,7 +28,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.forks import Lock
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.records.envelope import cause_name, cause_names, speaker
+from langmem_adapter.records.envelope import cause_name, cause_names, speaker_label
 from langmem_adapter.storage import conversations
 from langmem_adapter.storage.conversations import (
     EVERY,
@@ -259,7 +259,7 @@ class WorkingMemory:
     @planned
     def get_by_role(self, role: str) -> Plan[list[BaseMessage]]:
         """The messages of a speaker: the label that they are stamped with, else "user", "assistant", "system" or "tool"."""
-        return self._found(Which(label=speaker(check_text(role, "role"))))
+        return self._found(Which(label=speaker_label(check_text(role, "role"))))
 
     aget_by_role = awaited(get_by_role)
 

@@ -19,11 +19,10 @@ import numpy as np
 import xxhash
 from langchain_core.embeddings import Embeddings
 
-from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
-from langmem_adapter.forks import cached_property, remembered
+from langmem_adapter.forks import bounded_cache, cached_property
 from langmem_adapter.providers import Limits, is_openai, limits_of, patiently_made, provider_errors, server_options
-from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.checks import quoted, redact_url
 from langmem_adapter.text import is_cjk, meaningful, words
 
 if TYPE_CHECKING:
@@ -113,13 +112,13 @@ def _marks(text: str, dimensions: int) -> list[_Mark]:
     return marks
 
 
-@remembered(16_384)
+@bounded_cache(16_384)
 def _grams(term: str, dimensions: int) -> tuple[_Mark, ...]:
     grams = re.findall(r"(?=(...))", f"<{term}>")
     return tuple(_mark(f"~{gram}", _GRAM / max(1.0, len(grams) ** 0.5), dimensions) for gram in grams)
 
 
-@remembered(65_536)
+@bounded_cache(65_536)
 def _mark(feature: str, weight: float, dimensions: int) -> _Mark:
     digest = xxhash.xxh3_64_intdigest(feature.encode(errors="surrogatepass"))
     return (digest >> 1) % dimensions, weight if digest & 1 else -weight
@@ -196,7 +195,7 @@ class StaticEmbeddings(LocalEmbeddings):
         return load_file(self._folder / _WEIGHTS)["embedding.weight"]
 
 
-def is_installed() -> bool:
+def has_static_embeddings() -> bool:
     """Whether the extra `static` is there."""
     return _installed() is not None
 
@@ -252,9 +251,11 @@ def resolve_embeddings(spec: str | Embeddings, settings: Settings) -> Embeddings
     if hashed is not None:
         return HashEmbeddings(int(hashed[1])) if hashed[1] else HashEmbeddings()
     if spec.startswith("static:"):
-        raise InvalidInputError(f"static embeddings have no size to choose, as {shown(spec)!r} would; write 'static'")
+        raise InvalidInputError(
+            f"static embeddings have no size to choose, as {redact_url(spec)!r} would; write 'static'"
+        )
     if ":" not in spec:
-        raise InvalidInputError(f"there are no embeddings {shown(spec)!r}; {_FORMS}")
+        raise InvalidInputError(f"there are no embeddings {redact_url(spec)!r}; {_FORMS}")
     return _from_name(spec, settings)
 
 
@@ -293,7 +294,7 @@ def fingerprint(embeddings: Embeddings) -> str:
 def _from_name(name: str, settings: Settings) -> Embeddings:
     from langchain.embeddings import init_embeddings  # noqa: PLC0415 - langchain is slow to import, and offline needs none
 
-    with provider_errors(f"embeddings {shown(name)!r}", form=_FORMS):
+    with provider_errors(f"embeddings {redact_url(name)!r}", form=_FORMS):
         make = partial(init_embeddings, name, **server_options(name, settings), **_length_check(name, settings))
         return patiently_made(make, settings)
 

@@ -13,7 +13,7 @@ from langchain_core.messages import HumanMessage, SystemMessage
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.reasoning.free_text import write_text
-from langmem_adapter.records.cost import tokens_in
+from langmem_adapter.records.results import tokens_in
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from importlib import import_module, resources
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError
-from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.results import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

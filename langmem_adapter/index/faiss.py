@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import faiss
 import numpy as np
 
-from langmem_adapter.index.base import Batch, Found, Pks, Scores, Vectors, check_batch, check_query
+from langmem_adapter.index.base import Batch, Nearest, Pks, Scores, Vectors, check_batch, check_query
 from langmem_adapter.index.segment import Contents, Segment, SegmentError, Where
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class FaissIndex:
 
     def search(
         self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
-    ) -> Found:
+    ) -> Nearest:
         """The *k* nearest memories within *scopes*; see `VectorView.search`."""
         query = check_query(query, self.dimensions)
         found, scores = self._read(lambda held: _compared(held, query, scopes, pks))
@@ -176,12 +176,12 @@ def _pointer(array: NDArray[Any]) -> Any:
     return faiss.swig_ptr(array)
 
 
-def _best(pks: Pks, scores: Scores, k: int, *, ordered: bool) -> Found:
+def _best(pks: Pks, scores: Scores, k: int, *, ordered: bool) -> Nearest:
     if k < len(pks) > _FEW:
         least = np.partition(scores, len(scores) - k)[len(scores) - k]
         kept = scores >= least  # every tie with the last place, so that the lower pk wins it
         pks, scores = pks[kept], scores[kept]
     if not ordered and len(pks) <= k:
-        return Found(pks, scores)
+        return Nearest(pks, scores)
     order = np.lexsort((pks, -scores))[:k]
-    return Found(pks[order], scores[order])
+    return Nearest(pks[order], scores[order])

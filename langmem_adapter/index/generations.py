@@ -206,7 +206,7 @@ class Generations:
         self.sweep(keep=-1)
 
 
-def erase(database: Path, *, patience: float = 5.0) -> tuple[int, int]:
+def erase_index_files(database: Path, *, patience: float = 5.0) -> tuple[int, int]:
     """Remove every generation of every index of an SQLite file, of whatever embedding model.
 
     Waits *patience* seconds for whoever writes one, and for files that cannot be removed at the moment. Gives how many files

@@ -9,27 +9,46 @@ from __future__ import annotations
 
 import atexit
 import logging
+import sqlite3
 import threading
 import weakref
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from langmem_adapter.errors import LangmemAdapterError, StorageError
-from langmem_adapter.index.base import as_batch, check_batch, compared, count, first_length, length, read_all
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, StorageError
+from langmem_adapter.index.base import (
+    ExactIndex,
+    Verification,
+    as_batch,
+    check_batch,
+    compare_index,
+    count_rows,
+    first_length,
+    length,
+    read_all,
+)
 from langmem_adapter.index.generations import Generation, Generations
 from langmem_adapter.index.segment import Contents, Mergeable, SegmentError
+from langmem_adapter.records.checks import redact_url
 from langmem_adapter.storage import feed
 from langmem_adapter.storage import feed as follow
 from langmem_adapter.storage.erasure import erased_until
 from langmem_adapter.storage.feed import NOTHING
 from langmem_adapter.storage.meta import check_embeddings, comparable
+from langmem_adapter.storage.sqlite import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
+    from langchain_core.vectorstores import VectorStore
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import VectorIndex, Verification
+    from langmem_adapter.index.base import VectorIndex, VectorView
+    from langmem_adapter.index.pgvector import PgVectorIndex
+    from langmem_adapter.index.vectorstore import VectorStoreIndex
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.feed import Cursor, Rows, Space
 
@@ -203,7 +222,7 @@ class Indexer:
         """Compare the index with the database, row by row and bit by bit, after bringing it up to date."""
         with self._pulling, self._database.read() as connection:
             self._follow(connection)
-            return compared(self.index, connection, self._space)
+            return compare_index(self.index, connection, self._space)
 
     def _follow(self, connection: Connection) -> int:
         check_embeddings(connection, self._fingerprint, self._space)  # it may have been re-embedded since it was opened
@@ -237,7 +256,7 @@ class Indexer:
 
     def _rebuild(self, connection: Connection, progress: Callable[[int, int], None] | None = None) -> int:
         end = follow.last(connection, self._fingerprint)
-        total = count(connection, self._space)
+        total = count_rows(connection, self._space)
         index = self._opened(lambda: first_length(connection, self._space))
         if index is not None:
             told = None if progress is None else lambda done: progress(done, total)
@@ -406,3 +425,291 @@ def _finish_all() -> None:
     """Let a program that never closes its memory open it warm the next time."""
     for indexer in list(_open):
         indexer.finish()
+
+
+_log = logging.getLogger("langmem_adapter")
+
+_PATIENCE: Final = 60.0
+
+SharedIndex: TypeAlias = "PgVectorIndex | VectorStoreIndex"
+"""An index outside this process that a feed can follow the database with."""
+
+
+@dataclass(slots=True)
+class _Turn:
+    """The time in which this process alone feeds the index; the cursor is kept when it ends well."""
+
+    connection: Connection  # reads the memories; on Postgres it also writes whatever is derived
+    cursor: Cursor | None
+
+
+class SharedIndexer:
+    """Feeds one shared index from one database. Safe to use from many threads, processes and machines.
+
+    Args:
+        database: The truth, its tables made.
+        index_factory: Opens the index for vectors of a given length.
+        fingerprint: Of the embedding model in use.
+        dimensions: Length of the vectors; `None` takes it from the first memory.
+        patience: Seconds to wait for another process that feeds the index, on SQLite.
+
+    Attributes:
+        index: The index; `None` while the length of its vectors is unknown, hence no memory exists. Take it anew each time.
+        version: What `Database.version` said before the last pull: everything committed before that is in the index.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        index_factory: Callable[[int], SharedIndex],
+        *,
+        fingerprint: str,
+        dimensions: int | None = None,
+        patience: float = _PATIENCE,
+    ) -> None:
+        self._database = database
+        self._factory = index_factory
+        self._fingerprint = fingerprint
+        self._patience = patience
+        self._pulling = threading.Lock()
+        self.version: Hashable = None
+        self._cursor: Cursor | None = None  # where we last saw or left it
+        self._seen = 0  # the last change of a database that holds no memory
+        self.index: SharedIndex | None = None if dimensions is None else index_factory(dimensions)
+        self._ready = False
+        if comparable(database, fingerprint):  # else the first pull says so: what needs no vectors goes on
+            self.pull()
+
+    @property
+    def applied(self) -> int:
+        """Number of the last change that the index is known to contain."""
+        return self._seen if self._cursor is None else self._cursor.applied
+
+    def view(self, connect: Callable[[], Connection]) -> VectorView | None:
+        """The index as seen from a read transaction, with no second connection."""
+        connection = connect()
+        check_embeddings(connection, self._fingerprint)
+        return None if self.index is None else self.index.on(connection)
+
+    # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def pull(self) -> int:
+        """Bring the index up to date with every commit before this call, and give how many changes this process applied.
+
+        After a rebuild it is how many memories were read. Not to be called inside a `Database.read` block: it opens its own.
+        After an error the cursor is where it was, and nothing is lost.
+        """
+        if self._database.version() == self.version:
+            return 0
+        with self._pulling:
+            # Contract: see `Indexer`. `test_who_is_overtaken_sets_no_version_back`
+            version = self._database.version()
+            if version == self.version:
+                return 0
+            done = 0 if self._at_the_end() else self._follow()
+            self.version = version
+        return done
+
+    def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
+        """Bring every memory into the index anew, and tell how many there are; searches go on meanwhile.
+
+        *progress* is told after each batch how many memories were read, and of how many.
+        """
+        with self._pulling:
+            index = self._opened()
+            if index is None:
+                return 0
+            with self._turn(index) as turn:
+                return self._refill(index, turn, progress)
+
+    def verify(self) -> Verification:
+        """Compare the index with the database, after bringing it up to date; `unchecked` says what could not be."""
+        with self._pulling:
+            index = self._opened()
+            if index is None:
+                return Verification(0, (), (), ())
+            with self._turn(index) as turn:
+                self._catch_up(index, turn)
+                return index.compare(turn.connection)
+
+    def write_segment(self) -> bool:
+        """Nothing: the index outlives this process by itself."""
+        return False
+
+    def close(self) -> None:
+        """Nothing: a store given by the user is the user's to close."""
+
+    def _at_the_end(self) -> bool:
+        """Whether the index has everything already, by our own work or by that of others."""
+        if self.index is None or not self._ready:
+            return False
+        with self._database.read() as connection:
+            kept = self._kept(self.index, connection)
+            if kept is None or kept != follow.last(connection, self._fingerprint):
+                return False
+            if kept != self._cursor and not self.index.holds(connection, kept):
+                return False
+        self._cursor = kept
+        return True
+
+    def _follow(self) -> int:
+        index = self._opened()
+        if index is None:
+            return 0
+        with self._turn(index) as turn:
+            return self._catch_up(index, turn)
+
+    def _catch_up(self, index: SharedIndex, turn: _Turn) -> int:
+        check_embeddings(turn.connection, self._fingerprint)  # it may have been re-embedded since it was opened
+        if turn.cursor is None:
+            return self._refill(index, turn)
+        if not self._fits(index, turn.connection, turn.cursor):
+            _log.warning("the index %s is not where its cursor says; reading everything anew", index.name)
+            return self._refill(index, turn)
+        done = 0
+        for window in follow.windows(turn.connection, turn.cursor, feed.TEXTS):
+            index.take(turn.connection, window.rows)
+            turn.cursor = window.cursor
+            done += window.count
+        return done
+
+    def _fits(self, index: SharedIndex, connection: Connection, cursor: Cursor) -> bool:
+        if cursor.fingerprint != self._fingerprint or not follow.is_known(connection, cursor):
+            return False
+        # Somebody else moved it, or we have just come: is it really this index that was fed?
+        return cursor == self._cursor or index.holds(connection, cursor)
+
+    def _refill(self, index: SharedIndex, turn: _Turn, progress: Callable[[int, int], None] | None = None) -> int:
+        end = follow.last(turn.connection, self._fingerprint)
+        # Contract: the cursor is taken before the rows are read: writers go on meanwhile, and what is newer comes again, as a
+        # change. `test_many_feeders_of_one_store_miss_nothing`
+        total = count_rows(turn.connection, feed.TEXTS)
+        index.refill(turn.connection, lambda done: None if progress is None else progress(done, total))
+        index.settle(turn.connection)
+        turn.cursor = end
+        return total
+
+    def _opened(self) -> SharedIndex | None:
+        if self.index is None:
+            with self._database.read() as connection:
+                check_embeddings(connection, self._fingerprint)
+                dimensions = first_length(connection, feed.TEXTS)
+                self._seen = follow.last(connection).applied
+            self.index = None if dimensions is None else self._factory(dimensions)
+        return self.index
+
+    # ── taking turns ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @contextmanager
+    def _turn(self, index: SharedIndex) -> Iterator[_Turn]:
+        turns = self._turn_on_postgres if self._database.dialect == "postgresql" else self._turn_on_sqlite
+        with turns(index) as turn:
+            if not self._ready:
+                index.prepare(turn.connection)
+            yield turn
+        self._cursor, self._ready = turn.cursor, True
+
+    @contextmanager
+    def _turn_on_postgres(self, index: SharedIndex) -> Iterator[_Turn]:
+        with self._database.derived(follow.lock_of(index.name)) as connection:
+            kept = self._kept(index, connection)
+            turn = _Turn(connection, kept)
+            yield turn
+            if turn.cursor is not None and turn.cursor != kept and not index.private:
+                follow.put(connection, index.name, turn.cursor)
+
+    @contextmanager
+    def _turn_on_sqlite(self, index: SharedIndex) -> Iterator[_Turn]:
+        # Contract: not the database's own write lock, since writers would have to wait for a store at the other end of a
+        # network; a lock of its own, for this index. `test_whoever_waits_too_long_for_another_feeder_is_told`
+        with self._alone(index):
+            with self._database.read() as connection:
+                kept = self._kept(index, connection)
+                turn = _Turn(connection, kept)
+                yield turn
+            if turn.cursor is not None and turn.cursor != kept and not index.private:
+                self._database.write(partial(follow.put, name=index.name, cursor=turn.cursor))
+
+    def _kept(self, index: SharedIndex, connection: Connection) -> Cursor | None:
+        return self._cursor if index.private else follow.get(connection, index.name)
+
+    @contextmanager
+    def _alone(self, index: SharedIndex) -> Iterator[None]:
+        """Hold the lock of this database's feed of this index: that of an empty SQLite file, which dies with its holder."""
+        if self._database.path is None:  # in memory: nobody else can be there
+            yield
+            return
+        path = self._database.path
+        lock = path.with_name(f"{path.name}.{follow.lock_of(index.name) % 2**64:016x}.lock")
+        try:
+            with closing(open_file(lock, timeout=self._patience)) as connection:
+                connection.execute("BEGIN EXCLUSIVE")
+                yield
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"{lock}: {error}; another process feeds the index {index.name}, or the folder is not writable",
+                transient=True,
+            ) from error
+
+
+VectorFeed: TypeAlias = Indexer | SharedIndexer
+"""Keeps one index in step with the database by pulling its change feed, and hands it to whoever searches."""
+IndexKind: TypeAlias = Literal["faiss", "exact", "pgvector"]
+
+
+def open_index(kind: Literal["faiss", "exact"], dimensions: int) -> VectorIndex:
+    """An empty index.
+
+    Example:
+        >>> open_index("exact", 3).dimensions
+        3
+    """
+    if kind == "exact":
+        return ExactIndex(dimensions)
+    from langmem_adapter.index.faiss import FaissIndex  # noqa: PLC0415 - loading FAISS takes longer than a whole start
+
+    return FaissIndex(dimensions)
+
+
+def open_feed(
+    database: Database,
+    index: IndexKind | VectorStore,
+    *,
+    fingerprint: str,
+    dimensions: int | None,
+    merge_after: int,
+    mapped: bool = True,
+) -> VectorFeed:
+    """An index and what keeps it in step with the database.
+
+    Args:
+        database: The truth, its tables made.
+        index: `"faiss"` or `"exact"` in this process, `"pgvector"` inside Postgres, or any LangChain vector store.
+        fingerprint: Of the embedding model in use.
+        dimensions: Length of the vectors; `None` takes it from the first memory.
+        merge_after: Changes after which an index of this process writes its files anew.
+        mapped: Whether its file is mapped; else it is read into memory.
+    """
+    if index in ("faiss", "exact"):
+        make = partial(open_index, index)
+        return Indexer(
+            database, make, fingerprint=fingerprint, dimensions=dimensions, mapped=mapped, merge_after=merge_after
+        )
+    return SharedIndexer(database, _shared(database, index), fingerprint=fingerprint, dimensions=dimensions)
+
+
+def _shared(database: Database, index: str | VectorStore) -> Callable[[int], SharedIndex]:
+    # What cannot work is refused here: the index itself is opened when there is a first memory.
+    if index == "pgvector":
+        from langmem_adapter.index.pgvector import PgVectorIndex, require_pgvector  # noqa: PLC0415 - only for who has Postgres
+
+        require_pgvector(database)
+        return partial(PgVectorIndex, database)
+    if isinstance(index, str):
+        raise InvalidInputError(
+            f"there is no index {redact_url(index)!r}; choose 'faiss', 'exact', 'pgvector' or a VectorStore"
+        )
+    from langmem_adapter.index.stores import wrap_store  # noqa: PLC0415 - LangChain's stores take a while to import
+    from langmem_adapter.index.vectorstore import VectorStoreIndex  # noqa: PLC0415 - the same
+
+    return partial(VectorStoreIndex, wrap_store(index), database)

@@ -36,7 +36,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.exc import DBAPIError
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
-from langmem_adapter.index.base import Found, as_batch, check_batch, check_query, compared
+from langmem_adapter.index.base import Nearest, as_batch, check_batch, check_query, compare_index
 from langmem_adapter.storage.drivers import without_rows
 from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows, lock_of
 from langmem_adapter.storage.tables import MEMORIES, memories
@@ -91,7 +91,7 @@ class PgVectorIndex:
     """A table of vectors in the Postgres that holds the memories.
 
     Args:
-        database: A Postgres with the extension `vector`, 0.8 or newer; see `require`.
+        database: A Postgres with the extension `vector`, 0.8 or newer; see `require_pgvector`.
         dimensions: Length of the vectors, at most 16,000; above 2,000 the graph holds halves (`halfvec`), above 4,000 there
             is none and every search compares all rows.
         space: What the vectors belong to.
@@ -130,7 +130,7 @@ class PgVectorIndex:
     # ── the table ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, connection: Connection) -> None:
-        """Make the table, where it is missing; `require` has seen to the extension."""
+        """Make the table, where it is missing; `require_pgvector` has seen to the extension."""
         self._table.create(connection, checkfirst=True)
 
     def settle(self, connection: Connection) -> None:
@@ -164,7 +164,7 @@ class PgVectorIndex:
 
     def compare(self, connection: Connection) -> Verification:
         """The table and the memories, bit by bit."""
-        return compared(self.on(connection), connection, VECTORS)
+        return compare_index(self.on(connection), connection, VECTORS)
 
     def update(self, batch: Batch) -> None:
         """Apply net changes; a search running meanwhile sees all of them or none."""
@@ -192,7 +192,7 @@ class PgVectorIndex:
         scopes: Collection[int],
         pks: Pks | None = None,
         ordered: bool = True,  # noqa: ARG002
-    ) -> Found:
+    ) -> Nearest:
         """The *k* nearest memories within *scopes*, in any case in order; `Found.strategy` tells whether by the graph."""
         query = check_query(query, self.dimensions)
         asked = {"query": query, "scopes": [int(scope) for scope in scopes], "k": k}
@@ -214,7 +214,7 @@ class PgVectorIndex:
         counted = connection.execute(self._ask.rows, {"scopes": asked["scopes"], "most": most + 1}).scalar_one()
         return bool(counted > most)
 
-    def _walk(self, connection: Connection, asked: dict[str, Any]) -> Found:
+    def _walk(self, connection: Connection, asked: dict[str, Any]) -> Nearest:
         effort = min(max(asked["k"], _LEAST_EFFORT), _MOST_EFFORT)
         settings = connection.begin_nested()  # rolled back, so that they hold for this one statement
         try:
@@ -252,7 +252,7 @@ class PgVectorIndex:
             return dict(connection.execute(query, {"pks": pks.tolist()}).all())
 
 
-def require(database: Database) -> None:
+def require_pgvector(database: Database) -> None:
     """Make the extension `vector` where it is missing, so that what cannot work shows when a database is opened.
 
     Raises:
@@ -300,12 +300,12 @@ def _upsert(table: Table) -> Any:
     return put.on_conflict_do_update(index_elements=[table.c.pk], set_=values, where=changed)
 
 
-def _found(connection: Connection, query: Select[Any], asked: dict[str, Any], strategy: str) -> Found:
+def _found(connection: Connection, query: Select[Any], asked: dict[str, Any], strategy: str) -> Nearest:
     rows = connection.execute(query, asked).all()
     pks = np.fromiter((row.pk for row in rows), np.int64)
     scores = np.fromiter((row.score for row in rows), np.float32)
     order = np.lexsort((pks, -scores))
-    return Found(pks[order], scores[order], strategy)
+    return Nearest(pks[order], scores[order], strategy)
 
 
 def _extend(connection: Connection) -> None:

@@ -98,7 +98,7 @@ class Store(Protocol):
         """Everything that it has of a database; `None` if it cannot be listed."""
 
 
-def opened(store: VectorStore) -> Store:
+def wrap_store(store: VectorStore) -> Store:
     """The right words for a store.
 
     Raises:

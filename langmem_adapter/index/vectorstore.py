@@ -19,11 +19,22 @@ from uuid import NAMESPACE_URL, uuid5
 import numpy as np
 from sqlalchemy import bindparam, select
 
-from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import LangmemAdapterError, StorageError
-from langmem_adapter.index.base import Found, Verification, as_batch, check_query, count
-from langmem_adapter.index.exact import Best, compared_exactly, cosines, read, size, spread
+from langmem_adapter.index.base import (
+    Best,
+    Nearest,
+    Verification,
+    as_batch,
+    check_query,
+    cosines,
+    count_in_scopes,
+    count_rows,
+    read_memories,
+    search_exactly,
+    spread,
+)
 from langmem_adapter.index.stores import StoreEntry
+from langmem_adapter.records.checks import redact_urls
 from langmem_adapter.storage.drivers import without_rows
 from langmem_adapter.storage.feed import TEXTS, VECTORS, all_rows, birth
 from langmem_adapter.storage.tables import memories
@@ -158,7 +169,7 @@ class VectorStoreIndex:
     def __len__(self) -> int:
         """How many memories can be found."""
         with self._reading() as connection:
-            return count(connection, VECTORS)
+            return count_rows(connection, VECTORS)
 
     def search(
         self,
@@ -168,19 +179,19 @@ class VectorStoreIndex:
         scopes: Collection[int],
         pks: Pks | None = None,
         ordered: bool = True,  # noqa: ARG002
-    ) -> Found:
+    ) -> Nearest:
         """The *k* nearest memories within *scopes*, in any case in order; `Found.strategy` tells who found them."""
         query = check_query(query, self.dimensions)
         with self._reading() as connection:
-            if pks is None and size(connection, scopes, self._exact_up_to + 1) > self._exact_up_to:
+            if pks is None and count_in_scopes(connection, scopes, self._exact_up_to + 1) > self._exact_up_to:
                 found = self._proposed(connection, query, k, {int(scope) for scope in scopes})
                 if found is not None:
-                    return Found(found.pks, found.scores, self._store.kind)
+                    return Nearest(found.pks, found.scores, self._store.kind)
                 strategy = f"exact, {self._store.kind} gave too few"
             else:
                 strategy = "exact"
-            best = compared_exactly(connection, query, k, scopes, pks)
-            return Found(best.pks, best.scores, strategy)
+            best = search_exactly(connection, query, k, scopes, pks)
+            return Nearest(best.pks, best.scores, strategy)
 
     def _proposed(self, connection: Connection, query: Vectors, k: int, scopes: set[int]) -> Best | None:
         """The best of what the store gives, asked for more and more; `None` if that is not all there is."""
@@ -191,7 +202,7 @@ class VectorStoreIndex:
                 pks, given = self._store.nearest(query, asked, narrow, database)
             best, safe = self._checked(connection, query, k, np.array(pks, np.int64), scopes)
             if given < asked:
-                return best if len(best.pks) >= size(connection, scopes, k) else None
+                return best if len(best.pks) >= count_in_scopes(connection, scopes, k) else None
             if safe:
                 return best
             asked *= _GROWTH
@@ -199,7 +210,7 @@ class VectorStoreIndex:
 
     def _checked(self, connection: Connection, query: Vectors, k: int, pks: Pks, scopes: set[int]) -> tuple[Best, bool]:
         """The best of these by the database's own word, and whether what the store left out cannot be among them."""
-        batch = read(connection, pks, self.dimensions)
+        batch = read_memories(connection, pks, self.dimensions)
         ours = np.isin(batch.scopes, list(scopes))
         scores = cosines(batch.vectors[ours], query)
         best = Best(k)
@@ -227,7 +238,7 @@ class VectorStoreIndex:
 
     def _known(self, pks: Pks) -> Batch:
         with self._reading() as connection:
-            return read(connection, pks, self.dimensions)
+            return read_memories(connection, pks, self.dimensions)
 
     # ── comparing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -311,7 +322,7 @@ class StoreErrors:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, LangmemAdapterError):
-            told = f"the vector store {self._kind} failed: {type(error).__name__}: {cleaned(without_rows(error))}"
+            told = f"the vector store {self._kind} failed: {type(error).__name__}: {redact_urls(without_rows(error))}"
             raise StorageError(told, transient=True) from error
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import bounded, filled, flag, parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name, speaker
+from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, owner_role, relation_name
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.storage.graph.reads import When
@@ -24,7 +24,7 @@ def name_of(name: object, what: str) -> str:
         raise InvalidInputError(f"{what} has {len(text)} characters; a name has at most {LONGEST_NAME}")
     if not entity_key(text):
         raise InvalidInputError(f"{what}={text!r} is no name: it holds nothing but punctuation")
-    return speaker(text) or text
+    return owner_role(text) or text
 
 
 def relation_of(name: object) -> str:

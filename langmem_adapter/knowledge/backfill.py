@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, ModelReplyError
-from langmem_adapter.names import by_name, entity_key, named_speaker, says_all
+from langmem_adapter.names import entity_key, mentions_whole_name, name_speaker, named_speaker
 from langmem_adapter.reasoning.base import ExtractInput, KnownNames
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import ASSISTANT, SELF
-from langmem_adapter.records.plain import shallow
-from langmem_adapter.records.results import FORGET, Change, Decision, Turn
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.results import FORGET, Change, Decision, Turn, Usage
+from langmem_adapter.records.scope import Scope, shallow
 from langmem_adapter.statements.parser import read
 from langmem_adapter.storage.graph import hints
 from langmem_adapter.storage.graph.hints import known_names
@@ -283,7 +281,7 @@ def _stated(
         if memory is None:
             notes.append(_UNPLACED)
         elif not fact.text.startswith(FORGET):
-            (named,) = by_name([_of_its_subject(triple, memory.text)], _speaker(memory), question.about)
+            (named,) = name_speaker([_of_its_subject(triple, memory.text)], _speaker(memory), question.about)
             said.setdefault((memory.text, _speaker(memory)), {})[named] = None
     return [tuple(said.get((memory.text, _speaker(memory)), ())) for memory in found], notes
 
@@ -303,7 +301,7 @@ def _placed(fact: Fact, question: ExtractInput) -> bool:
 def _naming(triple: Triple, found: Sequence[Unread]) -> Unread | None:
     """The one memory that names both ends of a relation, if it is one; the scope's own go without a name."""
     names = [name for name in (triple.source, triple.target) if name not in {SELF, ASSISTANT}]
-    telling = [memory for memory in found if all(says_all(memory.text, name) for name in names)]
+    telling = [memory for memory in found if all(mentions_whole_name(memory.text, name) for name in names)]
     return telling[0] if len(telling) == 1 else None
 
 

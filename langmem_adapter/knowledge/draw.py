@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from xml.sax.saxutils import escape, quoteattr
 
 from langmem_adapter.arguments import one_of
-from langmem_adapter.names import end_of, whom
-from langmem_adapter.records.plain import as_iso
+from langmem_adapter.names import owner_name, relation_end
+from langmem_adapter.records.scope import as_iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -139,7 +139,8 @@ def _picture(relations: Sequence[Relation], moment: datetime, *, cut: bool) -> _
 def _ends(relation: Relation) -> tuple[str, str]:
     """The keys of its two ends; who is called exactly as the scope's own is drawn as one with him."""
     scope = relation.scope
-    return end_of(whom(relation.source, scope), scope).key, end_of(whom(relation.target, scope), scope).key
+    source, target = (relation_end(owner_name(name, scope), scope) for name in (relation.source, relation.target))
+    return source.key, target.key
 
 
 def _line(text: str) -> str:

@@ -26,8 +26,7 @@ from langmem_adapter.mirror.target import identifier
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.escapes import csv_line
 from langmem_adapter.records.graph import Entity, ExportFormat, LineFormat
-from langmem_adapter.records.plain import as_data, as_iso, shallow
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope, as_data, as_iso, shallow
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:

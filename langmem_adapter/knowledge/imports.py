@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.knowledge.arguments import triple_of
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.records.escapes import plain
+from langmem_adapter.records.escapes import unescape_cell
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def _refuse_unknown(names: Iterable[str]) -> None:
 def _cells(names: list[str], row: list[str]) -> dict[str, Any]:
     if len(row) != len(names):
         raise InvalidInputError(f"{len(row)} cells, where the first line names {len(names)} columns")
-    values: dict[str, Any] = {name: plain(cell) for name, cell in zip(names, row, strict=True) if cell}
+    values: dict[str, Any] = {name: unescape_cell(cell) for name, cell in zip(names, row, strict=True) if cell}
     for name, kind, what in (("mentions", int, "a whole number"), ("confidence", float, "a number")):
         try:
             values |= {name: kind(values[name])} if name in values else {}

@@ -14,8 +14,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter.arguments import bounded
-from langmem_adapter.forks import remembered
-from langmem_adapter.names import is_single, is_symmetric, speaker, whom
+from langmem_adapter.forks import bounded_cache
+from langmem_adapter.names import is_single, is_symmetric, owner_name, owner_role
 from langmem_adapter.records.graph import MergeSuggestion
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.graph.hints import merge_candidates
@@ -83,7 +83,7 @@ class Written(NamedTuple):
             yield first, f"{last[0]}."
 
 
-@remembered(4096)
+@bounded_cache(4096)
 def written(name: str) -> Written | None:
     """How a name is compared; `None` where it means itself alone.
 
@@ -261,7 +261,9 @@ class _Matches:
 
     def __init__(self, found: MergeCandidates, scope: Scope) -> None:
         self._known = found
-        meant = (each for each in found.named if speaker(each.name) is None and whom(each.name, scope) == each.name)
+        meant = (
+            each for each in found.named if owner_role(each.name) is None and owner_name(each.name, scope) == each.name
+        )
         read = ((named, [known for name in named.names if (known := written(name))]) for named in meant)
         self._read = [(named, readings) for named, readings in read if written(named.name)]
         self._single: defaultdict[int, dict[str, list[tuple[int, Span]]]] = defaultdict(lambda: defaultdict(list))

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from langmem_adapter.knowledge.draw import MOST_NODES
 from langmem_adapter.knowledge.walk import Ground, reach, shortest
-from langmem_adapter.names import keys_in
+from langmem_adapter.names import candidate_keys
 from langmem_adapter.records.graph import Entity, Neighbour, Relation
-from langmem_adapter.search.question import LONGEST
+from langmem_adapter.search.query import LONGEST
 from langmem_adapter.storage.graph import reads as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph.reads import People, with_keys
@@ -212,7 +212,7 @@ def found(
 
 def _named(connection: Connection, scope_ids: Sequence[int], query: str, when: When) -> Counter[int]:
     """How many ends of each relation the question names, and never the owner's: nearly everything is said of him."""
-    pks = {pk for _, pk in with_keys(connection, scope_ids, keys_in(query))}
+    pks = {pk for _, pk in with_keys(connection, scope_ids, candidate_keys(query))}
     everyone = People(connection, scope_ids).everyone(pks)
     edges = graph_reads.around(connection, everyone, when, most=_NEWEST)
     return Counter({pk: len({*ends}.intersection(everyone)) for pk, *ends in edges})

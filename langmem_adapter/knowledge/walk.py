@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 from sqlalchemy import or_, select
 
-from langmem_adapter.names import keys_in, owner_key
+from langmem_adapter.names import candidate_keys, owner_key
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph.reads import People, called, with_keys
@@ -267,7 +267,7 @@ class _Around:
         """The entities whose names stand in a text; the walk begins with them."""
         whose = _OWNERS.rows(self._connection, {"scopes": self._scope_ids})
         owners = {owner_key(who, id_) for row in whose for who, id_ in zip((SELF, ASSISTANT), row, strict=True) if id_}
-        found = with_keys(self._connection, self._scope_ids, keys_in(text) | owners)
+        found = with_keys(self._connection, self._scope_ids, candidate_keys(text) | owners)
         # Nearly everything is said of the owners: nothing is near because it is near to them.
         self._owners = {self._who(pk) for key, pk in found if key in owners}
         named = {self._who(pk) for key, pk in found} - self._owners

@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langmem_adapter._version import DISTRIBUTION, __version__
-from langmem_adapter.embedding.models import is_installed
+from langmem_adapter.embedding.models import has_static_embeddings
 from langmem_adapter.errors import LangmemAdapterError, ModelError
 from langmem_adapter.memory.parts import left_to_defaults, parts_of
 from langmem_adapter.pipeline.run import run_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
     from langchain_core.runnables import Runnable
 
-    from langmem_adapter.index.build import VectorFeed
+    from langmem_adapter.index.indexer import VectorFeed
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.providers import Limits
@@ -199,7 +199,7 @@ def advised(checks: Iterator[Check], database: str) -> Iterator[Check]:
     for check in checks:
         failed = failed or check.status == "FAIL"
         hashed = check.name == "embeddings" and check.detail.startswith("hash:")
-        more = f"{_STATIC}{'' if is_installed() else _INSTALL}{_REINDEX.format(where)}"
+        more = f"{_STATIC}{'' if has_static_embeddings() else _INSTALL}{_REINDEX.format(where)}"
         yield replace(check, detail=check.detail + more) if hashed and not failed else check
 
 

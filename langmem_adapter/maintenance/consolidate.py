@@ -15,8 +15,7 @@ from langmem_adapter.errors import ConflictError, MemoryNotFoundError, ModelRepl
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import entity_key, named_speaker
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Verdict
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import FORGET, Change, Decision, Fact
+from langmem_adapter.records.results import FORGET, Change, Decision, Fact, Usage
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.writes import Write
 
@@ -201,7 +200,7 @@ def _decisions(new: _Seen, older: Sequence[_Seen], verdicts: Sequence[Verdict]) 
             made.append(Decision("DELETE", known.item.id, None, reason, time=new.item.updated_at, seen=known.seq))
             continue
         kept = _kept(known, new.item, verdict.text if verdict.event == "UPDATE" else None, reason)
-        made += [kept, Decision("DELETE", new.item.id, None, reason, seen=new.seq, heir=known.item.id)]
+        made += [kept, Decision("DELETE", new.item.id, None, reason, seen=new.seq, successor_id=known.item.id)]
     return list({decision.memory_id: decision for decision in made}.values())
 
 

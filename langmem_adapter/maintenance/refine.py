@@ -21,10 +21,8 @@ from langmem_adapter.knowledge.backfill import batches_of
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.parse import ParsedConversation
 from langmem_adapter.pipeline.run import Run
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.plain import as_iso, shallow
-from langmem_adapter.records.results import Change, Decision, Turn
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.results import Change, Decision, Turn, Usage
+from langmem_adapter.records.scope import Scope, as_iso, shallow
 from langmem_adapter.storage.memories import best, lasting
 from langmem_adapter.storage.scopes import ids_within
 from langmem_adapter.storage.tables import memories

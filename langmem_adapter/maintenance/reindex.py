@@ -21,7 +21,7 @@ from langmem_adapter.arguments import bounded
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.models import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import ConflictError, StorageError
-from langmem_adapter.index.generations import erase
+from langmem_adapter.index.generations import erase_index_files
 from langmem_adapter.settings import Settings, chosen_database
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.database import Database
@@ -249,7 +249,7 @@ class _Change:
         if path is None:
             return
         try:
-            erase(path)
+            erase_index_files(path)
         except OSError as error:
             told = f"the embeddings were changed, but files of the index beside {path} could not be removed: {error}"
             raise StorageError(told) from error

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, relevance, scope_if_given, tokens
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.filters import parse
+from langmem_adapter.filters import parse_filter
 from langmem_adapter.memory.parts import Wired
 from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.results import Page, Threshold
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.search.query import Bounds, Query, checked, reference_of
+from langmem_adapter.search.query import Bounds, Query, check_rerank, reference_of
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.memories import page_then, then_of
 from langmem_adapter.tracing import FOUND, Operation, run_config, shown, traced
@@ -102,12 +102,12 @@ class SearchMethods(Wired):
             text=filled(query, "query"),
             scope=Scope(user_id, agent_id, run_id),
             k=bounded(k),
-            filters=parse(filters),
+            filters=parse_filter(filters),
             threshold=relevance(threshold),
             memory_type=memory_type,
             expired=expired,
             then=then_of(as_of, known_at, zone),
-            rerank=checked(rerank),
+            rerank=check_rerank(rerank),
             explain=flag(explain, "explain"),
             max_tokens=tokens(max_tokens),
             bounds=Bounds.of(after, before, zone if reference is None else reference.tzinfo),
@@ -190,7 +190,12 @@ class SearchMethods(Wired):
         """
         scope = Scope(user_id, agent_id, run_id)
         expired = flag(include_expired, "include_expired")
-        how: dict[str, Any] = {"filters": parse(filters), "k": bounded(k), "after": after, "include_expired": expired}
+        how: dict[str, Any] = {
+            "filters": parse_filter(filters),
+            "k": bounded(k),
+            "after": after,
+            "include_expired": expired,
+        }
         when = then_of(as_of, known_at, zone_of(None, self.parts.settings.timezone))
         read = partial(memories.page, **how) if when is None else partial(page_then, when=when, **how)
         return Plan(partial(self.parts.reading, read, scope)).then(lambda found: Page(tuple(found[0]), found[1]))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from langmem_adapter.adapters.retriever import MemoryRetriever
     from langmem_adapter.adapters.tools import MemoryTool
     from langmem_adapter.index.base import Verification
-    from langmem_adapter.index.build import IndexKind
+    from langmem_adapter.index.indexer import IndexKind
     from langmem_adapter.knowledge.memory import GraphMemory
     from langmem_adapter.records.results import Threshold
     from langmem_adapter.settings import BadReply, ModelProfile, Settings

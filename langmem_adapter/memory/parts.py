@@ -19,9 +19,8 @@ from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.models import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import ConflictError, InvalidInputError, LangmemAdapterError
 from langmem_adapter.forks import cached_property
-from langmem_adapter.index.build import open_feed, open_index
-from langmem_adapter.index.generations import erase
-from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.index.generations import erase_index_files
+from langmem_adapter.index.indexer import Indexer, open_feed, open_index
 from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.knowledge.walk import GraphEvidence
 from langmem_adapter.pipeline.build import build_pipeline
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
     from langmem_adapter.index.base import Verification
-    from langmem_adapter.index.build import IndexKind, VectorFeed
+    from langmem_adapter.index.indexer import IndexKind, VectorFeed
     from langmem_adapter.pipeline.run import Run
     from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.records.results import Change
@@ -316,7 +315,7 @@ class Parts:
         removed = erasure.remove(self.database, scope)
         self.embedder.forget()
         self.searcher.forget()
-        forks.forget()
+        forks.clear_caches()
         files, remains = 0, list[str]()
         if self.cache is not None:
             with erasure.noting(remains, "copies of conversations are left in Redis for half an hour; purge again"):
@@ -327,7 +326,7 @@ class Parts:
             with erasure.noting(remains, "the vector index of this process was not brought up to date; purge again"):
                 self.indexer.pull()
         with erasure.noting(remains, "files of the vector index were not removed; purge again"):
-            files, left = erase(self.database.path) if self.database.path else (0, 0)
+            files, left = erase_index_files(self.database.path) if self.database.path else (0, 0)
             if left:
                 remains.append(f"{left} files of the vector index are being written, or cannot be removed; purge again")
         if not empty:

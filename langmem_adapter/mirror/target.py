@@ -18,11 +18,9 @@ from urllib.parse import urlsplit
 
 from sqlalchemy import func, select, true
 
-from langmem_adapter.addresses import cleaned, shown
 from langmem_adapter.errors import GraphServerError, InvalidInputError, MissingDependencyError
-from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.records.plain import shallow
-from langmem_adapter.records.scope import SCOPE_FIELDS
+from langmem_adapter.records.checks import check_text, quoted, redact_url, redact_urls
+from langmem_adapter.records.scope import SCOPE_FIELDS, shallow
 from langmem_adapter.settings import neo4j_login
 from langmem_adapter.storage.feed import Cursor
 from langmem_adapter.storage.graph import reads
@@ -162,7 +160,7 @@ def opened(driver: Driver | str, username: str | None = None, password: str | No
 
 def place_of(driver: Driver | str) -> str:
     """The server, for people."""
-    return shown(driver) if isinstance(driver, str) else "of that driver"
+    return redact_url(driver) if isinstance(driver, str) else "of that driver"
 
 
 def _checked(address: object) -> str:
@@ -178,7 +176,7 @@ def _checked(address: object) -> str:
     if not whole:
         raise InvalidInputError("no address of a graph server; write it like bolt://localhost:7687 or neo4j+s://host")
     if parts.username is not None or parts.password is not None:
-        raise InvalidInputError(f"a login does not belong in the address {shown(address)}; {_LOGIN}")
+        raise InvalidInputError(f"a login does not belong in the address {redact_url(address)}; {_LOGIN}")
     return address
 
 
@@ -223,7 +221,7 @@ def already_there() -> Iterator[None]:
 def _told(error: Exception) -> str:
     # What the driver raises by itself bears its reason as its text, and none, or only the beginning, as its `message`.
     text = _reason(error) or (error.message if isinstance(error, exceptions.Neo4jError) else str(error))
-    return cleaned(" ".join(str(text or type(error).__name__).split()))[:500]
+    return redact_urls(" ".join(str(text or type(error).__name__).split()))[:500]
 
 
 def _reason(error: BaseException | None) -> str | None:

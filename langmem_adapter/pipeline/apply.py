@@ -14,8 +14,7 @@ from langgraph.types import Command
 from langmem_adapter.errors import ConflictError
 from langmem_adapter.pipeline.parse import is_verbatim
 from langmem_adapter.pipeline.state import cost_of, finished, scope_of
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import FORGET, Change, Decision
+from langmem_adapter.records.results import FORGET, Change, Decision, Usage
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.sources import RememberedError
 from langmem_adapter.storage.traces import TraceDraft

@@ -14,7 +14,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy, interrupt
 
 from langmem_adapter.errors import InvalidInputError, StorageError
-from langmem_adapter.names import says
+from langmem_adapter.names import mentions_name
 from langmem_adapter.pipeline.apply import apply_stage
 from langmem_adapter.pipeline.decide import decide_stage
 from langmem_adapter.pipeline.extract import extract_stage
@@ -109,7 +109,11 @@ def _reviewed(decision: Decision, action: object) -> Decision:
             memory_id, told = decision.memory_id, "rejected in review"
             return Decision("NONE", memory_id, decision.text, told, fact=decision.fact, seen=decision.seen)
         case {"action": "edit", "text": str(text)} if text.strip() and decision.event != "DELETE":
-            relations = tuple(each for each in decision.relations if says(text, each.target) or says(text, each.source))
+            relations = tuple(
+                each
+                for each in decision.relations
+                if mentions_name(text, each.target) or mentions_name(text, each.source)
+            )
             reason = f"{decision.reason}; edited in review"
             return replace(decision, text=check_text(text, "text"), reason=reason, relations=relations)
     raise InvalidInputError(

@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.names import by_name, entity_key
+from langmem_adapter.names import entity_key, name_speaker
 from langmem_adapter.pipeline.state import Ask, StateEdit, finished, said, thinking
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Reasoner, Verdict
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import FORGET, PROCEDURAL, UNCLEAR, Decision, Event, Fact, Turn
+from langmem_adapter.records.results import FORGET, PROCEDURAL, UNCLEAR, Decision, Event, Fact, Turn, Usage
 from langmem_adapter.statements.parser import read, single_valued
 from langmem_adapter.statements.statement import MANY
 from langmem_adapter.storage.lexical import joined
@@ -398,7 +397,7 @@ def _decision(state: PipelineState, fact: Fact, verdict: Placed, *, alone: bool)
         fact=verdict.fact,
         time=turn.time,
         seen=target["seq"] if target else None,
-        relations=by_name(_stated(verdict, fact, turn.time), fact.speaker, turn.role),
+        relations=name_speaker(_stated(verdict, fact, turn.time), fact.speaker, turn.role),
         past_of=past,
         after=verdict.after,
         dated=turn.dated,

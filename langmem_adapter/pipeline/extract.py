@@ -19,8 +19,7 @@ from langgraph.types import Command
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.state import Ask, NodeResult, PipelineState, finished, scope_of, thinking
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Reasoner
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import PROCEDURAL, Fact, Turn
+from langmem_adapter.records.results import PROCEDURAL, Fact, Turn, Usage
 from langmem_adapter.storage.graph.hints import known_names
 from langmem_adapter.text import text_hash
 

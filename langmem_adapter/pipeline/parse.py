@@ -30,8 +30,7 @@ from langmem_adapter.pipeline.messages import (
 )
 from langmem_adapter.pipeline.state import Ask, StateEdit, begun, finished, thinking
 from langmem_adapter.records.checks import check_metadata, check_text, plain_content, quoted, zone_of
-from langmem_adapter.records.cost import Usage, fitting
-from langmem_adapter.records.results import PROCEDURAL, Turn
+from langmem_adapter.records.results import PROCEDURAL, Turn, Usage, take_fitting_texts
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import check_owner
 
@@ -180,7 +179,7 @@ def turns_before(
     except InvalidInputError as error:
         raise InvalidInputError(f"in context, {error}") from None
     latest = [turn for turn in turns if turn.text and turn.role != "system"][: -MOST_BEFORE - 1 : -1]
-    texts = fitting((turn.text for turn in latest), each=_TOKENS_OF_ONE, most=_TOKENS_BEFORE)
+    texts = take_fitting_texts((turn.text for turn in latest), each=_TOKENS_OF_ONE, most=_TOKENS_BEFORE)
     plain = [replace(turn, text=text, notes=(), calls=()) for turn, text in zip(latest, texts, strict=False)]
     return plain[::-1]
 

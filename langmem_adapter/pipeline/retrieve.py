@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 from langgraph.types import Command
 
 from langmem_adapter.forks import Lock
-from langmem_adapter.names import by_name
+from langmem_adapter.names import name_speaker
 from langmem_adapter.pipeline.state import finished, said, scope_of
 from langmem_adapter.twins import Plan
 
@@ -155,7 +155,7 @@ def retrieve_stage(parts: StageParts, queue: Queue, *, lease: float) -> Planner:
 
 def _stated(state: PipelineState, place: int) -> tuple[Triple, ...]:
     fact = said(state, place)
-    return by_name(fact.relations, fact.speaker, state["turns"][fact.turn]["role"])
+    return name_speaker(fact.relations, fact.speaker, state["turns"][fact.turn]["role"])
 
 
 def _texts(state: PipelineState) -> list[str]:

@@ -18,8 +18,7 @@ from langmem_adapter.pipeline.parse import (
 )
 from langmem_adapter.pipeline.state import cost_of, known_texts
 from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import PROCEDURAL, AddResult, Change, Decision, Turn
+from langmem_adapter.records.results import PROCEDURAL, AddResult, Change, Decision, Turn, Usage
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.twins import arguments_of

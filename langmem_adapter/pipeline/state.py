@@ -24,11 +24,10 @@ from typing_extensions import TypedDict
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import named_speaker
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import Decision, Fact, Turn
+from langmem_adapter.records.results import Decision, Fact, Turn, Usage
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import resolve_again, resolve_scope
-from langmem_adapter.search.candidates import Neighbourhood
+from langmem_adapter.search.searcher import Neighbourhood
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:

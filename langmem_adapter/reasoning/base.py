@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.results import Usage
 from langmem_adapter.tracing import OneRun
 
 if TYPE_CHECKING:

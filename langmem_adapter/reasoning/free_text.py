@@ -25,8 +25,7 @@ from langmem_adapter.reasoning.prompts import (
 from langmem_adapter.reasoning.replies import RelatedReply
 from langmem_adapter.reasoning.structured_output import Channel, structured, usage_of
 from langmem_adapter.records.checks import check_text
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import Fact
+from langmem_adapter.records.results import Fact, Usage
 from langmem_adapter.text import content_words, is_cjk, subjects, text_hash
 from langmem_adapter.tracing import stage
 from langmem_adapter.twins import Plan

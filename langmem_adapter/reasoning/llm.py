@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langchain_core.language_models.chat_models import BaseChatModel
 
-from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError, ModelContextError
 from langmem_adapter.providers import (
     Limits,
@@ -42,7 +41,7 @@ from langmem_adapter.reasoning.replies import (
     complete_items,
 )
 from langmem_adapter.reasoning.structured_output import Channel, full_text, structured
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import check_text, redact_url
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -280,6 +279,6 @@ def named_model(name: str, settings: Settings, **parameters: Any) -> BaseChatMod
     """
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 - langchain is slow to import, and offline needs none
 
-    with provider_errors(f"model {shown(name)!r}", form=_FORMS):
+    with provider_errors(f"model {redact_url(name)!r}", form=_FORMS):
         chat_model: BaseChatModel = init_chat_model(name, **server_options(name, settings), **parameters)
     return chat_model

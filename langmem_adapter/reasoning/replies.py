@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NoReturn, Sel
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name, speaker
+from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, owner_role, relation_name
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
 from langmem_adapter.records.results import Event
@@ -237,7 +237,7 @@ def _name(members: dict[str, Any], role: str, about: str) -> str:
         return ASSISTANT if about == ASSISTANT else SELF
     if name.casefold() in _PRONOUNS:
         raise ValueError(f"{role} is a pronoun, {name!r}; write the name of who or what is meant")
-    return speaker(name) or name
+    return owner_role(name) or name
 
 
 def _relation(members: dict[str, Any]) -> str:

@@ -33,7 +33,7 @@ from langmem_adapter.reasoning.replies import (
     json_values,
     listed_problems,
 )
-from langmem_adapter.records.cost import ModelCall, Usage, tokens_in
+from langmem_adapter.records.results import ModelCall, Usage, tokens_in
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:

@@ -157,10 +157,10 @@ def cause_names(values: Iterable[object], field: str) -> frozenset[str]:
 
 def label_of(message: BaseMessage) -> str:
     """What the speaker is called: the label, the role of a `ChatMessage`, or "user", "assistant", "system", "tool"."""
-    return _text(_held(message), "label") or str(getattr(message, "role", speaker(message.type)))
+    return _text(_held(message), "label") or str(getattr(message, "role", speaker_label(message.type)))
 
 
-def speaker(kind: str) -> str:
+def speaker_label(kind: str) -> str:
     """What a program calls the speaker of messages of a type: "user" for "human", and so on; any other name stays."""
     return _LABELS.get(kind, kind)
 

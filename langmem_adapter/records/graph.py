@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime  # noqa: TC003 - `pipeline.state` checks by its type
 from typing import Final, Literal, TypeAlias
 
-from langmem_adapter.records.plain import LIST, TIME, Form, Portable, forms
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.scope import LIST, TIME, Form, Portable, Scope, forms
 
 RelationEvent = Literal["ADD", "UPDATE", "END", "DELETE", "NONE"]
 """What becomes of a relation: it is new, other dates are known for it, it is over, it was withdrawn, it was said again."""

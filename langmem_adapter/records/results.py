@@ -10,14 +10,93 @@ from dataclasses import dataclass, field
 from datetime import datetime  # noqa: TC003
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
-from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import Entity, GraphChanges, Relation, RelationChange, Triple
-from langmem_adapter.records.plain import LIST, LOCAL_TIME, MAPPING, TIME, Portable, forms, several
+from langmem_adapter.records.scope import LIST, LOCAL_TIME, MAPPING, TIME, Form, Portable, forms, several
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from langmem_adapter.records.scope import Scope
+_BYTES: Final = 4  # of UTF-8 in a token: about right for scripts without an alphabet, too
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall(Portable):
+    """One call of the chat model: what was asked, and what came back.
+
+    Attributes:
+        task: What it was for: `"facts_found"`, `"memory_decided"`, `"record steps"`, `"describe image"`, …
+        messages: Role and text of each message sent.
+        reply: The raw reply as text.
+    """
+
+    task: str
+    messages: tuple[tuple[str, str], ...]
+    reply: str
+
+    _forms = forms(messages=Form(lambda said: list(map(list, said)), lambda told: tuple(map(tuple, told))))
+
+
+@dataclass(frozen=True, slots=True)
+class Usage(Portable):
+    """What one add cost.
+
+    Attributes:
+        model_calls: Answered calls of the chat model, repairs included.
+        input_tokens: Tokens sent, as far as the model reports them.
+        output_tokens: Tokens received, likewise.
+        milliseconds: Time spent in each stage, by its name.
+        calls: The calls themselves; only within the pipeline and in traces, results leave them out.
+    """
+
+    model_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    milliseconds: Mapping[str, float] = field(default_factory=dict)
+    calls: tuple[ModelCall, ...] = field(default=(), compare=False)
+
+    _forms = forms(milliseconds=MAPPING, calls=several(ModelCall))
+
+    def __add__(self, other: Usage) -> Usage:
+        """Both together."""
+        stages = {**self.milliseconds, **other.milliseconds}
+        return Usage(
+            self.model_calls + other.model_calls,
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            {name: self.milliseconds.get(name, 0) + other.milliseconds.get(name, 0) for name in stages},
+            self.calls + other.calls,
+        )
+
+
+def tokens_in(text: str) -> int:
+    """About how many tokens a text has.
+
+    Example:
+        >>> tokens_in("Lives in Lyon"), tokens_in("住在里昂，喜欢绿茶")
+        (4, 7)
+    """
+    return -(-len(text.encode()) // _BYTES)
+
+
+def take_fitting_texts(texts: Iterable[str], *, each: int, most: int) -> list[str]:
+    """The first of some texts, the most important first, as many as fit into *most* tokens; each is cut to *each* tokens.
+
+    Example:
+        >>> take_fitting_texts(
+        ...     ["Lives in Lyon", "Likes tea and everything that goes with it", "Has a dog"], each=6, most=10
+        ... )
+        ['Lives in Lyon', 'Likes tea and everyt…']
+    """
+    kept: list[str] = []
+    for text in texts:
+        cut = text if tokens_in(text) <= each else f"{text.encode()[: _BYTES * (each - 1)].decode(errors='ignore')}…"
+        most -= tokens_in(cut)
+        if most < 0:
+            break
+        kept.append(cut)
+    return kept
+
 
 Event = Literal["ADD", "UPDATE", "DELETE", "NONE"]
 EVENTS: Final[tuple[Event, ...]] = ("ADD", "UPDATE", "DELETE", "NONE")
@@ -106,7 +185,7 @@ class Decision(Portable):
         replace_metadata: Put *metadata* in the place of the present one instead of merging it.
         seen: Number of the memory's last change as it was when decided; a later change is a conflict. `None`: not checked.
         relations: What the fact says of things and their relations; the memory that holds it then says so.
-        heir: The memory that says from now on what a deleted one said of relations.
+        successor_id: The memory that says from now on what a deleted one said of relations.
         past_of: The memory that stands, where the statement is older than that: an ADD becomes a closed memory with an id of
             its own, which was true from *time* until the next statement of the same course; a DELETE ends at *time* what
             was true then. What stands stays. Needs *time*.
@@ -134,7 +213,7 @@ class Decision(Portable):
     replace_metadata: bool = False
     seen: int | None = None
     relations: tuple[Triple, ...] = ()
-    heir: str | None = None
+    successor_id: str | None = None
     past_of: str | None = None
     after: int | None = None
     dated: bool = False

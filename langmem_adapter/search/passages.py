@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
-from langmem_adapter.records.cost import tokens_in
+from langmem_adapter.records.results import tokens_in
 from langmem_adapter.statements.tables import patterns
 from langmem_adapter.text import ENGLISH, meaningful, words
 
@@ -49,7 +49,7 @@ _Piece: TypeAlias = tuple[int, int]
 """Where it begins and ends."""
 
 
-def fitting(
+def fit_hits(
     hits: Sequence[Hit],
     question: str,
     most: int,

@@ -1,9 +1,11 @@
-"""A query with its scope, filters, time and reranker."""
+"""A query: its scope, filters, time and reranker, the words of its question, and what it asks for."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -15,17 +17,33 @@ from langmem_adapter.filters import EVERYTHING, is_day
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import Abstained, SearchResults
 from langmem_adapter.storage.memories import Then
+from langmem_adapter.text import (
+    ASKING_CJK,
+    ENGLISH,
+    HAPPENING,
+    HAPPENING_CJK,
+    PHRASE,
+    STOPWORDS_CJK,
+    TALK,
+    TALK_CJK,
+    asks_when,
+    folded,
+    groups_of,
+    is_cjk,
+    meaningful,
+    reads_english,
+    words,
+)
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from langmem_adapter.filters import Filter
     from langmem_adapter.records.results import Hit, Threshold
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.search.relevance import Scale
     from langmem_adapter.search.scope_cache import ScopeColumns
 
 Rerank: TypeAlias = BaseDocumentCompressor | Literal["mmr"]
@@ -37,7 +55,7 @@ _DIVERSITY: Final = 0.5
 _ID: Final = "memory_id"
 
 
-def checked(rerank: object) -> Rerank | None:
+def check_rerank(rerank: object) -> Rerank | None:
     """What a caller gave.
 
     Raises:
@@ -68,18 +86,23 @@ def _reordered(hits: Sequence[Hit], documents: Sequence[Document], k: int) -> Se
     return SearchResults(best, abstained=None if best else Abstained("reranked away", hits[0]))
 
 
-def diverse(scores: Sequence[float], vectors: NDArray[np.float32], k: int, scale: Scale) -> list[int]:
+def diverse(
+    scores: Sequence[float],
+    vectors: NDArray[np.float32],
+    k: int,
+    likeness_of: Callable[[NDArray[np.float32]], NDArray[np.floating[Any]]],
+) -> list[int]:
     """Indexes of the best *k* hits that are good and unlike each other; scores and unit vectors stand best first."""
     if not scores:
         return []
     matrix, worth = np.asarray(vectors), np.asarray(scores)
     worth = (worth - worth.min()) / max(float(np.ptp(worth)), 1e-9)
-    chosen, likeness = [0], scale.likeness(matrix @ matrix[0])
+    chosen, likeness = [0], likeness_of(matrix @ matrix[0])
     while len(chosen) < min(k, len(scores)):
         gain = (1 - _DIVERSITY) * worth - _DIVERSITY * likeness
         gain[chosen] = -np.inf
         chosen.append(int(np.argmax(gain)))
-        likeness = np.maximum(likeness, scale.likeness(matrix @ matrix[chosen[-1]]))
+        likeness = np.maximum(likeness, likeness_of(matrix @ matrix[chosen[-1]]))
     return chosen
 
 
@@ -211,3 +234,262 @@ class Query:
         """When it is asked."""
         then = None if self.then is None else self.then.as_of or self.then.known_at
         return self.reference or (then or datetime.now(UTC)).astimezone(self.zone)
+
+
+_MOST_NAMES: Final = 1_000
+LONGEST: Final = 10_000
+"""Letters of a question that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a search asks.
+
+    Attributes:
+        text: The question without the names of known speakers: what is turned into a vector. A name pulls everything that
+            mentions it, above all what is said *to* that person.
+        terms: The terms to look for.
+        groups: Groups of related words that they belong to.
+        names: Speakers that it names, in small letters.
+        when: Whether it asks for a time.
+        language: By whose rules its terms were stemmed.
+    """
+
+    text: str
+    terms: frozenset[str]
+    groups: frozenset[str]
+    names: frozenset[str]
+    when: bool
+    language: str = ENGLISH
+
+
+def read_question(text: str, speakers: Iterable[str], language: str = ENGLISH) -> Question:
+    """Read a question; of a long one the first 10,000 letters. The names of known speakers are in small letters.
+
+    Example:
+        >>> read_question("When did Anna move to Lyon?", ["anna", "ben"]).text
+        'When did   move to Lyon?'
+    """
+    text = text[:LONGEST]
+    folded = text.casefold()
+    named = [name for name in speakers if name in folded]
+    rest, found = text, set()
+    for name in sorted(named, key=len, reverse=True)[:_MOST_NAMES]:
+        rest, times = re.subn(rf"(?<!\w){re.escape(name)}(?:['’]s)?(?!\w)", " ", rest, flags=re.IGNORECASE)
+        if times:
+            found.add(name)
+    told = words(rest, language)
+    if not told:  # nothing but names
+        rest, told = text, words(text, language)
+    terms = frozenset(meaningful(told, language) or told)
+    groups = frozenset(groups_of(terms, language))
+    return Question(rest, terms, groups, frozenset(found), asks_when(text), language)
+
+
+Asks: TypeAlias = Literal["nothing", "oneself", "something"]
+"""What a query asks for."""
+
+_LATELY: Final = (
+    r"(?:so far|yet|already|right|now|today|before|lately|exactly|then|at all|please|for me|as a person"
+    r"|(?:by|up to|until) now|over (?:the|these) \w+|based on our \w+|in (?:a|one|two|three|few)(?: \w+){1,2})"
+)
+_END: Final = rf"(?=\W*(?:{_LATELY}\W*)*$|\W*[.?!,;:])"
+_ME: Final = (
+    r"(?:(?:about|knows?|known|remember|recall|describe|summari[sz]e|introduce|forg[oe]t(?:ten)?"
+    r"|(?:know|think|remember|profile|summary|description|impression|picture) of|(?:got|have|hold|notes|file) on)"
+    r" (?:me|myself)|(?:who|what) i(?: am|'m)|what i am like|under my name|(?:things|details|facts) (?:of|in|about) my life"
+    rf"|who you're talking to)\b{_END}"
+)
+_DO: Final = r"(?:tell|describe|summari[sz]e|sum up|recap|list|show|give|write|paint|introduce|remind)"
+_TOLD: Final = r"(?:tell|told|sa(?:y|id)|shared?|mention(?:ed)?|talk(?:ed)?|discuss(?:ed)?)"
+_RECORD: Final = r"(?:profile|background|personality|preferences?|memory|memories|life|story|records?)"
+_ONESELF: Final = re.compile(
+    rf"\byou.*\b{_ME}|\b{_ME}.*\byou|(?:^|[.,!]|\bplease|\bto) *{_DO}\b.*\b{_ME}"
+    rf"|(?:^|\b(?:to|please|you) )(?:remember|describe|summari[sz]e) me\b{_END}"
+    r"|\b(?:describe|introduce) me to (?:a stranger|others|my)\b"
+    r"|\b(?:how much of me|(?:things|details|facts) (?:of|in|about) my life)\b.*\byou"
+    rf"|\b(?:who (?:do you think )?(?:am i|i am)|what (?:kind|sort) of (?:\w+ )?person (?:am i|i am))\b{_END}"
+    rf"|\b(?:what|{_DO}(?: me)? (?:everything|all|anything|what)) (?:that )?(?:do )?you (?:know|remember|recall)\b{_END}"
+    rf"|\b(?:what(?:'s| is| do you have| have you(?: got)?)|{_DO}(?: me)? (?:everything|all|what)(?: (?:that )?is|'s)?)"
+    rf"(?: (?:stored|saved|kept))? in (?:your|the) memory\b{_END}"
+    rf"|\b(?:what|everything|all|anything) (?:that )?(?:have |did )?(?:i|we)(?:'ve| have)? (?:\w+ )?{_TOLD}"
+    rf"(?: about)?(?: (?:to |with )?you)?\b{_END}|\b(?:{_DO}(?: me)?|what(?:'s| is| are)(?: in| on)?) my {_RECORD}\b{_END}"
+)
+_TO_TELL: Final = re.compile(rf"\?|\b(?:what|who|which|how|do you|anything|everything|{_DO})\b")
+_OTHERS: Final = re.compile(
+    r"\b(?:he|she|they|people|everyone|(?:said|says|thinks|thought|wrote|hear|heard) (?:about|of) me"
+    r"|my (?!life|name|future|memor|profile|background|story|record|person|preference)\w+)\b"
+)
+_NAMED: Final = re.compile(r"(?<=[^.?!\s] )[A-Z][a-z]")
+_OF_ME: Final = re.compile(r"\b(?:what|who|whose|which|where|when|why|how)\b.*\b(?:i|my|mine)\b|\bdid you\b.*\bme\b")
+_OF_US: Final = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our)\b")
+_QUESTION: Final = re.compile(r"\?|^\W*(?:what|why|how)\b")
+_OF_WHOM: Final = re.compile(r"^\W*(?:who|whom|whose|which|where)\b|^\W*when\b.*\?")
+_TO_YOU: Final = re.compile(r"\b(?:you|your|it|that|up|everything)\b")
+_SPOKEN: Final = re.compile(r"\b(?:i|me|you|your|it|that|this|let|us)\b")
+_SET_PHRASE: Final = re.compile(
+    r"\b(?:go on|go ahead|how come|sleep (?:well|tight)|any(?:one|body) (?:home|there|around)"
+    r"|(?:did|does|do) the (?:trick|job)|(?:sounds?|looks?|feels?|seems?|would|\w+'d) like)\b"
+)
+_CAPITALS: Final = re.compile(r"[A-Z]{2,}")
+
+_STOP_CJK: Final = "[吗么呢吧？?，,。！!]|$"
+_END_CJK: Final = f"(?=[你都没有]|{_STOP_CJK})"
+_WHAT_CJK: Final = "些?(?:什么|哪些|啥|多少)"
+_ABOUT_ME_CJK: Final = re.compile(
+    "我(?:到底|究竟)?是(?:谁(?!的)|一?个?(?:什么|怎么?样)样?的?(?:一个)?人|什么样的?(?=[？?]|$))"
+    rf"|关于我(?:自己)?的?(?:{_END_CJK}|所有|全部|一切|东西|内容|信息|记忆|事(?!业)|{_WHAT_CJK})"
+    r"|[跟和与]我有关的(?:记忆|事|信息|内容|东西)|给我写.*个人(?:档案|简介|画像)|我有哪些事是你"
+    rf"|你(?:都|现在|目前|一共|到底|还)*(?:记[住得下]|知道|了解|存)了?(?:我的?)?{_WHAT_CJK}了?(?=[？?。！!]|$)"
+    rf"|你的?(?:记忆|脑海|脑子)[里中]?都?(?:有|存了|记了){_WHAT_CJK}(?=[？?。！!]|$)"
+    rf"|你(?:都|所)?(?:记[住得下]|知道)了?的(?:一切|所有|全部)(?:内容|东西|事情?|信息)?(?={_STOP_CJK})"
+    rf"|我的偏好(?:都?[有是]{_WHAT_CJK})?(?=[呢？?]|$)|我有{_WHAT_CJK}偏好(?={_STOP_CJK})"
+    rf"|我们(?:之前|以前|都|曾经|曾)*[聊说谈讨论]+[过了]{_WHAT_CJK}(?={_STOP_CJK})"
+    r"|(?<![跟对和给向])我(?:之前|以前|都|曾经|曾)*(?:[跟对和给向]你)?(?:都|之前|以前)?(?:[说讲提聊]过|(?:告诉|分享|透露)过)"
+    rf"你?(?:自己的?)?[些了]?{_WHAT_CJK}(?:话|事情?|关于自己的事)?(?={_STOP_CJK})"
+    rf"|(?:介绍|描述|形容|概括|总结|评价|[说讲聊谈][说讲聊谈])(?:一下|一?遍)?我(?:的生活|自己|本人|这个人)?{_END_CJK}"
+)
+_YOU_CJK: Final = re.compile(
+    "^(?!.*[他她谁])(?:.*你|还?(?:记得|认识|了解)|总结|概括|介绍|描述|列|[说讲看][说讲看]|告诉)"
+)
+_YOU_ABOUT_ME_CJK: Final = re.compile(
+    "(?:知道|记[住得了下]|认得|熟悉|了解|认识|忘记?了?)(?:一下|一?遍)?[过了]?我(?:自己|本人|这个人)?的?"
+    rf"(?:{_END_CJK}|{_WHAT_CJK})|我这个人|有没有我$"
+    rf"|我的?(?:哪些|什么|所有|全部|个人|基本)*(?:信息|资料|档案|事情?|情况)(?=你?都|{_STOP_CJK})"
+    r"|对我(?:这个人)?[的有]?\w{0,4}(?:印象|了解|认识|看法|评价)|(?:眼里|眼中|心里|心中|印象里|记忆里)的?我(?!的)"
+)
+_OF_ME_CJK: Final = re.compile("(?<![帮给陪让教等])我")
+_OF_WHAT_CJK: Final = re.compile("谁|(?<!没)什么|啥|哪|多少|几|怎|如何")
+_QUESTION_CJK: Final = re.compile("[吗呢么?？]")
+_WORDLESS: Final = STOPWORDS_CJK | ASKING_CJK
+_VERBS: Final = frozenset({"like"})  # a function word everywhere else
+_LONGEST: Final = 300  # letters of what may ask for nothing
+_DRAWN_OUT: Final = re.compile(r"([^\W\d])\1{2,}|\b([^\W\d]{1,2}?)\2{2,}\b")
+
+
+def asks_for(text: str, language: str = ENGLISH, terms: frozenset[str] = frozenset()) -> Asks:
+    """What a query asks for; *terms* are those of its words that are looked for (`read_question`), for who has them already.
+
+    Example:
+        >>> asks_for("ok 👍 thanks!"), asks_for("What do you know about me?"), asks_for("Where do I live?")
+        ('nothing', 'oneself', 'something')
+        >>> asks_for("好的，谢谢"), asks_for("你知道我什么？"), asks_for("我住在哪里？")
+        ('nothing', 'oneself', 'something')
+    """
+    if len(text) > _LONGEST:
+        return "something"
+    told = folded(text)
+    plain = _SET_PHRASE.sub("ok", _DRAWN_OUT.sub(r"\1\2", told.replace("’", "'")))
+    if _oneself(text, plain):
+        return "oneself"
+    if plain == told and told.isascii() and reads_english(language) and meaningful(terms - _talk(), language):
+        return "something"  # of most questions this is all that has to be known
+    if (is_cjk(plain) and _asks_in_chinese(plain)) or _asks(text, plain, language):
+        return "something"
+    return "nothing"
+
+
+def _oneself(text: str, plain: str) -> bool:
+    """Whether all that is known of who asks is asked for, outright."""
+    if is_cjk(plain):
+        to_you = _YOU_CJK.search(plain) and _YOU_ABOUT_ME_CJK.search(plain)
+        return bool(to_you or _ABOUT_ME_CJK.search(plain))
+    others = _NAMED.search(text) or _OTHERS.search(plain)
+    return bool(not others and _TO_TELL.search(plain) and _ONESELF.search(plain))
+
+
+def _asks(text: str, plain: str, language: str) -> bool:
+    """Whether a text asks for something: by its words, as a question of oneself or of somebody, or by an abbreviation."""
+    if not reads_english(language):
+        return bool(_content(plain, language))
+    if _OF_ME.search(plain) or _OF_WHOM.search(plain):
+        return True
+    if _QUESTION.search(plain) and _OF_US.search(plain) and "you" not in plain:
+        return True
+    told = re.findall(r"[^\W_]+(?:'[^\W_]+)*", plain)
+    rest = [word for word in told if word not in TALK]
+    if rest == told and _CAPITALS.fullmatch(text.strip(" .?!")):
+        return True
+    return bool(_content(" ".join(rest), language) - _phrase(plain, talking=len(rest) < len(told)))
+
+
+def _content(plain: str, language: str) -> set[str]:
+    terms = {term for term in words(plain, language) if not is_cjk(term)}
+    return meaningful(terms, language) | _VERBS.intersection(terms)
+
+
+def _phrase(plain: str, *, talking: bool) -> frozenset[str]:
+    """The stems that ask for nothing where somebody speaks to somebody, but not in a question about something else."""
+    asking = _QUESTION.search(plain) and not _TO_YOU.search(plain)
+    spoken = talking or _SPOKEN.search(plain)
+    return _stems() if spoken and not asking and " my " not in f" {plain} " else frozenset()
+
+
+def is_talk(term: str, language: str = ENGLISH) -> bool:
+    """Whether a term is a word of talk: that no memory holds it says nothing of what is known.
+
+    Example:
+        >>> is_talk("now"), is_talk("zanzibar")
+        (True, False)
+    """
+    return term in _talk() and reads_english(language)
+
+
+def names_topic(text: str, language: str = ENGLISH) -> bool:
+    """Whether a query without its times asks for anything but what was said or happened then.
+
+    Example:
+        >>> (
+        ...     names_topic("What did we talk about on ?"),
+        ...     names_topic("How long did I run on ?"),
+        ...     names_topic("我们聊了什么"),
+        ... )
+        (False, True, False)
+    """
+    if is_cjk(text):
+        return is_cjk(_happening_cjk().sub("", text))
+    return bool(meaningful(words(text, language), language) - _happening())
+
+
+@cache
+def _happening() -> frozenset[str]:
+    return frozenset(term for word in HAPPENING for term in words(word))
+
+
+@cache
+def _happening_cjk() -> re.Pattern[str]:
+    return re.compile("|".join(sorted(HAPPENING_CJK | STOPWORDS_CJK | ASKING_CJK, key=len, reverse=True)))
+
+
+def lexical_terms(terms: frozenset[str]) -> frozenset[str]:
+    """The terms of a question that a memory may hold: pairs of Chinese signs with a function word or question word are none.
+
+    Example:
+        >>> lexical_terms(frozenset({"我住", "住", "在哪", "银行"})) == {"住", "银行"}
+        True
+    """
+    wordless = {term for term in terms if not term.isascii() and is_cjk(term) and not _WORDLESS.isdisjoint(term)}
+    return terms - wordless or terms
+
+
+@cache
+def _stems() -> frozenset[str]:
+    return frozenset(term for word in PHRASE for term in words(word))
+
+
+@cache
+def _talk() -> frozenset[str]:
+    return _stems().union(*map(words, TALK))
+
+
+def _asks_in_chinese(plain: str) -> bool:
+    """Whether a Chinese text has anything besides words of grammar and talk, or is a question of oneself."""
+    if is_cjk(_listed().sub("", plain)):
+        return True
+    asking = _OF_WHAT_CJK.search(plain) or ("你" not in plain and _QUESTION_CJK.search(plain))
+    return bool(asking and _OF_ME_CJK.search(plain))
+
+
+@cache
+def _listed() -> re.Pattern[str]:
+    return re.compile("|".join(sorted(TALK_CJK | STOPWORDS_CJK, key=len, reverse=True)))

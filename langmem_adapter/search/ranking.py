@@ -7,23 +7,42 @@ who said it, whether it tells a time, and whether it lies in the time that the q
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from datetime import UTC, date, datetime, time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from langmem_adapter.records.results import Explanation, Hit
+from langmem_adapter.records.scope import shallow
+from langmem_adapter.search.query import names_topic
+from langmem_adapter.search.scope_cache import Floats, Postings, ScopeCache, ScopeColumns
+from langmem_adapter.statements.dates import SEASONS, WEEKDAYS
 from langmem_adapter.statements.parser import single_valued
+from langmem_adapter.statements.periods import days_over, split_periods
+from langmem_adapter.storage import lexical
+from langmem_adapter.storage.memories import PastMemory, Then, standing_vectors, then
+from langmem_adapter.storage.moments import minutes_of
+from langmem_adapter.text import TELLS_TIME, groups_of, meaningful, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from sqlalchemy import Connection
+
+    from langmem_adapter.embedding.embedder import Embedder
+    from langmem_adapter.index.base import VectorView
     from langmem_adapter.records.ranking import Ranking
     from langmem_adapter.records.results import MemoryItem
+    from langmem_adapter.search.query import Query, Question
+    from langmem_adapter.search.scope_cache import CachedAt, Load, Places
+    from langmem_adapter.statements.periods import Period
 
 _Bools: TypeAlias = NDArray[np.bool_]
-Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,6 +162,16 @@ def _first(scores: Floats, most: int) -> NDArray[np.int64]:
     return best[np.argsort(-scores[best], kind="stable")][:most]
 
 
+def newest(cache: ScopeCache, allowed: NDArray[np.bool_] | None, asked: Question, load: Load) -> Ranked:
+    """The memories of a scope for who asks for all that is known: what shares its words most, then the newest first."""
+    places = np.arange(len(cache)) if allowed is None else np.flatnonzero(allowed)
+    words = cache.words(meaningful(asked.terms, asked.language), (), related=0, load=load)[places]
+    parts: dict[str, NDArray[np.floating[Any]]] = {"words": unit(words, 2.0), "recency": cache.recency[places]}
+    scores = unit(words, 2.0) + cache.recency[places]
+    found = Ranked(cache.columns.pks[places], scores, np.zeros(len(places)), words, parts, "newest")
+    return found.at(np.argsort(-scores, kind="stable"))
+
+
 def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> Floats:
     """Bring values to 0–*most*: 0 and less is 0, the greatest is *most*.
 
@@ -217,3 +246,254 @@ def _moved(hit: Hit, place: Hit, *, up: bool) -> Hit:
     parts = hit.explanation and {**hit.explanation.parts, "newer": place.score - hit.score}
     explanation = hit.explanation and replace(hit.explanation, parts=parts or {})
     return replace(hit, score=place.score, relevance=relevance, explanation=explanation)
+
+
+_ENDLESS: Final = {date.min: -np.inf, date.max: np.inf}
+_NO_PKS: Final = np.empty(0, np.int64)
+_MOST: Final = 20  # times of one query; more are a list of dates
+_REQUEST: Final = re.compile(
+    r"^\W*(?:(?:please|can you|could you|would you|will you|help me|let's)\W+)*"
+    r"(?:write|draft|compose|draw|paint|sing|invent|create|generate|design|make up|tell me a (?:story|joke))\b"
+    r"|^\W*(?:请|麻烦)?你?(?:帮我|给我|替我|为我|帮忙)?(?:写|画|编|创作|生成|设计)",
+    re.IGNORECASE,
+)
+_UNDATED: Final = re.compile(
+    rf"(?<!last )(?<!this )(?<!next )\b(?:{'|'.join((*SEASONS, *WEEKDAYS))}|christmas|halloween|new year's eve)\b(?! \d)"
+    "|(?<![去今明前]年)[春夏秋冬][天季]|(?<![上下这本])(?:周|星期)[一二三四五六日天]|圣诞节|元旦",
+    re.IGNORECASE,
+)
+
+
+def read_window(query: Query, asked: Question, cache: ScopeCache, load: Load) -> QueryWindow | None:
+    """The window that a query names; `None` where it names none, or one beside a topic in which nothing lies.
+
+    A season or a day in a request ("write a poem about autumn") is no window.
+    """
+    if not len(cache):
+        return None
+    text, moment = asked.text, query.asked_at
+    times, rest = split_periods(_UNDATED.sub(" ", text) if _REQUEST.match(text) else text, moment.date())
+    if not times:
+        return None
+    lying, said = np.zeros(len(cache)), cache.columns.local(moment)
+    marks = [f"@{year:04}" for year in cache.years]
+    years = [year for year, held in zip(cache.years, cache.holders(marks, load), strict=True) if len(held)]
+    for period in list(dict.fromkeys(times))[:_MOST]:
+        spans = _meant(period, moment.date(), cache.years)
+        held = cache.holders([term for span in spans for term in days_over(*span, years)], load)
+        lying += _said(spans, said) | np.isin(cache.columns.pks, np.concatenate([_NO_PKS, *held]))
+    topic = (
+        asked.terms.intersection(words(rest, asked.language)) if names_topic(rest, asked.language) else frozenset[str]()
+    )
+    best = lying.max(initial=0.0)
+    return QueryWindow(lying / max(best, 1.0), topic) if best > 0 or not topic else None
+
+
+def _meant(period: Period, asked: date, years: list[int]) -> list[tuple[date, date]]:
+    """The days that are meant: without a year those of any in which something was said, but "since May" is of the latest."""
+    if period.yearly and period.begins and period.ends:
+        later = period.ends.year - period.begins.year
+        return list(zip(_each(period.begins, years), _each(period.ends, years, later), strict=True))
+    if period.yearly and (period.begins or period.ends or asked) > asked:
+        period = period.moved(-1)
+    return [(period.begins or date.min, period.ends or date.max)]
+
+
+def _each(day: date, years: list[int], later: int = 0) -> list[date]:
+    """A day in each of some years, or so many years later; 29 February is 1 March in most, as in `Period.moved`."""
+    months = (np.clip(np.array(years) + later, date.min.year, date.max.year) - 1970) * 12 + day.month - 1
+    days: list[date] = (months.astype("datetime64[M]").astype("datetime64[D]") + (day.day - 1)).tolist()
+    return days
+
+
+def _said(spans: list[tuple[date, date]], said: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """What was said, first or last, on any of some days of its speaker: more of them have begun by then than have ended."""
+    begins, ends = (np.sort([_second(day) for day in days]) for days in zip(*spans, strict=True))
+    first, last = begins.searchsorted(said, "right") > ends.searchsorted(said, "right")
+    lying: NDArray[np.bool_] = first | last
+    return lying
+
+
+def _second(day: date) -> float:
+    return _ENDLESS.get(day) or datetime.combine(day, time(), UTC).timestamp()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PastScope:
+    """What was: the memories, as a search keeps them and by pk; their unit vectors in its order; and rows of words by term."""
+
+    cache: ScopeCache
+    items: dict[int, MemoryItem]
+    vectors: NDArray[np.float32]
+    words: dict[str, list[Any]]
+
+    def load(self, terms: Sequence[str]) -> list[Any]:
+        """The rows of some terms."""
+        return [row for term in terms for row in self.words.get(term, ())]
+
+
+def read_past_scope(connection: Connection, query: Query, when: Then, embedder: Embedder, language: str) -> PastScope:
+    """What was at a moment, for a query.
+
+    Texts that have changed since are embedded again, in one batch; all are split into words anew, as the question was.
+    """
+    found = then(connection, query.scope, when, filters=query.filters, memory_type=query.memory_type)
+    found.sort(key=lambda known: known.pk)
+    words, total = _words(found, language)
+    numbers = {scope: number for number, scope in enumerate(dict.fromkeys(known.item.scope for known in found))}
+    rows = ScopeColumns.of(SimpleNamespace(**_row(known) | {"scope_id": numbers[known.item.scope]}) for known in found)
+    cache = ScopeCache(rows, words=total, postings=Postings(), language=language)
+    vectors = _vectors(connection, found, embedder)
+    return PastScope(cache, {known.pk: known.item for known in found}, vectors, words)
+
+
+def _row(known: PastMemory) -> dict[str, Any]:
+    own = {"scope_id": 0, "pk": known.pk, "context": known.context, "utc_offset": minutes_of(known.item.updated_at)}
+    return {**shallow(known.item), **own}
+
+
+def _words(found: Sequence[PastMemory], language: str) -> tuple[dict[str, list[Any]], int]:
+    words: defaultdict[str, list[Any]] = defaultdict(list)
+    total = 0
+    for known in found:
+        rows = lexical.postings(_row(known), language)
+        total += rows[0]["length"]
+        for row in rows:
+            words[row["term"]].append((row["term"], known.pk, row["count"], row["length"]))
+    return words, total
+
+
+def _vectors(connection: Connection, found: Sequence[PastMemory], embedder: Embedder) -> NDArray[np.float32]:
+    standing = standing_vectors(connection, found)
+    texts = [known.item.text for known in found if known.pk not in standing]
+    fresh = dict(zip(texts, embedder.vectors(texts), strict=True))
+    vectors = [standing[known.pk] if known.pk in standing else fresh[known.item.text] for known in found]
+    return np.stack(vectors) if vectors else np.zeros((0, embedder.dimensions or 1), np.float32)
+
+
+_Near: TypeAlias = tuple[NDArray[np.int64], NDArray[np.floating[Any]]]
+"""Places of memories, ascending, and their cosines."""
+
+_CANDIDATES: Final = 1_000  # compared in full; a scope up to this size is compared whole
+
+
+class EvidenceSource(Protocol):
+    """Leads from a question, and from the memories that answer it best so far, to others."""
+
+    def leads(
+        self, connection: Connection, scope_ids: Sequence[int], text: str, best: Mapping[int, float]
+    ) -> Mapping[int, float]:
+        """Memories that speak to a question, besides what their own words say.
+
+        Args:
+            connection: A read transaction.
+            scope_ids: Where to look.
+            text: The question, as it was asked.
+            best: The memories that answer it best so far, by their numbers, with their scores.
+
+        Returns:
+            How much each speaks for, above 0 and at most 1, by its number; only of the searched scopes.
+        """
+
+
+class EvidenceReader:
+    """Reads what speaks for the memories of a scope to a question; what does not count is not looked up.
+
+    Attributes:
+        words: BM25 scores of all the memories.
+        window: The time that the query names, `None` where it names none.
+    """
+
+    def __init__(self, cache: ScopeCache, query: Query, asked: Question, load: Load, weights: Ranking) -> None:
+        self._cache, self._asked, self._load, self._weights = cache, asked, load, weights
+        self.window = read_window(query, asked, cache, load) if weights.window else None
+        # The words of a time stand for the window: a "yesterday" of last year is another day.
+        terms, groups = asked.terms, asked.groups
+        if self.window is not None and self.window.topic:
+            terms, groups = self.window.topic, frozenset(groups_of(self.window.topic, asked.language))
+        self.words = cache.words(terms, groups, related=weights.related, load=load)
+
+    def evidence(self, places: Places | None, meaning: NDArray[np.floating[Any]]) -> Evidence:
+        """What speaks for the memories at some places, ascending, `None` for all, beside their calibrated cosines."""
+        cache, asked, load, weights = self._cache, self._asked, self._load, self._weights
+        here = slice(None) if places is None else places
+        named = cache.said_by(asked.names)
+        return Evidence(
+            pks=cache.columns.pks[here],
+            meaning=meaning,
+            words=self.words[here],
+            named=None if named is None else named[here],
+            timed=cache.marked(TELLS_TIME, load)[here] if asked.when and weights.time else None,
+            window=None if self.window is None else self.window.at(here),
+        )
+
+
+class Nearness:
+    """How near the memories of a scope are to a question: which of them are compared, and their cosines."""
+
+    def __init__(
+        self, index: VectorView, vector: NDArray[np.float32], standing: CachedAt, words: NDArray[np.float64], least: int
+    ) -> None:
+        self._index, self._vector, self._standing, self._words = index, vector, standing, words
+        self._pks: Final = standing.cache.columns.pks
+        self._most: Final = max(least, _CANDIDATES)
+
+    def of(self, allowed: NDArray[np.bool_] | None) -> tuple[Places | None, NDArray[np.float32], str]:
+        """Places of the memories that are compared, `None` for all of them, with their cosines."""
+        pks, most = self._pks, self._most
+        chosen = None if allowed is None else pks[allowed]
+        near = self._index.search(self._vector, most, scopes=self._standing.scope_ids, pks=chosen, ordered=False)
+        if len(near.pks) == len(pks) and (near.pks == pks).all():  # all of them, in order: so they lie in the index
+            return None, near.scores, near.strategy
+        found = np.searchsorted(pks, near.pks)
+        here = _known(pks, found, near.pks)
+        meaning = np.full(len(pks), np.nan, np.float32)
+        meaning[found[here]] = near.scores[here]
+        if (len(pks) if chosen is None else len(chosen)) > most:
+            told = self._words if allowed is None else np.where(allowed, self._words, 0)
+            best = np.flatnonzero(told > 0)
+            if len(best) > most:
+                best = best[np.argpartition(-told[best], most)[:most]]
+            best = best[np.isnan(meaning[best])]
+            meaning[best] = self._index.scores(self._vector, pks[best])
+        indexed = ~np.isnan(meaning)  # a memory committed since the pull comes with the next search
+        if indexed.all():
+            return None, meaning, near.strategy
+        places = np.flatnonzero(indexed)
+        return places, meaning[places], near.strategy
+
+    def with_leads(self, found: _Near, leads: Mapping[int, float], allowed: NDArray[np.bool_] | None) -> _Near:
+        """The candidates, and the memories that something leads to, with their cosines."""
+        wanted = np.array(sorted(leads), np.int64)
+        places = np.searchsorted(self._pks, wanted)
+        places = places[_known(self._pks, places, wanted)]
+        places = places if allowed is None else places[allowed[places]]
+        scores = self._index.scores(self._vector, self._pks[places])
+        indexed = ~np.isnan(scores)  # the rest comes with the next pull
+        return _joined(found, (places[indexed], scores[indexed]))
+
+    def with_window(self, found: _Near, lying: NDArray[np.bool_]) -> _Near:
+        """The candidates, and the best of the memories that lie in a window of time, with their cosines."""
+        places, scores, _ = self.of(lying)
+        return _joined(found, (np.arange(len(scores)) if places is None else places, scores))
+
+
+def _joined(found: _Near, more: _Near) -> _Near:
+    places, first = np.unique(np.concatenate([found[0], more[0]]), return_index=True)
+    return places, np.concatenate([found[1], more[1]])[first]
+
+
+def led_to(pks: NDArray[np.int64], leads: Mapping[int, float]) -> NDArray[np.float64]:
+    """How much is led to each of some memories, which stand in order."""
+    wanted = np.array(sorted(leads), np.int64)
+    places = np.searchsorted(pks, wanted)
+    here = _known(pks, places, wanted)
+    told = np.zeros(len(pks))
+    told[places[here]] = [leads[pk] for pk in wanted[here].tolist()]
+    return told
+
+
+def _known(pks: NDArray[np.int64], places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
+    here: NDArray[np.bool_] = places < len(pks)
+    here[here] = pks[places[here]] == wanted[here]
+    return here

@@ -29,9 +29,9 @@ import numpy as np
 
 from langmem_adapter.errors import StorageError
 from langmem_adapter.forks import Lock
-from langmem_adapter.search.question import is_talk, telling
+from langmem_adapter.search.query import is_talk, lexical_terms
 from langmem_adapter.storage import meta
-from langmem_adapter.text import entries, groups_of, is_cjk
+from langmem_adapter.text import groups_of, is_cjk, read_entries
 from langmem_adapter.tracing import stage
 from langmem_adapter.twins import Outcome, Plan, aattempt, attempt, in_thread
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.embedding.embedder import Embedder, UnitVectors
     from langmem_adapter.records.results import MemoryItem
-    from langmem_adapter.search.question import Question
+    from langmem_adapter.search.query import Question
     from langmem_adapter.search.ranking import Ranked
     from langmem_adapter.search.scope_cache import Load, ScopeCache
     from langmem_adapter.storage.database import Database
@@ -246,7 +246,7 @@ def _read(kept: str) -> Scale:
 @cache
 def _pairs(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Questions, and their answers."""
-    lines = entries(Path(__file__).with_name("pairs.txt"))[name].split("\n")
+    lines = read_entries(Path(__file__).with_name("pairs.txt"))[name].split("\n")
     questions, answers = zip(*(line.split(" | ") for line in lines), strict=True)
     return questions, answers
 
@@ -307,7 +307,7 @@ def _held(
     places: NDArray[np.int64], wanted: frozenset[str], asked: Question, cache: ScopeCache, load: Load
 ) -> Iterator[tuple[NDArray[np.float64], int]]:
     """For each wanted word how far each memory holds it, or a related one, and how many of all do."""
-    groups, terms = sorted(asked.groups), sorted(telling(wanted))
+    groups, terms = sorted(asked.groups), sorted(lexical_terms(wanted))
     alone = sum(not is_talk(term, asked.language) for term in terms) <= 1
     worth = _RELATED if alone else _RELATED_BESIDE
     related = dict(zip(groups, cache.held(groups, places, load), strict=True))

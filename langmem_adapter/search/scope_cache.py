@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.search.ranking import Floats
     from langmem_adapter.storage.database import Database
 
 Places: TypeAlias = NDArray[np.int64]
+Floats: TypeAlias = NDArray[np.float64]
 Load: TypeAlias = "Callable[[Sequence[str]], list[Any]]"
 """Reads the rows (term, memory_pk, count, length) of some terms."""
 
@@ -434,7 +434,7 @@ class ScopeCaches:
                 self._size -= self._kept.popitem(last=False)[1].size
 
 
-def loader(connect: Callable[[], Connection], scope_ids: tuple[int, ...]) -> Load:
+def posting_loader(connect: Callable[[], Connection], scope_ids: tuple[int, ...]) -> Load:
     """Reads the words of some scopes, in a transaction that begins where there is something to read."""
     return lambda terms: lexical.of_terms(connect(), scope_ids, terms)
 

@@ -8,56 +8,202 @@ filter narrows what is searched, nothing is dropped from a list that was already
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Mapping  # noqa: TC003 - `pipeline.state` checks by these types
+from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import zip_longest
+from math import ceil
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from langmem_adapter.index.exact import cosines
-from langmem_adapter.records.cost import tokens_in
+from langmem_adapter.index.base import cosines
+from langmem_adapter.names import named_speaker
 from langmem_adapter.records.ranking import Ranking
-from langmem_adapter.records.results import Abstained, SearchResults
-from langmem_adapter.search import evidence, question
-from langmem_adapter.search import query as rerank
-from langmem_adapter.search.candidates import Neighbourhood, best_that_fit, neighbourhood, room, whole
-from langmem_adapter.search.evidence import EvidenceReader, Nearness, led_to
-from langmem_adapter.search.passages import fitting
-from langmem_adapter.search.query import Query
-from langmem_adapter.search.question import asks_for, newest
-from langmem_adapter.search.ranking import Evidence, Ranked, explained, fuse, newest_value_first
+from langmem_adapter.records.results import FORGET, Abstained, SearchResults, tokens_in
+from langmem_adapter.search.passages import fit_hits
+from langmem_adapter.search.query import Query, asks_for, diverse, pool, read_question, reranking
+from langmem_adapter.search.ranking import (
+    Evidence,
+    EvidenceReader,
+    Nearness,
+    Ranked,
+    explained,
+    fuse,
+    led_to,
+    newest,
+    newest_value_first,
+    read_past_scope,
+)
 from langmem_adapter.search.relevance import RAW, RELEVANT, relevance
-from langmem_adapter.search.scope_cache import ScopeCaches, loader
+from langmem_adapter.search.scope_cache import ScopeCaches, posting_loader
 from langmem_adapter.statements.parser import attributes
 from langmem_adapter.storage import feed, memories
 from langmem_adapter.storage.graph.hints import rivals
-from langmem_adapter.text import topics
+from langmem_adapter.storage.meta import language_of
+from langmem_adapter.storage.moments import local
+from langmem_adapter.text import text_hash, topics
 from langmem_adapter.tracing import is_heard, shown, stage
 from langmem_adapter.twins import Plan, beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
 
     from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.index.base import Vectors
-    from langmem_adapter.index.build import VectorFeed
+    from langmem_adapter.index.indexer import VectorFeed
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.search.evidence import EvidenceSource, PastScope
-    from langmem_adapter.search.question import Question
+    from langmem_adapter.search.query import Question
+    from langmem_adapter.search.ranking import EvidenceSource, PastScope
     from langmem_adapter.search.relevance import Calibration, Scale
     from langmem_adapter.search.scope_cache import CachedAt, ScopeCache
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.memories import Then
 
+_SHARING: Final = 10  # facts that have the setting's tokens together
+_BESIDE: Final = 10  # tokens that a memory takes beside its text: its number or speaker, its date, quotes
+_LETTERS: Final = 400  # shown of a text where not everything fits; every setting has room for one of them
+_MOST_SHARES: Final = 5  # fifty facts are compared at once
+_MOST_READ: Final = 20  # times as many as have room: among the nearest are texts that are never compared
+_MOST_NAMED: Final = 3  # texts that a request to forget may mean
+_RESERVED: Final = 4  # a quarter of the room is for the newest, and as much for what the graph names
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory that new facts are compared with.
+
+    Attributes:
+        text: As it is shown.
+        seq: Number of its last change.
+        since: The date of its last statement with its UTC offset, in ISO 8601.
+        speaker: Whose statement it is, as `names.named_speaker` has it.
+        cut: Whether *text* is not all of it.
+    """
+
+    id: str
+    text: str
+    seq: int
+    since: str
+    speaker: str
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """The memories that some facts are compared with.
+
+    Attributes:
+        seen: Number of the last change that was taken into account.
+        known: Those that a reasoner is shown, oldest statement first; behind them, those that only say a fact's own words.
+        shown: How many of them it is shown.
+        equal: For each fact, the indexes of memories with the same words: of each speaker's the oldest. For a request to
+            forget, of those that say what is to be forgotten.
+        alike: For each fact, the indexes of memories that embeddings take for the same statement.
+        holding: For each request to forget, by its place, the texts in the user's own words that hold all of its words.
+    """
+
+    seen: int
+    known: tuple[Candidate, ...]
+    shown: int
+    equal: tuple[tuple[int, ...], ...]
+    holding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    alike: tuple[tuple[int, ...], ...] = ()
+
+
+def room(tokens: int, facts: int) -> int:
+    """Tokens that the memories around so many facts may take: the setting's for ten of them, five times as many at most."""
+    return tokens * max(1, min(_MOST_SHARES, ceil(facts / _SHARING)))
+
+
+def whole(connection: Connection, scope: Scope, most: int) -> list[Any] | None:
+    """Every fact within *scope*; `None` where they take more than *most* tokens, which is found out without reading them."""
+    count, letters = memories.extent(connection, scope, most // _BESIDE + 1)
+    if count * _BESIDE + letters // 4 > most:
+        return None
+    rows = memories.every_text(connection, scope)
+    return rows if sum(_tokens(row.text) for row in rows) <= most else None
+
+
+def best_that_fit(
+    connection: Connection, scope: Scope, most: int, *, named: Sequence[int], ranked: Sequence[Sequence[int]]
+) -> list[Any]:
+    """Memories within *scope* that take at most so many tokens; of long ones the beginning, with an ellipsis at its end.
+
+    Args:
+        connection: A read transaction.
+        scope: The fields that the add was given.
+        most: Tokens.
+        named: Pks of those that say something else of what a fact says can have one value only.
+        ranked: For each fact, pks by each kind of nearness, nearest first; they take turns.
+    """
+    count = most // _BESIDE
+    newest = memories.latest(connection, scope, count // _RESERVED, compared=True)
+    taking_turns = [pk for turn in zip_longest(*ranked) for pk in turn if pk is not None]
+    near = memories.compared(connection, list(dict.fromkeys(taking_turns))[: _MOST_READ * count])[:count]
+    rows = {row.pk: row for row in memories.texts(connection, {*named, *newest, *near}, _LETTERS)}
+    chosen: dict[int, Any] = {}
+    for pks, share in ((named, most // _RESERVED), (newest, most // _RESERVED), (near, most)):
+        left = min(share, most - sum(_tokens(row.text) for row in chosen.values()))
+        chosen |= {row.pk: row for row in _fitting((rows[pk] for pk in pks if pk in rows and pk not in chosen), left)}
+    return list(chosen.values())
+
+
+def neighbourhood(
+    connection: Connection, scope: Scope, facts: Iterable[str], shown: Iterable[Any], *, seen: int
+) -> Neighbourhood:
+    """Put together what some facts are compared with."""
+    facts = list(facts)
+    words = [text_hash(fact.removeprefix(FORGET)) for fact in facts]
+    equal = memories.equal_texts(connection, scope, words)
+    rows = sorted(shown, key=lambda row: (row.updated_at, row.pk))
+    others = {pk for pks in equal.values() for pk in pks}.difference(row.pk for row in rows)
+    known = [*rows, *memories.texts(connection, others, _LETTERS)]
+    place = {row.pk: number for number, row in enumerate(known)}
+    return Neighbourhood(
+        seen=seen,
+        known=tuple(
+            Candidate(
+                row.id,
+                row.text,
+                row.seq,
+                local(row.updated_at, row.utc_offset).isoformat(),
+                named_speaker(row.actor_id, row.role, scope),
+                row.letters > len(row.text),
+            )
+            for row in known
+        ),
+        shown=len(rows),
+        equal=tuple(tuple(place[pk] for pk in equal.get(each, ()) if pk in place) for each in words),
+        holding={
+            str(number): tuple(
+                memories.holding(connection, scope, fact.removeprefix(FORGET), language_of(connection), _MOST_NAMED)
+            )
+            for number, fact in enumerate(facts)
+            if fact.startswith(FORGET)
+        },
+    )
+
+
+def _fitting(rows: Iterable[Any], left: int) -> Iterator[Any]:
+    for row in rows:
+        if _tokens(row.text) <= left:
+            left -= _tokens(row.text)
+            yield row
+
+
+def _tokens(text: str) -> int:
+    return _BESIDE + tokens_in(text)
+
+
 _SPARE: Final = 4  # times as many as are wanted are ordered
 _BUDGET_SHARE: Final = 4  # a prompt gets all memories of a user where they take a quarter of its budget
-_BESIDE: Final = 10  # tokens that a memory takes beside its text: speaker, date, marks
 _LEADING: Final = 20  # best memories that the knowledge graph is asked to lead on from
 _REORDERED: Final = 10  # first hits, among which the newest value of an attribute comes first, however many are wanted
 
@@ -149,7 +295,7 @@ class Searcher:
     ) -> tuple[list[int], list[int], list[int]]:
         """Pks by meaning, by words, and by topic, nearest first."""
         language = standing.cache.language
-        asked = question.read(query.text, (), language)
+        asked = read_question(query.text, (), language)
         weights = Ranking.plain(self._weights.share)
         inquiry = _Inquiry(query, asked, standing, _Aim(vector, RAW))
         ranked = self._rank(lambda: connection, inquiry, weights=weights)
@@ -206,7 +352,7 @@ class Searcher:
     def _holding(self, connection: Connection, standing: CachedAt, terms: Iterable[str]) -> list[int]:
         """Pks of the facts that hold any of some terms, the best first, and of equal ones the newest."""
         cache = standing.cache
-        worth = cache.words(terms, (), related=0, load=loader(lambda: connection, standing.scope_ids))
+        worth = cache.words(terms, (), related=0, load=posting_loader(lambda: connection, standing.scope_ids))
         if (shown := cache.shown(time.time(), facts=True)) is not None:
             worth = np.where(shown, worth, 0)
         best = len(worth) - 1 - np.argsort(-worth[::-1], kind="stable")
@@ -225,7 +371,7 @@ class Searcher:
 
     def _read(self, query: Query) -> tuple[Question, CachedAt]:
         standing = self._cached(query.scope)
-        return question.read(query.text, standing.cache.names, standing.cache.language), standing
+        return read_question(query.text, standing.cache.names, standing.cache.language), standing
 
     def _searching(self, query: Query) -> Plan[SearchResults]:
         return Plan(partial(self._read, query)).and_then(lambda read: self._answering(query, *read))
@@ -237,7 +383,7 @@ class Searcher:
         aim = self._aim(asked) if wanted == "something" else Plan[_Aim | None].known(None)
         found = aim.and_then(lambda known: self._finding(_Inquiry(query, asked, standing, known)))
         if query.rerank is not None:
-            found = found.and_then(partial(rerank.reranking, query.rerank, query.text, query.k))
+            found = found.and_then(partial(reranking, query.rerank, query.text, query.k))
         return found.then(partial(_within, query, asked))
 
     def _aim(self, asked: Question) -> Plan[_Aim | None]:
@@ -265,7 +411,7 @@ class Searcher:
                 small
                 and hits
                 and not asks_time_alone
-                and sum(map(_tokens, hits)) * _BUDGET_SHARE <= (query.max_tokens or 0)
+                and sum(_tokens(hit.text) for hit in hits) * _BUDGET_SHARE <= (query.max_tokens or 0)
             ):
                 return SearchResults(sorted(hits, key=attrgetter("item.created_at")))
             return _given(query, cache, hits)
@@ -280,7 +426,7 @@ class Searcher:
     ) -> Ranked:
         query, asked, standing, aim = inquiry
         index, weights = self._indexer.view(connect), weights or self._weights
-        cache, load = standing.cache, loader(connect, standing.scope_ids)
+        cache, load = standing.cache, posting_loader(connect, standing.scope_ids)
         allowed = self._allowed(connect, query, cache)
         if index is None or aim is None:  # no memory existed yet, or all that is known is asked for
             return newest(cache, allowed, asked, load)
@@ -326,7 +472,7 @@ class Searcher:
         hits: list[Hit] = []
         vectors: list[Vectors] = []
         index = self._indexer.view(connect) if query.rerank == "mmr" else None
-        load = loader(connect, standing.scope_ids)
+        load = posting_loader(connect, standing.scope_ids)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
             items = memories.best(connect(), part.pks.tolist())
@@ -342,7 +488,7 @@ class Searcher:
 
     def _find_then(self, connection: Connection, inquiry: _Inquiry, when: Then) -> list[Hit]:
         query, asked, _, aim = inquiry
-        then = evidence.read(connection, query, when, self._embedder, asked.language)
+        then = read_past_scope(connection, query, when, self._embedder, asked.language)
         ranked = newest(then.cache, None, asked, then.load) if aim is None else self._rank_then(then, query, asked, aim)
         if query.bounds is not None:
             places = np.searchsorted(then.cache.columns.pks, ranked.pks)
@@ -382,20 +528,16 @@ def _is_small(query: Query, cache: ScopeCache) -> bool:
     return len(cache) * _BESIDE * _BUDGET_SHARE <= (query.max_tokens or 0)
 
 
-def _tokens(hit: Hit) -> int:
-    return _BESIDE + tokens_in(hit.text)
-
-
 def _within(query: Query, asked: Question, found: SearchResults) -> SearchResults:
     """The hits within the budget of tokens."""
     if query.max_tokens is None or not found:
         return found
-    kept = fitting(found, query.text, query.max_tokens, language=asked.language)
+    kept = fit_hits(found, query.text, query.max_tokens, language=asked.language)
     return SearchResults(kept, abstained=None if kept else Abstained("no room", found[0]))
 
 
 def _wanted(query: Query) -> int:
-    return max(query.k, _REORDERED) if query.rerank is None else rerank.pool(query.k)
+    return max(query.k, _REORDERED) if query.rerank is None else pool(query.k)
 
 
 def _ordered(inquiry: _Inquiry, ranked: Ranked, hits: list[Hit], vectors: Vectors | None) -> list[Hit]:
@@ -405,5 +547,5 @@ def _ordered(inquiry: _Inquiry, ranked: Ranked, hits: list[Hit], vectors: Vector
         hits[:_REORDERED], order[:_REORDERED] = newest_value_first(hits[:_REORDERED])
     if query.rerank == "mmr" and vectors is not None:
         scores = [hit.score for hit in hits]
-        return [hits[place] for place in rerank.diverse(scores, vectors[order], query.k, inquiry.scale or RAW)]
+        return [hits[place] for place in diverse(scores, vectors[order], query.k, (inquiry.scale or RAW).likeness)]
     return hits

@@ -15,8 +15,7 @@ from langchain_core.runnables.config import var_child_runnable_config
 
 from langmem_adapter.errors import LangmemAdapterError, ModelError, StorageError
 from langmem_adapter.pipeline.run import run_of
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import AddResult
+from langmem_adapter.records.results import AddResult, Usage
 from langmem_adapter.server.log import logged
 from langmem_adapter.server.problems import told_of
 from langmem_adapter.storage import jobs

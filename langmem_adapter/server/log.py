@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter import tracing
-from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import ModelError, StorageError
+from langmem_adapter.records.checks import redact_urls
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,7 @@ def logged(error: BaseException) -> str:
     """What the log says of an error: nothing that may quote keys or memories, as the words of a provider do."""
     if isinstance(error, ModelError) and error.__cause__ is not None:
         return f"{type(error).__name__}: {error.brief} ({type(error.__cause__).__name__})"
-    words = f": {cleaned(str(error)).partition(chr(10))[0]}" if isinstance(error, StorageError) else ""
+    words = f": {redact_urls(str(error)).partition(chr(10))[0]}" if isinstance(error, StorageError) else ""
     return f"{type(error).__name__}{words}"
 
 

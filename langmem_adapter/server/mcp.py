@@ -14,10 +14,10 @@ from uuid import uuid4
 from pydantic import Field
 from pydantic_core import from_json
 
-from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.memory.parts import parts_of
+from langmem_adapter.records.checks import redact_urls
 from langmem_adapter.records.escapes import DATA_ONLY, escape
 
 try:
@@ -251,7 +251,7 @@ class _Told(AbstractContextManager[None]):
         if isinstance(error, LangmemAdapterError):
             if error.brief != str(error):
                 _log.warning("%s", logged(error))
-            raise ToolError(cleaned(error.brief)) from None
+            raise ToolError(redact_urls(error.brief)) from None
         if isinstance(error, Exception):
             number = uuid4().hex
             _log.error("%s: %s", number, type(error).__name__, exc_info=error)

@@ -12,7 +12,6 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from langmem_adapter.addresses import cleaned
 from langmem_adapter.errors import (
     ConflictError,
     EmbeddingMismatchError,
@@ -25,6 +24,7 @@ from langmem_adapter.errors import (
     RelationNotFoundError,
     StorageError,
 )
+from langmem_adapter.records.checks import redact_urls
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
 from langmem_adapter.server.log import logged
 from langmem_adapter.storage.jobs import QueueFullError
@@ -110,7 +110,7 @@ def told_of(error: BaseException, number: str) -> dict[str, Any]:
     if not isinstance(error, LangmemAdapterError):
         return {"status": 500, "detail": f"something went wrong here; the log has it under {number}"}
     status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 400)
-    return {"status": status, "detail": cleaned(error.brief)}
+    return {"status": status, "detail": redact_urls(error.brief)}
 
 
 def _known(request: Request, error: Exception) -> Response:

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from langmem_adapter.forks import remembered
+from langmem_adapter.forks import bounded_cache
 from langmem_adapter.statements.chinese import KIN, chinese_statement
 from langmem_adapter.statements.english import KIND_WORDS, english_statement
 from langmem_adapter.statements.statement import LONGEST, Statement
@@ -38,7 +38,7 @@ _PRONOUN: Final = re.compile(
 _NAMES: Final = re.compile(f"{_P.texts['NAMING']}|[他她它](?:的(?:名字|姓名)(?:叫做?|是)|名?叫)", re.IGNORECASE)
 
 
-@remembered(4_096)
+@bounded_cache(4_096)
 def read(text: str) -> Statement:
     """Take a statement apart.
 

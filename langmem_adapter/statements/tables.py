@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from langmem_adapter.forks import cached_property
-from langmem_adapter.text import IRREGULAR, entries
+from langmem_adapter.text import IRREGULAR, read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def lists(name: str) -> dict[str, frozenset[str]]:
         >>> "aunt" in lists("english-words")["FEMALE"]
         True
     """
-    return {key: frozenset(value.split()) for key, value in entries(_file(name)).items()}
+    return {key: frozenset(value.split()) for key, value in read_entries(_file(name)).items()}
 
 
 class Patterns(dict[str, re.Pattern[str]]):
@@ -102,7 +102,7 @@ def rows(name: str, given: Mapping[str, str], *, flags: int = re.IGNORECASE) -> 
 
 def _texts(name: str, given: Mapping[str, str]) -> dict[str, str]:
     texts = dict(given)
-    for key, value in entries(_file(name)).items():
+    for key, value in read_entries(_file(name)).items():
         texts[key] = _filled(value.replace("\n", ""), texts)
     return texts
 

@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
+from langmem_adapter.records.checks import redact_url
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Cache:
             from redis.retry import Retry  # noqa: PLC0415
         except ImportError:
             raise MissingDependencyError("redis", extra="redis") from None
-        self._where: Final = shown(url)
+        self._where: Final = redact_url(url)
         self._errors: Final = (redis.RedisError, ValueError)  # the second: what is no answer of Redis
         limits: dict[str, Any] = {"socket_timeout": _PATIENCE, "socket_connect_timeout": _PATIENCE}
         try:

@@ -20,9 +20,9 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
-from langmem_adapter.addresses import shown
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError, StorageError
 from langmem_adapter.forks import cached_property
+from langmem_adapter.records.checks import redact_url
 from langmem_adapter.settings import PrepareThreshold
 from langmem_adapter.storage import sqlite
 from langmem_adapter.storage.drivers import LOCK_TIMEOUT, UNREADABLE, path_of, translated, url_of
@@ -113,7 +113,7 @@ class Database:
     def location(self) -> str:
         """Where the data lies, without any password."""
         url = self._engine.url
-        return url.database if url.database == ":memory:" else str(self.path or shown(str(url)))
+        return url.database if url.database == ":memory:" else str(self.path or redact_url(str(url)))
 
     @property
     def commits(self) -> int:

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import URL, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, SQLAlchemyError, StatementError
 
-from langmem_adapter.addresses import ENCODED, SCHEMES, cleaned, shown
 from langmem_adapter.errors import UNUSABLE, InvalidInputError, StorageError
-from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.checks import ENCODING_HINT, SCHEMES, check_text, quoted, redact_url, redact_urls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 UNREADABLE: Final = (
     "not a database URL; write it like sqlite:///folder/memory.db or postgresql+psycopg://user:password@host:5432/name, "
-    f"{ENCODED}"
+    f"{ENCODING_HINT}"
 )
 _SQLITE: Final = ("sqlite", "sqlite+pysqlite")
 _ASYNC: Final = "for asyncio alone; write postgresql+psycopg://…, which the async methods use as well"
@@ -74,7 +73,9 @@ def _read(name: str) -> URL:
         raise InvalidInputError("the database's name is blank; give a path, ':memory:' or an SQLAlchemy URL")
     if (named := _MODEL.match(name)) is not None:
         option = "embeddings" if named[1] == "hash" else "model"
-        raise InvalidInputError(f"{shown(name)} names a model, no database; write Memory({option}={shown(name)!r})")
+        raise InvalidInputError(
+            f"{redact_url(name)} names a model, no database; write Memory({option}={redact_url(name)!r})"
+        )
     if _CONNINFO.search(name) or _NO_URL.match(name):
         raise InvalidInputError(UNREADABLE)
     if "://" not in name:
@@ -241,4 +242,6 @@ def _storage_error(location: str, message: str, *, passing: bool = False, hint: 
     end = f" ({hint})" if hint else ""
     waited = hint == _HELD
     brief = f"{sign or 'the database is locked'}{end}" if waited or sign else _LOST if transient else UNUSABLE
-    return StorageError(f"{location}: {cleaned(message.strip())}{end}", transient=transient, waited=waited, brief=brief)
+    return StorageError(
+        f"{location}: {redact_urls(message.strip())}{end}", transient=transient, waited=waited, brief=brief
+    )

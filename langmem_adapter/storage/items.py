@@ -40,7 +40,7 @@ from sqlalchemy import (
 )
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.forks import remembered
+from langmem_adapter.forks import bounded_cache
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.storage.feed import Space
 from langmem_adapter.storage.moments import COUNTED, EPOCH, FIRST, LAST
@@ -61,7 +61,7 @@ _LONGEST: Final = 2_000  # bytes; a row in an index of Postgres may have some mo
 _KEPT: Final = 65_536
 
 
-@remembered(_KEPT)
+@bounded_cache(_KEPT)
 def encode(namespace: Namespace) -> str:
     """The text of a namespace.
 
@@ -81,7 +81,7 @@ def item_id(namespace: Namespace, key: str) -> str:
     return urlsafe_b64encode(digest).decode()
 
 
-@remembered(_KEPT)
+@bounded_cache(_KEPT)
 def decode(text: str) -> Namespace:
     """The namespace of a text, the inverse of `encode`."""
     labels, label, signs = [], "", iter(text)

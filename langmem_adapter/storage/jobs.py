@@ -34,8 +34,7 @@ from sqlalchemy import (
 )
 
 from langmem_adapter.errors import ConflictError, LangmemAdapterError
-from langmem_adapter.records.plain import shallow
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope, shallow
 from langmem_adapter.storage.moments import UTCDateTime
 from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import any_of

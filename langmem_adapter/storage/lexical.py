@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from langmem_adapter.records.cost import tokens_in
+from langmem_adapter.records.results import tokens_in
 from langmem_adapter.statements.dates import MONTHS
 from langmem_adapter.statements.parser import attributes
 from langmem_adapter.statements.periods import days_told

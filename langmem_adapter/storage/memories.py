@@ -26,7 +26,7 @@ from sqlalchemy import Integer, Row, Select, and_, bindparam, case, func, or_, s
 
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.filters import EVERYTHING, values_of
+from langmem_adapter.filters import EVERYTHING, filter_values
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import Decision, MemoryItem, Revision
 from langmem_adapter.storage import pushdown
@@ -473,7 +473,7 @@ def _lasts(end: ColumnElement[datetime | None], moment: datetime | None) -> Colu
 
 
 def _fitting_past(filters: Filter) -> Callable[[AnyRow], bool] | None:
-    return (lambda row: filters.matches(values_of(item_of(row, row.began)))) if filters else None
+    return (lambda row: filters.matches(filter_values(item_of(row, row.began)))) if filters else None
 
 
 def item_of(row: AnyRow, began: datetime) -> MemoryItem:

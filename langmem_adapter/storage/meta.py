@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
-from langmem_adapter.addresses import shown
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
+from langmem_adapter.records.checks import redact_url
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.conversations import conversations, notes, turns
 from langmem_adapter.storage.feed import VECTORS, last_seq
 from langmem_adapter.storage.migrations.runner import migrate
 from langmem_adapter.storage.tables import entities, history, memories, meta, relations, scopes
-from langmem_adapter.text import ENGLISH, TOKENIZER, checked
+from langmem_adapter.text import ENGLISH, TOKENIZER, check_language
 
 if TYPE_CHECKING:
     from re import Match
@@ -76,7 +76,7 @@ def prepare(database: Database, language: str | None = None) -> None:
         InvalidInputError: No such language.
         StorageError: It cannot be opened, belongs to another program, or is newer than this code.
     """
-    wanted = None if language is None else checked(language)
+    wanted = None if language is None else check_language(language)
     migrate(database)
     with database.read() as connection:
         ready = _is_ready(connection, wanted or language_of(connection))
@@ -88,7 +88,7 @@ def language_of(connection: Connection) -> str:
     """The language in which the words of a database are stemmed."""
     kept = get(connection, LANGUAGE) or ENGLISH
     try:
-        return checked(kept)
+        return check_language(kept)
     except InvalidInputError:
         raise StorageError(
             f"the words of this database are stemmed as {kept}, which the snowballstemmer installed here does not know; "
@@ -197,7 +197,7 @@ def _tokenize(connection: Connection, wanted: str | None) -> None:
 def _location(connection: Connection) -> str:
     url = connection.engine.url
     plain = url.database if url.get_backend_name() == "sqlite" else None
-    return plain or shown(str(url))
+    return plain or redact_url(str(url))
 
 
 def _size(database: Database) -> int | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import ColumnElement
 
-from langmem_adapter.filters import FIELDS, TIMES, is_day, moment
+from langmem_adapter.filters import FIELDS, TIMES, is_day, parse_moment
 from langmem_adapter.storage.moments import FIRST, LAST, local
 from langmem_adapter.storage.tables import memories, scopes
 
@@ -67,7 +67,7 @@ def _condition(condition: Condition) -> ColumnElement[bool] | None:
         return column.is_(None)  # type: ignore[no-any-return]
     if condition.key in TIMES:
         compare = _ORDER.get(condition.operator)
-        limit, slack = moment(operand), _SLACK.get(condition.operator) if is_day(operand) else timedelta()
+        limit, slack = parse_moment(operand), _SLACK.get(condition.operator) if is_day(operand) else timedelta()
         if compare is None or limit is None or slack is None or not FIRST + _DAY < limit < LAST - _DAY:
             return None
         return compare(column, limit + slack)  # type: ignore[no-any-return]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import ColumnElement, and_, bindparam, func, select, true
 
 from langmem_adapter.errors import MemoryNotFoundError
-from langmem_adapter.forks import remembered
+from langmem_adapter.forks import bounded_cache
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.prepared_statements import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes
@@ -133,7 +133,7 @@ def owner_of(row: Any) -> Scope | None:
     return of_row(row) if any(getattr(row, name) is not None for name in SCOPE_FIELDS) else None
 
 
-@remembered(4_096)  # many rows of a search are of one scope
+@bounded_cache(4_096)  # many rows of a search are of one scope
 def _scope(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope:
     return Scope(user_id, agent_id, run_id)
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, insert, or_, select
 
-from langmem_adapter.records.cost import ModelCall, Usage
-from langmem_adapter.records.results import AddResult, Change, Decision, Fact, Paged, Turn
+from langmem_adapter.records.results import AddResult, Change, Decision, Fact, ModelCall, Paged, Turn, Usage
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.pages import listed
 from langmem_adapter.storage.prepared_statements import Prepared

@@ -13,9 +13,9 @@ import numpy as np
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
-from langmem_adapter.names import named_speaker, whom
-from langmem_adapter.records.plain import shallow
+from langmem_adapter.names import named_speaker, owner_name
 from langmem_adapter.records.results import Change, Decision, Event
+from langmem_adapter.records.scope import shallow
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.feed import INSERT_CHANGE, LAST_SEQ
 from langmem_adapter.storage.graph.rows import GraphRows, Home, Span
@@ -178,7 +178,7 @@ def books(connection: Connection, write: Write) -> Books:
 
 def targets(connection: Connection, write: Write) -> dict[str, dict[str, Any]]:
     """The memories that decisions name, as far as the write may see them: their rows, scope and number of revisions."""
-    named = ((d.past_of,) if d.event == "ADD" else (d.memory_id, d.heir, d.past_of) for d in write.decisions)
+    named = ((d.past_of,) if d.event == "ADD" else (d.memory_id, d.successor_id, d.past_of) for d in write.decisions)
     ids = [id_ for ids in named for id_ in ids if id_ is not None]
     rows = _TARGETS.rows(connection, {"ids": ids}) if ids else []
     found = ({**row._asdict(), "scope": of_row(row)} for row in rows)
@@ -348,8 +348,8 @@ class WriteRows:
 
     def _delete(self, decision: Decision) -> Change:
         old = self._target(decision, changing=True)
-        if decision.heir is not None and decision.heir not in self._targets:
-            raise MemoryNotFoundError(decision.heir)
+        if decision.successor_id is not None and decision.successor_id not in self._targets:
+            raise MemoryNotFoundError(decision.successor_id)
         row = self._changed(old, **self._since(decision, old))
         self._rows.remove(row)
         self._record(row, "DELETE", old["text"], None, decision)
@@ -493,7 +493,7 @@ class WriteRows:
             after=after,
             by_hand=decision.time is None,
             returns=returns,
-            heir=decision.heir,
+            successor_id=decision.successor_id,
             gap=gap,
             speaker=named_speaker(row["actor_id"], row["role"], home.scope),
         )
@@ -587,7 +587,9 @@ def _offset_of(decision: Decision, default: int | None) -> int | None:
 
 
 def _meant(triples: Sequence[Triple], scope: Scope) -> list[Triple]:
-    return [replace(each, source=whom(each.source, scope), target=whom(each.target, scope)) for each in triples]
+    return [
+        replace(each, source=owner_name(each.source, scope), target=owner_name(each.target, scope)) for each in triples
+    ]
 
 
 def _closed(triples: tuple[Triple, ...], until: datetime) -> tuple[Triple, ...]:

@@ -24,10 +24,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
 from langmem_adapter.index.base import Batch
-from langmem_adapter.index.build import open_index
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations
-from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.index.indexer import Indexer, open_index
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from tests.benchmarks.measure import apart, report

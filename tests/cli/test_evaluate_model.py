@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from langmem_adapter import Memory
 from langmem_adapter.cli.app import app
 from langmem_adapter.evaluation.prompts import PromptCase, read_cases, run_cases, states, totals
-from langmem_adapter.records.cost import Usage
+from langmem_adapter.records.results import Usage
 from tests.openai_server import OpenAIServer
 
 if TYPE_CHECKING:

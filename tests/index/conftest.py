@@ -17,7 +17,7 @@ from langchain_core.vectorstores import InMemoryVectorStore
 from sqlalchemy import delete, func, insert, select, update
 
 from langmem_adapter.index.base import Batch, check_batch
-from langmem_adapter.index.shared_index import SharedIndexer
+from langmem_adapter.index.indexer import SharedIndexer
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
 from langmem_adapter.storage.tables import MEMORIES, changes, memories, scopes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import Found, Pks, Scores, Vectors, VectorView
+    from langmem_adapter.index.base import Nearest, Pks, Scores, Vectors, VectorView
     from langmem_adapter.index.pgvector import PgVectorIndex
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -116,7 +116,7 @@ class Fed:
 
     def search(
         self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
-    ) -> Found:
+    ) -> Nearest:
         return self.view.search(query, k, scopes=scopes, pks=pks, ordered=ordered)
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
@@ -237,11 +237,11 @@ def vector_postgres(new_postgres: Callable[[], AbstractContextManager[str]]) -> 
 
 @contextmanager
 def _with_vectors(new_postgres: Callable[[], AbstractContextManager[str]]) -> Iterator[Database]:
-    from langmem_adapter.index.pgvector import require
+    from langmem_adapter.index.pgvector import require_pgvector
 
     with new_postgres() as url:
         database = Database(url)
-        require(database)
+        require_pgvector(database)
         yield database
         database.close()
 
@@ -286,11 +286,11 @@ def _pgvector(database: Database, dimensions: int) -> PgVectorIndex:
 
 
 def _fed(stack: ExitStack, store: VectorStore, dimensions: int) -> Fed:
-    from langmem_adapter.index.stores import opened
+    from langmem_adapter.index.stores import wrap_store
     from langmem_adapter.index.vectorstore import VectorStoreIndex
 
     database = Database(":memory:")
     prepare(database)
     stack.callback(database.close)
-    make = partial(VectorStoreIndex, opened(store), database, exact_up_to=0)
+    make = partial(VectorStoreIndex, wrap_store(store), database, exact_up_to=0)
     return Fed(database, SharedIndexer(database, make, fingerprint="spelt", dimensions=dimensions))

@@ -10,7 +10,7 @@ import pytest
 
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.index.base import Batch, VectorIndex, VectorView
-from langmem_adapter.index.build import open_index
+from langmem_adapter.index.indexer import open_index
 from tests.cases import each
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from langmem_adapter.index.base import Batch
-from langmem_adapter.index.exact import ExactIndex
+from langmem_adapter.index.base import Batch, ExactIndex
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations
 from langmem_adapter.index.segment import Contents

@@ -17,10 +17,9 @@ import pytest
 from sqlalchemy import Engine, delete, event, update
 
 from langmem_adapter.errors import EmbeddingMismatchError, StorageError
-from langmem_adapter.index.build import open_index
 from langmem_adapter.index.faiss import FaissIndex
-from langmem_adapter.index.generations import Generations, erase
-from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.index.generations import Generations, erase_index_files
+from langmem_adapter.index.indexer import Indexer, open_index
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import remove
@@ -381,7 +380,7 @@ class TestSnapshots:
         class Overtaken(Generations):
             def publish(self, *given: Any) -> None:
                 remove(book.database, Scope(user_id="1"))
-                erase(path, patience=0)
+                erase_index_files(path, patience=0)
                 super().publish(*given)
 
         book.put(vectors, scope=1)
@@ -421,7 +420,7 @@ class TestSnapshots:
         def erase_meanwhile(descriptor: int) -> None:
             sync(descriptor)
             if next(steps) == written:
-                erase(path, patience=0)
+                erase_index_files(path, patience=0)
 
         monkeypatch.setattr(os, "fsync", erase_meanwhile)
         assert not indexer.write_segment()

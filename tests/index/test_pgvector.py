@@ -13,10 +13,9 @@ from sqlalchemy import delete, event, make_url, select, text
 
 from langmem_adapter import Memory
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
-from langmem_adapter.index.base import Batch
-from langmem_adapter.index.exact import ExactIndex
-from langmem_adapter.index.pgvector import PgVectorIndex, require
-from langmem_adapter.index.shared_index import SharedIndexer
+from langmem_adapter.index.base import Batch, ExactIndex
+from langmem_adapter.index.indexer import SharedIndexer
+from langmem_adapter.index.pgvector import PgVectorIndex, require_pgvector
 from langmem_adapter.storage import feed as following
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.meta import prepare
@@ -38,7 +37,7 @@ NONE = np.empty(0, np.int64)
 def database(postgres_url: str) -> Iterator[Database]:
     opened = Database(postgres_url)
     prepare(opened)
-    require(opened)
+    require_pgvector(opened)
     yield opened
     opened.close()
 

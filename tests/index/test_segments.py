@@ -19,10 +19,9 @@ import xxhash
 
 from langmem_adapter.errors import StorageError
 from langmem_adapter.index.base import Batch
-from langmem_adapter.index.build import open_index
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations
-from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.index.indexer import Indexer, open_index
 from langmem_adapter.index.segment import Contents, SegmentError, block_rows
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import Cursor

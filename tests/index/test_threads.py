@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from langmem_adapter.index.base import Batch
-from langmem_adapter.index.build import open_index
+from langmem_adapter.index.indexer import open_index
 from langmem_adapter.index.vectorstore import ReadWriteLock
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from sqlalchemy import delete
 from langmem_adapter import Memory
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
-from langmem_adapter.index.exact import ExactIndex
-from langmem_adapter.index.shared_index import SharedIndexer
-from langmem_adapter.index.stores import StoreEntry, opened
+from langmem_adapter.index.base import ExactIndex
+from langmem_adapter.index.indexer import SharedIndexer
+from langmem_adapter.index.stores import StoreEntry, wrap_store
 from langmem_adapter.index.vectorstore import VectorStoreIndex
 from langmem_adapter.storage import feed
 from langmem_adapter.storage import feed as following
@@ -69,7 +69,7 @@ def follow(path: Path) -> Iterator[Callable[..., SharedIndexer]]:
         store: VectorStore, *, fingerprint: str = "spelt", exact_up_to: int = 0, patience: float = 60
     ) -> SharedIndexer:
         databases.append(Database(path))
-        make = partial(VectorStoreIndex, opened(store), databases[-1], exact_up_to=exact_up_to)
+        make = partial(VectorStoreIndex, wrap_store(store), databases[-1], exact_up_to=exact_up_to)
         return SharedIndexer(databases[-1], make, fingerprint=fingerprint, patience=patience)
 
     yield open_one
@@ -115,7 +115,7 @@ class TestSearch:
         vectors = make_vectors(50, D)
         put(range(1, 51), [1] * 50, vectors)
         store = open_store(kind, D)
-        for exact_up_to, strategy in ((0, opened(store).kind), (50, "exact")):
+        for exact_up_to, strategy in ((0, wrap_store(store).kind), (50, "exact")):
             index = held(follow(store, exact_up_to=exact_up_to))
             assert index.search(vectors[3], 5, scopes=[1]).strategy == strategy
         named = index.search(vectors[3], 5, scopes=[1], pks=np.array([4, 9]))
@@ -162,7 +162,7 @@ class TestSearch:
         store = open_store(kind, D)
         indexer = follow(store)
         ids = {entry.pk: entry.id for entry in _entries(indexer, store, range(1, 21))}
-        opened(store).drop([ids[pk] for pk in range(1, 19)])
+        wrap_store(store).drop([ids[pk] for pk in range(1, 19)])
         found = held(indexer).search(vectors[4], 5, scopes=[1])
         assert found.pks[0] == 5 and len(found.pks) == 5
         assert "gave too few" in found.strategy
@@ -202,7 +202,7 @@ class TestSearch:
             one = Database(tmp_path / f"{number}.db")
             prepare(one)
             write(one, make_batch(range(1, 11), [1] * 10, vectors[number * 10 : number * 10 + 10]))
-            make = partial(VectorStoreIndex, opened(store), one, exact_up_to=0)
+            make = partial(VectorStoreIndex, wrap_store(store), one, exact_up_to=0)
             feeds.append(SharedIndexer(one, make, fingerprint="spelt"))
             databases.append(one)
         for number, indexer in enumerate(feeds):
@@ -490,6 +490,6 @@ def _entries(indexer: SharedIndexer, store: VectorStore, pks: range) -> list[Any
         database = (feed.birth(connection) or b"").hex()
     from langmem_adapter.index.vectorstore import memory_id
 
-    found = opened(store).held([memory_id(database, pk) for pk in pks])
+    found = wrap_store(store).held([memory_id(database, pk) for pk in pks])
     assert found is not None
     return list(found.values())

@@ -26,7 +26,7 @@ from langmem_adapter.knowledge.exchange import writing, written
 from langmem_adapter.knowledge.imports import PastRelation, RefusedRow, Stated, told_in
 from langmem_adapter.knowledge.views import Edge
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.names import entity_key, speaker
+from langmem_adapter.names import entity_key, owner_role
 from langmem_adapter.records.graph import Entity, ExportFormat, Relation
 from langmem_adapter.records.scope import Scope
 from tests.cases import each
@@ -60,7 +60,7 @@ NAMES = st.one_of(
     st.sampled_from(HOSTILE),
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), min_size=1, max_size=30)
     .map(str.strip)
-    .filter(lambda name: entity_key(name) and speaker(name) is None),
+    .filter(lambda name: entity_key(name) and owner_role(name) is None),
 )
 TIMES = st.none() | st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001 - hypothesis takes bounds without a zone
 RELATIONS = st.builds(

@@ -22,7 +22,7 @@ from langmem_adapter.adapters.nodes import remember_node
 from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline.parse import turns_before
-from langmem_adapter.records.cost import tokens_in
+from langmem_adapter.records.results import tokens_in
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.testing.fakes import ScriptedChatModel
 

@@ -161,7 +161,7 @@ def forged(draw: st.DrawFn, house: House) -> dict[str, Any]:
         **state["decisions"][0],
         "event": draw(st.sampled_from(["ADD", "UPDATE", "DELETE", "NONE"])),
         "memory_id": draw(st.none() | ids),
-        "heir": draw(st.none() | ids),
+        "successor_id": draw(st.none() | ids),
         "seen": draw(seen),
     }
     speaker, shown = draw(st.sampled_from(["", "Eve"])), {"since": "2026-01-01", "cut": False}

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory, Reasoner
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import Fact, Turn
+from langmem_adapter.records.results import Fact, Turn, Usage
 
 if TYPE_CHECKING:
     from langmem_adapter.reasoning.base import DecideOutput

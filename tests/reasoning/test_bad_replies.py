@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from langchain_core.messages import AIMessage
 
-from langmem_adapter.embedding.models import is_installed
+from langmem_adapter.embedding.models import has_static_embeddings
 from langmem_adapter.errors import InvalidInputError, ModelReplyError, ModelTimeoutError, ModelUnreachableError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
@@ -81,7 +81,7 @@ def test_a_decision_that_stays_unusable_loses_no_fact_and_no_memory(
 
 @pytest.mark.parametrize(("embeddings", "calls"), [("static", 1), ("hash:64", 2)])
 def test_none_counts_where_embeddings_take_the_memory_for_the_same_statement(embeddings: str, calls: int) -> None:
-    if embeddings == "static" and not is_installed():
+    if embeddings == "static" and not has_static_embeddings():
         pytest.skip("the extra static is not installed")
     none = decision(entry("NONE", 0, "0"))
     model = ScriptedChatModel(replies=[facts("Has a sibling called Tom"), none, none])

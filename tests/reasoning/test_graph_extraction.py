@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames
 from langmem_adapter.reasoning.llm import LLMReasoner, resolve_model
 from langmem_adapter.reasoning.prompts import instructions
-from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import Triple
-from langmem_adapter.records.results import Turn
+from langmem_adapter.records.results import Turn, Usage
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import ScriptedChatModel
 from tests.openai_server import OpenAIServer

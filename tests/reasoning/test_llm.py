@@ -17,8 +17,7 @@ from langchain_core.tracers.base import BaseTracer
 from langmem_adapter.errors import InvalidInputError, ModelReplyError, ModelUnreachableError
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, ExtractInput, KnownMemory, Reasoner
 from langmem_adapter.reasoning.llm import LLMReasoner
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import Fact, Turn
+from langmem_adapter.records.results import Fact, Turn, Usage
 from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each
 from tests.reasoning.examples import examples

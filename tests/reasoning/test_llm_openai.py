@@ -10,8 +10,7 @@ import pytest
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, ModelError, ModelReplyError
 from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory
 from langmem_adapter.reasoning.llm import resolve_model
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import Fact, Turn
+from langmem_adapter.records.results import Fact, Turn, Usage
 from langmem_adapter.settings import Settings
 from tests.openai_server import Failure, OpenAIServer
 

@@ -17,10 +17,9 @@ from langmem_adapter.adapters.nodes import recall_node
 from langmem_adapter.adapters.retriever import MemoryRetriever, recall
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.cost import tokens_in
-from langmem_adapter.records.results import Hit, MemoryItem
+from langmem_adapter.records.results import Hit, MemoryItem, tokens_in
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.search.passages import fitting
+from langmem_adapter.search.passages import fit_hits
 from tests.cases import each, undated
 
 ANN: dict[str, Any] = {"user_id": "ann"}
@@ -35,7 +34,7 @@ DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 def passage(text: str, question: str, most: int) -> str:
     """What is shown of a memory alone."""
-    return "".join(hit.passage for hit in fitting([hit(text)], question, most))
+    return "".join(hit.passage for hit in fit_hits([hit(text)], question, most))
 
 
 def hit(text: str) -> Hit:
@@ -109,10 +108,10 @@ def test_a_passage_is_what_answers_and_what_stands_beside_it(question: str, most
 def test_the_best_hit_may_have_the_whole_budget_and_is_never_lost_for_nothing() -> None:
     answer = f"The deadline is {'in June or ' * 13}in May."
     long, short = hit(f"{answer} {LETTER}"), hit("I like tea.")
-    shown = [each.passage for each in fitting([long, hit(LETTER), short], "When is the deadline?", 50)]
+    shown = [each.passage for each in fit_hits([long, hit(LETTER), short], "When is the deadline?", 50)]
     assert (tokens_in(answer) > 40, shown) == (True, [f"{answer} …", short.text])
     # Of a later one nothing that answers fits: it is left out.
-    assert fitting([short, hit(f"Ok. {DEADLINE} {DEADLINE}"), short], "deadline", 12) == [short, short]
+    assert fit_hits([short, hit(f"Ok. {DEADLINE} {DEADLINE}"), short], "deadline", 12) == [short, short]
 
 
 def test_where_nothing_fits_the_result_says_so(memory: Memory) -> None:

@@ -16,7 +16,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search import scope_cache
 from langmem_adapter.search import scope_cache as scope_caches
-from langmem_adapter.search.scope_cache import CachedAt, ScopeCaches, loader
+from langmem_adapter.search.scope_cache import CachedAt, ScopeCaches, posting_loader
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.feed import last_seq
 
@@ -106,12 +106,12 @@ def test_what_was_read_in_an_older_state_hides_nothing(tmp_path: Path, newer: in
 
         old = add("I like tea.")
         with database.reading() as connect:  # a search that is overtaken between two of its steps
-            load = loader(connect, old.scope_ids)
+            load = posting_loader(connect, old.scope_ids)
             assert [len(pks) for pks in old.cache.holders(["tea"], load)] == [1]
             new = [add(f"I like tea and jazz {number}") for number in range(newer)][-1]
             assert [len(pks) for pks in old.cache.holders(["jazz"], load)] in ([0], [newer])
         with database.reading() as connect:
-            load = loader(connect, new.scope_ids)
+            load = posting_loader(connect, new.scope_ids)
             assert [len(pks) for pks in new.cache.holders(["tea", "jazz"], load)] == [newer + 1, newer]
 
 

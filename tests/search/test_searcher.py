@@ -14,16 +14,14 @@ from hypothesis import strategies as st
 
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.models import HashEmbeddings
-from langmem_adapter.filters import parse
-from langmem_adapter.index.build import open_index
-from langmem_adapter.index.indexer import Indexer
+from langmem_adapter.filters import parse_filter
+from langmem_adapter.index.indexer import Indexer, open_index
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import Abstained, Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.search.candidates import Neighbourhood, room, whole
 from langmem_adapter.search.query import Query
 from langmem_adapter.search.relevance import Calibration
-from langmem_adapter.search.searcher import Searcher
+from langmem_adapter.search.searcher import Neighbourhood, Searcher, room, whole
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.ledger import Ledger
@@ -182,10 +180,10 @@ def test_expired_memories_are_hidden_and_eat_no_place(desk: Desk) -> None:
 def test_a_filter_narrows_what_is_searched(desk: Desk) -> None:
     desk.put(*(f"Likes green tea {n}" for n in range(200)), metadata={"kind": "many"})
     desk.put("Owns a teapot", metadata={"kind": "one", "n": 1}, memory_type="procedural_memory")
-    assert desk.find("green tea", k=3, filters=parse({"kind": "one"})) == ["Owns a teapot"]
+    assert desk.find("green tea", k=3, filters=parse_filter({"kind": "one"})) == ["Owns a teapot"]
     assert desk.find("green tea", k=3, memory_type="procedural_memory") == ["Owns a teapot"]
-    assert desk.find("green tea", filters=parse({"kind": "none"})) == []
-    assert desk.find("green tea", filters=parse({"kind": "one", "n": True})) == []
+    assert desk.find("green tea", filters=parse_filter({"kind": "none"})) == []
+    assert desk.find("green tea", filters=parse_filter({"kind": "one", "n": True})) == []
 
 
 def test_a_threshold_cuts_on_relevance(desk: Desk) -> None:

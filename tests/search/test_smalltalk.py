@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter import Memory
-from langmem_adapter.search.question import asks_for, read
+from langmem_adapter.search.query import asks_for, read_question
 from langmem_adapter.text import PHRASE, STOPWORDS, TALK
 
 if TYPE_CHECKING:
@@ -76,7 +76,9 @@ def test_who_knows_the_terms_of_a_question_is_told_the_same() -> None:
     words = [*sorted(TALK | PHRASE | STOPWORDS), "?", "Anna", "tea", "NASA", "soooo", "go on", "don’t", "你好", "茶"]
     made = [" ".join(luck.choices(words, k=luck.randint(1, 6))) for _ in range(2_000)]
     told = [*made, *(line for text in (NOTHING, ONESELF, SOMETHING) for line in lines(text))]
-    known = [(line, asks_for(line, terms=read(line, names).terms)) for line in told for names in ([], ["anna"])]
+    known = [
+        (line, asks_for(line, terms=read_question(line, names).terms)) for line in told for names in ([], ["anna"])
+    ]
     assert [(line, asked) for line, asked in known if asked != asks_for(line)] == []
 
 

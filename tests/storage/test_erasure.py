@@ -23,7 +23,7 @@ from sqlalchemy import create_engine, func, insert, select, text
 
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import MemoryNotFoundError, ScopeError
-from langmem_adapter.index.generations import Generations, erase
+from langmem_adapter.index.generations import Generations, erase_index_files
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
@@ -224,8 +224,8 @@ def test_a_generation_being_written_is_waited_for_and_reported(folder: Path) -> 
     with files.merging():
         draft = files.manifest.with_suffix(".1.faiss")
         draft.write_bytes(b"half")
-        assert erase(folder / "m.db", patience=0.1) == (1, 1)
-    assert erase(folder / "m.db", patience=20) == (0, 0)
+        assert erase_index_files(folder / "m.db", patience=0.1) == (1, 1)
+    assert erase_index_files(folder / "m.db", patience=20) == (0, 0)
     assert not draft.exists()
 
 

@@ -194,7 +194,7 @@ def test_nothing_is_left_to_another_tenants_memory(ledger: Ledger) -> None:
     (hers,) = ledger.apply(write(add("Likes tea")))
     (his,) = ledger.apply(write(add("Likes tea"), scope=BOB))
     with pytest.raises(MemoryNotFoundError):
-        ledger.apply(write(Decision("DELETE", his.id, None, heir=hers.id), scope=BOB))
+        ledger.apply(write(Decision("DELETE", his.id, None, successor_id=hers.id), scope=BOB))
 
 
 def test_vectors_of_another_model_are_refused(database: Database, ledger: Ledger) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.filters import parse
+from langmem_adapter.filters import parse_filter
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
@@ -68,7 +68,7 @@ def crowd() -> Iterator[Database]:
 def test_pages_of_any_size_hold_everything_once_in_one_order(
     crowd: Database, sizes: list[int], odd: int | None, *, late: bool
 ) -> None:
-    filters = parse(None if odd is None else {"odd": odd})
+    filters = parse_filter(None if odd is None else {"odd": odd})
     seen: list[MemoryItem] = []
     after: str | None = None
     with crowd.read() as connection:

@@ -14,7 +14,7 @@ from sqlalchemy import select, update
 
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.filters import parse
+from langmem_adapter.filters import parse_filter
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
@@ -112,8 +112,8 @@ def test_filters_read_the_memory_as_it_was(diary: Diary) -> None:
     first = datetime.now(UTC)
     diary.apply(Decision("UPDATE", home, "Lives in Rome", metadata={"city": "Rome"}))
     for filters in ({"city": "Oslo"}, {"text": {"icontains": "oslo"}}, {"metadata.city": "Oslo", "actor_id": "alice"}):
-        assert [item.id for item in diary.at(first, filters=parse(filters))] == [home]
-        assert diary.at(datetime.now(UTC), filters=parse(filters)) == []
+        assert [item.id for item in diary.at(first, filters=parse_filter(filters))] == [home]
+        assert diary.at(datetime.now(UTC), filters=parse_filter(filters)) == []
     assert [item.id for item in diary.at(first, memory_type="fact")] == [home]
     assert diary.at(first, memory_type="other") == []
 
@@ -144,7 +144,7 @@ def test_pages_of_the_past_hold_everything_once_in_the_order_of_the_present(diar
         )
         for n in range(20)
     ]
-    filters = parse({"odd": 1} if filtered else None)
+    filters = parse_filter({"odd": 1} if filtered else None)
     moment, whole, with_expired = datetime.now(UTC), diary.now(filters=filters), diary.now(include_expired=True)
     diary.apply(*(Decision("UPDATE", memory_id, "changed") for memory_id in ids[:10]))
     diary.apply(*(Decision("DELETE", memory_id, None) for memory_id in ids[5:]))

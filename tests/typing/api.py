@@ -32,9 +32,8 @@ from langmem_adapter.conversation import Experience, ExperienceMemory, Reflectio
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError, ModelReplyError, StorageError
 from langmem_adapter.index.base import Verification
-from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import GraphChanges
-from langmem_adapter.records.results import EntityPage, Event, Explanation, RelationPage
+from langmem_adapter.records.results import EntityPage, Event, Explanation, RelationPage, Usage
 from langmem_adapter.storage.backup import CopyReport
 from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.meta import Stats

@@ -21,7 +21,7 @@ from langmem_adapter.adapters.mem0.providers import chosen, graph_store_of, impo
 from langmem_adapter.adapters.mem0.shapes import either
 from langmem_adapter.adapters.threads import only
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.index.stores import milvus_has_others, opened
+from langmem_adapter.index.stores import milvus_has_others, wrap_store
 from langmem_adapter.index.vectorstore import StoreErrors
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.settings import Settings, default_database
@@ -108,7 +108,7 @@ def open_store(store: StoreSection, vectors: Embeddings, closing: ExitStack) -> 
         if store.provider == "milvus" and store.folder is not None:
             store.arguments["uri"] = str(store.folder)
         index: VectorStore = _MAKERS.get(store.provider, _other)(row, name, vectors, dict(store.arguments), closing)
-        kept = opened(index)
+        kept = wrap_store(index)
         if kept.has_others():
             _refuse(kept.kind, kept.collection)
     return index

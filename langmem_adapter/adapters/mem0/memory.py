@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from langchain_core.vectorstores import VectorStore
 
-    from langmem_adapter.index.build import IndexKind
+    from langmem_adapter.index.indexer import IndexKind
 
 _COLLECTION: Final = "mem0_collection"
 _SHAPE: Final = "the shape of results is version in the configuration, 'v1.0' or 'v1.1'"

@@ -21,12 +21,11 @@ from langchain_core.runnables import RunnableConfig
 from pydantic import Field
 
 from langmem_adapter.adapters.threads import only
-from langmem_adapter.addresses import check_server
 from langmem_adapter.arguments import bounded, flag
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, ModelError
 from langmem_adapter.providers import NO_KEY, limits_of, provider_errors
 from langmem_adapter.reasoning.replies import UnusableReplyError, json_values
-from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.checks import check_server_url, quoted
 from langmem_adapter.settings import Settings
 
 if TYPE_CHECKING:
@@ -342,7 +341,7 @@ def _parameters(row: Provider, options: Mapping[str, Any], where: str) -> dict[s
     if not isinstance(parameters.get("model", parameters.get("model_name")), str):
         raise InvalidInputError(f"{where}.model must be the name of a model, not {quoted(model)}")
     if "base_url" in parameters:
-        check_server(parameters["base_url"], f"{where}: ")
+        check_server_url(parameters["base_url"], f"{where}: ")
     if row.target == "openai" and "base_url" in parameters:
         parameters.setdefault("api_key", NO_KEY)
     return {name: _proxy(value, where) if name.endswith("_proxy") else value for name, value in parameters.items()}

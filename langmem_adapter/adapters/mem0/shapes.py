@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, SupportsIndex, TypeAlias, overload
 
 from langmem_adapter.arguments import bounded, parse_time
 from langmem_adapter.errors import FilterError, InvalidInputError, ScopeError
-from langmem_adapter.filters import LOGIC, parse
+from langmem_adapter.filters import LOGIC, parse_filter
 from langmem_adapter.records.checks import DEEPEST, quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
@@ -71,7 +71,7 @@ def scoped(filters: Mapping[str, Any] | None, *, user_id: Id, agent_id: Id, run_
         ScopeError: Two places name different scopes.
     """
     scope = {name: value for name, value in named(user_id, agent_id, run_id).items() if value is not None}
-    wanted = parse(filters, objects=False)
+    wanted = parse_filter(filters, objects=False)
     for key in wanted.fields & _ELSEWHERE.keys():
         raise FilterError(
             f"filters: {key!r} is {_ELSEWHERE[key]}; a key of the metadata of this name is 'metadata.{key}'"
@@ -84,7 +84,7 @@ def scoped(filters: Mapping[str, Any] | None, *, user_id: Id, agent_id: Id, run_
 
 def beyond_scope(filters: Mapping[str, Any] | None) -> bool:
     """Whether filters ask for more than a scope, so that of the graph only what the memories found say can be shown."""
-    wanted = parse(filters, objects=False)
+    wanted = parse_filter(filters, objects=False)
     known = {condition.key for condition in wanted.conditions if condition.operator == "eq"}
     return not wanted.fields <= known & {*SCOPE_FIELDS}
 

@@ -33,7 +33,7 @@ from langmem_adapter.arguments import bounded, each_of
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.models import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.filters import Filter, parse
+from langmem_adapter.filters import Filter, parse_filter
 from langmem_adapter.records.checks import check_text, json_object, quoted
 from langmem_adapter.storage import items
 from langmem_adapter.storage.item_writes import Put
@@ -173,7 +173,9 @@ class Operations:
         # By their place: those that read, and what a search asks of the values.
         self.readings: Final = {place: op for place, op in enumerate(checked) if not isinstance(op, PutOp)}
         searches = {place: op for place, op in self.readings.items() if isinstance(op, SearchOp)}
-        self.filters: Final[dict[int, Filter]] = {place: parse(op.filter, fields=()) for place, op in searches.items()}
+        self.filters: Final[dict[int, Filter]] = {
+            place: parse_filter(op.filter, fields=()) for place, op in searches.items()
+        }
         wanted = (op.query for op in searches.values() if fields is not None and op.query is not None)
         self.queries: Final[list[str]] = list(dict.fromkeys(wanted))
         last = {(op.namespace, op.key): op for op in checked if isinstance(op, PutOp)}

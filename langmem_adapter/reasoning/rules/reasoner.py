@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
-from langmem_adapter.forks import remembered
+from langmem_adapter.forks import bounded_cache
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
 from langmem_adapter.reasoning.base import (
     Comparison,
@@ -31,7 +31,7 @@ from langmem_adapter.records.results import FORGET, UNCLEAR, Fact
 from langmem_adapter.statements.dates import dated, dated_chinese
 from langmem_adapter.statements.parser import Company, named_memory, read
 from langmem_adapter.statements.tables import lists, patterns
-from langmem_adapter.text import cased, is_cjk, meaningful, refers_back, signed_words, text_hash
+from langmem_adapter.text import cased_words, is_cjk, meaningful, refers_back, signed_words, text_hash
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def compare(comparison: Comparison) -> tuple[Verdict, ...]:
     return tuple(sorted(verdicts, key=lambda verdict: verdict.fact))
 
 
-@remembered(8_192)
+@bounded_cache(8_192)
 def _terms(value: str) -> tuple[str, ...]:
     """The meaningful words of a value, stemmed, in order; all of them where none is."""
     words = signed_words(value)
@@ -88,7 +88,7 @@ def _bearing(new: Statement, old: Statement, *, renewed: bool) -> Bearing:
         denied, other = (old, new) if new.positive else (new, old)
         within = new.attribute in _KINDS["PEOPLE"] and {*_terms(denied.value)} <= {*_terms(other.value)}
         return "ends" if equal or within else ""
-    if (equal and cased(new.value) == cased(old.value)) or _covers(old, new):
+    if (equal and cased_words(new.value) == cased_words(old.value)) or _covers(old, new):
         return "same"
     mine = new.attribute == "detail" or (new.attribute == "job" and not new.subject)
     about = f"{new.attribute} {new.subject}".strip() if mine and renewed else ""

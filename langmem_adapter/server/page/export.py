@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 
-from langmem_adapter.records.escapes import ITEM_HEAD, item_cells
+from langmem_adapter.records.escapes import MEMORY_COLUMNS, memory_line
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Reading
@@ -34,7 +34,7 @@ async def export(view: Reading, asked: Annotated[_Asked, Query()]) -> Streamed:
     told = {"content-disposition": f"attachment; {name}"}
     if asked.format == "jsonl":
         return Streamed(exported(view.memory, first, how, check), media_type=LINES, headers=told)
-    rows = exported(view.memory, first, how, check, lambda item: item_cells(item).encode())
+    rows = exported(view.memory, first, how, check, lambda item: memory_line(item).encode())
     return Streamed(_headed(rows), media_type="text/csv; charset=utf-8; header=present", headers=told)
 
 
@@ -53,6 +53,6 @@ def file_name(scope: Scope, ending: str) -> str:
 
 
 async def _headed(rows: Any) -> Any:
-    yield _BOM + ITEM_HEAD.encode()
+    yield _BOM + MEMORY_COLUMNS.encode()
     async for some in rows:
         yield some

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Query, Response
 from pydantic import SecretStr
 
-from langmem_adapter.addresses import shown
 from langmem_adapter.index.base import Verification
 from langmem_adapter.maintenance.checkup import SEVERITY, Check, checkup, defaults, space, surroundings
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.checks import redact_url
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Looking, Sending, View
 from langmem_adapter.settings import Origin, chosen_database
@@ -128,7 +128,7 @@ def _configuration(memory: Memory) -> list[dict[str, str]]:
 
 
 def _place(database: str) -> str:
-    return shown(database) if "://" in database or database == ":memory:" else str(Path(database).absolute())
+    return redact_url(database) if "://" in database or database == ":memory:" else str(Path(database).absolute())
 
 
 def _told(value: Any) -> str:
@@ -136,4 +136,4 @@ def _told(value: Any) -> str:
         return "set"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "" if value is None else shown(str(value))
+    return "" if value is None else redact_url(str(value))

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Form, Query, Response, status
 from sqlalchemy import Connection
 
 from langmem_adapter.arguments import parse_time
-from langmem_adapter.diffs import DiffPart, differences
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.escapes import DiffPart, differences
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.records.results import MemoryItem, Revision, Turn
 from langmem_adapter.records.scope import Scope

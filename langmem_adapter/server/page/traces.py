@@ -7,9 +7,8 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
 
-from langmem_adapter.diffs import DiffPart, differences
-from langmem_adapter.records.cost import ModelCall
-from langmem_adapter.records.results import Change, Decision, Turn
+from langmem_adapter.records.escapes import DiffPart, differences
+from langmem_adapter.records.results import Change, Decision, ModelCall, Turn
 from langmem_adapter.server.page.layout import PREFIX, pieces
 from langmem_adapter.server.page.view import AddressScope, Filled, Reading
 from langmem_adapter.storage.traces import Trace, TracePage

@@ -11,11 +11,18 @@ from typing import Annotated, Any, Final, TypeVar, get_type_hints
 from pydantic import AliasPath, BaseModel, BeforeValidator, Field, Json, create_model
 
 from langmem_adapter.maintenance.checkup import Check, Status
-from langmem_adapter.records.cost import Usage
 from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
-from langmem_adapter.records.plain import as_data
-from langmem_adapter.records.results import Abstained, AddResult, Change, Event, Explanation, MemoryItem, Revision
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.results import (
+    Abstained,
+    AddResult,
+    Change,
+    Event,
+    Explanation,
+    MemoryItem,
+    Revision,
+    Usage,
+)
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope, as_data
 from langmem_adapter.storage.conversations import ConversationInfo, Note, StoredTurn
 from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.jobs import Job, JobState

@@ -15,9 +15,8 @@ from starlette.requests import ClientDisconnect
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.plain import as_data
 from langmem_adapter.records.results import MemoryItem, Page
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.scope import Scope, as_data
 from langmem_adapter.server.calls import Reads, RequestCall, Writes
 from langmem_adapter.server.problems import OURS, Streamed, told_of
 from langmem_adapter.server.v1 import answers, requests

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from sqlalchemy import insert, select, update
 
 from langmem_adapter.errors import EntityNotFoundError, InvalidInputError, RelationNotFoundError
-from langmem_adapter.names import end_of, whom
+from langmem_adapter.names import owner_name, relation_end
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.graph import writes as graph_writes
 from langmem_adapter.storage.graph.reads import keys_of
@@ -66,8 +66,8 @@ def withdraw_all(connection: Connection, scope: Scope) -> int:
 
 def merge(connection: Connection, name: str, into: str, *, within: Scope) -> int:
     """Make two entities one, in every exact scope that has the first, and say how many relations were moved."""
-    winner_name, rows = whom(into, within), _rows(connection)
-    keys, others = keys_of(connection, within, whom(name, within)), keys_of(connection, within, winner_name)
+    winner_name, rows = owner_name(into, within), _rows(connection)
+    keys, others = keys_of(connection, within, owner_name(name, within)), keys_of(connection, within, winner_name)
     rows.read_names(expand(connection, within), keys | others)
     losers = [loser for key in sorted(keys) for loser in rows.called[key]]
     if not losers:
@@ -77,7 +77,7 @@ def merge(connection: Connection, name: str, into: str, *, within: Scope) -> int
     if any(loser is winner for loser, winner in pairs):
         raise InvalidInputError(f"{name!r} and {into!r} are the same already")
     joined = [
-        (loser, winner or rows.node(loser.home, end_of(winner_name, loser.home.scope), loser.type, rows.now))
+        (loser, winner or rows.node(loser.home, relation_end(winner_name, loser.home.scope), loser.type, rows.now))
         for loser, winner in pairs
     ]
     rows.read_all([node.pk for pair in joined for node in pair if not node.new])
@@ -91,7 +91,7 @@ def merge(connection: Connection, name: str, into: str, *, within: Scope) -> int
 
 def split(connection: Connection, name: str, *, within: Scope) -> int:
     """Undo the last merge of an entity, and say how many relations came back; what was said since stays with the other."""
-    rows, keys = _rows(connection), keys_of(connection, within, whom(name, within))
+    rows, keys = _rows(connection), keys_of(connection, within, owner_name(name, within))
     query = select(merges).where(merges.c.scope_id.in_(ids_within(within)), merges.c.undone_at.is_(None))
     found = connection.execute(query.order_by(merges.c.pk))
     latest = {row.scope_id: row for row in found if not keys.isdisjoint(row.moved["keys"])}

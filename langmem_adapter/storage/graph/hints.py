@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import desc, exists, func, or_, select, update
 
-from langmem_adapter.names import keys_in
+from langmem_adapter.names import candidate_keys
 from langmem_adapter.storage.graph.reads import People
 from langmem_adapter.storage.graph.rows import Span
 from langmem_adapter.storage.graph.writes import ends, normal, single
@@ -162,7 +162,7 @@ def known_names(
     Entities that are named in the texts come first, then those that are stated most.
     """
     scope_ids = list(expand(connection, scope))
-    keys = {key for text in texts for key in keys_in(text)}
+    keys = {key for text in texts for key in candidate_keys(text)}
     named = _NAMED.rows(connection, {"scopes": scope_ids, "keys": list(keys)})
     often = _OFTEN.rows(connection, {"scopes": scope_ids})
     nodes = dict.fromkeys((row.name, row.type) for row in (*named, *often))

@@ -32,7 +32,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from langmem_adapter.names import entity_key, owner_id, owner_key, speaker, whom
+from langmem_adapter.names import entity_key, owner_id, owner_key, owner_name, owner_role
 from langmem_adapter.records.graph import ASSISTANT, SELF, Entity, Relation
 from langmem_adapter.records.results import EntityPage, RelationPage
 from langmem_adapter.storage.graph.statements import NAMES, NAMES_OF, NODES
@@ -76,7 +76,7 @@ def called(connection: Connection, scope: Scope, scope_ids: Sequence[int], name:
         scope_ids: What they expand to; a name is also the id of any user or agent among them.
         name: As somebody writes it.
     """
-    meant = speaker(name) or whom(name, scope)
+    meant = owner_role(name) or owner_name(name, scope)
     keys = keys_of(connection, scope, meant)
     if meant == name:
         keys |= {owner_key(SELF, name), owner_key(ASSISTANT, name)}

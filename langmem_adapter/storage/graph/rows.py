@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from langmem_adapter.names import end_of, is_symmetric
+from langmem_adapter.names import is_symmetric, relation_end
 from langmem_adapter.records.graph import Relation
-from langmem_adapter.records.plain import shallow
+from langmem_adapter.records.scope import shallow
 from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.graph import statements as sql
 from langmem_adapter.storage.scopes import of_row
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.names import End
+    from langmem_adapter.names import RelationEnd
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.scope import Scope
 
@@ -135,7 +135,7 @@ class EntityNode:
     @property
     def key(self) -> str:
         """The key of what it was first called."""
-        return end_of(self.owner or self.name, self.home.scope).key
+        return relation_end(self.owner or self.name, self.home.scope).key
 
 
 @dataclass(slots=True, eq=False)
@@ -391,7 +391,7 @@ class GraphRows:
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def node(self, home: Home, end: End, kind: str, time: datetime) -> EntityNode:
+    def node(self, home: Home, end: RelationEnd, kind: str, time: datetime) -> EntityNode:
         """The entity at an end of a triple, a new one where there is none; this is one more mention of it."""
         found = self.names.get((home.id, end.key)) or self._new_node(home, end, kind, time)
         found.mentions, found.changed = found.mentions + 1, True
@@ -399,7 +399,7 @@ class GraphRows:
         found.type = found.type or kind
         return found
 
-    def _new_node(self, home: Home, end: End, kind: str, time: datetime) -> EntityNode:
+    def _new_node(self, home: Home, end: RelationEnd, kind: str, time: datetime) -> EntityNode:
         who, times = (self.drawn(ENTITIES), str(uuid.uuid4()), home, end.name.strip(), kind), (0, time, time)
         node = EntityNode(*who, *times, owner=end.owner, new=True)
         self.nodes[node.pk] = node

@@ -18,15 +18,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from langmem_adapter.names import (
-    End,
-    end_of,
+    RelationEnd,
+    drops_name,
     entity_key,
-    gives_up,
     is_single,
     is_symmetric,
-    opposites,
+    mentions_whole_name,
+    opposite_relation,
+    relation_end,
     relation_name,
-    says_all,
 )
 from langmem_adapter.records.graph import RelationChange, RelationEvent
 from langmem_adapter.storage.graph.rows import Belief, Span, believed
@@ -53,7 +53,7 @@ class Claims:
     after: str | None = None  # its text after; `None` where it is deleted
     by_hand: bool = False  # edited or deleted by hand: what it no longer says was never true, instead of being over
     returns: bool = False  # it was there before, and comes back
-    heir: str | None = None  # the memory that says from now on what this one said
+    successor_id: str | None = None  # the memory that says from now on what this one said
     gap: Span | None = None  # when the memory said something else, or nothing, before it began to say what it says now
     speaker: str = ""  # the named speaker of the memory (`names.named_speaker`), who is not in its text
 
@@ -69,9 +69,9 @@ def normal(triple: Triple) -> Triple:
     return replace(triple, relation=relation_name(triple.relation))
 
 
-def ends(triple: Triple, scope: Scope) -> tuple[End, End]:
+def ends(triple: Triple, scope: Scope) -> tuple[RelationEnd, RelationEnd]:
     """A triple's two ends."""
-    return end_of(triple.source, scope), end_of(triple.target, scope)
+    return relation_end(triple.source, scope), relation_end(triple.target, scope)
 
 
 def relates_two(triple: Triple, scope: Scope) -> bool:
@@ -107,12 +107,12 @@ def unsaid(said: Claims, belief: Belief | None) -> bool:
         return True
     if belief is None:
         return False
-    return any(gives_up(said.before or "", said.after, name) for name in _named(said, belief))
+    return any(drops_name(said.before or "", said.after, name) for name in _named(said, belief))
 
 
 def still_said(said: Claims, text: str | None, belief: Belief) -> bool:
     """Whether a text says what another one said; what that did not say by name is said where both are the same."""
-    return said.after == text or all(says_all(said.after or "", name) for name in _named(said, belief))
+    return said.after == text or all(mentions_whole_name(said.after or "", name) for name in _named(said, belief))
 
 
 def _named(said: Claims, belief: Belief) -> list[str]:
@@ -257,8 +257,8 @@ class _Writer:
             self._rows.drop(link)
             if belief is None:  # it was withdrawn by hand
                 continue
-            if said.heir is not None:
-                self._rows.link(belief, said.heir, self._rows.now)
+            if said.successor_id is not None:
+                self._rows.link(belief, said.successor_id, self._rows.now)
             if self._rows.speakers(belief.id):  # another memory says it, too
                 del self._before[belief.id]
             elif said.by_hand:
@@ -398,7 +398,7 @@ class _Writer:
     def _rivals(self, claim: _Claim) -> list[Belief]:
         """What cannot hold beside it."""
         belief = claim.belief
-        opposite = opposites(belief.relation)
+        opposite = opposite_relation(belief.relation)
         rivals = [] if opposite is None else self._between(belief, opposite)
         if claim.single:
             mutual = is_symmetric(belief.relation)
@@ -429,7 +429,7 @@ def _event(before: Relation | None, after: Span) -> RelationEvent:
     return "END" if after.ends < was.ends else "NONE" if after == was else "UPDATE"
 
 
-Ends: TypeAlias = "tuple[End, End]"
+Ends: TypeAlias = "tuple[RelationEnd, RelationEnd]"
 Taken: TypeAlias = Literal["added", "widened", "known", "same"]
 """What became of one: it is new, more is known of it now, all of it was known, its two ends are one and the same thing."""
 

@@ -25,8 +25,7 @@ from sqlalchemy import JSON, BigInteger, Boolean, Float, Integer, LargeBinary, a
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
-from langmem_adapter.records.plain import as_iso
-from langmem_adapter.records.scope import SCOPE_FIELDS
+from langmem_adapter.records.scope import SCOPE_FIELDS, as_iso
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.conversations import conversations, notes, turns
 from langmem_adapter.storage.feed import VECTORS

@@ -22,8 +22,7 @@ from langmem_adapter.errors import ConflictError, InvalidInputError, LangmemAdap
 from langmem_adapter.names import owner_id, owner_key
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.graph import ASSISTANT, SELF
-from langmem_adapter.records.plain import shallow
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope, shallow
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.conversations import Conversation
 from langmem_adapter.storage.erasure import erased_until

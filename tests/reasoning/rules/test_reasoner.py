@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
-from langmem_adapter.records.cost import Usage
-from langmem_adapter.records.results import Fact
+from langmem_adapter.records.results import Fact, Usage
 from langmem_adapter.text import refers_back
 from tests.cases import each
 from tests.reasoning.reasoner_conformance import ReasonerConformance, check_answer, comparison, question, turn

@@ -215,12 +215,15 @@ def test_what_returns_after_a_merge_is_of_the_one_that_stayed(graph: Graph) -> N
     assert graph.now() == ["Robert knows Ann 2019-", "Robert likes tea 2019-"]
 
 
-def test_the_heir_of_a_memory_says_what_it_said(graph: Graph) -> None:
+def test_the_successor_id_of_a_deleted_memory_takes_over_its_relations(graph: Graph) -> None:
     one, other, third = (
         graph.add(f"Likes tea {place}", *said, when=2019) for place, said in enumerate([["user likes tea"], [], []])
     )
     rows = graph.rows()
-    graph.apply(graph.decision("DELETE", one, None, heir=other), graph.decision("DELETE", other, None, heir=third))
+    graph.apply(
+        graph.decision("DELETE", one, None, successor_id=other),
+        graph.decision("DELETE", other, None, successor_id=third),
+    )
     assert graph.rows() == rows
     assert graph.sayers(rows[0].id) == {third}
     graph.decide("DELETE", third, None, when=None)

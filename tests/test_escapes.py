@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from langmem_adapter.diffs import differences
+from langmem_adapter.records.escapes import differences
 
 TEXTS = st.text(st.sampled_from("ab 中文,\n"), max_size=40)
 
