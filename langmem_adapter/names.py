@@ -117,7 +117,7 @@ def owner_key(who: str, owner: str | None) -> str:
     return f"_{who}" if owner is None else f"_{who}_{blake2b(owner.encode(), digest_size=16).hexdigest()}"
 
 
-class RelationEnd(NamedTuple):
+class EntityReference(NamedTuple):
     """One end of a relation: the key by which the graph knows it, its name, and which of the scope's own it is, if one."""
 
     key: str
@@ -125,12 +125,12 @@ class RelationEnd(NamedTuple):
     owner: str | None
 
 
-def relation_end(name: str, scope: Scope) -> RelationEnd:
+def relation_end(name: str, scope: Scope) -> EntityReference:
     """The end of a name; `SELF` and `ASSISTANT` are the scope's own, who are called by their ids."""
     if name not in {SELF, ASSISTANT}:
-        return RelationEnd(entity_key(name), name, None)
+        return EntityReference(entity_key(name), name, None)
     owner = owner_id(name, scope)
-    return RelationEnd(owner_key(name, owner), owner or name, name)
+    return EntityReference(owner_key(name, owner), owner or name, name)
 
 
 def named_speaker(actor: str | None, role: str | None, scope: Scope) -> str:

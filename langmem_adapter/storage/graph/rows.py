@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.names import RelationEnd
+    from langmem_adapter.names import EntityReference
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.scope import Scope
 
@@ -391,7 +391,7 @@ class GraphRows:
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def node(self, home: Home, end: RelationEnd, kind: str, time: datetime) -> EntityNode:
+    def node(self, home: Home, end: EntityReference, kind: str, time: datetime) -> EntityNode:
         """The entity at an end of a triple, a new one where there is none; this is one more mention of it."""
         found = self.names.get((home.id, end.key)) or self._new_node(home, end, kind, time)
         found.mentions, found.changed = found.mentions + 1, True
@@ -399,7 +399,7 @@ class GraphRows:
         found.type = found.type or kind
         return found
 
-    def _new_node(self, home: Home, end: RelationEnd, kind: str, time: datetime) -> EntityNode:
+    def _new_node(self, home: Home, end: EntityReference, kind: str, time: datetime) -> EntityNode:
         who, times = (self.drawn(ENTITIES), str(uuid.uuid4()), home, end.name.strip(), kind), (0, time, time)
         node = EntityNode(*who, *times, owner=end.owner, new=True)
         self.nodes[node.pk] = node

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from langmem_adapter.names import (
-    RelationEnd,
+    EntityReference,
     drops_name,
     entity_key,
     is_single,
@@ -69,7 +69,7 @@ def normal(triple: Triple) -> Triple:
     return replace(triple, relation=relation_name(triple.relation))
 
 
-def ends(triple: Triple, scope: Scope) -> tuple[RelationEnd, RelationEnd]:
+def ends(triple: Triple, scope: Scope) -> tuple[EntityReference, EntityReference]:
     """A triple's two ends."""
     return relation_end(triple.source, scope), relation_end(triple.target, scope)
 
@@ -429,7 +429,7 @@ def _event(before: Relation | None, after: Span) -> RelationEvent:
     return "END" if after.ends < was.ends else "NONE" if after == was else "UPDATE"
 
 
-Ends: TypeAlias = "tuple[RelationEnd, RelationEnd]"
+Ends: TypeAlias = "tuple[EntityReference, EntityReference]"
 Taken: TypeAlias = Literal["added", "widened", "known", "same"]
 """What became of one: it is new, more is known of it now, all of it was known, its two ends are one and the same thing."""
 
