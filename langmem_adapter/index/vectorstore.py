@@ -71,7 +71,7 @@ class VectorStoreIndex:
     Give each database a collection of its own: a copy of a database (a backup put elsewhere) has the same ids.
 
     Args:
-        store: A LangChain vector store, as `langmem_adapter.index.stores.opened` takes it. For Qdrant, a payload index on
+        store: A LangChain vector store, as `langmem_adapter.index.stores.wrap_store` takes it. For Qdrant, a payload index on
             `metadata.scope_id` speeds up searches in large collections.
         database: The truth.
         dimensions: Length of the vectors.
