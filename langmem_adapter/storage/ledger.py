@@ -105,7 +105,7 @@ class Ledger:
     ) -> Plan[tuple[RelationChange, ...]]:
         """State relations without a memory, and give what became of them; nothing for a relation of something to itself.
 
-        *scope* is their exact scope; its own things may be named by their ids (`names.whom`).
+        *scope* is their exact scope; its own things may be named by their ids (`names.owner_name`).
         """
         write = Write((), scope=scope, within=scope)
         return self.writing(lambda c: WriteRows(c, write, books(c, write), Words()).relate(scope, triples, time))
