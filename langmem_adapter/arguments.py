@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 if TYPE_CHECKING:
     from langmem_adapter.records.results import Threshold
@@ -47,8 +47,13 @@ def _check_length(text: str, name: str, most: int, setting: str) -> None:
 
 def scope_if_given(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope | None:
     """The scope that an id must lie in, where any field of it is named."""
-    given = user_id is not None or agent_id is not None or run_id is not None
-    return Scope(user_id, agent_id, run_id) if given else None
+    return optional_scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
+
+
+def optional_scope(fields: Mapping[str, Any]) -> Scope | None:
+    """The scope of the fields that are set, or `None` if none is."""
+    named = {name: fields[name] for name in SCOPE_FIELDS if fields.get(name) is not None}
+    return Scope(**named) if named else None
 
 
 def memory_id_of(memory_id: object, *, whose: str = "a memory's id") -> str:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, T
 
 from langmem_adapter.errors import InvalidInputError, UnknownArgumentError
 from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.scope import ScopeFields
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -263,8 +264,27 @@ async def aattempt(call: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.k
 # ── signatures ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_FIELDS: Final = {f"Unpack[{fields.__name__}]": fields for fields in (ScopeFields,)}
+
+
+def full_signature(method: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a method with each field that it takes as `**name: Unpack[…]`."""
+    signature = inspect.signature(method)
+    *others, last = signature.parameters.values() or [None]
+    if last is None or last.kind is not last.VAR_KEYWORD or str(last.annotation) not in _FIELDS:
+        return signature
+    annotations = _FIELDS[str(last.annotation)].__annotations__
+    fields = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=getattr(kind, "__forward_arg__", kind)
+        )
+        for name, kind in annotations.items()
+    ]
+    return signature.replace(parameters=[*others, *fields])
+
+
 def _sign(function: Any, plan: Callable[..., Any], name: str, doc: str | None) -> None:
-    signature = inspect.signature(plan)
+    signature = full_signature(plan)
     result = str(signature.return_annotation).removeprefix("Plan[").removesuffix("]")
     function.__signature__ = signature.replace(return_annotation=result)
     function.__annotations__ = {**plan.__annotations__, "return": result}
@@ -273,7 +293,20 @@ def _sign(function: Any, plan: Callable[..., Any], name: str, doc: str | None) -
 
 
 def _keywords(method: Callable[..., Any]) -> frozenset[str]:
-    return frozenset(inspect.signature(method).parameters)
+    return frozenset(full_signature(method).parameters)
+
+
+def takes_fields(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that takes `**scope: Unpack[ScopeFields]`: `inspect.signature` names each field, others are refused."""
+    signature = full_signature(function)
+
+    @functools.wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        refuse_unknown(function.__name__, kwargs, frozenset(signature.parameters))
+        return function(*args, **kwargs)
+
+    checked.__signature__ = signature  # type: ignore[attr-defined]
+    return checked
 
 
 def refuse_unknown(

@@ -129,7 +129,7 @@ def _documented(thing: Any) -> bool:
 def _described(thing: Any) -> set[str]:
     """The names in the `Args:` section of a docstring."""
     section = re.search(r"^Args:\n((?:    .*\n|\n)+)", f"{inspect.getdoc(thing) or ''}\n", re.MULTILINE)
-    return set(re.findall(r"^    \*{0,2}(\w+)(?: \([^)]*\))?:", section[1], re.MULTILINE)) if section else set()
+    return set(re.findall(r"^    (\w+)(?: \([^)]*\))?:", section[1], re.MULTILINE)) if section else set()
 
 
 def _accepted(thing: Any) -> set[str]:

@@ -16,7 +16,7 @@ from rich.text import Text
 from langmem_adapter.cli.options import Invocation
 from langmem_adapter.cli.output import DOCTOR, CommandError, ExitCode, failure_of, visible
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
-from langmem_adapter.maintenance.checkup import Check, file_of, space, surroundings
+from langmem_adapter.maintenance.checks import Check, file_of, space, surroundings
 from langmem_adapter.records.checks import redact_url, redact_urls
 
 if TYPE_CHECKING:

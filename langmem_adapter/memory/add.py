@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from langmem_adapter.arguments import bounded, each_of, memory_id_of, scope_if_given
-from langmem_adapter.memory.parts import Wired, each_or_refused
+from langmem_adapter.arguments import bounded, each_of, memory_id_of, optional_scope
+from langmem_adapter.memory.parts import MemoryMixin, each_or_refused
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.pipeline.run import Run, grouped, run_of, said_again, would_be
 from langmem_adapter.records.scope import Scope
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
     from langmem_adapter.pipeline.background import FailedWrite
     from langmem_adapter.records.results import AddResult
+    from langmem_adapter.records.scope import ScopeFields
     from langmem_adapter.storage.traces import Trace
 
 
-class AddMethods(Wired):
+class AddMethods(MemoryMixin):
     """The part of `Memory` that remembers."""
 
     @planned
@@ -34,9 +35,6 @@ class AddMethods(Wired):
         self,
         messages: Any,
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
         context: Any = None,
         metadata: Mapping[str, Any] | None = None,
         infer: bool = True,
@@ -47,6 +45,7 @@ class AddMethods(Wired):
         timezone: str | None = None,
         idempotency_key: str | None = None,
         thread_id: str | None = None,
+        **fields: Unpack[ScopeFields],
     ) -> Plan[AddResult]:
         """Remember what a conversation says.
 
@@ -59,9 +58,6 @@ class AddMethods(Wired):
                 A dict may carry `name` and `timestamp`; its own `user_id`, `agent_id` or `run_id` must be that of the call.
                 Whoever has another `name` than the user (or the agent) is somebody of his own: what he says changes and
                 ends nobody else's statements, and its relations are his.
-            user_id: Whose memory it is; at least one of the three is needed.
-            agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
-            run_id: The run or session.
             context: Earlier turns of the conversation, in the forms of *messages*. They help a chat model to understand ("Her
                 name is …") and are no source of facts; the offline rules do not read them. The latest 20 are read, about 1,000
                 tokens of them. Nothing but this add's trace keeps them. Refused with `infer=False`, where there is nothing to
@@ -83,6 +79,7 @@ class AddMethods(Wired):
             thread_id: The conversation that the messages belong to. A message with an `id` is then remembered once: what is
                 known of it already helps to understand the rest. With another text it counts as edited: memories that came of
                 the older text alone end, and what it changed is again what it was.
+            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             One `Change` per fact, what became of relations where a knowledge graph is kept, who decided, what it cost, and
@@ -107,11 +104,21 @@ class AddMethods(Wired):
             ['Plays the cello']
             >>> memory.close()
         """
-        given = {"messages": messages, "context": context, "metadata": metadata}
-        given |= {"expires_at": expires_at, "timestamp": timestamp, "timezone": timezone}
-        how = {"infer": infer, "memory_type": memory_type, "prompt": prompt, "idempotency_key": idempotency_key}
-        how["thread_id"] = thread_id
-        run = run_of({**given, **how, "user_id": user_id, "agent_id": agent_id, "run_id": run_id}, self.parts.longest)
+        arguments = {
+            "messages": messages,
+            "context": context,
+            "metadata": metadata,
+            "infer": infer,
+            "memory_type": memory_type,
+            "prompt": prompt,
+            "expires_at": expires_at,
+            "timestamp": timestamp,
+            "timezone": timezone,
+            "idempotency_key": idempotency_key,
+            "thread_id": thread_id,
+            **fields,
+        }
+        run = run_of(arguments, self.parts.longest)
         operation = Operation("upsert_memory" if run.infer else "create_memory", run.scope)
         return self.parts.telemetry.observed(self.parts.add(run), operation, ADDED)
 
@@ -193,42 +200,28 @@ class AddMethods(Wired):
     # ── looking back ────────────────────────────────────────────────────────────────────────────────────────────────
 
     @planned
-    def trace(
-        self, trace_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
-    ) -> Plan[Trace]:
+    def trace(self, trace_id: str, **fields: Unpack[ScopeFields]) -> Plan[Trace]:
         """What one add saw and did: turns, facts, the memories compared with, decisions, prompts and raw replies, times.
 
         Args:
             trace_id: The `trace_id` of its result; traces are kept for `Settings.trace_days`.
-            user_id: Where given, a trace outside this scope is not found.
-            agent_id: The same.
-            run_id: The same.
+            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
             MemoryNotFoundError: There is none.
         """
-        return self._trace(trace_id, scope_if_given(user_id, agent_id, run_id))
+        return self._trace(trace_id, optional_scope(fields))
 
     atrace = awaited(trace)
 
     @planned
-    def traces(
-        self,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-        k: int = 50,
-        after: str | None = None,
-    ) -> Plan[TracePage]:
+    def traces(self, *, k: int = 50, after: str | None = None, **fields: Unpack[ScopeFields]) -> Plan[TracePage]:
         """What the adds of a scope did, in short, the newest first, page by page; `trace` gives the rest of one.
 
         Args:
-            user_id: Whose adds; at least one of the three is needed, the others are then free.
-            agent_id: The agent.
-            run_id: The run or session.
             k: Adds of a page, 1 to 10,000.
             after: The `next` of the page before.
+            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             A sequence of `TraceSummary`, with `next` where there are more.
@@ -245,22 +238,18 @@ class AddMethods(Wired):
             [('I like tea. I have a dog.', 2, {'ADD': 2})]
             >>> memory.close()
         """
-        read = partial(self.parts.reading, traces.page, Scope(user_id, agent_id, run_id), k=bounded(k), after=after)
+        read = partial(self.parts.reading, traces.page, Scope(**fields), k=bounded(k), after=after)
         return Plan(read).then(lambda found: TracePage(tuple(found[0]), found[1]))
 
     atraces = awaited(traces)
 
     @planned
-    def replay(
-        self, trace_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
-    ) -> Plan[AddResult]:
+    def replay(self, trace_id: str, **fields: Unpack[ScopeFields]) -> Plan[AddResult]:
         """Think once more about the turns of an add, with today's reasoner and today's memories; nothing is written.
 
         Args:
             trace_id: The `trace_id` of its result.
-            user_id: Where given, a trace outside this scope is not found.
-            agent_id: The same.
-            run_id: The same.
+            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Returns:
             What an add of the same turns would do now; a memory that it would add has no id yet.
@@ -270,7 +259,7 @@ class AddMethods(Wired):
             ModelReplyError: The chat model's reply stayed unreadable.
         """
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
-        graph, read = self.parts.dry_pipeline, self._trace(trace_id, scope_if_given(user_id, agent_id, run_id))
+        graph, read = self.parts.dry_pipeline, self._trace(trace_id, optional_scope(fields))
         ran = read.and_then(lambda trace: Plan.calling(graph.invoke, graph.ainvoke, said_again(trace), config))
         return ran.then(partial(would_be, mode=self.parts.reasoner.mode))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from langmem_adapter.arguments import each_of, filled, memory_id_of, parse_time, scope_if_given
+from langmem_adapter.arguments import each_of, filled, memory_id_of, optional_scope, parse_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory.parts import Wired, each_or_refused
+from langmem_adapter.memory.parts import MemoryMixin, each_or_refused
 from langmem_adapter.records.checks import check_metadata, zone_of
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.results import Change
+    from langmem_adapter.records.scope import ScopeFields
     from langmem_adapter.storage.erasure import Erasure
 
 
-class EditMethods(Wired):
+class EditMethods(MemoryMixin):
     """The part of `Memory` that edits and erases."""
 
     @planned
@@ -38,9 +39,7 @@ class EditMethods(Wired):
         *,
         metadata: Mapping[str, Any] | None = None,
         expires_at: datetime | str | EllipsisType | None = ...,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
+        **fields: Unpack[ScopeFields],
     ) -> Plan[Change]:
         """Change a memory by hand; what it says then is true from now on.
 
@@ -49,18 +48,15 @@ class EditMethods(Wired):
             text: The new text; `None` keeps it.
             metadata: Keys to merge into its metadata; a value of `None` removes a key.
             expires_at: When it stops being shown; `None` means never, left out it stays as it is.
-            user_id: Where given, a memory outside this scope is not found.
-            agent_id: The same.
-            run_id: The same.
+            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
             MemoryNotFoundError: There is none.
             InvalidInputError: There is nothing to change, the text is longer than the setting `max_text`, or
                 an argument cannot be used.
         """
-        given = {"text": text, "metadata": metadata, "expires_at": expires_at}
-        zone, within = zone_of(self.parts.settings.timezone), scope_if_given(user_id, agent_id, run_id)
-        write = _updating(zone, memory_id, **given, within=within)
+        zone, within = zone_of(self.parts.settings.timezone), optional_scope(fields)
+        write = _updating(zone, memory_id, text=text, metadata=metadata, expires_at=expires_at, within=within)
         operation = Operation("update_memory", write.within, memory_id)
         return self.parts.telemetry.observed(self.parts.edit(lambda: write), operation, CHANGED)
 
@@ -94,63 +90,46 @@ class EditMethods(Wired):
     aupdate_many = awaited(update_many)
 
     @planned
-    def delete(
-        self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
-    ) -> Plan[Change]:
+    def delete(self, memory_id: str, **fields: Unpack[ScopeFields]) -> Plan[Change]:
         """Delete a memory; what it says is over now, its history stays, and `restore` brings it back.
 
         Args:
             memory_id: Its id.
-            user_id: Where given, a memory outside this scope is not found.
-            agent_id: The same.
-            run_id: The same.
+            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
             MemoryNotFoundError: There is none.
         """
-        write = _deleting(scope_if_given(user_id, agent_id, run_id), memory_id)
+        write = _deleting(optional_scope(fields), memory_id)
         operation = Operation("delete_memory", write.within, memory_id)
         return self.parts.telemetry.observed(self.parts.edit(lambda: write), operation, CHANGED)
 
     adelete = awaited(delete)
 
     @planned
-    def delete_many(
-        self,
-        memory_ids: Sequence[str],
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-    ) -> Plan[list[Change | Exception]]:
+    def delete_many(self, memory_ids: Sequence[str], **fields: Unpack[ScopeFields]) -> Plan[list[Change | Exception]]:
         """Delete many memories; they share a commit, and each ends on its own. Their history stays.
 
         Args:
             memory_ids: Their ids.
-            user_id: Where given, a memory outside this scope is not found.
-            agent_id: The same.
-            run_id: The same.
+            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Returns:
             For each id, in order, its change or its error.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
-        given = each_of(memory_ids, "memory_ids")
-        plan = self.parts.edit_each(each_or_refused("delete_many", partial(_deleting, scope), given))
+        scope = optional_scope(fields)
+        writes = each_or_refused("delete_many", partial(_deleting, scope), each_of(memory_ids, "memory_ids"))
+        plan = self.parts.edit_each(writes)
         return self.parts.telemetry.observed(plan, Operation("delete_memory", scope), CHANGED_EACH)
 
     adelete_many = awaited(delete_many)
 
     @planned
-    def delete_all(
-        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
-    ) -> Plan[int]:
+    def delete_all(self, **fields: Unpack[ScopeFields]) -> Plan[int]:
         """Delete every memory of a scope, in one transaction; their history stays.
 
         Args:
-            user_id: Whose memories; at least one of the three is needed, the others are then free.
-            agent_id: The agent.
-            run_id: The run or session.
+            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             How many there were.
@@ -158,7 +137,7 @@ class EditMethods(Wired):
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
         """
-        scope, ledger = Scope(user_id, agent_id, run_id), self.parts.ledger
+        scope, ledger = Scope(**fields), self.parts.ledger
         reason = "all of its scope was deleted by hand"
         plan = Plan.calling(ledger.delete_all, ledger.adelete_all, scope, reason=reason)
         return self.parts.telemetry.observed(plan, Operation("delete_memory", scope), COUNTED)
@@ -166,15 +145,7 @@ class EditMethods(Wired):
     adelete_all = awaited(delete_all)
 
     @planned
-    def restore(
-        self,
-        memory_id: str,
-        revision: int,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-    ) -> Plan[Change]:
+    def restore(self, memory_id: str, revision: int, **fields: Unpack[ScopeFields]) -> Plan[Change]:
         """Bring a memory back to what it was, also after its deletion; that is a new revision, true from now on.
 
         What was told late, and over by then, is a memory of the past alone; its revision 1 brings it to life.
@@ -182,25 +153,21 @@ class EditMethods(Wired):
         Args:
             memory_id: Its id.
             revision: Which of its revisions, from 1.
-            user_id: Where given, a memory outside this scope is not found.
-            agent_id: The same.
-            run_id: The same.
+            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
             MemoryNotFoundError: There never was such a memory.
             InvalidInputError: It has no such revision, or that revision is its deletion.
             ConflictError: Somebody else changed, restored or erased it at the same time.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
+        scope = optional_scope(fields)
         plan = self.parts.edit(partial(self.parts.reading, _restoring, memory_id_of(memory_id), revision, scope))
         return self.parts.telemetry.observed(plan, Operation("update_memory", scope, memory_id), CHANGED)
 
     arestore = awaited(restore)
 
     @planned
-    def purge(
-        self, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
-    ) -> Plan[Erasure]:
+    def purge(self, **fields: Unpack[ScopeFields]) -> Plan[Erasure]:
         """Erase a scope: its memories, their vectors and history, what adds saw and answered, and its names.
 
         Nothing of it can be restored, and no file of the database holds a byte of it afterwards: the write-ahead log is
@@ -209,9 +176,7 @@ class EditMethods(Wired):
         process is adding at this moment, comes after the purge and stays; a job of the server does not.
 
         Args:
-            user_id: Whose memories; at least one of the three is needed, the others are then free.
-            agent_id: The agent.
-            run_id: The run or session.
+            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             What was removed, and what remains: another process still reads it, or a file could not be cleaned.
@@ -228,7 +193,7 @@ class EditMethods(Wired):
             (1, 0)
             >>> memory.close()
         """
-        scope = Scope(user_id, agent_id, run_id)
+        scope = Scope(**fields)
         plan = Plan.apart(partial(self.parts.erase, scope))
         return self.parts.telemetry.observed(plan, Operation("delete_memory", scope), _ERASED)
 
@@ -290,10 +255,9 @@ def _updating(
 
 
 def _updating_item(zone: tzinfo | None, item: object) -> Write:
-    given = arguments_of(item, "update", _UPDATE)
-    rest = {name: value for name, value in given.items() if name not in {"memory_id", *SCOPE_FIELDS}}
-    within = scope_if_given(*(given.get(name) for name in SCOPE_FIELDS))
-    return _updating(zone, given.get("memory_id"), **rest, within=within)
+    arguments = dict(arguments_of(item, "update", _UPDATE))
+    fields = {name: arguments.pop(name, None) for name in SCOPE_FIELDS}
+    return _updating(zone, arguments.pop("memory_id", None), **arguments, within=optional_scope(fields))
 
 
 def _deleting(within: Scope | None, memory_id: object) -> Write:
@@ -302,9 +266,9 @@ def _deleting(within: Scope | None, memory_id: object) -> Write:
 
 def _restoring(connection: Connection, memory_id: str, revision: int, within: Scope | None) -> Write:
     row, scope, last = memories.past(connection, memory_id, revision, within)
-    lives = memories.sequence_numbers(connection, [memory_id])
+    current = memories.sequence_numbers(connection, [memory_id])
     if row.new_memory is None:
         raise InvalidInputError(f"revision {revision} of memory {memory_id} is its deletion; use delete()")
-    seen = lives.get(memory_id, last)
-    decision = memories.restored(row, "UPDATE" if lives else "ADD", f"restored from revision {revision}", seen=seen)
+    seen = current.get(memory_id, last)
+    decision = memories.restored(row, "UPDATE" if current else "ADD", f"restored from revision {revision}", seen=seen)
     return Write((decision,), scope=scope, within=within)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
-from langmem_adapter.arguments import flag, scope_if_given
+from langmem_adapter.arguments import flag, optional_scope
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory.parts import Wired
+from langmem_adapter.memory.parts import MemoryMixin
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.lossless.export import export_lines
 from langmem_adapter.storage.lossless.imports import Embedding, ImportReport, take_in
@@ -18,6 +18,7 @@ from langmem_adapter.twins import Plan, awaited, beside, planned
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
+    from langmem_adapter.records.scope import ScopeFields
     from langmem_adapter.storage.lossless.imports import RejectedLine
 
 _CHUNK = 500
@@ -55,18 +56,12 @@ class ExportLines(Iterator[bytes], AsyncIterator[bytes]):
         self._lines.close()
 
 
-class ExchangeMethods(Wired):
+class ExchangeMethods(MemoryMixin):
     """The part of `Memory` that takes everything out and in."""
 
     @planned
     def export(
-        self,
-        *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-        everything: bool = False,
-        vectors: bool = False,
+        self, *, everything: bool = False, vectors: bool = False, **fields: Unpack[ScopeFields]
     ) -> Plan[ExportLines]:
         r"""Write a scope, or everything, as JSON lines from which `import_` makes the same again.
 
@@ -78,11 +73,9 @@ class ExchangeMethods(Wired):
         Words, traces, checkpoints, keys, jobs and idempotency keys are not in it.
 
         Args:
-            user_id: Whose; at least one of the three is needed, or *everything*; the others are then free.
-            agent_id: The agent.
-            run_id: The run or session.
             everything: All scopes, and what belongs to none.
             vectors: With the vectors of memories and items; without them texts are embedded when they are imported.
+            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             The lines, each with its line end; from `aexport` for `async for`.
@@ -102,8 +95,8 @@ class ExchangeMethods(Wired):
             >>> memory.close(), other.close()
             (None, None)
         """
-        scope = None if flag(everything, "everything") else Scope(user_id, agent_id, run_id)
-        if scope is None and (user_id, agent_id, run_id) != (None, None, None):
+        scope = None if flag(everything, "everything") else Scope(**fields)
+        if scope is None and optional_scope(fields):
             raise InvalidInputError("export takes a scope or everything=True, not both")
         lines = partial(export_lines, self.parts.database, scope, vectors=flag(vectors, "vectors"))
         return Plan.known(None).then(lambda _: ExportLines(lines()))
@@ -115,15 +108,13 @@ class ExchangeMethods(Wired):
         self,
         lines: Iterable[bytes | str],
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
         as_scope: Mapping[str, str] | None = None,
         dry_run: bool = False,
         name: str = "",
         announce: Callable[[int], object] = lambda _: None,
         rejected: Callable[[RejectedLine], object] = lambda _: None,
         progress: Callable[[int, int], object] = lambda _, __: None,
+        **fields: Unpack[ScopeFields],
     ) -> Plan[ImportReport]:
         """Import what `export` wrote: the same ids, revisions, times and relations.
 
@@ -133,9 +124,6 @@ class ExchangeMethods(Wired):
 
         Args:
             lines: An export, line by line.
-            user_id: Where any of the three is given, lines outside this scope are rejected.
-            agent_id: The agent.
-            run_id: The run or session.
             as_scope: Import one scope under another name, with new ids: `{"user_id": "bob"}`.
             dry_run: Write nothing, and count.
             name: What the lines are called, for the position that is kept while they are not all imported.
@@ -143,6 +131,7 @@ class ExchangeMethods(Wired):
                 has its vectors.
             rejected: Gets each line that is rejected.
             progress: Gets the number of lines that are done, and of all, after each 500.
+            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
             InvalidInputError: The first line is none of an export, or the lines changed since a part of them was imported.
@@ -151,7 +140,7 @@ class ExchangeMethods(Wired):
         """
         if as_scope is not None and not (isinstance(as_scope, Mapping) and as_scope.keys() <= set(SCOPE_FIELDS)):
             raise InvalidInputError(f"as_scope names {', '.join(SCOPE_FIELDS)}, as {{'user_id': 'bob'}}")
-        within, parts = scope_if_given(user_id, agent_id, run_id), self.parts
+        within, parts = optional_scope(fields), self.parts
         work = partial(
             take_in,
             parts.database,

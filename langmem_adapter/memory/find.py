@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, relevance, scope_if_given, tokens
+from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, optional_scope, relevance, tokens
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import parse_filter
-from langmem_adapter.memory.parts import Wired
+from langmem_adapter.memory.parts import MemoryMixin
 from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.results import Page, Threshold
 from langmem_adapter.records.scope import Scope
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from langmem_adapter.records.results import MemoryItem, Revision, SearchResults
+    from langmem_adapter.records.scope import ScopeFields
     from langmem_adapter.search.query import Rerank
 
 
-class SearchMethods(Wired):
+class SearchMethods(MemoryMixin):
     """The part of `Memory` that looks up."""
 
     @planned
@@ -34,9 +35,6 @@ class SearchMethods(Wired):
         self,
         query: str,
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
         k: int = 10,
         filters: Mapping[str, Any] | None = None,
         threshold: Threshold = None,
@@ -51,14 +49,12 @@ class SearchMethods(Wired):
         rerank: Rerank | None = None,
         explain: bool = False,
         include_expired: bool = False,
+        **fields: Unpack[ScopeFields],
     ) -> Plan[SearchResults]:
         """Find memories by meaning, words, speakers and time; all that anybody committed before the call is searched.
 
         Args:
             query: A question or statement; quotes and operators are just text. Its first 10,000 letters are searched for.
-            user_id: Whose memories; at least one of the three is needed, the others are then free.
-            agent_id: The agent.
-            run_id: The run or session.
             k: At most so many hits, 1 to 10,000.
             filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
             threshold: Least relevance of a hit, 0 to 1: of the *k* best, those that reach it are given, and of these what fits
@@ -82,6 +78,7 @@ class SearchMethods(Wired):
                 unlike each other.
             explain: Give each hit the parts of its score.
             include_expired: Find expired memories as well, until they are swept; not with *as_of* or *known_at*.
+            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             The hits, best first: a list that also says, in `abstained`, why it is empty. `score` orders the hits of this query
@@ -100,7 +97,7 @@ class SearchMethods(Wired):
         reference = reference_of(reference_date, zone)
         wanted = Query(
             text=filled(query, "query"),
-            scope=Scope(user_id, agent_id, run_id),
+            scope=Scope(**fields),
             k=bounded(k),
             filters=parse_filter(filters),
             threshold=relevance(threshold),
@@ -123,21 +120,17 @@ class SearchMethods(Wired):
     asearch = awaited(search)
 
     @planned
-    def get(
-        self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
-    ) -> Plan[MemoryItem]:
+    def get(self, memory_id: str, **fields: Unpack[ScopeFields]) -> Plan[MemoryItem]:
         """One memory by its id, an expired one too.
 
         Args:
             memory_id: Its id.
-            user_id: Where given, a memory outside this scope is not found.
-            agent_id: The same.
-            run_id: The same.
+            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
             MemoryNotFoundError: There is none.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
+        scope = optional_scope(fields)
         return Plan(partial(self.parts.reading, memories.get, memory_id_of(memory_id), scope))
 
     aget = awaited(get)
@@ -146,28 +139,24 @@ class SearchMethods(Wired):
     def get_all(
         self,
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
         filters: Mapping[str, Any] | None = None,
         k: int = 100,
         after: str | None = None,
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
         include_expired: bool = False,
+        **fields: Unpack[ScopeFields],
     ) -> Plan[Page]:
         """All memories of a scope, the newest statement first, page by page.
 
         Args:
-            user_id: Whose memories; at least one of the three is needed, the others are then free.
-            agent_id: The agent.
-            run_id: The run or session.
             filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
             k: Memories of a page, 1 to 10,000.
             after: The `next` of the page before.
             as_of: Show what was true at that moment, by the dates of what was said; datetime or ISO 8601.
             known_at: Show what was known at that moment; with *as_of*, what was then known to have been true.
             include_expired: Show expired ones as well.
+            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             A sequence of memories, with `next` where there are more.
@@ -188,7 +177,7 @@ class SearchMethods(Wired):
             ()
             >>> memory.close()
         """
-        scope = Scope(user_id, agent_id, run_id)
+        scope = Scope(**fields)
         expired = flag(include_expired, "include_expired")
         how: dict[str, Any] = {
             "filters": parse_filter(filters),
@@ -203,21 +192,17 @@ class SearchMethods(Wired):
     aget_all = awaited(get_all)
 
     @planned
-    def history(
-        self, memory_id: str, *, user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None
-    ) -> Plan[list[Revision]]:
+    def history(self, memory_id: str, **fields: Unpack[ScopeFields]) -> Plan[list[Revision]]:
         """Every change of a memory, in the order in which it was written; a deleted memory's too.
 
         Args:
             memory_id: Its id.
-            user_id: Where given, a memory outside this scope is not found.
-            agent_id: The same.
-            run_id: The same.
+            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
             MemoryNotFoundError: There never was such a memory.
         """
-        scope = scope_if_given(user_id, agent_id, run_id)
+        scope = optional_scope(fields)
         return Plan(partial(self.parts.reading, memories.revisions, memory_id_of(memory_id), scope))
 
     ahistory = awaited(history)

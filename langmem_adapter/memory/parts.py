@@ -119,7 +119,7 @@ R = TypeVar("R")
 _RESULT: Final = ["result"]  # the rest of the state is of no use to who calls `add`
 
 
-class Closing(Protocol):
+class Closeable(Protocol):
     """Something in the background that must come to an end before the database is closed."""
 
     def close(self) -> object:
@@ -155,7 +155,7 @@ class Parts:
         self.uses_graph = settings.graph if graph is None else flag(graph, "graph")
         if prompts.get("graph_prompt") is not None and not self.uses_graph:
             raise InvalidInputError("graph_prompt is about the relations of a knowledge graph; also give graph=True")
-        self.writers: WeakSet[Closing] = WeakSet()  # what works in the background and is still open
+        self.writers: WeakSet[Closeable] = WeakSet()  # what works in the background and is still open
         self._feeds: dict[tuple[str, str], VectorFeed] = {}
         self._opening = Lock()
         self.reasoner = resolve_model(model or settings.model, settings, **prompts)
@@ -367,7 +367,7 @@ class Parts:
             return
         errors: list[BaseException] = []
         cached = () if self.cache is None else (self.cache,)
-        parts: tuple[Closing, ...] = (self.database, *cached, *self._feeds.values(), self.indexer, *self.writers)
+        parts: tuple[Closeable, ...] = (self.database, *cached, *self._feeds.values(), self.indexer, *self.writers)
         with ExitStack() as closing:  # from the last to the first
             for part in parts:
                 closing.callback(_close, part, errors)
@@ -391,7 +391,7 @@ def _check(graph: object) -> None:
         )
 
 
-def _close(part: Closing, errors: list[BaseException]) -> None:
+def _close(part: Closeable, errors: list[BaseException]) -> None:
     error = attempt(part.close).error
     if isinstance(error, BaseExceptionGroup):
         errors.extend(error.exceptions)
@@ -399,7 +399,7 @@ def _close(part: Closing, errors: list[BaseException]) -> None:
         errors.append(error)
 
 
-class Wired:
+class MemoryMixin:
     """What holds the parts: the groups of methods of `Memory`."""
 
     _parts: Parts
@@ -417,7 +417,7 @@ class Wired:
 
 def parts_of(memory: object, whose: str) -> Parts:
     """The parts of a memory that was given to a guest; *whose* is what the guest is called in the error."""
-    if not isinstance(memory, Wired):
+    if not isinstance(memory, MemoryMixin):
         raise InvalidInputError(
             f"{whose} takes a Memory as its memory, not {quoted(memory)}; write Memory('memory.db')"
         )

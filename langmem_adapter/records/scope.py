@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypedDict
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.records.checks import check_text
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 
 SCOPE_FIELDS: Final = ("user_id", "agent_id", "run_id")
 _LONGEST_ID: Final = 512  # three of them, in UTF-8, fit into an index row of Postgres
+
+
+class ScopeFields(TypedDict, total=False):
+    """The keyword arguments of a scope, declared once: methods take `**scope: Unpack[ScopeFields]`."""
+
+    user_id: str | None
+    agent_id: str | None
+    run_id: str | None
 
 
 @dataclass(frozen=True, slots=True)

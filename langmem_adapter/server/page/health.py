@@ -8,7 +8,8 @@ from fastapi import APIRouter, Form, Query, Response
 from pydantic import SecretStr
 
 from langmem_adapter.index.base import Verification
-from langmem_adapter.maintenance.checkup import SEVERITY, Check, checkup, defaults, space, surroundings
+from langmem_adapter.maintenance.checks import SEVERITY, Check, space, surroundings
+from langmem_adapter.maintenance.checkup import checkup, defaults
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.checks import redact_url
 from langmem_adapter.server.page.layout import PREFIX

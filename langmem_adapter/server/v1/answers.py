@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, Field, Json, create_model
 
-from langmem_adapter.maintenance.checkup import Check, Status
+from langmem_adapter.maintenance.checks import Check, Status
 from langmem_adapter.records.graph import Entity, Neighbour, Relation, RelationChange
 from langmem_adapter.records.results import (
     Abstained,

@@ -8,7 +8,8 @@ from fastapi import APIRouter, HTTPException, Query, Request
 
 from langmem_adapter._version import __version__
 from langmem_adapter.errors import LangmemAdapterError
-from langmem_adapter.maintenance.checkup import SEVERITY, checkup
+from langmem_adapter.maintenance.checks import SEVERITY
+from langmem_adapter.maintenance.checkup import checkup
 from langmem_adapter.server.calls import Admin, Anyone, Reads, service_of
 from langmem_adapter.server.log import logged
 from langmem_adapter.server.problems import OURS
