@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, T
 
 from langmem_adapter.errors import InvalidInputError, UnknownArgumentError
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.records.scope import ScopeFields
+from langmem_adapter.records.scope import ScopeArguments
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable
@@ -264,7 +264,7 @@ async def aattempt(call: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.k
 # ── signatures ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_FIELDS: Final = {f"Unpack[{fields.__name__}]": fields for fields in (ScopeFields,)}
+_FIELDS: Final = {f"Unpack[{fields.__name__}]": fields for fields in (ScopeArguments,)}
 
 
 def full_signature(method: Callable[..., Any]) -> inspect.Signature:
@@ -297,7 +297,7 @@ def _keywords(method: Callable[..., Any]) -> frozenset[str]:
 
 
 def takes_fields(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that takes `**scope: Unpack[ScopeFields]`: `inspect.signature` names each field, others are refused."""
+    """A function that takes `**scope: Unpack[ScopeArguments]`: `inspect.signature` names each field, others are refused."""
     signature = full_signature(function)
 
     @functools.wraps(function)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.pipeline.background import FailedWrite
     from langmem_adapter.records.results import AddResult
-    from langmem_adapter.records.scope import ScopeFields
+    from langmem_adapter.records.scope import ScopeArguments
     from langmem_adapter.storage.traces import Trace
 
 
@@ -45,7 +45,7 @@ class AddMethods(MemoryMixin):
         timezone: str | None = None,
         idempotency_key: str | None = None,
         thread_id: str | None = None,
-        **fields: Unpack[ScopeFields],
+        **fields: Unpack[ScopeArguments],
     ) -> Plan[AddResult]:
         """Remember what a conversation says.
 
@@ -200,7 +200,7 @@ class AddMethods(MemoryMixin):
     # ── looking back ────────────────────────────────────────────────────────────────────────────────────────────────
 
     @planned
-    def trace(self, trace_id: str, **fields: Unpack[ScopeFields]) -> Plan[Trace]:
+    def trace(self, trace_id: str, **fields: Unpack[ScopeArguments]) -> Plan[Trace]:
         """What one add saw and did: turns, facts, the memories compared with, decisions, prompts and raw replies, times.
 
         Args:
@@ -215,7 +215,7 @@ class AddMethods(MemoryMixin):
     atrace = awaited(trace)
 
     @planned
-    def traces(self, *, k: int = 50, after: str | None = None, **fields: Unpack[ScopeFields]) -> Plan[TracePage]:
+    def traces(self, *, k: int = 50, after: str | None = None, **fields: Unpack[ScopeArguments]) -> Plan[TracePage]:
         """What the adds of a scope did, in short, the newest first, page by page; `trace` gives the rest of one.
 
         Args:
@@ -244,7 +244,7 @@ class AddMethods(MemoryMixin):
     atraces = awaited(traces)
 
     @planned
-    def replay(self, trace_id: str, **fields: Unpack[ScopeFields]) -> Plan[AddResult]:
+    def replay(self, trace_id: str, **fields: Unpack[ScopeArguments]) -> Plan[AddResult]:
         """Think once more about the turns of an add, with today's reasoner and today's memories; nothing is written.
 
         Args:

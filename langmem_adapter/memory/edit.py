@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.results import Change
-    from langmem_adapter.records.scope import ScopeFields
+    from langmem_adapter.records.scope import ScopeArguments
     from langmem_adapter.storage.erasure import Erasure
 
 
@@ -39,7 +39,7 @@ class EditMethods(MemoryMixin):
         *,
         metadata: Mapping[str, Any] | None = None,
         expires_at: datetime | str | EllipsisType | None = ...,
-        **fields: Unpack[ScopeFields],
+        **fields: Unpack[ScopeArguments],
     ) -> Plan[Change]:
         """Change a memory by hand; what it says then is true from now on.
 
@@ -90,7 +90,7 @@ class EditMethods(MemoryMixin):
     aupdate_many = awaited(update_many)
 
     @planned
-    def delete(self, memory_id: str, **fields: Unpack[ScopeFields]) -> Plan[Change]:
+    def delete(self, memory_id: str, **fields: Unpack[ScopeArguments]) -> Plan[Change]:
         """Delete a memory; what it says is over now, its history stays, and `restore` brings it back.
 
         Args:
@@ -107,7 +107,9 @@ class EditMethods(MemoryMixin):
     adelete = awaited(delete)
 
     @planned
-    def delete_many(self, memory_ids: Sequence[str], **fields: Unpack[ScopeFields]) -> Plan[list[Change | Exception]]:
+    def delete_many(
+        self, memory_ids: Sequence[str], **fields: Unpack[ScopeArguments]
+    ) -> Plan[list[Change | Exception]]:
         """Delete many memories; they share a commit, and each ends on its own. Their history stays.
 
         Args:
@@ -125,7 +127,7 @@ class EditMethods(MemoryMixin):
     adelete_many = awaited(delete_many)
 
     @planned
-    def delete_all(self, **fields: Unpack[ScopeFields]) -> Plan[int]:
+    def delete_all(self, **fields: Unpack[ScopeArguments]) -> Plan[int]:
         """Delete every memory of a scope, in one transaction; their history stays.
 
         Args:
@@ -145,7 +147,7 @@ class EditMethods(MemoryMixin):
     adelete_all = awaited(delete_all)
 
     @planned
-    def restore(self, memory_id: str, revision: int, **fields: Unpack[ScopeFields]) -> Plan[Change]:
+    def restore(self, memory_id: str, revision: int, **fields: Unpack[ScopeArguments]) -> Plan[Change]:
         """Bring a memory back to what it was, also after its deletion; that is a new revision, true from now on.
 
         What was told late, and over by then, is a memory of the past alone; its revision 1 brings it to life.
@@ -167,7 +169,7 @@ class EditMethods(MemoryMixin):
     arestore = awaited(restore)
 
     @planned
-    def purge(self, **fields: Unpack[ScopeFields]) -> Plan[Erasure]:
+    def purge(self, **fields: Unpack[ScopeArguments]) -> Plan[Erasure]:
         """Erase a scope: its memories, their vectors and history, what adds saw and answered, and its names.
 
         Nothing of it can be restored, and no file of the database holds a byte of it afterwards: the write-ahead log is

@@ -18,7 +18,7 @@ from langmem_adapter.twins import Plan, awaited, beside, planned
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
-    from langmem_adapter.records.scope import ScopeFields
+    from langmem_adapter.records.scope import ScopeArguments
     from langmem_adapter.storage.lossless.imports import RejectedLine
 
 _CHUNK = 500
@@ -61,7 +61,7 @@ class ExchangeMethods(MemoryMixin):
 
     @planned
     def export(
-        self, *, everything: bool = False, vectors: bool = False, **fields: Unpack[ScopeFields]
+        self, *, everything: bool = False, vectors: bool = False, **fields: Unpack[ScopeArguments]
     ) -> Plan[ExportLines]:
         r"""Write a scope, or everything, as JSON lines from which `import_` makes the same again.
 
@@ -114,7 +114,7 @@ class ExchangeMethods(MemoryMixin):
         announce: Callable[[int], object] = lambda _: None,
         rejected: Callable[[RejectedLine], object] = lambda _: None,
         progress: Callable[[int, int], object] = lambda _, __: None,
-        **fields: Unpack[ScopeFields],
+        **fields: Unpack[ScopeArguments],
     ) -> Plan[ImportReport]:
         """Import what `export` wrote: the same ids, revisions, times and relations.
 

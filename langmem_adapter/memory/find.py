@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from langmem_adapter.records.results import MemoryItem, Revision, SearchResults
-    from langmem_adapter.records.scope import ScopeFields
+    from langmem_adapter.records.scope import ScopeArguments
     from langmem_adapter.search.query import Rerank
 
 
@@ -49,7 +49,7 @@ class SearchMethods(MemoryMixin):
         rerank: Rerank | None = None,
         explain: bool = False,
         include_expired: bool = False,
-        **fields: Unpack[ScopeFields],
+        **fields: Unpack[ScopeArguments],
     ) -> Plan[SearchResults]:
         """Find memories by meaning, words, speakers and time; all that anybody committed before the call is searched.
 
@@ -120,7 +120,7 @@ class SearchMethods(MemoryMixin):
     asearch = awaited(search)
 
     @planned
-    def get(self, memory_id: str, **fields: Unpack[ScopeFields]) -> Plan[MemoryItem]:
+    def get(self, memory_id: str, **fields: Unpack[ScopeArguments]) -> Plan[MemoryItem]:
         """One memory by its id, an expired one too.
 
         Args:
@@ -145,7 +145,7 @@ class SearchMethods(MemoryMixin):
         as_of: datetime | str | None = None,
         known_at: datetime | str | None = None,
         include_expired: bool = False,
-        **fields: Unpack[ScopeFields],
+        **fields: Unpack[ScopeArguments],
     ) -> Plan[Page]:
         """All memories of a scope, the newest statement first, page by page.
 
@@ -192,7 +192,7 @@ class SearchMethods(MemoryMixin):
     aget_all = awaited(get_all)
 
     @planned
-    def history(self, memory_id: str, **fields: Unpack[ScopeFields]) -> Plan[list[Revision]]:
+    def history(self, memory_id: str, **fields: Unpack[ScopeArguments]) -> Plan[list[Revision]]:
         """Every change of a memory, in the order in which it was written; a deleted memory's too.
 
         Args:

@@ -18,8 +18,8 @@ SCOPE_FIELDS: Final = ("user_id", "agent_id", "run_id")
 _LONGEST_ID: Final = 512  # three of them, in UTF-8, fit into an index row of Postgres
 
 
-class ScopeFields(TypedDict, total=False):
-    """The keyword arguments of a scope, declared once: methods take `**scope: Unpack[ScopeFields]`."""
+class ScopeArguments(TypedDict, total=False):
+    """The keyword arguments of a scope, declared once: methods take `**scope: Unpack[ScopeArguments]`."""
 
     user_id: str | None
     agent_id: str | None
