@@ -21,7 +21,6 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 
-from langchain_core.messages import BaseMessage, ChatMessage, messages_from_dict
 from sqlalchemy import Column, ForeignKey, Index, String, Table, Text, delete, func, insert, select, update
 
 from langmem_adapter.errors import InvalidInputError
@@ -36,6 +35,7 @@ from langmem_adapter.storage.tables import Number, metadata
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from langchain_core.messages import BaseMessage
     from sqlalchemy import ColumnElement, Connection, Select
 
 # Ids are never used again (AUTOINCREMENT): whoever remembers that of an erased conversation must not meet another one.
@@ -322,11 +322,15 @@ def drafts_of(messages: Sequence[BaseMessage]) -> list[Draft]:
 
 def messages_of(stored: Iterable[StoredTurn]) -> list[BaseMessage]:
     """The messages of some turns."""
+    from langchain_core.messages import messages_from_dict  # noqa: PLC0415 - commands that list memories start without it
+
     return messages_from_dict([json.loads(turn.message) for turn in stored])
 
 
 def unreadable_turns(connection: Connection) -> Iterator[Unreadable]:
     """Every message in the database that is none any more."""
+    from langchain_core.messages import messages_from_dict  # noqa: PLC0415 - commands that list memories start without it
+
     query = select(turns.c.conversation_id, turns.c.position, turns.c.message)
     with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
         for row in rows:
@@ -338,6 +342,8 @@ def unreadable_turns(connection: Connection) -> Iterator[Unreadable]:
 
 
 def _draft(message: BaseMessage, name: str) -> Draft:
+    from langchain_core.messages import BaseMessage, ChatMessage  # noqa: PLC0415 - commands that list memories start without it
+
     if not isinstance(message, BaseMessage):
         raise InvalidInputError(f"{name} is a {type(message).__name__}; give a LangChain message")
     # The fields as they are: model_dump would turn objects among them (a Document as artifact) into dicts without a word.
@@ -362,6 +368,8 @@ def _draft(message: BaseMessage, name: str) -> Draft:
 
 
 def _check_class(message: BaseMessage, fields: dict[str, Any], name: str) -> None:
+    from langchain_core.messages import messages_from_dict  # noqa: PLC0415 - commands that list memories start without it
+
     try:
         restored = type(messages_from_dict([fields])[0])
     except ValueError as error:

@@ -21,7 +21,6 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 
-import numpy as np
 from sqlalchemy import Integer, Row, Select, and_, bindparam, case, func, or_, select, true
 
 from langmem_adapter.arguments import parse_time
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
+    import numpy as np
     from numpy.typing import NDArray
     from sqlalchemy import ColumnElement, Connection, Subquery
 
@@ -428,6 +428,8 @@ def page_then(
 
 def standing_vectors(connection: Connection, found: Sequence[PastMemory]) -> dict[int, NDArray[np.float32]]:
     """Vectors of those that still have the text that they had then, by `PastMemory.pk`; the others must be embedded again."""
+    import numpy as np  # noqa: PLC0415 - commands that list memories start without it
+
     told = {known.item.id: known for known in found}
     query = select(memories.c.id, memories.c.text, memories.c.embedding).where(any_of(memories.c.id, told))
     kept = (row for row in connection.execute(query) if row.text == told[row.id].item.text)
