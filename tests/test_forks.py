@@ -23,7 +23,7 @@ from langmem_adapter import Memory, StorageError
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.conversation import WorkingMemory
-from langmem_adapter.conversation.working import Kept
+from langmem_adapter.conversation.working import ObjectLog
 from langmem_adapter.forks import Lock, cached_property
 from langmem_adapter.storage import sqlite
 
@@ -314,15 +314,15 @@ def test_workers_of_gunicorn_with_preload_lose_nothing_while_the_master_closes(t
 
 def test_a_log_that_another_thread_holds_is_free_in_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
     log, reading, going_on = WorkingMemory([HumanMessage("Hi", id="1")]), threading.Event(), threading.Event()
-    read = Kept.read
+    read = ObjectLog.read
 
-    def slow(kept: Kept, *arguments: Any) -> Any:
+    def slow(log: ObjectLog, *arguments: Any) -> Any:
         reading.set()
         assert going_on.wait(PATIENCE)
-        return read(kept, *arguments)
+        return read(log, *arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Kept, "read", slow)
+        patched.setattr(ObjectLog, "read", slow)
         thread = threading.Thread(target=log.get)
         thread.start()
         assert reading.wait(PATIENCE)

@@ -1,7 +1,7 @@
 """The messages of a session for `RunnableWithMessageHistory`, kept in the same database as the memories.
 
-LangChain calls both classes deprecated (removal in 2.0); what it recommends for new programs, `create_agent` with a
-checkpointer, is `langmem_adapter.adapters.middleware` and `langmem_adapter.adapters.checkpointer`.
+LangChain calls both classes deprecated (removal in 2.0); new programs use `create_agent` with
+`langmem_adapter.adapters.middleware` and `langmem_adapter.adapters.checkpointer`.
 """
 
 from __future__ import annotations
@@ -30,18 +30,17 @@ __all__ = ["SQLChatMessageHistory"]
 
 
 class SQLChatMessageHistory(BaseChatMessageHistory):
-    """The messages of one session, in order, whoever writes them: threads, tasks, processes.
+    """The messages of one session, in order, from any thread, task or process.
 
     A message comes back as it was given, with its tool calls, content blocks, ids and usage. One that could not is refused.
     (LangChain logs what goes wrong when `RunnableWithMessageHistory` writes, and goes on.)
 
     Args:
         session_id: Name of the session.
-        memory: Where the messages are kept.
-        user_id: Whose session it is; sessions of one name but of different users are different ones. `memory.purge` erases
-            the sessions of a scope.
-        agent_id: The agent, likewise.
-        run_id: The run, likewise.
+        memory: Where the messages are kept; `memory.purge` erases the sessions of a scope.
+        user_id: The user: sessions of one name but of different users are different ones; likewise *agent_id* and *run_id*.
+        agent_id: The agent.
+        run_id: The run.
         last: Read only so many, the latest; `None` reads all. What is older stays.
 
     Raises:
@@ -71,7 +70,8 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
         run_id: str | None = None,
         last: int | None = None,
     ) -> None:
-        self._database = parts_of(memory, "SQLChatMessageHistory(session_id, memory)").database
+        parts = parts_of(memory, "SQLChatMessageHistory(session_id, memory)")
+        self._database, self._read = parts.database, parts.reading
         self._conversation = Conversation(session_id, scope_if_given(user_id, agent_id, run_id))
         self._last = None if last is None else bounded(last, "last")
 
@@ -83,7 +83,8 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
     @planned
     def get_messages(self) -> Plan[list[BaseMessage]]:
         """The messages, oldest first."""
-        return Plan(self._read)
+        which = Which(last=self._last)
+        return Plan(lambda: messages_of(self._read(conversations.read, self._conversation, which)))
 
     aget_messages = awaited(get_messages)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
 
@@ -113,10 +114,6 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
         return self._write(partial(conversations.clear, conversation=self._conversation))
 
     aclear = awaited(clear)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
-
-    def _read(self) -> list[BaseMessage]:
-        with self._database.read() as connection:
-            return messages_of(conversations.read(connection, self._conversation, Which(last=self._last)))
 
     def _write(self, work: Callable[[Connection], int]) -> Plan[None]:
         return Plan.calling(self._database.write, self._database.awrite, work).then(lambda _: None)

@@ -1,6 +1,6 @@
-"""Memory for the chains of langchain-classic: `ConversationChain(memory=...)`, `LLMChain`, and whatever is made of these.
+"""Memory for the chains of langchain-classic: `ConversationChain(memory=...)` and `LLMChain`.
 
-LangChain calls its `BaseMemory` deprecated (removal in 2.0); new programs take `langmem_adapter.adapters.middleware`.
+LangChain calls its `BaseMemory` deprecated (removal in 2.0); new programs use `langmem_adapter.adapters.middleware`.
 """
 
 from __future__ import annotations
@@ -12,30 +12,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, get_buffer_string
 from langchain_core.runnables.config import ensure_config
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.adapters.threads import (
-    OnError,
-    forgiving,
-    human_messages,
-    looking_up,
-    making,
-    remember_turn,
-    scope_of_call,
-    timezone_of_call,
-)
+from langmem_adapter.adapters.retriever import STRICT, MemoryFields, recall_turns
+from langmem_adapter.adapters.threads import CallContext, OnError, human_messages, log_failure, remember_turn
 from langmem_adapter.arguments import relevance
 from langmem_adapter.conversation.brain import BrainMemory
 from langmem_adapter.conversation.summaries import CountTokens, about_tokens
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
-from langmem_adapter.memory.memory import Memory  # noqa: TC001 - pydantic reads the annotation of a field
-from langmem_adapter.pipeline.background import BackgroundWriter  # noqa: TC001 - the same
+from langmem_adapter.pipeline.background import BackgroundWriter  # noqa: TC001 - pydantic reads the annotation of a field
 from langmem_adapter.pipeline.parse import message_of
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.records.results import Threshold  # noqa: TC001 - pydantic reads the fields' types
-from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.twins import Plan, awaited, planned
 
 try:
@@ -50,8 +40,6 @@ if TYPE_CHECKING:
 
     from langchain_core.runnables import RunnableConfig
 
-    from langmem_adapter.records.scope import Scope
-
 __all__ = ["ConversationMemory"]
 
 _LEAST: Final = 200
@@ -59,28 +47,25 @@ _MOST: Final = 1_000_000
 _CALLS_OF_A_CHAIN: Final = (Chain.invoke.__code__, Chain.ainvoke.__code__)
 
 
-class ConversationMemory(BaseMemory):
-    """Gives a chain what is known about its user, a summary of the conversation and what was said last.
+class ConversationMemory(MemoryFields, BaseMemory):
+    """Gives a chain what is known about its user, a summary of the conversation and the latest messages.
 
-    It remembers each exchange, too. What it gives fits into *max_tokens*: facts take a quarter at most, and what was said fills
-    the rest. Where that does not fit, the older messages go into the summary (`BrainMemory`), by the memory's chat model, or
-    offline by rules; they stay in the database. What was said last helps to understand the exchange and is no source
+    It remembers each exchange, too. What it gives fits into *max_tokens*: facts take a quarter at most, and messages fill the
+    rest. Where that does not fit, the older messages go into the summary (`BrainMemory`), by the memory's chat model, or
+    offline by rules; they stay in the database. The latest messages help to understand the exchange and are no source
     (`context` of `Memory.add`).
 
-    Whose memory it is comes with the call (`{"configurable": {"user_id": ...}}`, see `resolve_scope`); so may the name of the
+    The scope comes with the call (`{"configurable": {"user_id": ...}}`, see `resolve_scope`); so may the name of the
     conversation (`session_id`). In an async run, `CombinedMemory` and `ReadOnlySharedMemory` call their parts in a thread,
     where the call's own config is known only if the chain is part of a sequence; there, `chain` becomes
     `RunnablePassthrough() | chain`.
 
     Args:
         memory: The memory.
-        user_id: Whose memory it is where the call does not say.
-        agent_id: The agent, in the same way; where one is named, only what the user says is remembered, about them.
-        run_id: The run or session of the memories, in the same way.
-        timezone: IANA name of the user's time zone where the call does not say; see `MemoryContext`.
-        session_id: Name of the conversation where the call does not say.
-        memory_key: The variable with the conversation: its summary, what was said last, and, unless *facts_key* is given, the
-            facts before that.
+        user_id: The user where the call does not say; likewise *agent_id* (where one is named, only what the user says is
+            remembered), *run_id*, *timezone* (see `MemoryContext`) and *session_id*, the name of the conversation.
+        memory_key: The variable with the conversation: its summary, the latest messages, and, unless *facts_key* is given, the
+            facts before them.
         facts_key: A variable of their own for the facts, a line `- …` for each.
         input_key: Which input is the question; needed where there are several.
         output_key: Which output is the answer, likewise.
@@ -98,6 +83,7 @@ class ConversationMemory(BaseMemory):
         on_error: `"raise"`: when memory fails, the chain fails; `"log"`: it goes on without. A missing scope is always raised.
 
     Example:
+        >>> from langmem_adapter import Memory
         >>> memory = Memory(":memory:")
         >>> conversation = ConversationMemory(memory=memory, user_id="alice")
         >>> conversation.save_context({"input": "I am vegetarian."}, {"response": "Noted."})
@@ -110,11 +96,6 @@ class ConversationMemory(BaseMemory):
         >>> memory.close()
     """
 
-    memory: Memory
-    user_id: str | None = None
-    agent_id: str | None = None
-    run_id: str | None = None
-    timezone: str | None = None
     session_id: str = "default"
     memory_key: str = "history"
     facts_key: str | None = None
@@ -132,13 +113,7 @@ class ConversationMemory(BaseMemory):
     background: BackgroundWriter | None = None
     on_error: OnError = "raise"
 
-    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
-
-    if not TYPE_CHECKING:  # which takes the signature from the fields
-
-        def __init__(self, **fields: Any) -> None:
-            with making("ConversationMemory", fields.get("memory")):
-                super().__init__(**fields)
+    model_config = STRICT
 
     @property
     def memory_variables(self) -> list[str]:
@@ -149,26 +124,24 @@ class ConversationMemory(BaseMemory):
 
     @planned
     def load_memory_variables(self, inputs: dict[str, Any]) -> Plan[dict[str, Any]]:
-        """What is known that bears on the question, the summary, and what was said last.
+        """The facts that bear on the question, the summary, and the latest messages.
 
         Args:
             inputs: The chain's inputs; without any, no facts are looked up.
 
         Raises:
-            ScopeError: Nobody says whose memory it is.
+            ScopeError: No scope is named.
             InvalidInputError: Which input is the question is not clear.
             ModelReplyError: A summary came out blank or too long, also when asked again; nothing was changed.
         """
-        scope, session = self._whose()
-        facts = self._recalling(_mapping(inputs, "inputs"), scope, session)
+        call, session = self._resolve()
+        facts = self._recall_facts(_check_mapping(inputs, "inputs"), call, session)
 
-        def with_talk(found: str) -> Plan[dict[str, Any]]:
-            talk = forgiving(
-                self._talk(scope, session, found), [], on_error=self.on_error, doing="recall the conversation"
-            )
-            return talk.then(partial(self._variables, found))
+        def add_messages(facts: str) -> Plan[dict[str, Any]]:
+            messages = self._load_messages(call, session, facts)
+            return self._logged(messages, [], "recall the conversation").then(partial(self._variables, facts))
 
-        return forgiving(facts, "", on_error=self.on_error, doing="recall facts").and_then(with_talk)
+        return self._logged(facts, "", "recall facts").and_then(add_messages)
 
     aload_memory_variables = awaited(load_memory_variables)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
 
@@ -181,133 +154,117 @@ class ConversationMemory(BaseMemory):
             outputs: Its outputs.
 
         Raises:
-            ScopeError: Nobody says whose memory it is.
+            ScopeError: No scope is named.
             InvalidInputError: Which input is the question, or which output the answer, is not clear.
         """
-        scope, session = self._whose()
-        said = [*self._question(_mapping(inputs, "inputs")), *self._answer(_mapping(outputs, "outputs"))]
-        facts = self._remembering(said, scope, session)
-        facts = forgiving(facts, None, on_error=self.on_error, doing="remember facts")
-        kept = forgiving(
-            self._keeping(said, scope, session), None, on_error=self.on_error, doing="keep the conversation"
-        )
+        call, session = self._resolve()
+        question = self._question(_check_mapping(inputs, "inputs"))
+        only = next(iter(outputs)) if len(_check_mapping(outputs, "outputs")) == 1 else "output"
+        answer = _messages(outputs, self.output_key or only, "output_key", AIMessage)
+        exchange = [*question, *answer]
+        facts = self._logged(self._remember_facts(exchange, call, session), None, "remember facts")
         # Facts first: a chain that fails there and is called again finds no half of this exchange, and repeats no fact.
-        return facts.and_then(lambda _: kept)
+        if self.last == 0:
+            return facts.then(lambda _: None)
+        history = self._history(call, session)
+        stored = Plan.calling(history.add_messages, history.aadd_messages, exchange)
+        return facts.and_then(lambda _: self._logged(stored, None, "keep the conversation"))
 
     asave_context = awaited(save_context)  # type: ignore[arg-type]  # the same
 
     @planned
     def clear(self) -> Plan[None]:
         """Forget the messages of the conversation; facts stay (`memory.delete_all` deletes them)."""
-        history = self._history(*self._whose())
+        history = self._history(*self._resolve())
         return Plan(history.clear, history.aclear)
 
     aclear = awaited(clear)  # type: ignore[arg-type]  # the same
 
-    # ── whose ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _whose(self) -> tuple[Scope, str]:
-        """Whose memory the call works with, and the name of its conversation."""
+    def _resolve(self) -> tuple[CallContext, str]:
+        """What the call says, and the name of its conversation."""
         config = _config_of_chain()
-        scope = scope_of_call(MemoryContext(self.user_id, self.agent_id, self.run_id), config)
-        return scope, config["configurable"].get("session_id") or self.session_id
+        return self._call(config), config["configurable"].get("session_id") or self.session_id
 
-    def _history(self, scope: Scope, session: str) -> SQLChatMessageHistory:
-        fields: dict[str, Any] = scope.named
-        return SQLChatMessageHistory(session, self.memory, **fields)
+    def _logged(self, plan: Plan[Any], otherwise: Any, action: str) -> Plan[Any]:
+        return log_failure(plan, otherwise, on_error=self.on_error, action=action)
 
-    # ── facts ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _history(self, call: CallContext, session: str) -> SQLChatMessageHistory:
+        scope: dict[str, Any] = call.scope.named
+        return SQLChatMessageHistory(session, self.memory, **scope)
 
-    def _recalling(self, inputs: Mapping[str, Any], scope: Scope, session: str) -> Plan[str]:
+    def _brain(self, call: CallContext, session: str) -> BrainMemory:
+        scope: dict[str, Any] = call.scope.named
+        return BrainMemory(self.memory, session, count_tokens=self.count_tokens, **scope)
+
+    def _recent(self, call: CallContext, session: str) -> Plan[list[BaseMessage]]:
+        """The messages that are not summed up."""
+        if self.last == 0:
+            return Plan.known([])
+        brain = self._brain(call, session)
+        return Plan(brain.get_history, brain.aget_history)
+
+    def _recall_facts(self, inputs: Mapping[str, Any], call: CallContext, session: str) -> Plan[str]:
         if not self.k or not inputs:
-            return Plan(str)
+            return Plan.known("")
         share = self.max_tokens if self.last == 0 or self.max_tokens is None else self.max_tokens // 4
 
         def cost(lines: list[BaseMessage]) -> int:
-            return self._tokens(self._told(lines[0].text))
+            return self._tokens(self._introduced(lines[0].text))
 
-        how: dict[str, Any] = {"k": self.k, "introduction": "", "timezone": self.timezone}  # `_told` puts one in front
-        look = looking_up(self.memory, threshold=self.threshold, max_tokens=share, count_tokens=cost, **how)
-        turn, config = human_messages(self._question(inputs)), _config_of_chain()
-        shown = self._earlier(scope, session).then(lambda earlier: earlier[-(self.last or len(earlier)) :])
-        return shown.and_then(lambda thread: look(turn, scope, config, thread=thread))
+        search: dict[str, Any] = {"k": self.k, "threshold": self.threshold, "introduction": ""}
+        search_turn = recall_turns(self.memory, max_tokens=share, count_tokens=cost, **search)
+        turn = human_messages(self._question(inputs))
+        shown = self._recent(call, session).then(lambda recent: recent[-(self.last or len(recent)) :])
+        return shown.and_then(lambda thread: search_turn(turn, call, thread=thread))
 
-    def _remembering(self, said: Sequence[BaseMessage], scope: Scope, session: str) -> Plan[Any]:
+    def _remember_facts(self, exchange: Sequence[BaseMessage], call: CallContext, session: str) -> Plan[Any]:
         if not self.k:
-            return Plan(lambda: None)
-        options = {"thread_id": session, **timezone_of_call(_config_of_chain(), self.timezone)}
-        remember = partial(remember_turn, self.memory, said, scope, writer=self.background, **options)
-        return self._earlier(scope, session).and_then(lambda earlier: remember(before=earlier))
+            return Plan.known(None)
+        remember = partial(remember_turn, self.memory, exchange, call, writer=self.background, thread_id=session)
+        return self._recent(call, session).and_then(lambda recent: remember(before=recent))
 
-    # ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _brain(self, scope: Scope, session: str) -> BrainMemory:
-        fields: dict[str, Any] = scope.named
-        return BrainMemory(self.memory, session, count_tokens=self.count_tokens, **fields)
-
-    def _talk(self, scope: Scope, session: str, facts: str) -> Plan[list[BaseMessage]]:
+    def _load_messages(self, call: CallContext, session: str, facts: str) -> Plan[list[BaseMessage]]:
         """The summary as a system message, where there is one, and the messages behind it."""
         if self.last == 0:
-            return Plan(list)
-        brain = self._brain(scope, session)
-        room = (self.max_tokens or _MOST) - (self._tokens(self._told(facts)) if facts else 0)
-        return Plan.calling(brain.context, brain.acontext, room).then(self._cut)
+            return Plan.known([])
+        brain = self._brain(call, session)
+        room = (self.max_tokens or _MOST) - (self._tokens(self._introduced(facts)) if facts else 0)
 
-    def _cut(self, context: list[BaseMessage]) -> list[BaseMessage]:
-        summary = [message for message in context[:1] if isinstance(message, SystemMessage)]
-        return context if self.last is None else [*summary, *context[len(summary) :][-self.last :]]
+        def cut(context: list[BaseMessage]) -> list[BaseMessage]:
+            summary = [message for message in context[:1] if isinstance(message, SystemMessage)]
+            return context if self.last is None else [*summary, *context[len(summary) :][-self.last :]]
 
-    def _earlier(self, scope: Scope, session: str) -> Plan[list[BaseMessage]]:
-        """The messages that are not summed up."""
-        if self.last == 0:
-            return Plan(list)
-        brain = self._brain(scope, session)
-        return Plan(brain.get_history, brain.aget_history)
+        return Plan.calling(brain.context, brain.acontext, room).then(cut)
 
-    def _keeping(self, said: Sequence[BaseMessage], scope: Scope, session: str) -> Plan[None]:
-        if self.last == 0:
-            return Plan(lambda: None)
-        history = self._history(scope, session)
-        return Plan.calling(history.add_messages, history.aadd_messages, said)
-
-    # ── what chains give and get ────────────────────────────────────────────────────────────────────────────────────
-
-    def _variables(self, facts: str, talk: list[BaseMessage]) -> dict[str, Any]:
-        summary, said = (talk[0].text, talk[1:]) if talk and isinstance(talk[0], SystemMessage) else ("", talk)
-        facts = self._told(facts) if facts else ""
+    def _variables(self, facts: str, messages: list[BaseMessage]) -> dict[str, Any]:
+        has_summary = bool(messages) and isinstance(messages[0], SystemMessage)
+        summary, messages = (messages[0].text, messages[1:]) if has_summary else ("", messages)
+        facts = self._introduced(facts) if facts else ""
         notes = "\n\n".join(filter(None, [facts if self.facts_key is None else "", summary]))
-        variables = {self.facts_key: facts, self.memory_key: self._shown(notes, said)}
+        history: list[BaseMessage] | str = [SystemMessage(notes), *messages] if notes else messages
+        if not self.return_messages:
+            spoken = get_buffer_string(messages, human_prefix=self.human_prefix, ai_prefix=self.ai_prefix)
+            history = "\n\n".join(filter(None, [notes, spoken]))
+        variables = {self.facts_key: facts, self.memory_key: history}
         return {name: variables[name] for name in self.memory_variables}
 
-    def _told(self, facts: str) -> str:
+    def _introduced(self, facts: str) -> str:
         return f"{self.introduction}\n{facts}"
 
     def _tokens(self, text: str) -> int:
         return self.count_tokens([SystemMessage(text)])
 
-    def _shown(self, notes: str, said: list[BaseMessage]) -> list[BaseMessage] | str:
-        if self.return_messages:
-            return [SystemMessage(notes), *said] if notes else said
-        spoken = get_buffer_string(said, human_prefix=self.human_prefix, ai_prefix=self.ai_prefix)
-        return "\n\n".join(filter(None, [notes, spoken]))
-
     def _question(self, inputs: Mapping[str, Any]) -> list[BaseMessage]:
-        return _messages(inputs, self.input_key or self._only_input(inputs), "input_key", HumanMessage)
-
-    def _answer(self, outputs: Mapping[str, Any]) -> list[BaseMessage]:
-        only = next(iter(outputs)) if len(outputs) == 1 else "output"
-        return _messages(outputs, self.output_key or only, "output_key", AIMessage)
-
-    def _only_input(self, inputs: Mapping[str, Any]) -> str:
         try:
-            return get_prompt_input_key(dict(inputs), self.memory_variables)
+            key = self.input_key or get_prompt_input_key(dict(inputs), self.memory_variables)
         except ValueError:
             raise InvalidInputError(
                 f"which of the inputs {quoted([*inputs])} is the question? set input_key=..."
             ) from None
+        return _messages(inputs, key, "input_key", HumanMessage)
 
 
-def _mapping(values: object, name: str) -> Mapping[str, Any]:
+def _check_mapping(values: object, name: str) -> Mapping[str, Any]:
     if not isinstance(values, Mapping):
         raise InvalidInputError(f"the {name} of a chain are a dict, not {quoted(values)}")
     return values
@@ -319,13 +276,11 @@ def _messages(
     if key not in values:
         raise InvalidInputError(f"there is no {quoted(key)} among {quoted([*values])}; set {argument}=...")
     value = values[key]
-    messages = [value] if isinstance(value, str | BaseMessage) else value
-    if not isinstance(messages, list | tuple) or not all(isinstance(part, str | BaseMessage) for part in messages):
+    parts = [value] if isinstance(value, str | BaseMessage) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(part, str | BaseMessage) for part in parts):
         raise InvalidInputError(f"{quoted(key)} is a {type(value).__name__}; only text and messages are remembered")
-    said = [
-        speaker(part) if isinstance(part, str) else message_of(part, at) for at, part in enumerate(messages, start=1)
-    ]
-    return [message for message in said if message.content]
+    messages = [speaker(part) if isinstance(part, str) else message_of(part, at) for at, part in enumerate(parts, 1)]
+    return [message for message in messages if message.content]
 
 
 def _config_of_chain() -> RunnableConfig:

@@ -13,23 +13,24 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
-from langchain_core.runnables.config import ensure_config
 from typing_extensions import TypedDict
 
+from langmem_adapter.adapters.retriever import recall_turns, split_options
 from langmem_adapter.adapters.threads import (
+    CallContext,
     OnError,
-    forgiving,
+    RecallOptions,
+    declare_options,
+    find_summarized,
     human_messages,
     is_answer,
     latest_turn,
-    looking_up,
-    read_entries,
+    log_failure,
+    read_notes,
     remember_turn,
-    replaced_by_summary,
-    summaries,
-    thread_of_call,
-    timezone_of_call,
-    turn_of,
+    resolve_call,
+    select_turn,
+    summary_ids,
 )
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag, one_of
@@ -38,9 +39,8 @@ from langmem_adapter.errors import ScopeError
 from langmem_adapter.forks import Lock
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.background import BackgroundWriter
-from langmem_adapter.records.checks import zone_of
 from langmem_adapter.records.scope import shallow
-from langmem_adapter.scoping import MemoryContext, resolve_scope
+from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.twins import Plan
@@ -49,12 +49,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from langgraph.runtime import Runtime
+    from typing_extensions import Unpack
 
-    from langmem_adapter.adapters.threads import Entries
-    from langmem_adapter.conversation.summaries import CountTokens
+    from langmem_adapter.adapters.threads import ThreadNotes
     from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.records.results import AddResult, Threshold
-    from langmem_adapter.records.scope import Scope
+    from langmem_adapter.records.results import AddResult
 
 __all__ = ["INTRODUCTION", "MemoryContext", "MemoryMiddleware", "MemoryState"]
 
@@ -79,7 +78,7 @@ class MemoryTurn(TypedDict):
     scope_key: str
 
 
-def _merged(old: dict[str, MemoryTurn], new: dict[str, MemoryTurn]) -> dict[str, MemoryTurn]:
+def _merge_turns(old: dict[str, MemoryTurn], new: dict[str, MemoryTurn]) -> dict[str, MemoryTurn]:
     return {**old, **new}
 
 
@@ -90,18 +89,17 @@ class MemoryState(AgentState[Any]):
         memory_turns: The turn, for each middleware of this kind, by its name.
     """
 
-    memory_turns: NotRequired[
-        Annotated[dict[str, MemoryTurn], PrivateStateAttr, _merged]
-    ]  # LangGraph takes the last as reducer
+    # LangGraph takes the last part of the annotation as reducer.
+    memory_turns: NotRequired[Annotated[dict[str, MemoryTurn], PrivateStateAttr, _merge_turns]]
 
 
 @dataclass(slots=True)
-class _Note:
+class _TurnCache:
     """What this process knows of a turn until it is remembered."""
 
-    shown: dict[str, BaseMessage] = field(default_factory=dict)  # to the model, as it was shown them last
+    seen: dict[str, BaseMessage] = field(default_factory=dict)  # by the model, as it saw them last
     summary_ids: frozenset[str | None] = frozenset()  # beside these
-    question: str | None = None  # what the memories were looked up for
+    question: str | None = None  # what the memories were searched for
     recalled: str = ""
 
 
@@ -120,21 +118,12 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     - A turn that fails later, or is given up, is remembered with the next one of its thread (which takes a checkpointer).
     - A message that was remembered and has another text now supersedes what came of the older text.
 
-    The memories stand at the end of a copy of the turn's newest human message, the same bytes at the same place in every
-    request of the turn: what comes before them is the thread as it was said, which a provider's prompt cache holds from turn
-    to turn, and roles alternate as before, which Anthropic, Gemini and many chat templates demand. There they are data, with
-    no more authority than what people say. Where that message was summarised or trimmed away, they follow the first human
-    message that is left.
+    The memories stand at the end of a copy of the turn's newest human message, the same bytes in every request of the turn:
+    so a provider's prompt cache keeps the thread before them, roles alternate as some providers demand, and memories have no
+    more authority than what people say. Where that message was trimmed away, they follow the first human message left.
 
     Args:
         memory: The memory.
-        user_id: Whose memory it is where the call does not say.
-        agent_id: The agent, in the same way; it completes the user that comes with the call.
-        run_id: The run or session, in the same way.
-        timezone: IANA name of the user's time zone where the call does not say; see `MemoryContext`.
-        k: At most so many memories are recalled.
-        threshold: Least relevance of a memory; see `Memory.search`.
-        max_tokens: At most so many tokens of them; the best are taken first.
         about: `"user"` remembers facts about the user; `"agent"` (which needs an agent_id) facts that the agent tells about
             itself.
         background: `False` remembers before the agent returns. `True` does it once the conversation falls quiet, in a
@@ -143,8 +132,8 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         on_error: `"log"`: when memory fails, the agent answers without it. `"raise"`: the agent fails, too. A scope that
             is missing is always raised.
         introduction: The text above the memories.
-        count_tokens: Counts them; for an exact count give the model's `get_num_tokens_from_messages`.
         name: Tells several of them in one agent apart; deepagents replaces a middleware of its own by one of the same name.
+        options: Scope, time zone, *k*, *threshold*, *max_tokens* and *count_tokens*: see `RecallOptions`.
 
     Raises:
         InvalidInputError: An argument cannot be used.
@@ -156,8 +145,8 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         >>> memory = Memory(":memory:")
         >>> model = ScriptedChatModel(replies=["Noted.", lambda messages: messages[-1].text.splitlines()[-1]])
         >>> agent = create_agent(model, middleware=[MemoryMiddleware(memory)], context_schema=MemoryContext)
-        >>> def ask(said):
-        ...     return agent.invoke({"messages": said}, context=MemoryContext("alice"))["messages"][-1].text
+        >>> def ask(text):
+        ...     return agent.invoke({"messages": text}, context=MemoryContext("alice"))["messages"][-1].text
         >>> ask("I am vegetarian.")
         'Noted.'
         >>> ask("What shall I cook?")
@@ -167,42 +156,36 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     state_schema: type[AgentState[Any]] = MemoryState
 
-    def __init__(  # noqa: PLR0913 - each is a knob of its own
+    @declare_options(RecallOptions, k=10, threshold="auto", max_tokens=1_000, count_tokens=about_tokens)
+    def __init__(
         self,
         memory: Memory,
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-        timezone: str | None = None,
-        k: int = 10,
-        threshold: Threshold = "auto",
-        max_tokens: int | None = 1_000,
         about: Literal["user", "agent"] = "user",
         background: bool | BackgroundWriter = False,
         tools: bool = False,
         on_error: OnError = "log",
         introduction: str = INTRODUCTION,
-        count_tokens: CountTokens = about_tokens,
         name: str = "LangmemAdapterMemory",
+        **options: Unpack[RecallOptions],
     ) -> None:
         super().__init__()
         parts = parts_of(memory, "MemoryMiddleware")
         self._tools_tell, self._database, self._read = parts.settings.facts_from_tools, parts.database, parts.reading
-        one_of(about, ("user", "agent"), "about")
-        one_of(on_error, ("log", "raise"), "on_error")
+        self._about = one_of(about, ("user", "agent"), "about")
+        self._on_error: OnError = one_of(on_error, ("log", "raise"), "on_error")
         self._memory = memory
-        zone_of(timezone)
-        self._default = MemoryContext(user_id, agent_id, run_id, timezone)
-        how: dict[str, Any] = {"k": k, "threshold": threshold, "max_tokens": max_tokens, "introduction": ""}
-        self._look = looking_up(memory, count_tokens=count_tokens, timezone=timezone, **how)
-        self._about = about
-        self._on_error: OnError = on_error
-        self._writer = self._writing(background=background)
+        self._default, search = split_options(options)
+        self._search = recall_turns(memory, introduction="", **search)
+        if isinstance(background, BackgroundWriter):
+            self._writer: BackgroundWriter | None = background
+        else:
+            logs = (lambda _: None) if on_error == "log" else None  # the writer logs it; `close` raises nothing
+            self._writer = memory.background(on_error=logs) if flag(background, "background") else None
         self._introduction = introduction
         self._name = name
         self._lock = Lock()
-        self._notes: dict[tuple[Scope, str | None, str | None], _Note] = {}
+        self._turns: dict[tuple[CallContext, str | None], _TurnCache] = {}
         self.tools = create_memory_tools(memory, **shallow(self._default)) if tools else []
 
     @property
@@ -210,7 +193,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """Its name among the agent's middleware."""
         return self._name
 
-    # ── the hooks ───────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── hooks ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def before_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
         """Note which messages are new, and that they are of this scope."""
@@ -240,155 +223,162 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """Remember the new messages, and the answers to them."""
         return await self._finish(state, runtime).arun()
 
-    # ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the steps of a turn ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[dict[str, Any]]:
-        scope, messages = self._scope(runtime), state["messages"]
+        call, messages = self._call(runtime), state["messages"]
         turns: Any = state.get("memory_turns", {})
-        present, thread = [message.id for message in human_messages(messages) if message.id], self._thread(scope)
+        present, thread = [message.id for message in human_messages(messages) if message.id], self._thread(call)
         recent = dict.fromkeys([*turns.get(self._name, {}).get("recent_ids", []), *present])
         newest = present[-1] if present else None
 
         def begin(new: list[str]) -> dict[str, Any]:
-            turn = MemoryTurn(new_ids=new, recent_ids=[*recent][-_MAX_IDS:], newest_id=newest, scope_key=key_of(scope))
+            turn = MemoryTurn(
+                new_ids=new, recent_ids=[*recent][-_MAX_IDS:], newest_id=newest, scope_key=key_of(call.scope)
+            )
             return {"memory_turns": {self._name: turn}}
 
-        def new_ids(entries: Entries | None) -> list[str]:
-            earlier = entries.rows.keys() - {newest, *entries.edited} if entries else ()
-            return [id_ for id_ in entries.open_ids if id_ not in earlier] if entries else present[-1:]
+        def new_ids(notes: ThreadNotes | None) -> list[str]:
+            earlier = notes.rows.keys() - {newest, *notes.edited} if notes else ()
+            return [id_ for id_ in notes.open_ids if id_ not in earlier] if notes else present[-1:]
 
         if thread is None:
             latest = latest_turn(list(messages))
             is_over = any(map(is_answer, latest))
             return Plan.known(begin([] if is_over else [str(message.id) for message in human_messages(latest)]))
-        read = read_entries(self._read, messages, thread, "start", also=recent)
-        written: Plan[Any] = read.and_then(lambda entries: entries.write(self._database, is_shown=False))
-        return forgiving(written, None, on_error=self._on_error, doing="note the turn").then(new_ids).then(begin)
+        notes = read_notes(self._read, messages, thread, "start", also=recent)
+        written = notes.and_then(lambda notes: notes.write(self._database, is_shown=False))
+        return self._logged(written, None, "note the turn").then(new_ids).then(begin)
 
     def _inform(self, request: ModelRequest[Any]) -> Plan[ModelRequest[Any]]:
-        scope = self._scope(request.runtime)
-        turn = self._turn(request.state, scope)
-        if (place := turn["newest_id"]) is None:
+        call = self._call(request.runtime)
+        turn = self._turn(request.state, call)
+        if (newest := turn["newest_id"]) is None:
             return Plan.known(request)
-        note = self._note_of(scope, place)
+        cache = self._cache(call, newest)
 
         def inform(question: str | None, recalled: str) -> ModelRequest[Any]:
-            note.question, note.recalled = question, recalled
+            cache.question, cache.recalled = question, recalled
             notes = f"{self._introduction}\n\n{recalled}"
-            return request.override(messages=_append(request.messages, notes, place)) if recalled else request
+            return request.override(messages=_append(request.messages, notes, newest)) if recalled else request
 
         def recall(_: None) -> Plan[ModelRequest[Any]]:
-            latest = [*note.shown.values()] or (latest_turn(request.messages) if note.question is None else [])
-            question = "\n".join(message.text for message in human_messages(latest)) if latest else note.question
-            if question == note.question:
-                return Plan.known(inform(question, note.recalled))
-            look = self._look(latest, scope, thread=request.messages)
-            return forgiving(look, "", on_error=self._on_error, doing="recall").then(partial(inform, question))
+            latest = [*cache.seen.values()] or (latest_turn(request.messages) if cache.question is None else [])
+            question = "\n".join(message.text for message in human_messages(latest)) if latest else cache.question
+            if question == cache.question:
+                return Plan.known(inform(question, cache.recalled))
+            recalled = self._search(latest, call, thread=request.messages)
+            return self._logged(recalled, "", "recall").then(partial(inform, question))
 
-        return self._show(request.state["messages"], turn, scope, note).and_then(recall)
+        return self._note_seen(request.state["messages"], turn, call, cache).and_then(recall)
 
-    def _show(self, messages: Sequence[BaseMessage], turn: MemoryTurn, scope: Scope, note: _Note) -> Plan[None]:
-        """Note which messages the model is shown, and write it to the database: the run may end with this call."""
-        thread, present = (
-            self._thread(scope),
-            {message.id: message for message in human_messages(messages) if message.id},
-        )
+    def _note_seen(
+        self, messages: Sequence[BaseMessage], turn: MemoryTurn, call: CallContext, cache: _TurnCache
+    ) -> Plan[None]:
+        """Note which messages the model sees, also in the database: the run may end with this call."""
+        thread, present = self._thread(call), {each.id: each for each in human_messages(messages) if each.id}
 
-        def mark(entries: Entries | None) -> None:
-            ids = turn["new_ids"] if entries is None else entries.open_ids
-            note.summary_ids = summaries(messages)
-            note.shown |= {id_: present[id_] for id_ in (*ids, *note.shown) if id_ in present}
+        def mark(notes: ThreadNotes | None) -> None:
+            ids = turn["new_ids"] if notes is None else notes.open_ids
+            cache.summary_ids = summary_ids(messages)
+            cache.seen |= {id_: present[id_] for id_ in (*ids, *cache.seen) if id_ in present}
 
         if thread is None:
             return Plan.known(None).then(mark)
-        read = read_entries(self._read, messages, thread, "within", newest=turn["newest_id"])
-        written = read.and_then(lambda entries: entries.write(self._database, is_shown=True))
-        return forgiving(written.then(mark), None, on_error=self._on_error, doing="note the turn")
+        notes = read_notes(self._read, messages, thread, "within", newest=turn["newest_id"])
+        written = notes.and_then(lambda notes: notes.write(self._database, is_shown=True))
+        return self._logged(written.then(mark), None, "note the turn")
 
     def _finish(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[dict[str, Any]]:
-        scope, messages = self._scope(runtime), state["messages"]
-        turn, thread = self._turn(state, scope), self._thread(scope)
-        note = self._note_of(scope, turn["newest_id"])
-        plan = self._remember(messages, scope, note, note.shown.keys(), turn["new_ids"])
-        if thread is not None:
-            recent = turn["recent_ids"]
-            read = read_entries(self._read, messages, thread, "within", newest=turn["newest_id"], also=recent)
-            plan = read.and_then(lambda entries: self._conclude(entries, messages, turn, scope, note))
-        return forgiving(plan, None, on_error=self._on_error, doing="remember").then(lambda _: {})
+        call, messages = self._call(runtime), state["messages"]
+        turn, thread = self._turn(state, call), self._thread(call)
+        cache = self._cache(call, turn["newest_id"])
+        if thread is None:
+            plan = self._remember(messages, call, cache, cache.seen.keys(), turn["new_ids"])
+        else:
+            also = turn["recent_ids"]
+            notes = read_notes(self._read, messages, thread, "within", newest=turn["newest_id"], also=also)
+            plan = notes.and_then(lambda notes: self._conclude(notes, messages, turn, call, cache))
+        return self._logged(plan, None, "remember").then(lambda _: {})
 
     def _conclude(
-        self, entries: Entries, messages: Sequence[BaseMessage], turn: MemoryTurn, scope: Scope, note: _Note
+        self,
+        notes: ThreadNotes,
+        messages: Sequence[BaseMessage],
+        turn: MemoryTurn,
+        call: CallContext,
+        cache: _TurnCache,
     ) -> Plan[AddResult | None]:
-        """Remember what the model was shown and what a summary replaced before; of the rest nothing will be remembered."""
-        waiting = {id_: row.is_shown for id_, row in entries.rows.items() if row.digest is None}
-        absent, present = waiting.keys() - entries.digests.keys(), {*entries.open_ids}
-        shown_ids = {id_ for id_, is_shown in waiting.items() if is_shown} | note.shown.keys()
+        """Remember what the model saw and what a summary replaced before; of the rest nothing will be remembered."""
+        waiting = {id_: row.is_shown for id_, row in notes.rows.items() if row.digest is None}
+        absent, present = waiting.keys() - notes.digests.keys(), {*notes.open_ids}
+        seen_ids = {id_ for id_, is_shown in waiting.items() if is_shown} | cache.seen.keys()
 
-        def end(replaced: tuple[list[BaseMessage], bool]) -> Plan[AddResult | None]:
-            versions, is_complete = replaced
+        def end(summarized: tuple[list[BaseMessage], bool]) -> Plan[AddResult | None]:
+            versions, is_complete = summarized
             left = absent - {message.id for message in versions}
-            if summaries(messages) - note.summary_ids:
-                versions = [*versions, *(message for id_, message in note.shown.items() if id_ in left)]
-            ready = {*(present & shown_ids), *(str(message.id) for message in versions)}
+            if summary_ids(messages) - cache.summary_ids:
+                versions = [*versions, *(message for id_, message in cache.seen.items() if id_ in left)]
+            ready = {*(present & seen_ids), *(str(message.id) for message in versions)}
             lost = absent - ready if is_complete else set()
-            if lost and summaries(messages):
+            if lost and summary_ids(messages):
                 _log.warning("%d messages were summarised before the model saw them and are not remembered", len(lost))
             ended = lost | {id_ for id_ in turn["new_ids"] if id_ in present - ready}
-            plan = self._remember([*versions, *messages], scope, note, ready, entries.hidden_ids | present)
-            return entries.write(self._database, is_shown=False, ended=ended).and_then(lambda _: plan)
+            plan = self._remember([*versions, *messages], call, cache, ready, notes.hidden_ids | present)
+            return notes.write(self._database, is_shown=False, ended=ended).and_then(lambda _: plan)
 
-        find = Plan(partial(replaced_by_summary, messages, absent, shown_ids)) if absent else Plan.known(([], True))
+        find = Plan(partial(find_summarized, messages, absent, seen_ids)) if absent else Plan.known(([], True))
         return find.and_then(end)
 
     def _remember(
-        self, messages: Sequence[BaseMessage], scope: Scope, note: _Note, ids: Collection[str], hidden: Collection[str]
+        self,
+        messages: Sequence[BaseMessage],
+        call: CallContext,
+        cache: _TurnCache,
+        ids: Collection[str],
+        hidden: Collection[str],
     ) -> Plan[AddResult | None]:
         messages = [message for message in messages if message.id in ids or message.id not in hidden]
-        before, turn = turn_of(messages, ids, tools=self._tools_tell)
-        thread = self._thread(scope)
-        how: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
-        how |= {"thread_id": thread and thread.thread_id, **timezone_of_call(default=self._default.timezone)}
-        plan = remember_turn(self._memory, turn, scope, **how)
-        return plan.told(lambda outcome: note.shown.clear() if outcome.error is None else None)
+        before, turn = select_turn(messages, ids, tools=self._tools_tell)
+        thread = self._thread(call)
+        options: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
+        plan = remember_turn(self._memory, turn, call, thread_id=thread and thread.thread_id, **options)
+        return plan.told(lambda outcome: cache.seen.clear() if outcome.error is None else None)
 
-    def _turn(self, state: Mapping[str, Any], scope: Scope) -> MemoryTurn:
+    def _logged(self, plan: Plan[Any], otherwise: Any, action: str) -> Plan[Any]:
+        return log_failure(plan, otherwise, on_error=self._on_error, action=action)
+
+    def _turn(self, state: Mapping[str, Any], call: CallContext) -> MemoryTurn:
         """The turn at hand; one that began for another scope is shown no memories, and is not remembered."""
-        turns: dict[str, MemoryTurn] = state.get("memory_turns", {})
-        turn = turns.get(self._name) or MemoryTurn(new_ids=[], recent_ids=[], newest_id=None, scope_key=key_of(scope))
-        if turn["scope_key"] != key_of(scope):
+        key, turns = key_of(call.scope), dict[str, MemoryTurn](state.get("memory_turns", {}))
+        turn = turns.get(self._name) or MemoryTurn(new_ids=[], recent_ids=[], newest_id=None, scope_key=key)
+        if turn["scope_key"] != key:
             raise ScopeError("this turn was begun for another scope than the call is for; send your own message first")
         return turn
 
-    def _thread(self, scope: Scope) -> MessageThread | None:
-        thread_id = thread_of_call()
-        if thread_id is None:
+    def _thread(self, call: CallContext) -> MessageThread | None:
+        if call.thread_id is None:
             return None
-        return MessageThread(scope, thread_id if self._about == "user" else f"{thread_id} (agent)")
+        return MessageThread(call.scope, call.thread_id if self._about == "user" else f"{call.thread_id} (agent)")
 
-    def _note_of(self, scope: Scope, newest_id: str | None) -> _Note:
+    def _cache(self, call: CallContext, newest_id: str | None) -> _TurnCache:
         with self._lock:
-            while len(self._notes) > _MAX_TURNS:
-                self._notes.pop(next(iter(self._notes)), None)
-            return self._notes.setdefault((scope, thread_of_call(), newest_id), _Note())
+            while len(self._turns) > _MAX_TURNS:
+                self._turns.pop(next(iter(self._turns)), None)
+            return self._turns.setdefault((call, newest_id), _TurnCache())
 
-    def _scope(self, runtime: Runtime[Any]) -> Scope:
-        scope = resolve_scope(runtime=runtime, config=ensure_config(), default=self._default)
-        if self._about == "agent" and scope.agent_id is None:
-            raise ScopeError("about='agent' needs to know which agent; give agent_id to the call or the constructor")
-        return scope
-
-    def _writing(self, *, background: bool | BackgroundWriter) -> BackgroundWriter | None:
-        if isinstance(background, BackgroundWriter):
-            return background
-        on_error = (lambda _: None) if self._on_error == "log" else None  # the writer logs it; `close` raises nothing
-        return self._memory.background(on_error=on_error) if flag(background, "background") else None
+    def _call(self, runtime: Runtime[Any]) -> CallContext:
+        call = resolve_call(self._default, runtime=runtime)
+        if self._about == "agent" and call.scope.agent_id is None:
+            raise ScopeError("about='agent' needs an agent: give agent_id to the call or the constructor")
+        return call
 
 
-def _append(thread: list[AnyMessage], notes: str, place: str | None) -> list[AnyMessage]:
+def _append(thread: list[AnyMessage], notes: str, newest_id: str | None) -> list[AnyMessage]:
     people = [number for number, message in enumerate(thread) if isinstance(message, HumanMessage)]
     if not people:
         return [HumanMessage(notes), *thread]
-    at = next((number for number in people if thread[number].id == place), people[0])
+    at = next((number for number in people if thread[number].id == newest_id), people[0])
     content = thread[at].content
     longer = f"{content}\n\n{notes}" if isinstance(content, str) else [*content, {"type": "text", "text": notes}]
     return [*thread[:at], thread[at].model_copy(update={"content": longer}), *thread[at + 1 :]]

@@ -1,6 +1,6 @@
-"""A role's long-term memory as nodes of a LangGraph graph: what is news goes on, what is none ends there.
+"""A role's long-term memory as nodes of a LangGraph graph: news goes on, what is no news ends there.
 
-As MetaGPT's roles observe, think and act: look for news before the work, keep what was said after it. A run that dies between
+As MetaGPT's roles observe, think and act: look for news before the work, keep the messages after it. A run that dies between
 the two has kept nothing, so that its messages are news again when it is resumed.
 """
 
@@ -9,12 +9,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from langchain_core.messages import BaseMessage, convert_to_messages
+from langchain_core.messages import convert_to_messages
 
-from langmem_adapter.adapters.threads import part_of_state, scope_of_call
+from langmem_adapter.adapters.threads import read_state, resolve_call
 from langmem_adapter.arguments import bounded
 from langmem_adapter.conversation.long_term import MONTH, LongTermMemory
-from langmem_adapter.conversation.working import causes_of
+from langmem_adapter.conversation.working import parse_causes
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.tracing import PlanNode
@@ -35,7 +35,7 @@ __all__ = ["RoleNodes"]
 class RoleNodes:
     """The nodes `find_news` and `keep`, and between them the edge `has_news`.
 
-    Whose role it is comes with the call (context or `configurable`); see `resolve_scope`. A failure is raised: LangGraph's
+    The scope comes with the call (context or `configurable`); see `resolve_scope`. A failure is raised: LangGraph's
     `retry_policy` and `error_handler` say what becomes of it.
 
     `find_news` puts into the state which of its messages are news to the role; nothing is kept yet. `keep` keeps all messages
@@ -44,13 +44,13 @@ class RoleNodes:
     Args:
         memory: The memory.
         role_id: The role, as the `agent_id` of its messages and memories, where the call does not say.
-        user_id: Whose role it is, likewise.
+        user_id: The user, likewise.
         run_id: The run, likewise.
-        watch: See `LongTermMemory`.
+        watch: See `LongTermMemory`, as for *threshold* and *ttl*.
         threshold: The same.
         ttl: The same.
         limit: At most so much news, the first of it; `None` for all.
-        messages_key: Where the state holds the messages.
+        messages_key: Where the state has the messages.
         news_key: Where to put those that are news.
 
     Raises:
@@ -89,32 +89,31 @@ class RoleNodes:
         messages_key: str = "messages",
         news_key: str = "news",
     ) -> None:
-        watched = causes_of(watch)
-        self._role = partial(LongTermMemory, memory, watch=watched, threshold=threshold, ttl=ttl)
-        self._role(role_id)  # refuses now what it would refuse later
-        self._default = MemoryContext(user_id, role_id, run_id)
-        self._limit = None if limit is None else bounded(limit, "limit")
-        self._messages_key = check_text(messages_key, "messages_key")
+        role: Any = partial(LongTermMemory, memory, watch=parse_causes(watch), threshold=threshold, ttl=ttl)
+        role(role_id)  # refuses now what it would refuse later
+        default = MemoryContext(user_id, role_id, run_id)
+        most = None if limit is None else bounded(limit, "limit")
+        check_text(messages_key, "messages_key")
         self._news_key = check_text(news_key, "news_key")
-        self.find_news: Final = PlanNode(self._finding)
-        self.keep: Final = PlanNode(self._keeping)
+
+        def open_role(state: Any, config: RunnableConfig | None) -> tuple[LongTermMemory, Any]:
+            scope = resolve_call(default, config).scope
+            messages = convert_to_messages(read_state(state, messages_key, "messages_key"))
+            return role(scope.agent_id, user_id=scope.user_id, run_id=scope.run_id), messages
+
+        def find_news(state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
+            log, messages = open_role(state, config)
+            return Plan.calling(log.find_news, log.afind_news, messages, limit=most).then(
+                lambda news: {news_key: [*news]}
+            )
+
+        def keep(state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
+            log, messages = open_role(state, config)
+            return Plan.calling(log.add_batch, log.aadd_batch, messages).then(lambda _: {})
+
+        self.find_news: Final = PlanNode(find_news)
+        self.keep: Final = PlanNode(keep)
 
     def has_news(self, state: Any) -> Literal["news", "nothing new"]:
         """Where to go on from `find_news`, for `StateGraph.add_conditional_edges`."""
-        return "news" if part_of_state(state, self._news_key, "news_key") else "nothing new"
-
-    def _finding(self, state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
-        role, said = self._of(config), self._said(state)
-        found = Plan.calling(role.find_news, role.afind_news, said, limit=self._limit)
-        return found.then(lambda news: {self._news_key: [*news]})
-
-    def _keeping(self, state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
-        role, said = self._of(config), self._said(state)
-        return Plan.calling(role.add_batch, role.aadd_batch, said).then(lambda _: {})
-
-    def _of(self, config: RunnableConfig | None) -> LongTermMemory:
-        scope = scope_of_call(self._default, config)
-        return self._role(scope.agent_id, user_id=scope.user_id, run_id=scope.run_id)
-
-    def _said(self, state: Any) -> list[BaseMessage]:
-        return convert_to_messages(part_of_state(state, self._messages_key, "messages_key"))
+        return "news" if read_state(state, self._news_key, "news_key") else "nothing new"

@@ -1,4 +1,4 @@
-"""What a LangGraph server is given: one memory for all of its process, and on it its store and its checkpointer.
+"""Store and checkpointer of a LangGraph server, on one memory for all of its process.
 
 In the server's `langgraph.json`:
 
@@ -6,7 +6,7 @@ In the server's `langgraph.json`:
     "checkpointer": {"path": "langmem_adapter.adapters.serving.checkpointer"}
 
 Database, model and embeddings come from the settings: environment `LANGMEM_ADAPTER_*`, or the user's own
-`langmem_adapter.toml`. A module of graphs asks `shared_memory()` for the same one.
+`langmem_adapter.toml`. Graphs get the same memory from `shared_memory()`.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ class _Shared:
     def __init__(self) -> None:
         self._lock = Lock()
         self._memory: Memory | None = None
-        self._closes = False
+        self._has_closer = False
         self._process = os.getpid()
 
-    def memory(self) -> Memory:
-        # Contract: what a forked child inherits is its parent's, with whoever was to close it.
+    def open(self) -> Memory:
+        # Contract: what a forked child inherits is its parent's, to be closed there.
         # tests/adapters/test_serving.py::test_a_forked_child_and_whoever_comes_after_a_close_get_a_memory_of_their_own.
         with self._lock:
             if self._process != os.getpid():
-                self._memory, self._closes, self._process = None, False, os.getpid()
+                self._memory, self._has_closer, self._process = None, False, os.getpid()
             if self._memory is None or self._memory.parts.database.closed:
                 self._memory = Memory()
             return self._memory
 
     @asynccontextmanager
-    async def lent(self) -> AsyncIterator[Memory]:
+    async def use(self) -> AsyncIterator[Memory]:
         # Contract: the first to enter closes, since a server leaves what it entered in its own thread, from the last to the
         # first, and never what it entered in threads of its runs.
         # tests/adapters/test_serving.py::test_store_and_checkpointer_share_a_memory_that_the_first_of_them_closes.
-        memory = await beside(self.memory)
+        memory = await beside(self.open)
         with self._lock:
-            first, self._closes = not self._closes, True
+            is_first, self._has_closer = not self._has_closer, True
         try:
             yield memory
         finally:
-            if first:
+            if is_first:
                 with self._lock:
-                    last, self._memory, self._closes = self._memory, None, False
+                    last, self._memory, self._has_closer = self._memory, None, False
                 await (last or memory).aclose()
 
 
@@ -67,7 +67,7 @@ _SHARED: Final = _Shared()
 
 
 def shared_memory() -> Memory:
-    """The memory of this process, opened by the settings when it is first asked for, and anew once somebody has closed it.
+    """The memory of this process, opened by the settings at the first call, and again after it was closed.
 
     A forked child gets one of its own; what was made of the parent's (a compiled graph, a store) stays the parent's.
 
@@ -75,7 +75,7 @@ def shared_memory() -> Memory:
         InvalidInputError: A setting is not understood.
         StorageError: The database cannot be opened.
     """
-    return _SHARED.memory()
+    return _SHARED.open()
 
 
 @asynccontextmanager
@@ -85,7 +85,7 @@ async def store() -> AsyncIterator[MemoryStore]:
     Items that were given a lifetime are deleted after it. Of *store* and *checkpointer*, the first to be entered closes the
     memory in the end.
     """
-    async with _SHARED.lent() as shared:
+    async with _SHARED.use() as shared:
         served = MemoryStore(shared)
         served.start_ttl_sweeper()
         yield served
@@ -102,5 +102,5 @@ async def checkpointer(*, serde: SerializerProtocol | None = None) -> AsyncItera
         serde: LangGraph's serializer for states, as `JsonPlusSerializer(allowed_msgpack_modules=[("app.models", "Trip")])`;
             `None` is its strict one.
     """
-    async with _SHARED.lent() as shared:
+    async with _SHARED.use() as shared:
         yield SQLAlchemySaver(shared, serde=serde)

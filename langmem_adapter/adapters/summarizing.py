@@ -1,20 +1,21 @@
-"""Summaries of threads that grew too long: for langchain's `SummarizationMiddleware`, and as a node of any LangGraph graph.
+"""Summaries of long threads: for langchain's `SummarizationMiddleware`, and as a node of any LangGraph graph.
 
-Both read all that is to be summed up, in windows, whatever its length, and let the summary before it grow on instead of
-summing it up again. The call of a tool and its results stay together. Where a summary cannot be had, nothing is replaced.
+Both read all that is to be summed up, in windows, and extend the earlier summary instead of summing it up again. The call of
+a tool and its results stay together. Where a summary fails, nothing is replaced.
 """
 
 from __future__ import annotations
 
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, HumanMessage, RemoveMessage, SystemMessage, convert_to_messages
 from langgraph.graph.message import REMOVE_ALL_MESSAGES
 
-from langmem_adapter.adapters.threads import part_of_state
+from langmem_adapter.adapters.threads import read_state
 from langmem_adapter.arguments import bounded, flag
-from langmem_adapter.conversation.summaries import about_tokens, before_latest, pieces_of, summarized, units
+from langmem_adapter.conversation.summaries import about_tokens, count_older, pieces_of, split_units, summarize
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.tracing import OneRun, PlanNode
@@ -33,6 +34,7 @@ __all__ = ["summarize_node", "summarizer"]
 
 _MOST: Final = 10_000_000
 _MARK: Final = {"lc_source": "summarization"}  # LangChain's, so that nobody takes a summary for what a person says
+_ALL: Final = RemoveMessage(id=REMOVE_ALL_MESSAGES)
 _LEAD: Final = "Here is a summary of the conversation to date:\n\n"  # LangChain's as well: each takes up the other's
 
 
@@ -44,9 +46,9 @@ def summarizer(
     count_tokens: CountTokens = about_tokens,
     keep_language: bool = True,
 ) -> Runnable[Sequence[BaseMessage], str]:
-    """Messages to a summary of them: by the memory's chat model, or offline by sentences that are taken as they are.
+    """A Runnable from messages to a summary: by the memory's chat model, or offline by sentences taken as they are.
 
-    Give it to langchain's middleware, with its trimming switched off: that hides from a summary what is too long for it.
+    Give it to langchain's middleware, with its trimming switched off: that hides long threads from a summary.
 
     Args:
         memory: The memory, for its model; nothing is read from it or written to it.
@@ -83,20 +85,18 @@ def summarizer(
         >>> memory.close()
     """
     who = parts_of(memory, "summarizer").reasoner.summarizer
-    most, read = bounded(max_tokens, "max_tokens", most=_MOST), bounded(window, "window", most=_MOST)
-    made = partial(
-        summarized,
-        who,
-        max_tokens=most,
-        window=read,
-        count=partial(_tokens, count_tokens),
-        keep_language=flag(keep_language, "keep_language"),
-    )
+    options: dict[str, Any] = {
+        "max_tokens": bounded(max_tokens, "max_tokens", most=_MOST),
+        "window": bounded(window, "window", most=_MOST),
+        "count": partial(_tokens, count_tokens),
+        "keep_language": flag(keep_language, "keep_language"),
+    }
 
     def plan(messages: Sequence[BaseMessage]) -> Plan[str]:
-        before, rest = _earlier(messages)
-        pieces = pieces_of(units(enumerate(rest, start=1)))
-        return Plan.late(partial(made, pieces, before=before)).then(lambda summary: summary.text)
+        earlier, rest = _split_summary(messages)
+        pieces = pieces_of(split_units(enumerate(rest, start=1)))
+        made = Plan.late(partial(summarize, who, pieces, before=earlier, **options))
+        return made.then(lambda summary: summary.text)
 
     run = OneRun(
         plan, "summarize", inputs=lambda messages: {"messages": [*messages]}, shown=lambda text: {"text": text}
@@ -125,7 +125,7 @@ def summarize_node(
 
     Args:
         memory: The memory, for its model; nothing is read from it or written to it.
-        messages_key: Where the state holds the messages; their reducer is LangGraph's `add_messages`, or ours, `latest`.
+        messages_key: Where the state has the messages; their reducer is LangGraph's `add_messages`, or ours, `latest`.
         max_tokens: Tokens that the thread may have.
         window: See `summarizer`.
         count_tokens: The same.
@@ -151,46 +151,33 @@ def summarize_node(
     """
     check_text(messages_key, "messages_key")
     budget = bounded(max_tokens, "max_tokens", most=_MOST)
-    more: dict[str, Any] = {"window": window, "count_tokens": count_tokens, "keep_language": keep_language}
-    run = summarizer(memory, max_tokens=max(1, budget // 4 - _tokens(count_tokens, _LEAD)), **more)
+    options: dict[str, Any] = {"window": window, "count_tokens": count_tokens, "keep_language": keep_language}
+    run = summarizer(memory, max_tokens=max(1, budget // 4 - _tokens(count_tokens, _LEAD)), **options)
 
     def plan(state: Any, _: object) -> Plan[StateEdit]:
-        messages = convert_to_messages(part_of_state(state, messages_key, "messages_key"))
-        first, older, latest = _parted(messages, count_tokens, budget)
-        if not older:
+        messages = convert_to_messages(read_state(state, messages_key, "messages_key"))
+        system = [*takewhile(lambda message: isinstance(message, SystemMessage), messages)]
+        rest = messages[len(system) :]
+        units = split_units(enumerate(rest))
+        place = min(count_older(units, count_tokens, budget * 3 // 8), len(units) - 1)
+        older = [message for unit in units[:place] for _, message in unit]
+        if count_tokens(messages) <= budget or not _split_summary(older)[1]:
             return Plan.known({})
-        made = Plan.calling(run.invoke, run.ainvoke, older)
-        return made.then(lambda text: {messages_key: [_ALL, *first, _shown(text), *latest]})
+
+        def edit(text: str) -> StateEdit:
+            summary = HumanMessage(f"{_LEAD}{text}", additional_kwargs=_MARK)
+            return {messages_key: [_ALL, *system, summary, *rest[len(older) :]]}
+
+        return Plan.calling(run.invoke, run.ainvoke, older).then(edit)
 
     return PlanNode(plan)
 
 
-_ALL: Final = RemoveMessage(id=REMOVE_ALL_MESSAGES)
-
-
-def _shown(summary: str) -> HumanMessage:
-    return HumanMessage(f"{_LEAD}{summary}", additional_kwargs=_MARK)
-
-
-def _earlier(messages: Sequence[BaseMessage]) -> tuple[str, Sequence[BaseMessage]]:
+def _split_summary(messages: Sequence[BaseMessage]) -> tuple[str, Sequence[BaseMessage]]:
     """The summary that a thread begins with, if it does, and the rest."""
     if messages and messages[0].additional_kwargs.get("lc_source") == _MARK["lc_source"]:
         return messages[0].text.removeprefix(_LEAD), messages[1:]
     return "", messages
-
-
-def _parted(
-    messages: list[BaseMessage], count_tokens: CountTokens, budget: int
-) -> tuple[list[BaseMessage], list[BaseMessage], list[BaseMessage]]:
-    """The system messages in front, those to be summed up, and the latest; none to be summed up where all fits."""
-    start = next((at for at, message in enumerate(messages) if not isinstance(message, SystemMessage)), len(messages))
-    first, rest = messages[:start], messages[start:]
-    if count_tokens(messages) <= budget:
-        return first, [], rest
-    together = units(enumerate(rest))
-    place = min(before_latest(together, count_tokens, budget * 3 // 8), len(together) - 1)
-    older = [message for unit in together[:place] for _, message in unit]
-    return first, older if _earlier(older)[1] else [], rest[len(older) :]
 
 
 def _tokens(count_tokens: CountTokens, text: str) -> int:

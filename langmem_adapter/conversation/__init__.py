@@ -1,8 +1,7 @@
-"""What a conversation, or a role of one, keeps of what was said: MetaGPT's three memories (seed 002), finished.
+"""Memory of a conversation, or of a role in one: MetaGPT's three memories (seed 002), and experiences.
 
-`working` is an ordered log of messages, `long_term` remembers what a role watches for good, `brain` makes summaries and titles;
-`experience` keeps requests with their answers and scores (`appraisal` says what is made of them), `acquaintance` says what
-is known about somebody.
+`working` is an ordered log of messages, `long_term` turns messages that a role watches into memories, `brain` makes summaries
+and titles; `experience` keeps requests with responses and scores, and summarises what is known about a person.
 """
 
 from langmem_adapter.conversation.brain import BrainMemory

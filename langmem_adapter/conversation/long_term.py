@@ -1,8 +1,7 @@
-"""Long-term memory of a role: what it watches is remembered for good, beside the log of all that was said.
+"""Long-term memory of a role: messages that it watches become memories, beside the log of all messages.
 
-After MetaGPT's `LongTermMemory` and `MemoryStorage` (seed 002 §2.3), which say themselves that they are not finished. Here the
-message and its memory are written in one transaction, so that there is nothing to persist and nothing to lose; the memory is
-one of the database's own (`memory_type="message"`), embedded by its model and found by its index.
+After MetaGPT's `LongTermMemory` and `MemoryStorage` (seed 002 §2.3), which are not finished there. Here the message and its
+memory (`memory_type="message"`) are written in one transaction, so that there is nothing to persist and nothing to lose.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage, HumanMessage
 
 from langmem_adapter.arguments import bounded, each_of, filled, likeness
-from langmem_adapter.conversation.working import WorkingMemory, causes_of, named_drafts, number_of
+from langmem_adapter.conversation.working import WorkingMemory, named_drafts, number_of, parse_causes
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import quoted
@@ -45,44 +44,32 @@ _LONGEST: Final = timedelta(days=365_000)
 _CHUNK: Final = 500
 _MOST: Final = 10_000
 _WIDER: Final = 4
-_SAID: Final = frozenset({"human", "ai", "chat", "AIMessageChunk", "HumanMessageChunk"})
+_SPOKEN: Final = frozenset({"human", "ai", "chat", "AIMessageChunk", "HumanMessageChunk"})
 
 
 class Recovered(NamedTuple):
-    """What a role finds when it begins.
-
-    Attributes:
-        first: Whether it is the first time.
-        messages: How many messages there are.
-    """
+    """What a role finds when it begins."""
 
     first: bool
+    """Whether it is the first time."""
     messages: int
+    """How many messages there are."""
 
 
 class Similar(NamedTuple):
-    """A message that is remembered, and how near it lies.
-
-    Attributes:
-        message: The message.
-        cosine: Calibrated, of its vector and that of what was asked: 0 where they have nothing in common, 1 if equal.
-    """
+    """A remembered message, and how near it is."""
 
     message: BaseMessage
     cosine: float
+    """Calibrated: 0 where two texts have nothing in common, 1 where they are equal."""
 
 
 class Seen(NamedTuple):
-    """Why a message is no news.
-
-    Attributes:
-        message: The message that was observed.
-        why: `"exact"`: it is in the log; `"similar"`: a remembered one lies near.
-        like: That one.
-    """
+    """Why a message is no news."""
 
     message: BaseMessage
     why: Literal["exact", "similar"]
+    """`"exact"`: it is in the log; `"similar"`: a remembered one, *like*, is near."""
     like: Similar | None = None
 
 
@@ -118,19 +105,19 @@ def _pinned(
 
 
 class LongTermMemory(WorkingMemory):
-    """The log of a role; what it watches becomes a memory as well, found by meaning when it is long out of sight.
+    """The log of a role; messages that it watches become memories as well, found by meaning later.
 
-    Every operation of `WorkingMemory` is here too. The role is the `agent_id` of its messages and memories, so `Memory.search`,
-    `purge` and the rest reach them; facts that an `add` finds never change them.
+    It has every method of `WorkingMemory`. The role is the `agent_id` of its messages and memories, so `Memory.search`, `purge`
+    and the rest reach them; facts that an `add` finds never change them.
 
     Args:
         memory: Where it is kept.
-        role_id: Whose memory; `None` until `recover_memory` says it.
-        watch: Causes whose messages are remembered for good: names or classes; `None`: whatever people and models say.
-        threshold: Least calibrated cosine, 0 to 1, at which two messages are similar. MetaGPT's .1 (squared distance) is .95.
+        role_id: The role; `None` until `recover_memory` names it.
+        watch: Causes whose messages become memories: names or classes; `None`: whatever people and models say.
+        threshold: Least calibrated cosine, 0 to 1, at which two messages are similar. MetaGPT's 0.1 (squared distance) is 0.95.
         ttl: How long a memory is found; `None` for ever. The log keeps the message.
         ignore_id: See `WorkingMemory`.
-        user_id: Whose role it is.
+        user_id: The user.
         run_id: The run; each has a log and memories of its own.
 
     Raises:
@@ -174,33 +161,30 @@ class LongTermMemory(WorkingMemory):
         self._memory = memory
         self._threshold = likeness(threshold)
         self._ttl = ttl
-        self._whose = partial(Scope, user_id=user_id, run_id=run_id)
+        self._scope_of = partial(Scope, user_id=user_id, run_id=run_id)
         self._role: Scope | None = None
         if role_id is not None:
-            self._take(role_id)
+            self._set_role(role_id)
 
     @property
     def is_initialized(self) -> bool:
-        """Whether it is known whose memory it is."""
+        """Whether the role is named."""
         return self._role is not None
 
     @planned
     def recover_memory(self, role_id: str, watch: Iterable[object] | None = None) -> Plan[Recovered]:
-        """Begin where this role stopped, whatever ended it; nothing is read or embedded again before it is asked for.
+        """Go on as this role; nothing is read or embedded again before it is needed.
 
         Args:
-            role_id: Whose memory; any text, it names no file.
-            watch: Another choice of causes; `None` keeps the present one.
-
-        Returns:
-            Whether it is the first time, and how many messages there are.
+            role_id: The role; any text, it names no file.
+            watch: Other causes; `None` keeps the present ones.
 
         Raises:
             InvalidInputError: *role_id* is empty.
         """
-        self._take(role_id)
-        self.watch = self.watch if watch is None else causes_of(watch)
-        return self._reading(lambda log: log.count()).then(lambda number: Recovered(not number, number))
+        self._set_role(role_id)
+        self.watch = self.watch if watch is None else parse_causes(watch)
+        return self._read(lambda log: log.count()).then(lambda number: Recovered(not number, number))
 
     arecover_memory = awaited(recover_memory)
 
@@ -213,33 +197,29 @@ class LongTermMemory(WorkingMemory):
 
     @planned
     def clean(self) -> Plan[None]:
-        """`clear`, and know no longer whose memory it is; `Memory.purge(agent_id=...)` erases histories, too."""
-        return self._writing(self._clear).then(lambda _: setattr(self, "_role", None))
+        """`clear`, and forget the role; `Memory.purge(agent_id=...)` erases histories, too."""
+        return self._write(self._clear).then(lambda _: setattr(self, "_role", None))
 
     aclean = awaited(clean)
 
     @planned
     def find_news(self, observed: Sequence[BaseMessage], k: int = 0, *, limit: int | None = None) -> Plan[News]:
-        """Those of some messages that are neither in the log nor like anything remembered; nothing is kept.
+        """Those of some messages that are neither in the log nor like a remembered one; nothing is kept.
 
         Only what would be remembered is compared by meaning, so that a "yes" elsewhere is no repetition.
 
         Args:
-            observed: What was observed.
-            k: Look among the latest so many messages of the log only; 0 for all. Memories are always looked at.
+            observed: The messages.
+            k: Look among the latest so many messages of the log only; 0 for all. Memories are always compared.
             limit: At most so much news, the first of it; `None` for all.
 
-        Returns:
-            The news, with why the others are none, and what is beyond the limit.
-
         Raises:
-            InvalidInputError: An argument cannot be used, or it is not known yet whose memory it is.
+            InvalidInputError: An argument cannot be used, or no role is named yet.
             EmbeddingMismatchError: The database's vectors are of another model.
         """
-        messages = each_of(observed, "observed")
-        drafts = named_drafts(messages)
-        most = None if limit is None else bounded(limit, "limit")
-        return self._news(messages, drafts, number_of(k, "k")).then(partial(_cut, most=most))
+        messages, most = each_of(observed, "observed"), None if limit is None else bounded(limit, "limit")
+        news = self._find_news(messages, named_drafts(messages), number_of(k, "k"))
+        return news.then(lambda news: news if most is None else News(news[:most], news.seen, news[most:]))
 
     afind_news = awaited(find_news)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
 
@@ -252,91 +232,90 @@ class LongTermMemory(WorkingMemory):
             k: At most so many.
 
         Raises:
-            InvalidInputError: An argument cannot be used, or it is not known yet whose memory it is.
+            InvalidInputError: An argument cannot be used, or no role is named yet.
             EmbeddingMismatchError: The database's vectors are of another model.
         """
         text = filled(message.text if isinstance(message, BaseMessage) else message, "message")
-        return self._near([text], bounded(k)).then(lambda found: found[0])
+        return self._find_similar([text], bounded(k)).then(lambda similar: similar[0])
 
     asearch_similar = awaited(search_similar)
 
     @planned
     def context(self, k: int = 20, *, query: str | None = None, recalled: int = 5) -> Plan[list[BaseMessage]]:
-        """What to show a model: the latest messages, and before them what is remembered of the time before.
+        """Messages for a model, oldest first: the latest, and before them earlier ones that are remembered.
 
         Args:
             k: How many of the latest; 0 for all.
             query: What to recall for; by default the last message, where a person says it.
-            recalled: How many to recall, none of them among the latest.
-
-        Returns:
-            Messages, oldest first, each once.
+            recalled: How many earlier messages to recall.
 
         Raises:
-            InvalidInputError: An argument cannot be used, or it is not known yet whose memory it is.
+            InvalidInputError: An argument cannot be used, or no role is named yet.
         """
-        return self._shown(number_of(k, "k"), query, bounded(recalled, "recalled"))
+        return self._context(number_of(k, "k"), query, bounded(recalled, "recalled"))
 
     acontext = awaited(context)
 
     @property
     def _scope(self) -> Scope:
         if self._role is None:
-            raise InvalidInputError("it is not known whose memory this is; call recover_memory(role_id) first")
+            raise InvalidInputError("no role is named; call recover_memory(role_id) first")
         return self._role
 
-    def _take(self, role_id: str) -> None:
-        self._role = self._whose(agent_id=filled(role_id, "role_id"))
+    def _set_role(self, role_id: str) -> None:
+        self._role = self._scope_of(agent_id=filled(role_id, "role_id"))
 
     def _where(self) -> Conversation:
         return Conversation(self._conversation.session, self._scope)
 
     @_pinned
-    def _adding(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
-        given = named_drafts(messages)
-        drafts = [replace(draft, memory_id=str(uuid4())) if self._lasts(draft) else draft for draft in given]
-        new = self._reading(lambda log: [drafts[place] for place in self._new(log, drafts)])
-        return new.and_then(self._keeping)
-
-    def _keeping(self, new: list[Draft]) -> Plan[list[Draft]]:
-        texts = [draft.text for draft in new if draft.memory_id]
-        carry_out = self._parts.ledger.within(texts)
-        return self._vectors(texts).and_then(
-            lambda found: self._writing(partial(self._keep, new, dict(zip(texts, found, strict=True)), carry_out))
+    def _add_all(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
+        named = named_drafts(messages)
+        drafts = [replace(draft, memory_id=str(uuid4())) if self._is_watched(draft) else draft for draft in named]
+        return self._read(lambda log: [drafts[place] for place in self._new_places(log, drafts)]).and_then(
+            self._write_new
         )
 
-    def _keep(
+    def _write_new(self, new: list[Draft]) -> Plan[list[Draft]]:
+        texts = [draft.text for draft in new if draft.memory_id]
+        carry_out = self._parts.ledger.within(texts)
+
+        def write(vectors: Any) -> Plan[list[Draft]]:
+            return self._write(partial(self._add_remembered, new, dict(zip(texts, vectors, strict=True)), carry_out))
+
+        return self._vectors(texts).and_then(write)
+
+    def _add_remembered(
         self, drafts: list[Draft], vectors: dict[str, UnitVectors], carry_out: Callable[..., object], log: Any
     ) -> list[Draft]:
         # Contract: what another process has added since it was looked up is not added again: the write lock is held here.
         # tests/conversation/test_long_term.py::test_h23_two_processes_that_add_the_same_keep_it_once.
-        new = self._add(drafts, log)
-        if lasting := tuple(self._decision(draft) for draft in new if draft.memory_id):
-            carry_out(log.connection, Write(lasting, scope=self._scope, vectors=vectors))
+        new = self._add_new(drafts, log)
+        if decisions := tuple(self._decision(draft) for draft in new if draft.memory_id):
+            carry_out(log.connection, Write(decisions, scope=self._scope, vectors=vectors))
         return new
 
-    def _lasts(self, draft: Draft) -> bool:
-        watched = draft.role in _SAID if self.watch is None else draft.cause in self.watch
-        return watched and bool(draft.text.strip())
+    def _is_watched(self, draft: Draft) -> bool:
+        is_watched = draft.role in _SPOKEN if self.watch is None else draft.cause in self.watch
+        return is_watched and bool(draft.text.strip())
 
     def _decision(self, draft: Draft) -> Decision:
-        expires_at = None if self._ttl is None else datetime.now(UTC) + self._ttl
-        told = {"cause_by": draft.cause, "sent_from": draft.sender}
+        metadata = {"cause_by": draft.cause, "sent_from": draft.sender}
         return Decision(
             "ADD",
             draft.memory_id,
             draft.text,
             "said to the role",
-            metadata={name: value for name, value in told.items() if value is not None},
+            metadata={name: value for name, value in metadata.items() if value is not None},
             memory_type=MESSAGE,
             actor_id=draft.label,
             role=speaker_label(draft.role),
-            expires_at=expires_at,
+            expires_at=None if self._ttl is None else datetime.now(UTC) + self._ttl,
             keep_expiry=False,
         )
 
-    def _take_out(self, log: Any, turns: Sequence[StoredTurn]) -> None:
-        super()._take_out(log, turns)
+    def _remove(self, log: Any, turns: Sequence[StoredTurn]) -> None:
+        super()._remove(log, turns)
         self._forget(log, turns)
 
     def _clear(self, log: Any) -> None:
@@ -345,93 +324,87 @@ class LongTermMemory(WorkingMemory):
 
     def _forget(self, log: Any, turns: Sequence[StoredTurn]) -> None:
         ids = [turn.memory_id for turn in turns if turn.memory_id is not None]
-        standing = memories.sequence_numbers(log.connection, ids)
-        decisions = tuple(Decision("DELETE", each, None, "its message was deleted") for each in ids if each in standing)
-        if decisions:
+        current = memories.sequence_numbers(log.connection, ids)
+        if decisions := tuple(
+            Decision("DELETE", id_, None, "its message was deleted") for id_ in ids if id_ in current
+        ):
             self._parts.ledger.within()(log.connection, Write(decisions))
 
     @_pinned
-    def _news(self, messages: list[BaseMessage], drafts: list[Draft], window: int) -> Plan[News]:
-        unknown = self._reading(lambda log: self._new(log, drafts, window))
-        return unknown.and_then(lambda new: self._judged(messages, drafts, new))
+    def _find_news(self, messages: list[BaseMessage], drafts: list[Draft], window: int) -> Plan[News]:
+        def compare(new: list[int]) -> Plan[News]:
+            seen = [Seen(message, "exact") for place, message in enumerate(messages) if place not in {*new}]
+            compared = [place for place in new if self._is_watched(drafts[place])]
 
-    def _judged(self, messages: list[BaseMessage], drafts: list[Draft], new: list[int]) -> Plan[News]:
-        unknown = set(new)
-        exact = [Seen(message, "exact") for place, message in enumerate(messages) if place not in unknown]
-        compared = [place for place in new if self._lasts(drafts[place])]
+            def judge(similar: list[list[Similar]]) -> News:
+                like = {place: near[0] for place, near in zip(compared, similar, strict=True) if near}
+                similar_ones = [Seen(messages[place], "similar", near) for place, near in like.items()]
+                return News([messages[place] for place in new if place not in like], [*seen, *similar_ones])
 
-        def judge(found: list[list[Similar]]) -> News:
-            like = {place: near[0] for place, near in zip(compared, found, strict=True) if near}
-            seen = [*exact, *(Seen(messages[place], "similar", near) for place, near in like.items())]
-            return News([messages[place] for place in new if place not in like], seen)
+            return self._find_similar([drafts[place].text for place in compared], 1).then(judge)
 
-        return self._near([drafts[place].text for place in compared], 1).then(judge)
+        return self._read(lambda log: self._new_places(log, drafts, window)).and_then(compare)
 
     @_pinned
-    def _near(self, texts: list[str], k: int) -> Plan[list[list[Similar]]]:
+    def _find_similar(self, texts: list[str], k: int) -> Plan[list[list[Similar]]]:
         if not texts:
             return Plan.known([])
-        scope = self._scope
+        alike = partial(self._parts.searcher.alike, texts, memory_type=MESSAGE, threshold=self._threshold)
 
-        def look_up(vectors: Any, most: int = k) -> list[list[Similar]]:
-            found = self._parts.searcher.alike(
-                texts, vectors, scope, memory_type=MESSAGE, k=most, threshold=self._threshold
-            )
-            said = self._said({memory_id for near in found for memory_id, _ in near})
-            mine = [[Similar(said[each], score) for each, score in near if each in said][:k] for near in found]
-            # What other scopes within this one remember, or nobody's log holds any more, must not take the places of its own.
-            full = all(len(own) == k or len(near) < most for own, near in zip(mine, found, strict=True))
-            return mine if full else look_up(vectors, _WIDER * most)
+        def find(vectors: Any, most: int = k) -> list[list[Similar]]:
+            hits = alike(vectors, self._scope, k=most)
+            messages = self._messages_of({memory_id for near in hits for memory_id, _ in near})
+            own = [[Similar(messages[id_], score) for id_, score in near if id_ in messages][:k] for near in hits]
+            # Hits of other scopes within this one, or of no log any more, must not take the places of its own.
+            is_full = all(len(each) == k or len(near) < most for each, near in zip(own, hits, strict=True))
+            return own if is_full else find(vectors, _WIDER * most)
 
-        return self._vectors(texts).and_then(lambda found: Plan(partial(look_up, found)))
+        return self._vectors(texts).and_then(lambda vectors: Plan(partial(find, vectors)))
 
     def _vectors(self, texts: list[str]) -> Plan[Any]:
         return Plan.calling(self._parts.embedder.vectors, self._parts.embedder.avectors, texts)
 
-    def _said(self, memory_ids: Iterable[str], before: int | None = None) -> dict[str, BaseMessage]:
+    def _messages_of(self, memory_ids: Iterable[str], before: int | None = None) -> dict[str, BaseMessage]:
         """The messages of some memories, oldest first."""
         ids = [*memory_ids]
 
         def read(log: Any) -> list[StoredTurn]:
-            parts = [ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK)]
-            found = [turn for part in parts for turn in log.read(Which(memory_ids=part, before=before))]
-            return sorted(found, key=lambda turn: int(turn.position))
+            chunks = [ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK)]
+            turns = [turn for chunk in chunks for turn in log.read(Which(memory_ids=chunk, before=before))]
+            return sorted(turns, key=lambda turn: int(turn.position))
 
-        turns: list[StoredTurn] = self._reading(read).run()
+        turns: list[StoredTurn] = self._read(read).run()
         return {str(turn.memory_id): message for turn, message in zip(turns, messages_of(turns), strict=True)}
 
     @_pinned
-    def _shown(self, window: int, query: str | None, most: int) -> Plan[list[BaseMessage]]:
-        def shown(turns: list[StoredTurn]) -> Plan[list[BaseMessage]]:
+    def _context(self, window: int, query: str | None, most: int) -> Plan[list[BaseMessage]]:
+        def add_earlier(turns: list[StoredTurn]) -> Plan[list[BaseMessage]]:
             recent = messages_of(turns)
             if not window or len(turns) < window:
                 return Plan.known(recent)
-            asked = query or (recent[-1].text if isinstance(recent[-1], HumanMessage) else "")
-            return self._recalled(asked, turns, most, most + len(turns)).then(lambda found: [*found, *recent])
+            text = query or (recent[-1].text if isinstance(recent[-1], HumanMessage) else "")
+            if not text.strip():
+                return Plan.known(recent)
+            # As many more as the latest could take of it: so the best earlier ones are among them, whatever they take.
+            earlier = self._recall_earlier(text, turns[0].position, most, most + len(turns))
+            return earlier.then(lambda earlier: [*earlier, *recent])
 
-        return self._reading(lambda log: log.read(Which(last=window or None))).and_then(shown)
+        return self._read(lambda log: log.read(Which(last=window or None))).and_then(add_earlier)
 
-    def _recalled(self, text: str, recent: list[StoredTurn], most: int, k: int) -> Plan[list[BaseMessage]]:
-        if not text.strip():
-            return Plan.known([])
-        # As many more as the latest could take of it: so the best of the time before are among them, whatever they take.
+    def _recall_earlier(self, text: str, before: int, most: int, k: int) -> Plan[list[BaseMessage]]:
         k = min(k, _MOST)
         options: dict[str, Any] = {"k": k, "memory_type": MESSAGE, **self._scope.named}
 
-        def enough(hits: Sequence[Hit]) -> Plan[list[BaseMessage]]:
-            earlier = Plan(partial(self._earlier, [hit.id for hit in hits], recent[0].position, most))
+        def select(ids: list[str]) -> list[BaseMessage]:
+            messages = self._messages_of(ids, before)
+            best = [memory_id for memory_id in ids if memory_id in messages][:most]
+            return [message for memory_id, message in messages.items() if memory_id in best]
+
+        def widen(hits: Sequence[Hit]) -> Plan[list[BaseMessage]]:
+            earlier = Plan(partial(select, [hit.id for hit in hits]))
             if len(hits) < k or k == _MOST:
                 return earlier
-            wider = partial(self._recalled, text, recent, most, _WIDER * k)  # as in `_near`
-            return earlier.and_then(lambda said: Plan.known(said) if len(said) == most else wider())
+            wider = partial(self._recall_earlier, text, before, most, _WIDER * k)  # as in `_find_similar`
+            return earlier.and_then(lambda messages: Plan.known(messages) if len(messages) == most else wider())
 
-        return Plan.calling(self._memory.search, self._memory.asearch, text, **options).and_then(enough)
-
-    def _earlier(self, ids: list[str], before: int, most: int) -> list[BaseMessage]:
-        said = self._said(ids, before)
-        best = [memory_id for memory_id in ids if memory_id in said][:most]
-        return [message for memory_id, message in said.items() if memory_id in best]
-
-
-def _cut(news: News, most: int | None) -> News:
-    return news if most is None else News(news[:most], news.seen, news[most:])
+        return Plan.calling(self._memory.search, self._memory.asearch, text, **options).and_then(widen)

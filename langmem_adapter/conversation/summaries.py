@@ -1,11 +1,11 @@
-"""How what was said becomes a summary of at most so many tokens.
+"""Summaries of conversations in at most so many tokens.
 
-What was said is cut into windows: messages whole where they fit, a call of a tool always with its answers, a longer message in
-parts. Each window becomes a summary of at most its share; these, behind the summary of what came before, are joined, and
-summed up again where they are too long. A text that fits is taken as it is, without a call.
+Messages are cut into windows: messages whole where they fit, a call of a tool always with its results, a longer message in
+parts. Each window becomes a summary of at most its share; these, behind the earlier summary, are joined, and summed up again
+where they are too long. A text that fits is taken as it is, without a call.
 
-Every summary has to be shorter than its text by a quarter, or to fit: so the rounds are few, whatever a model says. One that
-is not is asked for once more, shorter; then the whole is refused, and nothing was written yet.
+Every summary has to be shorter than its text by a quarter, or to fit, so the rounds are few. One that is not is asked for once
+more, shorter; then the whole is refused, and nothing was written yet.
 """
 
 from __future__ import annotations
@@ -30,26 +30,11 @@ if TYPE_CHECKING:
 
     from langmem_adapter.reasoning.base import Summarizer
 
-__all__ = [
-    "CountTokens",
-    "Piece",
-    "Summary",
-    "Unit",
-    "about_tokens",
-    "before_latest",
-    "is_open",
-    "pieces_of",
-    "split_texts",
-    "summarized",
-    "told",
-    "units",
-]
-
 CountTokens: TypeAlias = Callable[[list[BaseMessage]], int]
 """Tokens of some messages: `about_tokens`, or a model's `get_num_tokens_from_messages`."""
 
 Unit: TypeAlias = "list[tuple[int, BaseMessage]]"
-"""Messages that may not be parted, each with its position."""
+"""Messages that stay together, each with its position."""
 
 _BYTES: Final = 4
 _OVERLAP: Final = 20
@@ -67,9 +52,9 @@ def about_tokens(messages: Iterable[BaseMessage]) -> int:
         >>> about_tokens([HumanMessage("I live in Lyon.")]), about_tokens([HumanMessage("我住在里昂，喜欢绿茶。")])
         (8, 12)
     """
-    given = list(messages)
-    beyond = sum(len(message.text.encode()) - len(message.text) for message in given)
-    return count_tokens_approximately(given) + beyond // _BYTES
+    each = list(messages)
+    extra = sum(len(message.text.encode()) - len(message.text) for message in each)
+    return count_tokens_approximately(each) + extra // _BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,32 +66,32 @@ class Piece:
     last: int = 0
 
 
-def told(message: BaseMessage) -> str:
-    """A message as a line of a talk: who speaks, what is said, which tools are called.
+def format_message(message: BaseMessage) -> str:
+    """A message as a line: speaker, text, and the tools that are called.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
-        >>> told(HumanMessage("Hi!", name="Ann")), told(AIMessage("Hello."))
+        >>> format_message(HumanMessage("Hi!", name="Ann")), format_message(AIMessage("Hello."))
         ('Ann: Hi!', 'assistant: Hello.')
     """
     calls = message.tool_calls if isinstance(message, AIMessage) else []
-    asked = [f"[calls {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})]" for call in calls]
-    return f"{message.name or label_of(message)}: {' '.join([message.text, *asked]).strip()}"
+    texts = [f"[calls {call['name']}({json.dumps(call['args'], ensure_ascii=False, default=str)})]" for call in calls]
+    return f"{message.name or label_of(message)}: {' '.join([message.text, *texts]).strip()}"
 
 
-def units(messages: Iterable[tuple[int, BaseMessage]]) -> list[Unit]:
-    """Messages that belong together: what tools returned stays with their call, whatever others said between them."""
-    together: list[Unit] = []
-    asked: dict[str | None, int] = {}  # the unit of each call
+def split_units(messages: Iterable[tuple[int, BaseMessage]]) -> list[Unit]:
+    """Messages that belong together: the results of a tool stay with its call, and with all between them."""
+    units: list[Unit] = []
+    places: dict[str | None, int] = {}  # the unit of each call
     for position, message in messages:
-        if isinstance(message, ToolMessage) and together:
-            start = asked.get(message.tool_call_id, len(together) - 1)
-            together[start:] = [[each for unit in together[start:] for each in unit]]
-            together[-1].append((position, message))
+        if isinstance(message, ToolMessage) and units:
+            start = places.get(message.tool_call_id, len(units) - 1)
+            units[start:] = [[each for unit in units[start:] for each in unit]]
+            units[-1].append((position, message))
         else:
-            together.append([(position, message)])
-        asked |= dict.fromkeys(_calls(together[-1]), len(together) - 1)
-    return together
+            units.append([(position, message)])
+        places |= dict.fromkeys(_calls(units[-1]), len(units) - 1)
+    return units
 
 
 def is_open(unit: Unit) -> bool:
@@ -118,17 +103,17 @@ def _calls(unit: Iterable[tuple[int, BaseMessage]]) -> set[str | None]:
     return {call["id"] for _, message in unit if isinstance(message, AIMessage) for call in message.tool_calls}
 
 
-def before_latest(together: Sequence[Unit], tokens: CountTokens, room: int) -> int:
-    """How many units stand in front of the latest ones, which have so much room."""
-    place = len(together)
-    while place and (room := room - tokens([message for _, message in together[place - 1]])) >= 0:
+def count_older(units: Sequence[Unit], tokens: CountTokens, room: int) -> int:
+    """How many units come before the latest ones that fit into *room* tokens."""
+    place = len(units)
+    while place and (room := room - tokens([message for _, message in units[place - 1]])) >= 0:
         place -= 1
     return place
 
 
-def pieces_of(together: Iterable[Unit]) -> list[Piece]:
+def pieces_of(units: Iterable[Unit]) -> list[Piece]:
     """Units as texts."""
-    return [Piece("\n".join(told(message) for _, message in unit), unit[0][0], unit[-1][0]) for unit in together]
+    return [Piece("\n".join(format_message(message) for _, message in unit), unit[0][0], unit[-1][0]) for unit in units]
 
 
 def split_texts(text: str, window_size: int = _USUAL) -> list[str]:
@@ -150,7 +135,7 @@ def split_texts(text: str, window_size: int = _USUAL) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What was said, in few words, and the summaries of the windows it was made from; none where the text fitted."""
+    """A summary, and those of the windows it was made from; none where the text fitted."""
 
     text: str
     usage: Usage = Usage()
@@ -158,7 +143,7 @@ class Summary:
     made_by: str = ""
 
 
-def summarized(
+def summarize(
     summarizer: Summarizer,
     pieces: Sequence[Piece],
     *,
@@ -168,112 +153,96 @@ def summarized(
     before: str = "",
     keep_language: bool = False,
 ) -> Plan[Summary]:
-    """Sum up what was said, and the summary of what came *before*, in *max_tokens*, reading *window* tokens at once.
+    """Sum up texts, and the earlier summary *before* them, in *max_tokens*, reading *window* tokens at once.
 
     Raises:
         ModelReplyError: When the plan is carried out: a summary was blank, or no shorter than its text, also when asked again.
         ModelTimeoutError: There was no answer in time.
     """
-    whole = _joined([before, *(piece.text for piece in pieces)])
+    whole = _join([before, *(piece.text for piece in pieces)])
     if count(whole) <= max_tokens:
         return Plan.known(Summary(whole))
-    work = _Work(summarizer, max_tokens, window, count, keep_language)
-    return work.windows(pieces, before).and_then(partial(work.merged, before))
+    run = _SummaryRun(summarizer, max_tokens, window, count, keep_language)
+    return run.sum_up_windows(pieces, before).and_then(partial(run.merge, before))
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """One summary under way."""
-
+class _SummaryRun:
     summarizer: Summarizer
     max_tokens: int
     window: int
     count: Callable[[str], int]
     keep_language: bool
 
-    def windows(self, pieces: Sequence[Piece], before: str = "") -> Plan[Summary]:
-        """Each window as a summary of at most its share."""
-        cut = self._cut(pieces)
-        parts = len(cut) + bool(before)
-        share = min(
-            self.max_tokens, max(self.max_tokens // parts - 1, self.window // _SHARES)
-        )  # line ends cost as well
-        plan = Plan.each(partial(self._one, share, before), cut)
-        return plan.then(
-            lambda made: Summary(
-                _joined([wording.text for wording in made]),
-                sum((wording.usage for wording in made), Usage()),
-                tuple(replace(piece, text=wording.text) for piece, wording in zip(cut, made, strict=True)),
-                self.summarizer.mode,
-            )
-        )
+    def sum_up_windows(self, pieces: Iterable[Piece], before: str = "") -> Plan[Summary]:
+        windows: list[Piece] = []
+        for piece in (part for whole in pieces for part in self._split(whole)):
+            last = windows[-1] if windows else Piece("")
+            both = Piece(_join([last.text, piece.text]), last.first or piece.first, piece.last)
+            if windows and self.count(both.text) <= self.window:
+                windows[-1] = both
+            else:
+                windows.append(piece)
+        share = self.max_tokens // (len(windows) + bool(before)) - 1  # line ends cost as well
+        share = min(self.max_tokens, max(share, self.window // _SHARES))
 
-    def merged(self, before: str, made: Summary) -> Plan[Summary]:
-        """The windows behind what came before, summed up again until they fit."""
-        whole = _joined([before, made.text])
+        def join(wordings: list[Wording]) -> Summary:
+            made = tuple(replace(piece, text=each.text) for piece, each in zip(windows, wordings, strict=True))
+            usage = sum((each.usage for each in wordings), Usage())
+            return Summary(_join(each.text for each in wordings), usage, made, self.summarizer.mode)
+
+        return Plan.each(partial(self._sum_up, share, before), windows).then(join)
+
+    def merge(self, before: str, made: Summary) -> Plan[Summary]:
+        """The windows behind the earlier summary, summed up again until they fit."""
+        whole = _join([before, made.text])
         if self.count(whole) <= self.max_tokens:
             return Plan.known(replace(made, text=whole))
         parts = [Piece(text) for text in (before, *(piece.text for piece in made.windows)) if text]
 
-        def again(shorter: Summary) -> Plan[Summary]:
+        def merge_again(shorter: Summary) -> Plan[Summary]:
             if self.count(shorter.text) >= self.count(whole):
-                raise self._refused(whole, self.count(shorter.text), self.max_tokens)
-            return self.merged("", replace(shorter, usage=made.usage + shorter.usage))
+                raise self._too_long(whole, self.count(shorter.text), self.max_tokens)
+            return self.merge("", replace(shorter, usage=made.usage + shorter.usage))
 
-        return self.windows(parts).and_then(again).then(lambda last: replace(last, windows=made.windows))
+        return self.sum_up_windows(parts).and_then(merge_again).then(lambda last: replace(last, windows=made.windows))
 
-    def _one(self, share: int, before: str, piece: Piece) -> Plan[Wording]:
-        tokens = self.count(piece.text)
-        if tokens <= share:
-            return Plan.known(Wording(piece.text))
-        passage = Passage(piece.text, share, self.count, before, self.keep_language)
-        enough = max(share, tokens * 3 // 4)
+    def _sum_up(self, share: int, before: str, piece: Piece) -> Plan[Wording]:
+        text, size = piece.text, self.count(piece.text)
+        if size <= share:
+            return Plan.known(Wording(text))
+        passage, most = Passage(text, share, self.count, before, self.keep_language), max(share, size * 3 // 4)
 
-        def judged(first: Wording) -> Plan[Wording]:
+        def check(first: Wording) -> Plan[Wording]:
             if self.count(first.text) <= share:
                 return Plan.known(first)
-            again = self.summarizer.summarize(replace(passage, max_tokens=max(1, share // 2)))
-            return again.then(partial(self._shorter, piece.text, enough, first))
+            second = self.summarizer.summarize(replace(passage, max_tokens=max(1, share // 2)))
+            return second.then(partial(choose, first))
 
-        return self.summarizer.summarize(passage).and_then(judged)
+        def choose(first: Wording, second: Wording) -> Wording:
+            best = min(first, second, key=lambda wording: self.count(wording.text))
+            if (best_size := self.count(best.text)) > most:
+                raise self._too_long(text, best_size, most)
+            return Wording(best.text, first.usage + second.usage)
 
-    def _shorter(self, text: str, enough: int, first: Wording, second: Wording) -> Wording:
-        best = min(first, second, key=lambda wording: self.count(wording.text))
-        if (tokens := self.count(best.text)) > enough:
-            raise self._refused(text, tokens, enough)
-        return Wording(best.text, first.usage + second.usage)
+        return self.summarizer.summarize(passage).and_then(check)
 
-    def _refused(self, text: str, tokens: int, most: int) -> ModelReplyError:
+    def _too_long(self, text: str, size: int, most: int) -> ModelReplyError:
         return ModelReplyError(
-            f"{self.summarizer.mode} summed up {self.count(text)} tokens in {tokens}, also when asked again, where at most "
+            f"{self.summarizer.mode} summed up {self.count(text)} tokens in {size}, also when asked again, where at most "
             f"{most} are wanted; nothing was changed. Allow more with max_tokens, or choose a model that keeps to a length",
             reply=text,
         )
 
-    def _cut(self, pieces: Iterable[Piece]) -> list[Piece]:
-        """Windows: pieces whole where they fit."""
-        cut: list[Piece] = []
-        for piece in (part for whole in pieces for part in self._parts(whole)):
-            both = _together(cut[-1], piece) if cut else piece
-            if cut and self.count(both.text) <= self.window:
-                cut[-1] = both
-            else:
-                cut.append(piece)
-        return cut
-
-    def _parts(self, piece: Piece) -> Iterator[Piece]:
+    def _split(self, piece: Piece) -> Iterator[Piece]:
         """A piece that is longer than a window in several."""
         letters = len(piece.text) * self.window // max(1, self.count(piece.text))
         if letters >= len(piece.text) or len(piece.text) == 1:
             yield piece
             return
         for text in split_texts(piece.text, max(1, letters)):
-            yield from self._parts(replace(piece, text=text))
+            yield from self._split(replace(piece, text=text))
 
 
-def _together(one: Piece, other: Piece) -> Piece:
-    return Piece(_joined([one.text, other.text]), one.first or other.first, other.last)
-
-
-def _joined(texts: Iterable[str]) -> str:
+def _join(texts: Iterable[str]) -> str:
     return "\n".join(text for text in texts if text)

@@ -1,8 +1,8 @@
 """Working memory: an ordered log of messages; also as a channel of LangGraph state.
 
-After MetaGPT's `Memory` (seed 002 §2.2), whose operations keep their names. What it does otherwise is a mend: it never
-changes the caller's messages, asking creates nothing, several causes come back in the order of time, adding and `find_news`
-agree on what is known, and the log may lie in the database, where several processes share it.
+After MetaGPT's `Memory` (seed 002 §2.2), whose operations keep their names. Differences: it never changes the caller's
+messages, reads create nothing, several causes come back in the order of time, `add` and `find_news` agree, and the log may lie
+in the database, where several processes share it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import sys
 from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import fields
 from datetime import UTC, datetime
 from functools import partial
 from heapq import merge
@@ -29,6 +28,7 @@ from langmem_adapter.forks import Lock
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.envelope import cause_name, cause_names, speaker_label
+from langmem_adapter.records.scope import shallow
 from langmem_adapter.storage import conversations
 from langmem_adapter.storage.conversations import (
     EVERY,
@@ -50,8 +50,14 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
 
 
-class Stored:
-    """The turns of a conversation, within a transaction."""
+_CHUNK: Final = 500  # values of one IN: databases bound their number
+_position: Final = attrgetter("position")
+
+T = TypeVar("T")
+
+
+class DatabaseLog:
+    """The turns of a conversation in the database, within a transaction."""
 
     def __init__(self, connection: Connection, conversation: Conversation) -> None:
         self.connection = connection
@@ -63,11 +69,11 @@ class Stored:
         self.clear = partial(conversations.clear, connection, conversation)
 
 
-class Kept:
-    """Turns in this object, in order, and by what they are looked up by.
+class ObjectLog:
+    """Turns in this object, in order, and by the fields that they are looked up by.
 
-    Contract: where a child is forked in the middle of a change, it may keep a turn twice, and it misses none: what `_by` knows
-    stands in `_turns`. tests/test_forks.py::test_a_log_that_another_thread_holds_is_free_in_a_child
+    Contract: where a child is forked in the middle of a change, it may have a turn twice, and it misses none: each turn of
+    `_by` is in `_turns`. tests/test_forks.py::test_a_log_that_another_thread_holds_is_free_in_a_child
     """
 
     def __init__(self) -> None:
@@ -76,76 +82,64 @@ class Kept:
         self.clear()
 
     def append(self, drafts: Sequence[Draft]) -> None:
-        """Keep some at the end."""
+        """Add drafts at the end."""
         for draft in drafts:
             self._last += 1
-            values = {field.name: getattr(draft, field.name) for field in fields(Draft)}
-            turn = StoredTurn(**values, position=self._last, created_at=datetime.now(UTC))
+            turn = StoredTurn(**shallow(draft), position=self._last, created_at=datetime.now(UTC))
             self._turns.append(turn)
-            for name, alike in self._by.items():
-                alike[getattr(turn, name)][turn.position] = turn
+            for name, turns in self._by.items():
+                turns[getattr(turn, name)][turn.position] = turn
 
     def read(self, which: Which = EVERY) -> list[StoredTurn]:
-        """Those that fit, oldest first."""
+        """The turns that fit, oldest first."""
         among = [(self._by[name], values) for name, values in which.among]
-        found = [[alike[value].values() for value in alike.keys() & values] for alike, values in among]
-        fewest = min(found, key=lambda parts: sum(map(len, parts)), default=[self._turns])
-        latest = merge(*map(reversed, fewest), key=_position, reverse=True)
-        return [*islice(filter(which.holds, latest), which.last)][::-1]
+        candidates = [[turns[value].values() for value in turns.keys() & values] for turns, values in among]
+        fewest = min(candidates, key=lambda parts: sum(map(len, parts)), default=[self._turns])
+        newest = merge(*map(reversed, fewest), key=_position, reverse=True)
+        return [*islice(filter(which.holds, newest), which.last)][::-1]
 
     def nth(self, place: int) -> StoredTurn | None:
-        """The one at a place, counted from 0, or from the end where it is negative."""
+        """The turn at a place, counted from 0, or from the end where it is negative."""
         return self._turns[place] if -len(self._turns) <= place < len(self._turns) else None
 
     def count(self) -> int:
-        """How many there are."""
+        """How many turns there are."""
         return len(self._turns)
 
     def remove(self, positions: Sequence[int]) -> None:
-        """Take some out."""
+        """Remove turns."""
         for position in positions:
             place = bisect_left(self._turns, position, key=_position)
-            for name, alike in self._by.items():
+            for name, turns in self._by.items():
                 value = getattr(self._turns[place], name)
-                alike[value].pop(position, None)
-                if not alike[value]:
-                    del alike[value]
+                turns[value].pop(position, None)
+                if not turns[value]:
+                    del turns[value]
             del self._turns[place]
 
     def clear(self) -> None:
-        """Take all out."""
+        """Remove all turns."""
         self._by = {name: defaultdict[str | None, dict[int, StoredTurn]](dict) for name in LOOKED_UP}
         self._turns: list[StoredTurn] = []
 
 
-Log: TypeAlias = Stored | Kept
-
-
-_position: Final = attrgetter("position")
-
-
-_CHUNK: Final = 500  # values of one IN: databases bound their number
-
-T = TypeVar("T")
+Log: TypeAlias = DatabaseLog | ObjectLog
 
 
 class WorkingMemory:
-    """An ordered log of LangChain messages, asked by speaker, words, cause and place.
+    """An ordered log of LangChain messages, read by speaker, words, cause and place.
 
-    Each message is kept once. By default two are the same if they have the same id and say the same; one without an id is new
-    each time, and gets an id in the log. With *ignore_id* they are the same if they say and carry the same.
-    Every method has an async twin with an `a` in front of its name.
+    Each message is kept once. By default two are the same if they have the same id and content; one without an id is new each
+    time, and gets an id in the log. Every method has an async twin with an `a` in front of its name.
 
     Args:
         storage: Messages to begin with.
-        index: The same messages by cause, as MetaGPT hands them on; it is only checked, since causes stand in the messages.
-        ignore_id: Tell messages apart by what they say alone.
+        index: The same messages by cause, as MetaGPT has them; it is only checked, since messages carry their causes.
+        ignore_id: Messages with the same content are the same.
         watch: Causes that matter most (`important_memory`): names or classes; `None` for any.
         memory: Keep the log in this memory's database; `None` keeps it in this object.
-        session_id: Name of the conversation there.
-        user_id: Whose it is there; see `SQLChatMessageHistory`, which reads the same conversation.
-        agent_id: The agent, likewise.
-        run_id: The run, likewise.
+        session_id: Name of the conversation there; *user_id*, *agent_id* and *run_id* are its scope, as for
+            `SQLChatMessageHistory`, which reads the same conversation.
 
     Raises:
         InvalidInputError: A message cannot be kept as it is, or *index* holds one that *storage* does not.
@@ -179,35 +173,33 @@ class WorkingMemory:
         run_id: str | None = None,
     ) -> None:
         self.ignore_id = flag(ignore_id, "ignore_id")
-        self.watch = causes_of(watch)
+        self.watch = parse_causes(watch)
         self._conversation = Conversation(session_id, scope_if_given(user_id, agent_id, run_id))
-        self._kept = Kept()
+        self._log = ObjectLog()
         self._database = None if memory is None else parts_of(memory, type(self).__name__).database
         if first := list(storage):
             self.add_batch(first)
-        if index:
-            self._check(index)
+        for cause, messages in (index or {}).items():
+            if self.find_news(messages):
+                raise InvalidInputError(f"index holds a message by {quoted(cause)} that storage does not; add it there")
 
     @planned
     def add(self, message: BaseMessage) -> Plan[bool]:
-        """Keep a message at the end.
-
-        Args:
-            message: Any LangChain message; it is not changed.
+        """Add a message at the end; the caller's message is not changed.
 
         Returns:
-            Whether it is new; one that is kept already stays where it is.
+            Whether it is new; one that is in the log already stays where it is.
 
         Raises:
             InvalidInputError: It cannot be kept as it is.
         """
-        return self._adding([message]).then(bool)
+        return self._add_all([message]).then(bool)
 
     aadd = awaited(add)
 
     @planned
     def add_batch(self, messages: Sequence[BaseMessage]) -> Plan[int]:
-        """Keep messages in order, all of them or none.
+        """Add messages in order, all of them or none.
 
         Returns:
             How many are new.
@@ -215,86 +207,97 @@ class WorkingMemory:
         Raises:
             InvalidInputError: One cannot be kept as it is; the text says which.
         """
-        return self._adding(messages).then(len)
+        return self._add_all(messages).then(len)
 
     aadd_batch = awaited(add_batch)
 
     @planned
     def delete(self, message: BaseMessage) -> Plan[None]:
-        """Take a message out, the first of those that are the same.
+        """Remove a message, the first of those that are the same.
 
         Raises:
             InvalidInputError: It is not here.
         """
         (draft,) = drafts_of([message])
-        return self._writing(partial(self._delete, draft))
+
+        def delete(log: Log) -> None:
+            equal = (turn for turn in log.read(self._which_alike([draft])) if self._key(turn) == self._key(draft))
+            if (turn := next(equal, None)) is None:
+                has_key = draft.message_id is not None or self.ignore_id
+                hint = "" if has_key else "; give it as `get` returns it, with its id"
+                raise InvalidInputError(f"there is no message {quoted(draft.text)} to delete{hint}")
+            self._remove(log, [turn])
+
+        return self._write(delete)
 
     adelete = awaited(delete)
 
     @planned
     def delete_newest(self) -> Plan[BaseMessage | None]:
-        """Take the newest message out and give it; `None` where there is none."""
-        return self._writing(self._delete_newest)
+        """Remove the newest message and return it; `None` where there is none."""
+
+        def delete_newest(log: Log) -> BaseMessage | None:
+            if (turn := log.nth(-1)) is not None:
+                self._remove(log, [turn])
+            return _message(turn)
+
+        return self._write(delete_newest)
 
     adelete_newest = awaited(delete_newest)
 
     @planned
     def clear(self) -> Plan[None]:
-        """Take all messages out, and what was made of them."""
-        return self._writing(self._clear)
+        """Remove all messages, and what was made of them."""
+        return self._write(self._clear)
 
     aclear = awaited(clear)
 
     @planned
     def get(self, k: int = 0) -> Plan[list[BaseMessage]]:
-        """The latest messages, oldest first.
-
-        Args:
-            k: How many; 0 for all.
-        """
-        return self._found(Which(last=number_of(k, "k") or None))
+        """The latest *k* messages, oldest first; 0 for all."""
+        return self._select(Which(last=number_of(k, "k") or None))
 
     aget = awaited(get)
 
     @planned
     def get_by_role(self, role: str) -> Plan[list[BaseMessage]]:
         """The messages of a speaker: the label that they are stamped with, else "user", "assistant", "system" or "tool"."""
-        return self._found(Which(label=speaker_label(check_text(role, "role"))))
+        return self._select(Which(label=speaker_label(check_text(role, "role"))))
 
     aget_by_role = awaited(get_by_role)
 
     @planned
     def get_by_content(self, content: str) -> Plan[list[BaseMessage]]:
-        """The messages whose text holds this, letter by letter; an empty text is held by all."""
-        return self._found(Which(holding=check_text(content, "content")))
+        """The messages whose text contains this, letter by letter."""
+        return self._select(Which(holding=check_text(content, "content")))
 
     aget_by_content = awaited(get_by_content)
 
     @planned
     def try_remember(self, keyword: str) -> Plan[list[BaseMessage]]:
-        """The same as `get_by_content`, under the other name that MetaGPT has for it."""
-        return self._found(Which(holding=check_text(keyword, "keyword")))
+        """The same as `get_by_content`, by MetaGPT's other name."""
+        return self._select(Which(holding=check_text(keyword, "keyword")))
 
     atry_remember = awaited(try_remember)
 
     @planned
     def get_by_action(self, action: object) -> Plan[list[BaseMessage]]:
         """The messages that an action brought about: its name, or its class."""
-        return self._found(Which(causes={cause_name(action, "action")}))
+        return self._select(Which(causes={cause_name(action, "action")}))
 
     aget_by_action = awaited(get_by_action)
 
     @planned
     def get_by_actions(self, actions: Iterable[object]) -> Plan[list[BaseMessage]]:
         """The messages that any of some actions brought about, in the order of the log."""
-        return self._found(Which(causes=cause_names(actions, "actions")))
+        return self._select(Which(causes=cause_names(actions, "actions")))
 
     aget_by_actions = awaited(get_by_actions)
 
     @planned
     def important_memory(self) -> Plan[list[BaseMessage]]:
-        """What the watched causes brought; all messages where none are watched."""
-        return self._found(Which(causes=self.watch))
+        """The messages of the watched causes; all where none are watched."""
+        return self._select(Which(causes=self.watch))
 
     aimportant_memory = awaited(important_memory)
 
@@ -304,28 +307,28 @@ class WorkingMemory:
         if not isinstance(position, int) or isinstance(position, bool):
             raise InvalidInputError(f"position is a whole number, not {quoted(position)}")
         place = max(-sys.maxsize, min(position, sys.maxsize))
-        return self._reading(lambda log: _message(log.nth(place)))
+        return self._read(lambda log: _message(log.nth(place)))
 
     aget_by_position = awaited(get_by_position)
 
     @planned
     def count(self) -> Plan[int]:
         """How many messages there are."""
-        return self._reading(lambda log: log.count())
+        return self._read(lambda log: log.count())
 
     acount = awaited(count)
 
     @planned
     def find_news(self, observed: Sequence[BaseMessage], k: int = 0) -> Plan[Sequence[BaseMessage]]:
-        """Those of some messages that are not here yet, each once, in their order; nothing is kept.
+        """Those of some messages that are not in the log, each once, in their order; nothing is kept.
 
         Args:
-            observed: What was observed.
+            observed: The messages.
             k: Look among the latest so many only; 0 for all.
         """
         messages, window = each_of(observed, "observed"), number_of(k, "k")
         drafts = named_drafts(messages)
-        return self._reading(lambda log: [messages[place] for place in self._new(log, drafts, window)])
+        return self._read(lambda log: [messages[place] for place in self._new_places(log, drafts, window)])
 
     afind_news = awaited(find_news)
 
@@ -337,15 +340,15 @@ class WorkingMemory:
     @property
     def index(self) -> dict[str, list[BaseMessage]]:
         """The messages that say what caused them, by cause."""
-        found: defaultdict[str, list[BaseMessage]] = defaultdict(list)
-        for turn in self._reading(lambda log: log.read()).run():
+        index: defaultdict[str, list[BaseMessage]] = defaultdict(list)
+        for turn in self._read(lambda log: log.read()).run():
             if turn.cause is not None:
-                found[turn.cause] += messages_of([turn])
-        return dict(found)
+                index[turn.cause] += messages_of([turn])
+        return dict(index)
 
     def to_json(self) -> dict[str, Any]:
         """All of it as plain JSON types."""
-        turns = self._reading(lambda log: log.read()).run()
+        turns = self._read(lambda log: log.read()).run()
         return {"storage": [json.loads(turn.message) for turn in turns], "ignore_id": self.ignore_id}
 
     @classmethod
@@ -367,95 +370,76 @@ class WorkingMemory:
             raise InvalidInputError(f"this is not what to_json gave: {type(error).__name__}: {error}") from None
         return cls(messages, ignore_id=ignore_id)
 
-    def _adding(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
-        return self._writing(partial(self._add, named_drafts(messages)))
+    def _add_all(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
+        return self._write(partial(self._add_new, named_drafts(messages)))
 
-    def _add(self, drafts: Sequence[Draft], log: Log) -> list[Draft]:
-        new = [drafts[place] for place in self._new(log, drafts)]
+    def _add_new(self, drafts: Sequence[Draft], log: Log) -> list[Draft]:
+        new = [drafts[place] for place in self._new_places(log, drafts)]
         log.append(new)
         return new
 
-    def _new(self, log: Log, drafts: Sequence[Draft], window: int = 0) -> list[int]:
+    def _new_places(self, log: Log, drafts: Sequence[Draft], window: int = 0) -> list[int]:
         """Places of those that are not in the log, nor before in the list."""
-        latest = log.read(Which(last=window)) if window else []
-        after = latest[0].position - 1 if latest else 0
-        new, known = [], set[tuple[str | None, str | None]]()
+        newest = log.read(Which(last=window)) if window else []
+        after = newest[0].position - 1 if newest else 0
+        places, keys = [], set[tuple[str | None, str | None]]()
         for start in range(0, len(drafts), _CHUNK):
             chunk = drafts[start : start + _CHUNK]
-            known |= {self._same(turn) for turn in log.read(self._alike(chunk, after))}
+            keys |= {self._key(turn) for turn in log.read(self._which_alike(chunk, after))}
             for place, draft in enumerate(chunk, start):
-                if self._same(draft) not in known:
-                    known.add(self._same(draft))
-                    new.append(place)
-        return new
+                if self._key(draft) not in keys:
+                    keys.add(self._key(draft))
+                    places.append(place)
+        return places
 
-    def _alike(self, drafts: Sequence[Draft], after: int = 0) -> Which:
-        """Those that could be the same as some; of a text that is said often only those with one of the ids."""
-        said = {str(draft.fingerprint) for draft in drafts}
+    def _which_alike(self, drafts: Sequence[Draft], after: int = 0) -> Which:
+        """Turns that could be the same as some drafts; of a text that is said often only those with one of the ids."""
+        fingerprints = {str(draft.fingerprint) for draft in drafts}
         ids = None if self.ignore_id else {draft.message_id for draft in drafts}
-        return Which(after=after, fingerprints=said, message_ids=ids)
+        return Which(after=after, fingerprints=fingerprints, message_ids=ids)
 
-    def _same(self, draft: Draft) -> tuple[str | None, str | None]:
+    def _key(self, draft: Draft) -> tuple[str | None, str | None]:
         return (None if self.ignore_id else draft.message_id), draft.fingerprint
 
     def _clear(self, log: Log) -> None:
         log.clear()
 
-    def _take_out(self, log: Log, turns: Sequence[StoredTurn]) -> None:
+    def _remove(self, log: Log, turns: Sequence[StoredTurn]) -> None:
         log.remove([turn.position for turn in turns])
 
-    def _delete(self, draft: Draft, log: Log) -> None:
-        found = next((turn for turn in log.read(self._alike([draft])) if self._same(turn) == self._same(draft)), None)
-        if found is None:
-            hint = (
-                "; give it as `get` returns it, with its id" if draft.message_id is None and not self.ignore_id else ""
-            )
-            raise InvalidInputError(f"there is no message {quoted(draft.text)} to delete{hint}")
-        self._take_out(log, [found])
-
-    def _delete_newest(self, log: Log) -> BaseMessage | None:
-        if (found := log.nth(-1)) is not None:
-            self._take_out(log, [found])
-        return _message(found)
-
-    def _check(self, index: Mapping[str, Sequence[BaseMessage]]) -> None:
-        for cause, messages in index.items():
-            if self.find_news(messages):
-                raise InvalidInputError(f"index holds a message by {quoted(cause)} that storage does not; add it there")
-
-    def _found(self, which: Which) -> Plan[list[BaseMessage]]:
-        return self._reading(lambda log: log.read(which)).then(messages_of)
+    def _select(self, which: Which) -> Plan[list[BaseMessage]]:
+        return self._read(lambda log: log.read(which)).then(messages_of)
 
     def _where(self) -> Conversation:
         return self._conversation
 
-    def _reading(self, work: Callable[[Log], T]) -> Plan[T]:
+    def _read(self, work: Callable[[Log], T]) -> Plan[T]:
         if self._database is None:
-            return self._within(work)
+            return self._use_object_log(work)
         database, conversation = self._database, self._where()
 
         def read() -> T:
             with database.read() as connection:
-                return work(Stored(connection, conversation))
+                return work(DatabaseLog(connection, conversation))
 
         return Plan(read)
 
-    def _writing(self, work: Callable[[Log], T]) -> Plan[T]:
+    def _write(self, work: Callable[[Log], T]) -> Plan[T]:
         if self._database is None:
-            return self._within(work)
+            return self._use_object_log(work)
         conversation = self._where()  # of now: a role may take another one before the write is carried out
 
         def write(connection: Connection) -> T:
-            return work(Stored(connection, conversation))
+            return work(DatabaseLog(connection, conversation))
 
         return Plan.calling(self._database.write, self._database.awrite, write)
 
-    def _within(self, work: Callable[[Log], T]) -> Plan[T]:
-        def run() -> T:
-            with self._kept.lock:
-                return work(self._kept)
+    def _use_object_log(self, work: Callable[[Log], T]) -> Plan[T]:
+        def run(_: None) -> T:
+            with self._log.lock:
+                return work(self._log)
 
-        return Plan.known(None).then(lambda _: run())  # on the loop: in a thread, others would overtake it
+        return Plan.known(None).then(run)  # on the loop: in a thread, others would overtake it
 
 
 def _message(turn: StoredTurn | None) -> BaseMessage | None:
@@ -464,15 +448,15 @@ def _message(turn: StoredTurn | None) -> BaseMessage | None:
 
 def named_drafts(messages: Iterable[BaseMessage]) -> list[Draft]:
     """Messages, ready to be kept: one without an id has a new one there."""
-    return drafts_of([_named(message) for message in each_of(messages, "messages")])
+
+    def name(message: BaseMessage) -> BaseMessage:
+        is_unnamed = isinstance(message, BaseMessage) and message.id is None
+        return message.model_copy(update={"id": str(uuid4())}) if is_unnamed else message
+
+    return drafts_of([name(message) for message in each_of(messages, "messages")])
 
 
-def _named(message: BaseMessage) -> BaseMessage:
-    unnamed = isinstance(message, BaseMessage) and message.id is None
-    return message.model_copy(update={"id": str(uuid4())}) if unnamed else message
-
-
-def causes_of(watch: Iterable[object] | None) -> frozenset[str] | None:
+def parse_causes(watch: Iterable[object] | None) -> frozenset[str] | None:
     """Causes by their names; `None` for any."""
     return None if watch is None else cause_names(watch, "watch")
 
@@ -505,16 +489,16 @@ def latest(k: int = 100) -> Callable[[Sequence[BaseMessage], Sequence[BaseMessag
     """
     most = bounded(k, "k")
 
-    def reduced(left: Sequence[BaseMessage], right: Sequence[BaseMessage]) -> list[BaseMessage]:
-        new = [message.model_copy() if isinstance(message, BaseMessage) else message for message in _listed(right)]
-        messages: Any = add_messages(_listed(left), new)
-        kept: list[BaseMessage] = messages[-most:]
-        while kept and isinstance(kept[0], ToolMessage):
-            kept = kept[1:]
-        return kept
+    def reduce(left: Sequence[BaseMessage], right: Sequence[BaseMessage]) -> list[BaseMessage]:
+        new = [message.model_copy() if isinstance(message, BaseMessage) else message for message in _as_list(right)]
+        messages: Any = add_messages(_as_list(left), new)
+        recent: list[BaseMessage] = messages[-most:]
+        while recent and isinstance(recent[0], ToolMessage):
+            recent = recent[1:]
+        return recent
 
-    return reduced
+    return reduce
 
 
-def _listed(given: Any) -> list[Any]:
-    return list(given) if isinstance(given, list | tuple) else [given]
+def _as_list(messages: Any) -> list[Any]:
+    return list(messages) if isinstance(messages, list | tuple) else [messages]

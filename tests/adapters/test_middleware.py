@@ -452,7 +452,7 @@ def test_with_an_agent_the_facts_are_the_users_unless_asked_for_its_own(memory: 
     agent = agent_with(memory, answering("I love jazz."), agent_id="self", about="agent")
     agent.invoke({"messages": "I like tea."}, context=ALICE)
     assert [item.text for item in memory.get_all(agent_id="self")] == ["Loves jazz"]
-    with pytest.raises(ScopeError, match="which agent"):
+    with pytest.raises(ScopeError, match="needs an agent"):
         agent_with(memory, answering(), about="agent").invoke({"messages": "Hi"}, context=ALICE)
 
 

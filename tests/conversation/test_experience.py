@@ -103,7 +103,7 @@ def experience(request: str = ASKED, response: str = WROTE, score: int | None = 
 
 def test_g1_a_pool_that_is_not_writable_keeps_nothing_and_says_so(pool: Pool) -> None:
     change = pool(writable=False).add(ASKED, WROTE)
-    assert (change.event, change.reason) == ("NONE", "these experiences are for reading only")
+    assert (change.event, change.reason) == ("NONE", "these experiences are read-only")
     assert pool().count() == 0
     assert pool().add(ASKED, WROTE).event == "ADD"
     assert pool().count() == 1

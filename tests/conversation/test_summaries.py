@@ -15,12 +15,12 @@ from langmem_adapter.conversation.summaries import (
     Piece,
     Summary,
     about_tokens,
+    format_message,
     is_open,
     pieces_of,
     split_texts,
-    summarized,
-    told,
-    units,
+    split_units,
+    summarize,
 )
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.llm import LLMReasoner
@@ -55,7 +55,7 @@ def by(model: ScriptedChatModel) -> Summarizer:
 
 
 def summing(summarizer: Summarizer, pieces: Sequence[Piece] = TALK, **more: Any) -> Plan[Summary]:
-    return summarized(summarizer, pieces, **{"max_tokens": 100, "window": 400, "count": count, **more})
+    return summarize(summarizer, pieces, **{"max_tokens": 100, "window": 400, "count": count, **more})
 
 
 def test_what_fits_is_taken_as_it_is_without_a_call() -> None:
@@ -107,7 +107,7 @@ def test_what_is_said_while_a_tool_works_parts_no_call_from_its_answer() -> None
         *(HumanMessage("Hi"), call("a"), HumanMessage("Are you there?"), call("b"), ToolMessage("1", tool_call_id="a")),
         *(ToolMessage("2", tool_call_id="b"), HumanMessage("Well?"), ToolMessage("3", tool_call_id="nobody's")),
     ]
-    together = units(enumerate(said))
+    together = split_units(enumerate(said))
     assert [[position for position, _ in unit] for unit in together] == [[0], [1, 2, 3, 4, 5], [6, 7]]
     assert not any(is_open(unit) for unit in together)
 
@@ -180,16 +180,16 @@ def test_calls_of_tools_stay_with_their_answers() -> None:
     call = AIMessage("", tool_calls=[{"name": "look_up", "args": {"city": "里昂"}, "id": "1"}])
     answer = ToolMessage("sunny", tool_call_id="1", name="look_up")
     talk = [*enumerate([HumanMessage("Weather?"), call, answer, AIMessage("Sun.")], start=1)]
-    together = units(talk)
+    together = split_units(talk)
     assert [[position for position, _ in unit] for unit in together] == [[1], [2, 3], [4]]
     assert pieces_of(together)[1] == Piece('assistant: [calls look_up({"city": "里昂"})]\nlook_up: sunny', 2, 3)
     assert not any(map(is_open, together))
-    assert is_open(units(talk[:2])[-1])
+    assert is_open(split_units(talk[:2])[-1])
 
 
 def test_parts_of_a_message_are_told() -> None:
     parts = HumanMessage([{"type": "text", "text": "See"}, {"type": "image_url", "image_url": {"url": "x"}}])
-    assert told(parts) == "user: See"
+    assert format_message(parts) == "user: See"
 
 
 @given(st.text(max_size=300), st.integers(-5, 60))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from langmem_adapter.conversation.experience import Acquaintance, ExperienceMemory, reflect
+from langmem_adapter.conversation.experience import ExperienceMemory, PersonSummary, reflect
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.memory.memory import Memory
 
@@ -30,7 +30,7 @@ def test_g13_a_node_is_summed_up_as_subject_predicate_and_object(memory: Memory)
     memory.graph.add("Isabella", "plans", "Valentine's party", **TOWN)
     (node,) = reflect(memory, "Isabella", **TOWN).nodes
     assert node.summary() == ("Isabella", "plans", "Valentine's party")
-    assert Acquaintance("a", "b", "c", "id", ()).summary() == ("a", "b", "c")
+    assert PersonSummary("a", "b", "c", "id", ()).summary() == ("a", "b", "c")
 
 
 def test_a_reflection_names_the_relations_and_facts_about_one(memory: Memory) -> None:

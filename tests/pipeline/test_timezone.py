@@ -22,7 +22,7 @@ from langgraph.graph import MessagesState, StateGraph
 from langmem_adapter import Memory, MemoryContext, MemoryMiddleware, Settings
 from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.adapters.nodes import recall_node, remember_node
-from langmem_adapter.adapters.threads import format_hit
+from langmem_adapter.adapters.retriever import format_hit
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.testing.fakes import ScriptedChatModel
 from tests.benchmarks.material import requested

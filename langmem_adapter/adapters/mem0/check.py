@@ -18,7 +18,7 @@ from langmem_adapter.adapters.mem0.config import ELSEWHERE as CONFIG_ELSEWHERE
 from langmem_adapter.adapters.mem0.config import MemoryConfig
 from langmem_adapter.adapters.mem0.memory import ELSEWHERE, Memory
 from langmem_adapter.adapters.mem0.providers import Provider, chosen, graph_store_of, providers
-from langmem_adapter.adapters.threads import only
+from langmem_adapter.adapters.threads import check_keys
 from langmem_adapter.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _option(name: str, node: ast.expr) -> Iterator[Finding]:
 
 
 def _section(name: str, provider: Any, node: ast.expr) -> tuple[str, str]:
-    only({name: None}, _KEYS, "config", CONFIG_ELSEWHERE)
+    check_keys({name: None}, _KEYS, "config", CONFIG_ELSEWHERE)
     if name == "graph_store":
         graph_store_of(_value(node, {"provider": "sql"}))
     if name not in _TABLES or provider in {None, "", "langchain"}:
@@ -129,7 +129,7 @@ def _argument(row: Provider, name: str, key: str, node: ast.expr) -> tuple[str, 
 
 def _call(node: ast.Call, method: str) -> tuple[str, str]:
     given = {keyword.arg: None for keyword in node.keywords if keyword.arg is not None}
-    only(given, tuple(inspect.signature(getattr(Memory, method)).parameters)[1:], f"{method}()", ELSEWHERE)
+    check_keys(given, tuple(inspect.signature(getattr(Memory, method)).parameters)[1:], f"{method}()", ELSEWHERE)
     return "runs", f"{method}({', '.join(given)})"
 
 

@@ -19,7 +19,7 @@ from sqlalchemy import URL
 
 from langmem_adapter.adapters.mem0.providers import chosen, graph_store_of, imported, langchain_object, section
 from langmem_adapter.adapters.mem0.shapes import either
-from langmem_adapter.adapters.threads import only
+from langmem_adapter.adapters.threads import check_keys
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.index.stores import milvus_has_others, wrap_store
 from langmem_adapter.index.vectorstore import StoreErrors
@@ -261,7 +261,7 @@ class MemoryConfig:
         custom_update_memory_prompt: str | None = None,
         **others: Any,
     ) -> None:
-        only(others, tuple(inspect.signature(MemoryConfig).parameters)[:-1], "config", ELSEWHERE)
+        check_keys(others, tuple(inspect.signature(MemoryConfig).parameters)[:-1], "config", ELSEWHERE)
         if version not in _VERSIONS:
             raise InvalidInputError(f"config.version must be 'v1.0' or 'v1.1', not {quoted(version)}")
         self.llm = None if llm is None else section(llm, "llm")

@@ -20,7 +20,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.runnables import RunnableConfig
 from pydantic import Field
 
-from langmem_adapter.adapters.threads import only
+from langmem_adapter.adapters.threads import check_keys
 from langmem_adapter.arguments import bounded, flag
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, ModelError
 from langmem_adapter.providers import NO_KEY, limits_of, provider_errors
@@ -66,7 +66,7 @@ class Provider:
         """
         names = self.names
         given = {key: value for key, value in _flat(options, names).items() if value not in (None, "", {})}
-        only(given, tuple(dict.fromkeys((*names, *self.values, *self.idle))), where, self.reasons, self.otherwise)
+        check_keys(given, tuple(dict.fromkeys((*names, *self.values, *self.idle))), where, self.reasons, self.otherwise)
         arguments: dict[str, Any] = {}
         for key, value in given.items():
             if key in self.values and value not in self.values[key]:
@@ -181,7 +181,7 @@ def section(
     shape = f"config.{name} must be {{'provider': '…', 'config': {{…}}}}"
     if not isinstance(given, Mapping):
         raise InvalidInputError(f"{shape}, not {type(given).__name__}")
-    only(given, ("provider", "config", *beside), f"config.{name}", elsewhere)
+    check_keys(given, ("provider", "config", *beside), f"config.{name}", elsewhere)
     provider, options = given.get("provider"), given.get("config")
     if not isinstance(provider, str):
         raise InvalidInputError(
@@ -233,14 +233,14 @@ def _server(provider: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
     where = "config.graph_store.config"
     if provider == _SQL:
         beside = "the graph lies in the database of the memories; leave it out"
-        only(options, (), where, dict.fromkeys(options, beside))
+        check_keys(options, (), where, dict.fromkeys(options, beside))
         return None
     if provider not in _SERVERS:
         raise InvalidInputError(
             f"config.graph_store.provider {quoted(provider)} is not here: the graph lies in the database of the memories; say "
             f"{{'provider': {_SQL!r}}}, without a config, or 'neo4j' or 'memgraph' to see it there as well"
         )
-    only(options, _SERVERS[provider], where)
+    check_keys(options, _SERVERS[provider], where)
     texts = {key: _text(options.get(key), f"{where}.{key}") for key in (*_LOGIN, "database")}
     if texts["url"] is None:
         raise InvalidInputError(f"{where}.url is missing: the address of the server, like bolt://localhost:7687")
@@ -326,7 +326,7 @@ def vision(section: Section | None) -> bool:
 def langchain_object(options: Mapping[str, Any], where: str, kind: type, wanted: str, key: str = "model") -> Any:
     """The object that a section of the provider `"langchain"` holds."""
     rest = {name: value for name, value in options.items() if name not in _IDLE}
-    only(rest, (key,), f"{where}.config", dict.fromkeys(rest, f"set it on the object that you give as {key}"))
+    check_keys(rest, (key,), f"{where}.config", dict.fromkeys(rest, f"set it on the object that you give as {key}"))
     given = rest.get(key)
     if not isinstance(given, kind):
         raise InvalidInputError(

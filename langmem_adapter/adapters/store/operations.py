@@ -28,7 +28,7 @@ from langgraph.store.base import (
     validate_op_namespace,
 )
 
-from langmem_adapter.adapters.threads import only
+from langmem_adapter.adapters.threads import check_keys
 from langmem_adapter.arguments import bounded, each_of
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.models import embedding_limits, fingerprint, resolve_embeddings
@@ -106,7 +106,7 @@ def field_index(parts: Parts, index: IndexConfig | Literal[False] | None) -> Fie
         raise InvalidInputError(
             f"index must be None (the memory's own embeddings), False (no vectors) or a mapping, not {type(index).__name__}"
         )
-    only(index, _KEYS, "index")
+    check_keys(index, _KEYS, "index")
     fields, dims = index.get("fields") or [_WHOLE], index.get("dims")
     if (embed := index.get("embed")) is None:
         if dims is not None:

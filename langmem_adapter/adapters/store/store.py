@@ -24,7 +24,7 @@ from langmem_adapter.adapters.store.operations import (
     check_ttl,
     field_index,
 )
-from langmem_adapter.adapters.threads import only
+from langmem_adapter.adapters.threads import check_keys
 from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.storage import items
@@ -351,7 +351,7 @@ def _result(reader: Reader, op: ReadOp, work: Operations, place: int, queries: M
 def _checked_ttl(ttl: TTLConfig) -> TTLConfig:
     if not isinstance(ttl, Mapping):
         raise InvalidInputError(f"ttl must be a mapping like {{'default_ttl': 60}}, not {type(ttl).__name__}")
-    only(ttl, _TTL_KEYS, "ttl")
+    check_keys(ttl, _TTL_KEYS, "ttl")
     for name in ("default_ttl", "sweep_interval_minutes"):
         check_ttl(ttl.get(name), f"ttl[{name!r}]")
     return TTLConfig(**ttl)

@@ -1,4 +1,4 @@
-"""The course of a conversation: how it stands in the database, and how what was made of it gets there."""
+"""A conversation in the database: messages and summaries of it, read and written without losing what others write meanwhile."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from langmem_adapter.arguments import each_of
-from langmem_adapter.conversation.summaries import Summary, is_open, pieces_of, summarized, units
+from langmem_adapter.conversation.summaries import Summary, is_open, pieces_of, split_units, summarize
 from langmem_adapter.errors import ConflictError, InvalidInputError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.records.envelope import speaker_label
 from langmem_adapter.records.results import Turn
 from langmem_adapter.storage import conversations, traces
-from langmem_adapter.storage import conversations as notes
 from langmem_adapter.storage.conversations import Note, StoredTurn, Which, messages_of
 from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.twins import Plan
@@ -41,7 +40,7 @@ _TRIES: Final = 5
 
 @dataclass(frozen=True)
 class State:
-    """How a conversation stands: the running summary, and the turns behind what it covers, oldest first."""
+    """The running summary of a conversation, and the turns behind what it covers, oldest first."""
 
     summary: Note | None
     turns: list[StoredTurn]
@@ -58,17 +57,17 @@ class State:
 
     @property
     def units(self) -> list[Unit]:
-        """The messages, those together that may not be parted."""
-        return units(zip((turn.position for turn in self.turns), self.messages, strict=True))
+        """The messages, in units that stay together."""
+        return split_units(zip((turn.position for turn in self.turns), self.messages, strict=True))
 
     @property
     def closed(self) -> list[Unit]:
         """The units, but for one at the end whose tool has not answered yet."""
-        together = self.units
-        return together[:-1] if together and is_open(together[-1]) else together
+        units = self.units
+        return units[:-1] if units and is_open(units[-1]) else units
 
     def upto(self, position: int) -> list[tuple[int, str]]:
-        """What it is made of, the summary's number first: two states with the same made the same up to there."""
+        """What two states have in common where their summaries up to a position are the same."""
         start = (0 if self.summary is None else self.summary.id, self.text)
         return [start, *((turn.position, turn.message) for turn in self.turns if turn.position <= position)]
 
@@ -93,67 +92,65 @@ class StoredConversation:
         self._summarizer = parts.reasoner.summarizer
 
     def state(self) -> Plan[State]:
-        """How it stands."""
+        """Read the summary and the turns behind it."""
         cache = self._parts.cache
-        return Plan(partial(self._parts.reading, self._read) if cache is None else partial(self._looked_up, cache))
+        return Plan(partial(self._parts.reading, self._read) if cache is None else partial(self._read_cached, cache))
 
     def notes(self, kind: str) -> Plan[list[Note]]:
         """The notes of a kind, oldest first."""
-        return Plan(partial(self._parts.reading, notes.read_notes, self._conversation, kind))
+        return Plan(partial(self._parts.reading, conversations.read_notes, self._conversation, kind))
 
-    def dumped(self) -> str:
-        """All that counts, as JSON."""
-        return str(self._parts.reading(self._dumped))
+    def dump(self) -> str:
+        """All of it, as JSON."""
+        return str(self._parts.reading(self._dump))
 
-    def _dumped(self, connection: Connection) -> str:
-        state = self._read(connection)
-        talk = notes.latest(connection, self._conversation, "talk")
+    def _dump(self, connection: Connection) -> str:
+        state, talk = self._read(connection), self._latest(connection, "talk")
+        knowledge = conversations.read_notes(connection, self._conversation, "knowledge")
         whole = {
             "history": [json.loads(turn.message) for turn in state.turns],
             "historical_summary": state.text,
-            "knowledge": [note.text for note in notes.read_notes(connection, self._conversation, "knowledge")],
+            "knowledge": [note.text for note in knowledge],
             "last_talk": talk and talk.text,
         }
         return json.dumps(whole, ensure_ascii=False)
 
+    def _latest(self, connection: Connection, kind: str) -> Note | None:
+        return conversations.latest(connection, self._conversation, kind)
+
     def _read(self, connection: Connection) -> State:
-        summary = notes.latest(connection, self._conversation, "summary")
+        summary = self._latest(connection, "summary")
         after = 0 if summary is None else summary.covers_to
         return State(summary, conversations.read(connection, self._conversation, Which(after=after)))
 
-    def _looked_up(self, cache: Cache) -> State:
+    def _read_cached(self, cache: Cache) -> State:
         """Contract: a copy counts only where its version is the database's; see tests/conversation/test_cache.py.
 
         Contract: no copy is left behind of what was erased while it was put there: whoever erases looks for copies once the
         rows are gone, and who puts one there looks for the rows afterwards.
         tests/conversation/test_cache.py::test_what_is_erased_while_a_copy_is_made_leaves_none
         """
-        conversation = self._conversation
-        version, summary = self._parts.reading(self._version)
-        if (turns := _turns(cache.get(conversation, version))) is not None:
+        conversation, reading = self._conversation, self._parts.reading
+        version, summary = reading(self._version)
+        if (turns := _parse_turns(cache.get(conversation, version))) is not None:
             return State(summary, turns)
-
-        def read(connection: Connection) -> tuple[str, State]:
-            return self._version(connection)[0], self._read(connection)
-
-        state: State
-        version, state = self._parts.reading(read)
+        version, state = reading(lambda connection: (self._version(connection)[0], self._read(connection)))
         cache.put(conversation, version, json.dumps([asdict(turn) for turn in state.turns], default=str))
-        if self._parts.reading(self._version)[0] != version:
+        if reading(self._version)[0] != version:
             cache.drop(conversation)
         return state
 
     def _version(self, connection: Connection) -> tuple[str, Note | None]:
-        summary = notes.latest(connection, self._conversation, "summary")
+        summary = self._latest(connection, "summary")
         after = 0 if summary is None else summary.covers_to
         return conversations.version(connection, self._conversation, after), summary
 
-    def writing(self, work: Callable[[Connection], R]) -> Plan[R]:
+    def write(self, work: Callable[[Connection], R]) -> Plan[R]:
         """Some work in a write transaction."""
         return Plan.calling(self._parts.database.write, self._parts.database.awrite, work)
 
     def append(self, draft: Draft, connection: Connection) -> bool:
-        """Keep a message, unless it is there already under its id."""
+        """Add a message, unless it is there already under its id."""
         if draft.message_id is not None:
             same = Which(fingerprints={str(draft.fingerprint)}, message_ids={draft.message_id})
             if conversations.read(connection, self._conversation, same):
@@ -161,14 +158,16 @@ class StoredConversation:
         conversations.append(connection, self._conversation, [draft])
         return True
 
-    def keep(self, note: Note, connection: Connection) -> None:
+    def keep(self, note: Note) -> Plan[None]:
         """Keep a note."""
-        notes.keep(connection, self._conversation, note)
+        return self.write(lambda connection: conversations.keep(connection, self._conversation, note)).then(
+            lambda _: None
+        )
 
     def pop_talk(self, connection: Connection) -> str | None:
-        """Take the last talk away."""
-        talk = notes.latest(connection, self._conversation, "talk")
-        notes.drop(connection, self._conversation, "talk")
+        """Remove the last talk, and return it."""
+        talk = self._latest(connection, "talk")
+        conversations.drop(connection, self._conversation, "talk")
         return None if talk is None else talk.text
 
     def cover(self, text: str, connection: Connection) -> None:
@@ -181,101 +180,95 @@ class StoredConversation:
         """Remove everything but the name."""
         conversations.clear(connection, self._conversation)
 
-    def forget(self) -> None:
-        """Forget the copy of it, outside of any transaction: nobody who writes has to wait for a cache."""
+    def drop_copy(self) -> None:
+        """Drop its copy in the cache, outside of any transaction: no writer has to wait for a cache."""
         if self._parts.cache is not None:
             self._parts.cache.drop(self._conversation)
 
-    def begin(self, drafts: Sequence[Draft], kept: Iterable[Note], connection: Connection) -> None:
+    def begin(self, drafts: Sequence[Draft], notes: Iterable[Note], connection: Connection) -> None:
         """Fill it, where nothing is there yet."""
         state = self._read(connection)
         if state.turns or state.summary is not None:
             raise InvalidInputError(
                 "this conversation has begun already; clear() it first, or load into another chat_id"
             )
-        for note in kept:
-            notes.keep(connection, self._conversation, note)
+        for note in notes:
+            conversations.keep(connection, self._conversation, note)
         conversations.append(connection, self._conversation, drafts)
 
-    def settled(
-        self, due: Callable[[State], Due | R], enough: Callable[[str], R] | None = None, tries: int = _TRIES
+    def sum_up(
+        self, due: Callable[[State], Due | R], finish: Callable[[str], R] | None = None, tries: int = _TRIES
     ) -> Plan[R]:
         """Sum up until nothing is due.
 
         Args:
             due: What is to be summed up, or the result where nothing is.
-            enough: Makes the result of a summary; without it, it is looked again how the conversation stands.
+            finish: Makes the result of a summary; without it, *due* looks at the new state.
             tries: How often to look.
 
         Raises:
             ConflictError: When it is carried out: others changed the conversation each time.
         """
 
-        def again() -> Plan[R]:
+        def look(state: State) -> Plan[R]:
+            work = due(state)
+            if not isinstance(work, Due):
+                return Plan.known(work)
+            made = summarize(
+                self._summarizer,
+                pieces_of(work.units),
+                max_tokens=work.max_tokens,
+                window=self._window,
+                count=self._count,
+                before=state.text,
+                keep_language=work.keep_language,
+            )
+            return made.and_then(lambda summary: self.write(partial(self._commit, state, work, summary))).and_then(
+                go_on
+            )
+
+        def go_on(text: str | None) -> Plan[R]:
+            if text is not None and finish is not None:
+                return Plan.known(finish(text))
             if tries == 1:
                 raise ConflictError("others kept changing the conversation while it was summed up; try again")
-            return self.settled(due, enough, tries - 1)
-
-        def look(state: State) -> Plan[R]:
-            wanted = due(state)
-            if not isinstance(wanted, Due):
-                return Plan.known(wanted)
-            return self._summed_up(state, wanted).and_then(
-                lambda kept: again() if kept is None or enough is None else Plan.known(enough(kept))
-            )
+            return self.sum_up(due, finish, tries - 1)
 
         return self.state().and_then(look)
 
-    def _summed_up(self, state: State, due: Due) -> Plan[str | None]:
-        """The summary once it is kept; `None` where somebody changed what it was made of."""
-        made = summarized(
-            self._summarizer,
-            pieces_of(due.units),
-            max_tokens=due.max_tokens,
-            window=self._window,
-            count=self._count,
-            before=state.text,
-            keep_language=due.keep_language,
-        )
-        return made.and_then(lambda summary: self.writing(partial(self._commit, state, due, summary)))
-
     def _commit(self, seen: State, due: Due, made: Summary, connection: Connection) -> str | None:
-        """Contract: a summary is kept only where all that it was made of still stands, in the transaction that keeps it.
+        """Contract: a summary is kept only where all that it was made of is unchanged, in the transaction that keeps it.
 
         tests/conversation/test_brain.py::test_h23_of_two_writers_none_loses_anything
         tests/conversation/test_brain.py::test_what_is_purged_meanwhile_is_not_kept
         """
         until = due.units[-1][-1][0] if due.units else 0
-        now = self._read(connection)
-        if now.upto(until) != seen.upto(until):
+        if self._read(connection).upto(until) != seen.upto(until):
             return None
-        by = made.made_by
         for piece in made.windows:
-            self._keep(connection, "window", piece.text, seen, piece.last, made_by=by, first=piece.first)
-        number = self._keep(connection, "summary", made.text, seen, until, made_by=by)
+            self._keep(connection, "window", piece.text, seen, piece.last, made_by=made.made_by, first=piece.first)
+        number = self._keep(connection, "summary", made.text, seen, until, made_by=made.made_by)
         self._trace(connection, number, seen, until, made.usage)
         return made.text
 
     def title(self, seen: State, text: str, max_words: int, made: Plan[Wording]) -> Plan[str]:
-        """The title of a text, made if the one that is kept is of another text."""
+        """The title of a text, *made* anew if the one that is kept is of another text."""
         source = _digest([(max_words, text)])
-        plan = Plan(partial(self._parts.reading, notes.latest, self._conversation, "title"))
-
         until = seen.turns[-1].position if seen.summary is None else 0
 
-        def kept(wording: Wording, connection: Connection) -> str:
+        def keep(wording: Wording, connection: Connection) -> str:
             if self._read(connection).upto(until) == seen.upto(until):
                 by = self._summarizer.mode
                 number = self._keep(connection, "title", wording.text, seen, until, made_by=by, source=source)
                 self._trace(connection, number, seen, until, wording.usage)
             return wording.text
 
-        def known(title: Note | None) -> Plan[str]:
+        def reuse(title: Note | None) -> Plan[str]:
             if title is not None and title.source == source:
                 return Plan.known(title.text)
-            return made.and_then(lambda wording: self.writing(partial(kept, wording)))
+            return made.and_then(lambda wording: self.write(partial(keep, wording)))
 
-        return plan.and_then(known)
+        return Plan(partial(self._parts.reading, self._latest, "title")).and_then(reuse)
 
     def _keep(
         self,
@@ -290,16 +283,16 @@ class StoredConversation:
         source: str = "",
     ) -> int:
         before = seen.summary
-        earlier = before.covers_from if before is not None and before.covers_from else 0
+        start = before.covers_from if before is not None and before.covers_from else 0
         note = Note(
             kind=kind,
             text=text,
-            covers_from=first or earlier or (seen.turns[0].position if seen.turns else 0),
+            covers_from=first or start or (seen.turns[0].position if seen.turns else 0),
             covers_to=max(until, 0 if before is None else before.covers_to),
             source=source or _digest(seen.upto(until)),
             made_by=made_by,
         )
-        return notes.keep(connection, self._conversation, note)
+        return conversations.keep(connection, self._conversation, note)
 
     def _trace(self, connection: Connection, number: int, seen: State, until: int, usage: Usage) -> None:
         """What a note was made of, in the form that traces of adds have."""
@@ -307,9 +300,14 @@ class StoredConversation:
         if not days or scope is None:
             return
         plain = {"infer": True, "memory_type": None, "prompt": None, "items": [{"metadata": None, "expires_at": None}]}
+        turns = [turn for turn in seen.turns if turn.position <= until]
+        roles = [speaker_label(turn.role) for turn in turns]
         state = {
             "task": {"scope": scope.named, **plain},
-            "turns": [_shown(turn) for turn in seen.turns if turn.position <= until],
+            "turns": [
+                Turn(role, turn.text, turn.label or role, turn.created_at).to_json()
+                for role, turn in zip(roles, turns, strict=True)
+            ],
             "facts": [],
             "decisions": [],
             "work": {"usage": usage.to_json(), "milliseconds": {}},
@@ -322,15 +320,10 @@ def _digest(parts: object) -> str:
     return blake2b(json.dumps(parts, ensure_ascii=False).encode(), digest_size=32).hexdigest()
 
 
-def _turns(kept: str | None) -> list[StoredTurn] | None:
+def _parse_turns(copy: str | None) -> list[StoredTurn] | None:
     """The turns of a copy; `None` where it is none, or one that another release or program made."""
     try:
-        turns = each_of(json.loads(kept or "null"), "turns")
+        turns = each_of(json.loads(copy or "null"), "turns")
         return [StoredTurn(**{**turn, "created_at": datetime.fromisoformat(turn["created_at"])}) for turn in turns]
     except (ValueError, TypeError, KeyError, RecursionError):
         return None
-
-
-def _shown(turn: StoredTurn) -> dict[str, Any]:
-    role = speaker_label(turn.role)
-    return Turn(role, turn.text, turn.label or role, turn.created_at).to_json()
