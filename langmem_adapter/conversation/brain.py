@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage, messages_from_dict
 
 from langmem_adapter.arguments import bounded, each_of, filled, flag, one_of
-from langmem_adapter.conversation.stored import Due, State, StoredConversation
 from langmem_adapter.conversation.summaries import about_tokens, count_older, format_message, split_texts
+from langmem_adapter.conversation.transcript import Due, State, StoredConversation
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text
