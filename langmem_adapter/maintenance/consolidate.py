@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from langmem_adapter.errors import ConflictError, MemoryNotFoundError, ModelReplyError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import entity_key, named_speaker
-from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Verdict
+from langmem_adapter.reasoning.base import Comparison, DecideOutput, FactDecision, KnownMemory
 from langmem_adapter.records.results import FORGET, Change, Decision, Fact, Usage
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.writes import Write
@@ -125,7 +125,7 @@ class Tidier:
             return Tidied((), 1, (memory_id,))
         if answer.notes:
             return Tidied((), 1, (memory_id,), answer.usage)
-        decisions = _decisions(new, older, answer.verdicts)
+        decisions = _decisions(new, older, answer.decisions)
         if dry_run:
             return Tidied(_foretold(decisions, [new, *older]), 1, (), answer.usage)
         try:
@@ -162,7 +162,7 @@ class Tidier:
     def _judge(self, item: MemoryItem, older: Sequence[_Seen]) -> DecideOutput:
         for number, each in enumerate(older):
             if each.item.hash == item.hash:
-                return DecideOutput((Verdict("NONE", item.text, "the same words as an older memory", 0, number),))
+                return DecideOutput((FactDecision("NONE", item.text, "the same words as an older memory", 0, number),))
         known = tuple(KnownMemory(number, each.shown) for number, each in enumerate(older))
         comparison = Comparison((Fact(item.text, 0),), known)
         return self._parts.reasoner.decide.invoke(comparison, {"run_name": "memory.consolidate"})
@@ -187,19 +187,19 @@ def _said_by(item: MemoryItem) -> str:
     return entity_key(named_speaker(item.actor_id, item.role, item.scope))
 
 
-def _decisions(new: _Seen, older: Sequence[_Seen], verdicts: Sequence[Verdict]) -> list[Decision]:
+def _decisions(new: _Seen, older: Sequence[_Seen], decisions: Sequence[FactDecision]) -> list[Decision]:
     """What follows; what was not shown whole is not rewritten."""
     made: list[Decision] = []
-    for verdict in verdicts:
-        if verdict.number is None or verdict.event == "ADD":  # it says something of its own
+    for decision in decisions:
+        if decision.number is None or decision.event == "ADD":  # it says something of its own
             continue
-        reason, known = f"consolidated: {verdict.reason}", older[verdict.number]
-        if verdict.event == "UPDATE" and known.shown != known.item.text:
+        reason, known = f"consolidated: {decision.reason}", older[decision.number]
+        if decision.event == "UPDATE" and known.shown != known.item.text:
             continue
-        if verdict.event == "DELETE":
+        if decision.event == "DELETE":
             made.append(Decision("DELETE", known.item.id, None, reason, time=new.item.updated_at, seen=known.seq))
             continue
-        kept = _kept(known, new.item, verdict.text if verdict.event == "UPDATE" else None, reason)
+        kept = _kept(known, new.item, decision.text if decision.event == "UPDATE" else None, reason)
         made += [kept, Decision("DELETE", new.item.id, None, reason, seen=new.seq, successor_id=known.item.id)]
     return list({decision.memory_id: decision for decision in made}.values())
 

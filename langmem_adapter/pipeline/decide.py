@@ -27,7 +27,7 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import entity_key, name_speaker
 from langmem_adapter.pipeline.state import Ask, StateEdit, finished, said, thinking
-from langmem_adapter.reasoning.base import Comparison, DecideOutput, KnownMemory, Reasoner, Verdict
+from langmem_adapter.reasoning.base import Comparison, DecideOutput, FactDecision, KnownMemory, Reasoner
 from langmem_adapter.records.results import FORGET, PROCEDURAL, UNCLEAR, Decision, Event, Fact, Turn, Usage
 from langmem_adapter.statements.parser import read, single_valued
 from langmem_adapter.statements.statement import MANY
@@ -261,7 +261,7 @@ def _ask(at: _Round) -> Ask:
     told = len(days) > 1  # one day for all says nothing, and costs as many tokens as the texts
     comparison = Comparison(
         facts=tuple(at.dated(place) if told else at.facts[place] for place in now),
-        known=tuple(
+        memories=tuple(
             KnownMemory(number, memory.text, memory.speaker, memory.date if told else "")
             for number, memory in enumerate(shown)
         ),
@@ -285,7 +285,7 @@ def _alike(state: PipelineState, fact: int) -> Sequence[int]:
 def _judged(at: _Round, shown: Sequence[_Shown], answers: Sequence[DecideOutput]) -> StateEdit | Ask:
     (answer,) = answers
     verdicts = [
-        (replace(v, fact=at.open[v.fact]), None if v.number is None else shown[v.number]) for v in answer.verdicts
+        (replace(v, fact=at.open[v.fact]), None if v.number is None else shown[v.number]) for v in answer.decisions
     ]
     placed = list(at.placed)
     for verdict, memory in _grounded(at.facts, verdicts):
@@ -306,7 +306,7 @@ def _noted(state: PipelineState, notes: Sequence[str]) -> PipelineState:
     return {**state, "work": work}
 
 
-def _fold(placed: list[Placed], verdict: Verdict, memory: _Shown | None) -> None:
+def _fold(placed: list[Placed], verdict: FactDecision, memory: _Shown | None) -> None:
     """Put a verdict with those before it, so that no memory is changed twice and none is added to be changed."""
     new = Placed(verdict.fact, verdict.event, verdict.text, verdict.reason, memory and memory.known, verdict.relations)
     if memory is None or verdict.event == "NONE":
@@ -326,8 +326,8 @@ def _fold(placed: list[Placed], verdict: Verdict, memory: _Shown | None) -> None
 
 
 def _grounded(
-    facts: Sequence[Fact], verdicts: Sequence[tuple[Verdict, _Shown | None]]
-) -> list[tuple[Verdict, _Shown | None]]:
+    facts: Sequence[Fact], verdicts: Sequence[tuple[FactDecision, _Shown | None]]
+) -> list[tuple[FactDecision, _Shown | None]]:
     """Verdicts without those on memories that stay as they are, whatever is judged: the facts are added in their place."""
     judged = [(v, memory, "" if memory is None else _stays(facts[v.fact], v.event, memory)) for v, memory in verdicts]
     unwritten = {v.number: why for v, _, why in judged if why and v.event == "UPDATE"}
@@ -335,7 +335,7 @@ def _grounded(
     kept = [(v, memory) for v, memory, why in judged if not why]
     told = {v.fact for v, _ in kept if v.event != "DELETE"}
     lost = {v.fact: why for v, _, why in reversed(judged) if why and v.fact not in told}
-    return kept + [(Verdict("ADD", facts[place].text, reason, place), None) for place, reason in lost.items()]
+    return kept + [(FactDecision("ADD", facts[place].text, reason, place), None) for place, reason in lost.items()]
 
 
 def _stays(fact: Fact, event: Event, memory: _Shown) -> str:

@@ -1,8 +1,6 @@
-"""The interface of every reasoner, and its steps as Runnables.
+"""The interface of reasoners: turns become facts, facts and memories become decisions, both as LangChain Runnables.
 
-A reasoner answers two questions: what do these turns say that is worth remembering, and what do these new facts mean for
-what is known? Both answers are LangChain Runnables, so sync and async, batching, streaming of progress and tracing come
-from one truth. A reasoner sees no ids, no scopes and no database: memories are shown to it as numbers.
+A reasoner sees no ids, no scopes and no database: memories are numbers to it.
 """
 
 from __future__ import annotations
@@ -34,18 +32,18 @@ class KnownNames:
 
 @dataclass(frozen=True, slots=True)
 class ExtractInput:
-    """What is worth remembering in these turns?
+    """A conversation to extract facts from.
 
     Attributes:
         turns: The conversation, in order, system messages included (never a source of facts).
-        about: Whose facts are wanted: `"user"`, or `"assistant"` (with `agent_id` and assistant turns; seed 004).
+        about: `"user"`, or `"assistant"` (with `agent_id` and assistant turns; seed 004).
         today: Date of the conversation, so that "yesterday" can become a date.
         prompt: Replaces the reasoner's own instructions, where it has any.
-        graph: What the knowledge graph holds already, where entities and relations are wanted as well; else `None`.
+        graph: Names of the knowledge graph, where relations are wanted as well; else `None`.
         before: Earlier turns of the conversation, oldest first: they help to understand and are never a source.
-        tools: Whether what tools returned is a source as well.
+        tools: Whether results of tools are a source as well.
         must_read: An unusable reply of a chat model is an error; else the speaker's own words are kept.
-        kept: The turns are memories, each of which stands alone and may go without a subject: their relations are wanted.
+        kept: The turns are memories, each of which stands alone and may have no subject: their relations are wanted.
     """
 
     turns: tuple[Turn, ...]
@@ -65,10 +63,9 @@ class ExtractInput:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The facts found, in the order of the conversation, in its language, and notes of what was seen and not used.
+    """Facts in the order and the language of the conversation, and notes on what was not used.
 
-    Each fact names the turn it came from, as an index into `ExtractInput.turns`; with `ExtractInput.graph` it carries the
-    relations that it states.
+    Each fact names its turn, as an index into `ExtractInput.turns`; with `ExtractInput.graph` it carries its relations.
     """
 
     facts: tuple[Fact, ...]
@@ -78,14 +75,7 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class KnownMemory:
-    """A memory as a reasoner may see it.
-
-    Attributes:
-        number: What stands for its id.
-        text: Its text.
-        speaker: Whose statement it is, where somebody is named; else blank.
-        date: The day of its last statement, in ISO 8601; blank where that says nothing.
-    """
+    """A memory as a reasoner may see it: a number for its id, its text, and where they matter speaker and last day (ISO)."""
 
     number: int
     text: str
@@ -95,20 +85,20 @@ class KnownMemory:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What do these facts mean for the memories that any of them may concern, numbered from 0 in this order?
+    """Facts, and the memories that any of them may concern, numbered from 0 in this order.
 
     With *graph*, relations are wanted for texts that differ from their fact's. *alike* are pairs of a fact and a memory, by
     their numbers, that embeddings take for the same statement.
     """
 
     facts: tuple[Fact, ...]
-    known: tuple[KnownMemory, ...]
+    memories: tuple[KnownMemory, ...]
     graph: bool = False
     alike: frozenset[tuple[int, int | None]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class FactDecision:
     """What becomes of one fact.
 
     Attributes:
@@ -132,25 +122,21 @@ class Verdict:
 class DecideOutput:
     """What becomes of the facts, in their order.
 
-    Every fact has at least one verdict (a contradiction may take two: DELETE of the old, ADD of the new). No memory is
-    concerned by two verdicts that change it. *notes* say where the model's reply could not be used.
+    Every fact has at least one decision (a contradiction may take two: DELETE of the old, ADD of the new). No two decisions
+    change one memory. *notes* say where the model's reply could not be used.
     """
 
-    verdicts: tuple[Verdict, ...]
+    decisions: tuple[FactDecision, ...]
     usage: Usage = Usage()
     notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text that is to be summed up.
+    """A text to summarize, oldest first, in at most *max_tokens* as *count* counts them.
 
-    Attributes:
-        text: What was said, oldest first.
-        max_tokens: How many tokens its summary may have.
-        count: Counts the tokens of a text.
-        before: A summary of what came earlier: it helps to understand, and is not repeated.
-        keep_language: Whether to say that it is written in the language of the text.
+    *before* is a summary of what came earlier: it helps to understand, and is not repeated. With *keep_language* a model is
+    asked for the language of the text.
     """
 
     text: str
@@ -169,7 +155,7 @@ class Wording:
 
 
 class Summarizer(Protocol):
-    """Writes what a conversation is summed up with. How long a text came out is for the caller to judge."""
+    """Writes summaries and titles. The caller judges how long a text came out."""
 
     @property
     def mode(self) -> str:
@@ -219,7 +205,7 @@ class Describer(Protocol):
 
 @runtime_checkable
 class Reasoner(Protocol):
-    """Finds facts and compares them with what is known."""
+    """Extracts facts and compares them with memories."""
 
     @property
     def mode(self) -> str:
@@ -227,11 +213,11 @@ class Reasoner(Protocol):
 
     @property
     def calls_model(self) -> bool:
-        """Whether a comparison costs a call; if not, it is asked even where nothing is known."""
+        """Whether a comparison costs a call; if not, it runs even where there are no memories."""
 
     @property
     def summarizer(self) -> Summarizer:
-        """Who sums up conversations."""
+        """Writes summaries and titles."""
 
     @property
     def record(self) -> Runnable[ExtractInput, Extraction]:
@@ -251,61 +237,59 @@ class Reasoner(Protocol):
 
     @property
     def decide(self) -> Runnable[Comparison, DecideOutput]:
-        """Facts and known memories to verdicts.
+        """Facts and memories to decisions.
 
         Raises:
             ModelReplyError: The model's reply stayed unreadable, or unusable, after one repair.
         """
 
 
-_LONGEST: Final = 100
+_LONGEST: Final = 100  # letters of an image's address that a trace shows
 
 
-def finding(plan: Callable[[ExtractInput], Plan[Extraction]], name: str) -> Runnable[ExtractInput, Extraction]:
-    """Turns to facts, or to a record, by a plan; the run is called *name*."""
-    return OneRun(plan, name, inputs=_question, shown=_extraction)
+def make_extract(plan: Callable[[ExtractInput], Plan[Extraction]], name: str) -> Runnable[ExtractInput, Extraction]:
+    """A Runnable from turns to facts, or to a record; a trace calls its run *name*."""
+    return OneRun(plan, name, inputs=_show_question, shown=_show_extraction)
 
 
-def comparing(plan: Callable[[Comparison], Plan[DecideOutput]], name: str) -> Runnable[Comparison, DecideOutput]:
-    """Facts and known memories to verdicts; as `finding` does it."""
-    return OneRun(plan, name, inputs=_comparison, shown=_answer)
+def make_decide(plan: Callable[[Comparison], Plan[DecideOutput]], name: str) -> Runnable[Comparison, DecideOutput]:
+    """A Runnable from facts and memories to decisions."""
+    return OneRun(plan, name, inputs=_show_comparison, shown=_show_decisions)
 
 
-def describing(plan: Callable[[dict[str, Any]], Plan[Wording]], name: str) -> Runnable[dict[str, Any], Wording]:
-    """An image to words; as `finding` does it."""
-    return OneRun(plan, name, inputs=_image, shown=lambda words: {"text": words.text})
+def make_describe(plan: Callable[[dict[str, Any]], Plan[Wording]], name: str) -> Runnable[dict[str, Any], Wording]:
+    """A Runnable from an image to words; the run of the model below it has the whole image."""
+    return OneRun(
+        plan,
+        name,
+        inputs=lambda image: {"image": image["image_url"]["url"][:_LONGEST]},
+        shown=lambda words: {"text": words.text},
+    )
 
 
-def _question(question: ExtractInput) -> dict[str, Any]:
-    before = {"before": [_turn(turn) for turn in question.before]} if question.before else {}
-    return {**before, "turns": [_turn(turn) for turn in question.turns], "about": question.about}
+def _show_question(question: ExtractInput) -> dict[str, Any]:
+    before = {"before": [_show_turn(turn) for turn in question.before]} if question.before else {}
+    return {**before, "turns": [_show_turn(turn) for turn in question.turns], "about": question.about}
 
 
-def _turn(turn: Turn) -> dict[str, Any]:
+def _show_turn(turn: Turn) -> dict[str, Any]:
     calls = [{"name": call.name, "arguments": call.arguments} for call in turn.calls]
     return {"role": turn.role, "name": turn.actor, "text": turn.text, **({"calls": calls} if calls else {})}
 
 
-def _extraction(found: Extraction) -> dict[str, Any]:
-    return {"facts": [{"text": fact.text, "turn": fact.turn, **_relations(fact)} for fact in found.facts]}
+def _show_extraction(extraction: Extraction) -> dict[str, Any]:
+    facts: list[dict[str, Any]] = []
+    for fact in extraction.facts:
+        relations = [f"{triple.source} {triple.relation} {triple.target}" for triple in fact.relations]
+        facts.append({"text": fact.text, "turn": fact.turn, **({"relations": relations} if relations else {})})
+    return {"facts": facts}
 
 
-def _relations(fact: Fact) -> dict[str, Any]:
-    told = [f"{triple.source} {triple.relation} {triple.target}" for triple in fact.relations]
-    return {"relations": told} if told else {}
+def _show_comparison(comparison: Comparison) -> dict[str, Any]:
+    memories = {str(memory.number): memory.text for memory in comparison.memories}
+    return {"facts": [fact.text for fact in comparison.facts], "memories": memories}
 
 
-def _image(image: dict[str, Any]) -> dict[str, Any]:
-    return {"image": image["image_url"]["url"][:_LONGEST]}  # the model's own run has the whole picture
-
-
-def _comparison(comparison: Comparison) -> dict[str, Any]:
-    return {
-        "facts": [fact.text for fact in comparison.facts],
-        "memories": {str(known.number): known.text for known in comparison.known},
-    }
-
-
-def _answer(answer: DecideOutput) -> dict[str, Any]:
+def _show_decisions(output: DecideOutput) -> dict[str, Any]:
     names = ("fact", "event", "number", "text", "reason")
-    return {"verdicts": [{name: getattr(verdict, name) for name in names} for verdict in answer.verdicts]}
+    return {"decisions": [{name: getattr(decision, name) for name in names} for decision in output.decisions]}

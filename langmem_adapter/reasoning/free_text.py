@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -31,7 +30,7 @@ from langmem_adapter.tracing import stage
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from langmem_adapter.reasoning.base import ExtractInput
     from langmem_adapter.records.results import Turn
@@ -43,11 +42,9 @@ _RELATED: Final = 1 / 3
 
 
 class RuleSummarizer:
-    """Takes sentences as they are. See `Summarizer`; the same answer every time, nothing sent anywhere.
+    """Summarizes offline by taking sentences as they are. See `Summarizer`; the same answer every time, nothing is sent.
 
-    It understands nothing: which sentences say most is told by how often their words occur in the text, what stands twice is
-    taken once, and what fits least is left out. It writes no sentence of its own: `rewrite` leaves one as
-    it is.
+    Sentences whose words occur often in the text say most; what stands twice is taken once. `rewrite` changes nothing.
 
     Example:
         >>> RuleSummarizer().title("user: My sister Jesica moved to Lyon last week. Fine!", 5).run().text
@@ -66,7 +63,9 @@ class RuleSummarizer:
 
     def is_related(self, text: str, other: str) -> Plan[tuple[bool, Usage]]:
         """Whether a third of what the shorter one is about is in the other as well."""
-        return Plan.known((_shares(subjects(text), subjects(other)), Usage()))
+        one, two = subjects(text), subjects(other)
+        fewer = min(len(one), len(two))
+        return Plan.known((fewer > 0 and len(one & two) >= _RELATED * fewer, Usage()))
 
     def rewrite(self, sentence: str, context: str) -> Plan[Wording]:  # noqa: ARG002 - see the class
         """The sentence as it is."""
@@ -74,44 +73,14 @@ class RuleSummarizer:
 
 
 def _extract(passage: Passage) -> str:
-    said = _sentences(passage.text)
+    sentences = _sentences(passage.text)
     kept: set[int] = set()
-    for place in _ranked(said):
-        if passage.count(_joined(said, kept | {place})) <= passage.max_tokens:
+    for place in _ranked(sentences):
+        if passage.count(_joined(sentences, kept | {place})) <= passage.max_tokens:
             kept.add(place)
-    return _joined(said, kept) if kept else _beginning(passage)
-
-
-def _sentences(text: str) -> list[str]:
-    """Each behind whoever says it, and once: of those that say the same, the last."""
-    parts = [part for line in text.splitlines() for part in _of_line(line.strip())]
-    last = {text_hash(part): place for place, part in enumerate(parts)}
-    return [parts[place] for place in sorted(last.values())]
-
-
-def _of_line(line: str) -> Iterator[str]:
-    named = _SPEAKER.match(line)
-    speaker = named[0] if named else ""
-    for found in _EXTRACT_SENTENCE.findall(line[len(speaker) :]):
-        if found.strip(_CLOSING):
-            yield f"{speaker}{found.strip()}"
-
-
-def _ranked(said: Sequence[str]) -> list[int]:
-    """Places of the sentences, the one that says most first; of equal ones the later."""
-    told = [content_words(sentence) for sentence in said]
-    often = Counter(word for words in told for word in words)
-    weights = [math.fsum(math.log1p(often[word]) for word in words) / math.sqrt(len(words) + 1) for words in told]
-    return sorted(range(len(said)), key=lambda place: (weights[place], place), reverse=True)
-
-
-def _joined(said: Sequence[str], kept: set[int]) -> str:
-    return "\n".join(said[place] for place in sorted(kept))
-
-
-def _beginning(passage: Passage) -> str:
-    """As much of the text as fits, found by halving."""
-    text, fits = passage.text.strip(), 0
+    if kept:
+        return _joined(sentences, kept)
+    text, fits = passage.text.strip(), 0  # as much of the text as fits, by halving
     step = len(text)
     while step := step // 2:
         if passage.count(text[: fits + step]) <= passage.max_tokens:
@@ -119,16 +88,35 @@ def _beginning(passage: Passage) -> str:
     return text[: max(1, fits)].strip()
 
 
+def _sentences(text: str) -> list[str]:
+    """Each behind its speaker, and once: of equal ones the last."""
+    parts: list[str] = []
+    for line in map(str.strip, text.splitlines()):
+        named = _SPEAKER.match(line)
+        speaker = named[0] if named else ""
+        pieces = map(str.strip, _EXTRACT_SENTENCE.findall(line[len(speaker) :]))
+        parts += [f"{speaker}{piece}" for piece in pieces if piece.strip(_CLOSING)]
+    last = {text_hash(part): place for place, part in enumerate(parts)}
+    return [parts[place] for place in sorted(last.values())]
+
+
+def _ranked(sentences: Sequence[str]) -> list[int]:
+    """Places of the sentences, the one that says most first; of equal ones the later."""
+    contents = [content_words(sentence) for sentence in sentences]
+    often = Counter(word for words in contents for word in words)
+    weights = [math.fsum(math.log1p(often[word]) for word in words) / math.sqrt(len(words) + 1) for words in contents]
+    return sorted(range(len(sentences)), key=lambda place: (weights[place], place), reverse=True)
+
+
+def _joined(sentences: Sequence[str], kept: set[int]) -> str:
+    return "\n".join(sentences[place] for place in sorted(kept))
+
+
 def _title(text: str, max_words: int) -> str:
-    said = [_SPEAKER.sub("", sentence) for sentence in _sentences(text)] or [text]
-    best = said[_ranked(said)[0]].strip(_CLOSING)
+    sentences = [_SPEAKER.sub("", sentence) for sentence in _sentences(text)] or [text]
+    best = sentences[_ranked(sentences)[0]].strip(_CLOSING)
     title = best[: 2 * max_words] if is_cjk(best) else " ".join(best.split()[:max_words])
     return title.strip(_CLOSING)
-
-
-def _shares(one: frozenset[str], other: frozenset[str]) -> bool:
-    fewer = min(len(one), len(other))
-    return fewer > 0 and len(one & other) >= _RELATED * fewer
 
 
 # ── records of what was done ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -137,19 +125,8 @@ _STEPS: Final = {"user": "Request", "assistant": "Agent Action", "tool": "Action
 
 
 def record_of_steps(question: ExtractInput) -> Extraction:
-    """A numbered list of what was said, called and returned, word for word; rules do not summarise."""
+    """A numbered list of what was said, called and returned, word for word; rules do not summarize."""
     turns = [turn for turn in question.turns if turn.role in _STEPS]
-    steps = [f"{number}. {step}" for number, step in enumerate(_steps(turns), start=1)]
-    if not steps:
-        return Extraction(())
-    texts = [turn.text for turn in sorted(turns, key=lambda turn: turn.role != "user") if turn.text]
-    head = [f"**Task Objective**: {text}" for text in texts[:1]]
-    head += [f"**Instructions**: {turn.text}" for turn in question.turns if turn.role == "system" and turn.text]
-    text = "\n".join((*head, "", *steps)).strip()
-    return Extraction((Fact(text, len(question.turns) - 1, verbatim=True),))
-
-
-def _steps(turns: Iterable[Turn]) -> list[str]:
     steps: list[str] = []
     called: dict[str, int] = {}
     for turn in turns:
@@ -158,16 +135,21 @@ def _steps(turns: Iterable[Turn]) -> list[str]:
         for call in turn.calls:
             steps.append(f"**Agent Action**: {call.name}({call.arguments})")
             called |= {call.id: len(steps)} if call.id else {}
-    return steps
+    if not steps:
+        return Extraction(())
+    texts = [turn.text for turn in sorted(turns, key=lambda turn: turn.role != "user") if turn.text]
+    head = [f"**Task Objective**: {text}" for text in texts[:1]]
+    head += [f"**Instructions**: {turn.text}" for turn in question.turns if turn.role == "system" and turn.text]
+    numbered = (f"{number}. {step}" for number, step in enumerate(steps, start=1))
+    text = "\n".join((*head, "", *numbered)).strip()
+    return Extraction((Fact(text, len(question.turns) - 1, verbatim=True),))
 
 
 def _step(turn: Turn, called: Mapping[str, int]) -> str:
     name = "Errors" if turn.failed else _STEPS[turn.role]
-    if turn.role != "tool":
-        return name
-    if turn.answers in called:
+    if turn.role == "tool" and turn.answers in called:
         return f"{name} of step {called[turn.answers]}"
-    return name if turn.actor == turn.role else f"{name} of {turn.actor}"
+    return f"{name} of {turn.actor}" if turn.role == "tool" and turn.actor != turn.role else name
 
 
 _QUOTES: Final = "\"'“”‘’「」《》*# \n"
@@ -181,18 +163,18 @@ _THOUGHT: Final = re.compile(r"<think>.*?(?:</think>|(?P<open>\Z))", re.DOTALL |
 def record(channel: Channel, question: ExtractInput) -> Plan[Extraction]:
     """Turns to one step-by-step record, as a single verbatim fact; `ModelReplyError` where the model writes nothing."""
 
-    def told(made: Wording) -> Extraction:
-        text, notes = (made.text, []) if question.prompt else _completed(made.text, question)
-        return Extraction((Fact(text, len(question.turns) - 1, verbatim=True),), made.usage, tuple(notes))
+    def read(written: Wording) -> Extraction:
+        text, notes = (written.text, []) if question.prompt else _completed(written.text, question)
+        return Extraction((Fact(text, len(question.turns) - 1, verbatim=True),), written.usage, tuple(notes))
 
-    return write_text(channel, record_messages(question), "record steps", "a record").then(told)
+    return write_text(channel, record_messages(question), "record steps", "a record").then(read)
 
 
 def _completed(text: str, question: ExtractInput) -> tuple[str, list[str]]:
     """A record without sentences of our instructions, and with the results of tools that it leaves out or shortens; notes."""
-    said = {_plain(sentence) for turn in question.turns for sentence in _SENTENCE.findall(turn.text)}
+    own = {_plain(sentence) for turn in question.turns for sentence in _SENTENCE.findall(turn.text)}
     ours = map(_plain, _SENTENCE.findall(instructions("record")))
-    orders = {sentence for sentence in ours if len(sentence.split()) > _SHORT} - said
+    orders = {sentence for sentence in ours if len(sentence.split()) > _SHORT} - own
     lines: list[str] = []
     for line in text.split("\n"):
         kept = "".join(part for part in _SENTENCE.findall(line) if _plain(part) not in orders)
@@ -220,34 +202,32 @@ def description(channel: Channel, image: dict[str, Any]) -> Plan[Wording]:
         channel.is_blind = channel.is_blind or refuses_images(error.__cause__ or error)
         return Plan.known(Wording("")) if channel.is_blind else None
 
-    asked = HumanMessage([{"type": "text", "text": DESCRIBE}, image])
-    seen = partial(write_text, channel, [asked], "describe image", "what an image shows")
-    return Plan.known(Wording("")) if channel.is_blind else seen().or_else(unseen)
+    request = HumanMessage([{"type": "text", "text": DESCRIBE}, image])
+    if channel.is_blind:
+        return Plan.known(Wording(""))
+    return write_text(channel, [request], "describe image", "what an image shows").or_else(unseen)
 
 
 def write_text(channel: Channel, messages: list[BaseMessage], task: str, what: str) -> Plan[Wording]:
     """What the model writes, without a code fence around it and without its audible thinking."""
 
     def read(reply: BaseMessage) -> Wording:
-        return Wording(_plain_text(reply, channel.name, what), usage_of(task, messages, reply))
+        refusal = reply.additional_kwargs.get("refusal")
+        plain = _THOUGHT.sub(lambda match: "" if match["open"] is None else match[0], reply.text).strip()
+        text = _FENCE.sub(r"\1", plain).strip()
+        if refusal or not text:
+            problem = f"{channel.name} did not say {what}; nothing was changed"
+            raise ModelReplyError(problem, reply=str(refusal or reply.text))
+        try:
+            return Wording(check_text(text, f"what {channel.name} said"), usage_of(task, messages, reply))
+        except InvalidInputError as error:
+            raise ModelReplyError(f"{error}; nothing was changed", reply=reply.text) from None
 
     return channel.say(messages).then(read)
 
 
-def _plain_text(reply: BaseMessage, name: str, what: str) -> str:
-    refusal = reply.additional_kwargs.get("refusal")
-    plain = _THOUGHT.sub(lambda match: "" if match["open"] is None else match[0], reply.text).strip()
-    text = _FENCE.sub(r"\1", plain).strip()
-    if refusal or not text:
-        raise ModelReplyError(f"{name} did not say {what}; nothing was changed", reply=str(refusal or reply.text))
-    try:
-        return check_text(text, f"what {name} said")
-    except InvalidInputError as error:
-        raise ModelReplyError(f"{error}; nothing was changed", reply=reply.text) from None
-
-
 class LLMSummarizer:
-    """Sums up by asking a chat model, one call for each text. See `Summarizer`."""
+    """Summarizes with a chat model, one call for each text. See `Summarizer`."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
@@ -258,15 +238,23 @@ class LLMSummarizer:
         return self._written("summarize", summary_messages(passage), text=passage.text, before=passage.before)
 
     def title(self, text: str, max_words: int) -> Plan[Wording]:
-        """One call; see `Summarizer.title`."""
-        plan = self._written("give a title", title_messages(text, max_words), text=text)
-        return plan.then(lambda wording: Wording(_bare(wording.text), wording.usage))
+        """One call; see `Summarizer.title`. Its first line counts, without quotation marks around it."""
+
+        def read(wording: Wording) -> Wording:
+            line = wording.text.strip().splitlines()[0]
+            return Wording(line.strip(_QUOTES) or line, wording.usage)
+
+        return self._written("give a title", title_messages(text, max_words), text=text).then(read)
 
     def is_related(self, text: str, other: str) -> Plan[tuple[bool, Usage]]:
         """One call, and one repair where it is needed; see `Summarizer.is_related`."""
-        plan = structured(self._channel, RelatedReply, _judgement, related_messages(text, other))
+
+        def read(reply: RelatedReply, _: object) -> tuple[bool, Sequence[str]]:
+            return reply.related, ()
+
+        plan = structured(self._channel, RelatedReply, read, related_messages(text, other))
         inputs = {"first": text, "second": other}
-        return stage(plan, "judge relatedness", inputs=inputs, shown=lambda told: {"related": told[0]})
+        return stage(plan, "judge relatedness", inputs=inputs, shown=lambda answer: {"related": answer[0]})
 
     def rewrite(self, sentence: str, context: str) -> Plan[Wording]:
         """One call; see `Summarizer.rewrite`."""
@@ -275,13 +263,3 @@ class LLMSummarizer:
     def _written(self, task: str, messages: list[BaseMessage], **inputs: str) -> Plan[Wording]:
         plan = write_text(self._channel, messages, task, f"what it was asked ({task})")
         return stage(plan, task, inputs=inputs, shown=lambda wording: {"text": wording.text})
-
-
-def _bare(title: str) -> str:
-    """The first line, without the quotation marks around it."""
-    line = title.strip().splitlines()[0]
-    return line.strip(_QUOTES) or line
-
-
-def _judgement(reply: RelatedReply, _: object) -> tuple[bool, Sequence[str]]:
-    return reply.related, ()

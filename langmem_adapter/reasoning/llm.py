@@ -1,4 +1,4 @@
-"""The reasoner that asks a chat model, and which reasoner "offline", "openai:gpt-5-mini" or a chat model stands for."""
+"""The reasoner of a chat model, and the reasoner for "offline", "openai:gpt-5-mini" or a chat model."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from langmem_adapter.reasoning.base import (
     DecideOutput,
     ExtractInput,
     Extraction,
-    comparing,
-    describing,
-    finding,
+    make_decide,
+    make_describe,
+    make_extract,
 )
 from langmem_adapter.reasoning.free_text import LLMSummarizer, description, record, record_of_steps
 from langmem_adapter.reasoning.prompts import comparison_messages, example_words, extraction_messages
@@ -49,20 +49,18 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import AIMessage
 
-    from langmem_adapter.reasoning.base import Reasoner, Verdict
+    from langmem_adapter.reasoning.base import FactDecision, Reasoner
     from langmem_adapter.settings import BadReply, ModelProfile, Settings
     from langmem_adapter.storage.meta import ReplyLog
 
-__all__ = ["LLMReasoner", "named_model", "resolve_model"]
-
 
 class LLMReasoner:
-    """Finds facts and compares them with what is known by asking any LangChain chat model. See `Reasoner`, `Describer`.
+    """Extracts facts and compares them with memories by asking any LangChain chat model. See `Reasoner`, `Describer`.
 
     Two calls an add on the clean path, in the reply formats of Mem0 (Chhikara et al. 2025, arXiv:2504.19413): one for
-    the facts, and with them the relations for a knowledge graph where one is kept; one for what the facts mean. A reply
-    that cannot be used is sent back once with what was wrong. Two cases need no call: nobody of the wanted role spoke, or
-    nothing is known to compare with.
+    the facts, and with them the relations for a knowledge graph where one is kept; one for the decisions. A reply that
+    cannot be used is sent back once with what was wrong. No call is needed without a message of the wanted role, or without a
+    memory to compare with.
 
     Args:
         model: Any chat model; it needs neither tool calls nor structured output.
@@ -71,7 +69,7 @@ class LLMReasoner:
         graph_prompt: Instructions for the relations of a knowledge graph, beside ours.
         limits: How long a call may take, and how often it is asked again; `None` takes the defaults.
         profile: `"full"`, or `"small"` for a model that copies and repeats: short instructions, one call an add, rules decide
-            (see `reasoning.small`); `"auto"` is full, and small once *replies* are poor.
+            (see `reasoning.small`); `"auto"` is full, and small once replies are poor.
         bounds: Fields of the model that bound its replies; the second for the profile small.
         on_bad_reply: What to do with a reply that stays unusable: `"keep"` keeps the speaker's words, and adds facts that were
             not decided, with a note; `"raise"` is an error.
@@ -109,11 +107,11 @@ class LLMReasoner:
         limits = limits or Limits(model_name(model))
         self._channel, self._small = (Channel(model, limits, each) for each in bounds)
         self.mode: Final = self._channel.name
-        self.extract: Final = finding(self._find, "extract facts")
-        self.decide: Final = comparing(self._compare, "compare facts")
-        self.record: Final = finding(self._record, "record steps")
+        self.extract: Final = make_extract(self._extract, "extract facts")
+        self.decide: Final = make_decide(self._compare, "compare facts")
+        self.record: Final = make_extract(self._record, "record steps")
         self.summarizer: Final = LLMSummarizer(self._channel)
-        self.describe: Final = describing(partial(description, self._channel), "describe image")
+        self.describe: Final = make_describe(partial(description, self._channel), "describe image")
 
     def keep_history(self, replies: ReplyLog) -> None:
         """Note replies from now on, for the profile "auto"."""
@@ -130,12 +128,12 @@ class LLMReasoner:
         is_small = self.profile == "small" and question.prompt is None
         return Plan(partial(record_of_steps, question)) if is_small else record(self._channel, question)
 
-    def _find(self, question: ExtractInput) -> Plan[Extraction]:
+    def _extract(self, question: ExtractInput) -> Plan[Extraction]:
         if not sources(question):
             return Plan.known(Extraction(()))
-        return self._find_at_once(question).or_else(partial(self._in_parts, question))
+        return self._extract_whole(question).or_else(partial(self._in_parts, question))
 
-    def _find_at_once(self, question: ExtractInput) -> Plan[Extraction]:
+    def _extract_whole(self, question: ExtractInput) -> Plan[Extraction]:
         if self.profile == "full":
             return self._ask(question)
         from langmem_adapter.reasoning import small  # noqa: PLC0415 - only one of the two is needed
@@ -145,8 +143,8 @@ class LLMReasoner:
         if question.prompt or self._fact_prompt or question.about != "user" or question.tools:
             return self._ask(replace(question, graph=None), small=True)
         certain, words, rest = small.split(question)
-        found = self._ask(rest, small=True) if words else Plan.known(Extraction(()))
-        return found.and_then(lambda extraction: Plan(partial(small.merge, question, certain, words, extraction)))
+        plan = self._ask(rest, small=True) if words else Plan.known(Extraction(()))
+        return plan.and_then(lambda extraction: Plan(partial(small.merge, question, certain, words, extraction)))
 
     def _ask(self, question: ExtractInput, *, small: bool = False) -> Plan[Extraction]:
         channel = self._small if small else self._channel
@@ -154,8 +152,8 @@ class LLMReasoner:
         messages = extraction_messages(question, self._fact_prompt, relations=self._graph_prompt, small=small)
         read = partial(read_facts, question, example_words(messages[0].text))
         keep = partial(_kept_words, question, schema, read) if self._keeps and not question.must_read else None
-        asked = structured(channel, schema, read, messages, keep=keep, repairs=not small)
-        return asked.then(lambda reply: replace(reply[0], usage=reply[1]))
+        plan = structured(channel, schema, read, messages, keep=keep, repairs=not small)
+        return plan.then(lambda reply: replace(reply[0], usage=reply[1]))
 
     def _in_parts(self, question: ExtractInput, error: Exception) -> Plan[Extraction] | None:
         """A conversation that the model's context is too small for, in two halves."""
@@ -164,24 +162,20 @@ class LLMReasoner:
         if not isinstance(error, ModelContextError) or (not middle and len(text) < _SHORTEST):
             return None
         cut = max(text.rfind(mark, 0, len(text) // 2 + 1) for mark in "\n .。") + 1 or len(text) // 2
-        halves = (
-            (turns[:middle], turns[middle:])
-            if middle
-            else [(replace(turns[0], text=t),) for t in (text[:cut], text[cut:])]
-        )
+        pieces = [(replace(turns[0], text=piece),) for piece in (text[:cut], text[cut:])]
+        halves = [turns[:middle], turns[middle:]] if middle else pieces
         before = (replace(halves[0][-1], text=halves[0][-1].text[-_SHORTEST:]),)
 
         def join(one: Extraction, other: Extraction) -> Extraction:
             facts = (*one.facts, *(replace(fact, turn=fact.turn + middle) for fact in other.facts))
-            return Extraction(
-                facts, one.usage + other.usage, tuple(dict.fromkeys((*one.notes, *other.notes, _IN_PARTS)))
-            )
+            notes = dict.fromkeys((*one.notes, *other.notes, _IN_PARTS))
+            return Extraction(facts, one.usage + other.usage, tuple(notes))
 
-        second = self._find(replace(question, turns=halves[1], before=before))
-        return self._find(replace(question, turns=halves[0])).and_then(lambda one: second.then(partial(join, one)))
+        second = self._extract(replace(question, turns=halves[1], before=before))
+        return self._extract(replace(question, turns=halves[0])).and_then(lambda one: second.then(partial(join, one)))
 
     def _compare(self, comparison: Comparison) -> Plan[DecideOutput]:
-        if not comparison.known or not comparison.facts:
+        if not comparison.memories or not comparison.facts:
             return Plan.known(DecideOutput(additions(comparison, "nothing was known yet")))
         if self.profile == "small" and self._update_prompt is None:
             from langmem_adapter.reasoning import small  # noqa: PLC0415 - only one of the two is needed
@@ -191,12 +185,12 @@ class LLMReasoner:
         messages = comparison_messages(comparison, self._update_prompt)
         read, notes = partial(read_decision, comparison, example_words(messages[0].text)), list[str]()
 
-        def keep(why: str, _: AIMessage) -> tuple[Verdict, ...]:
+        def keep(why: str, _: AIMessage) -> tuple[FactDecision, ...]:
             notes.append(f"{why}; what is new was added, and nothing was changed")
             return additions(comparison, "the model's decision could not be used; added so that it is not lost")
 
-        asked = structured(self._channel, schema, read, messages, keep=keep if self._keeps else None)
-        return asked.then(lambda reply: DecideOutput(*reply, tuple(notes)))
+        plan = structured(self._channel, schema, read, messages, keep=keep if self._keeps else None)
+        return plan.then(lambda reply: DecideOutput(*reply, tuple(notes)))
 
 
 def _kept_words(
@@ -209,11 +203,12 @@ def _kept_words(
     """The complete items of a reply that could not be used, where there are any; else the speaker's own words."""
     from langmem_adapter.reasoning.rules.reasoner import RuleReasoner  # noqa: PLC0415 - rarely needed
 
-    listed = complete_items(full_text(reply), schema.root)
+    items = complete_items(full_text(reply), schema.root)
     with suppress(UnusableReplyError):
-        found, _ = read(schema.of([{schema.root: listed[:-1] if reply.tool_calls else listed}]))
-        if found.facts:
-            return replace(found, notes=(*found.notes, f"{why}; {len(found.facts)} complete facts of it were kept"))
+        extraction, _ = read(schema.of([{schema.root: items[:-1] if reply.tool_calls else items}]))
+        if extraction.facts:
+            note = f"{why}; {len(extraction.facts)} complete facts of it were kept"
+            return replace(extraction, notes=(*extraction.notes, note))
     kept = RuleReasoner().extract.invoke(question)
     return replace(kept, notes=(f"{why}; what was said is kept in its own words",))
 
@@ -257,15 +252,16 @@ def resolve_model(model: str | BaseChatModel, settings: Settings, **prompts: str
         from langmem_adapter.reasoning.rules.reasoner import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
 
         return RuleReasoner()
-    made = patiently_made(partial(named_model, model, settings), settings) if isinstance(model, str) else model
-    most = (4_096, 256)
-    bounds = [reply_bounds(made, model, settings, each) if isinstance(model, str) else {} for each in most]
+    chat_model = patiently_made(partial(named_model, model, settings), settings) if isinstance(model, str) else model
+    full, small = (
+        reply_bounds(chat_model, model, settings, most) if isinstance(model, str) else {} for most in (4_096, 256)
+    )
     return LLMReasoner(
-        made,
-        limits=limits_of(model, made, settings),
+        chat_model,
+        limits=limits_of(model, chat_model, settings),
         on_bad_reply=settings.on_bad_reply,
         profile=settings.model_profile,
-        bounds=(bounds[0], bounds[1]),
+        bounds=(full, small),
         **prompts,
     )
 

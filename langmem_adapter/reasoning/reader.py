@@ -1,11 +1,9 @@
-"""What is made of a chat model's replies: facts of a conversation, and one outcome for every fact.
-
-Nothing here trusts the model.
+"""Reads a chat model's replies: facts of a conversation, and a decision for every fact. Nothing here trusts the model.
 
 A fact belongs to the turn that it names. One that names none of the speaker's is asked for once more; after that, like a plain
 string, it belongs to the conversation as a whole, with a speaker only where there is just one. A fact needs a source: what is
-copied from an example, an earlier message or another speaker's is left out with a note, and so are the relations that it
-states. A relation belongs to exactly one fact: the one that it stands in, or that it names by number, else one in its words.
+copied from an example, an earlier message or another speaker's is left out with a note, and so are its relations. A relation
+belongs to exactly one fact: the one that it stands in, or that it names by number, else one in its words.
 
 An entry of a decision answers the fact that it names by number; one without a number that of the same text, or the only one
 left. NONE counts only with a memory that says the fact, UPDATE only with a text that does. An entry about a memory that was
@@ -20,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.names import entity_key
-from langmem_adapter.reasoning.base import Extraction, Verdict
+from langmem_adapter.reasoning.base import Extraction, FactDecision
 from langmem_adapter.reasoning.replies import (
     GraphReply,
     UnusableReplyError,
@@ -61,7 +59,7 @@ _DOTS: Final = ".… "  # the form of our requests
 _NO_OUTCOME: Final = "the model gave no outcome for it twice; added so that it is not lost"
 
 
-# ── whose words they are ─────────────────────────────────────────────────────────────────────────────────────────────────
+# ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def sources(question: ExtractInput) -> list[int]:
@@ -84,14 +82,14 @@ def _source_words(question: ExtractInput) -> set[str]:
     return content_words(" ".join(texts))
 
 
-def _is_copied(text: str, said: AbstractSet[str], others: Iterable[AbstractSet[str]]) -> bool:
-    """Whether a text shares less than half of its content words with what was said, and most of them with another text."""
+def _is_copied(text: str, own: AbstractSet[str], others: Iterable[AbstractSet[str]]) -> bool:
+    """Whether a text shares less than half of its content words with the *own* ones, and most of them with another text."""
     words = content_words(text.removeprefix(FORGET))
-    return 2 * len(words & said) < len(words) and any(3 * len(words & other) >= 2 * len(words) for other in others)
+    return 2 * len(words & own) < len(words) and any(3 * len(words & other) >= 2 * len(words) for other in others)
 
 
 def states(memory: str, fact: str, *, alike: bool = False) -> bool:
-    """Whether a memory says a fact, as far as words tell: it has half of the fact's or more, and says nothing else of them.
+    """Whether a memory says a fact, by its words: it has half of the fact's or more, and says nothing else of them.
 
     *alike*: embeddings take them for the same statement.
 
@@ -99,14 +97,14 @@ def states(memory: str, fact: str, *, alike: bool = False) -> bool:
         >>> [states("Likes tea", fact) for fact in ("Adores tea", "Is allergic to tea", "Dislikes tea")]
         [True, False, False]
     """
-    mine, its = _about(fact), _about(memory)
+    mine, its = _subjects(fact), _subjects(memory)
     one, other = read(fact), read(memory)
     is_other = its <= mine and one.attribute and other.attribute and one.attribute != other.attribute
     differs = is_other or (one.positive, one.ended) != (other.positive, other.ended)
     return text_hash(fact) == text_hash(memory) or (not differs and (alike or 2 * len(mine & its) >= len(mine) > 0))
 
 
-def _about(text: str) -> set[str]:
+def _subjects(text: str) -> set[str]:
     """What a text is about, without words that are related to a function word ("enjoys" to "like")."""
     return {word for word in subjects(text) if word.removeprefix("=") not in STOPWORDS}
 
@@ -115,27 +113,27 @@ def _about(text: str) -> set[str]:
 
 
 def read_facts(
-    question: ExtractInput, shown: Collection[AbstractSet[str]], reply: FactsReply, before: Extraction | None = None
+    question: ExtractInput, examples: Collection[AbstractSet[str]], reply: FactsReply, first: Extraction | None = None
 ) -> tuple[Extraction, Sequence[str]]:
     """What a reply says, and what is wrong with its turns and relations; that is left out, with a note.
 
-    *shown* are the content words of each example in the instructions. Of an earlier reply, *before*, only turns and relations
-    were to be put right, so its facts are kept.
+    *examples* are the content words of each example in the instructions. Of the *first* reply only turns and relations were to
+    be put right, so its facts are kept.
     """
-    reading = _FactsReading(reply, question, shown)
-    found = reading.run()
-    return (found if before is None else _completed(found, before)), reading.problems
+    reading = _FactsReading(reply, question, examples)
+    extraction = reading.run()
+    return (extraction if first is None else _completed(extraction, first)), reading.problems
 
 
 class _FactsReading:
     """One reply while it is read."""
 
-    def __init__(self, reply: FactsReply, question: ExtractInput, shown: Collection[AbstractSet[str]]) -> None:
+    def __init__(self, reply: FactsReply, question: ExtractInput, examples: Collection[AbstractSet[str]]) -> None:
         self._reply = reply
         self._question = question
         self._sources = sources(question)
-        self._said = _source_words(question)
-        self._shown = shown
+        self._own = _source_words(question)
+        self._examples = examples
         turns = [turn for place, turn in enumerate(question.turns) if place not in self._sources]
         self._others = [content_words(turn.text) for turn in (*question.before, *turns) if turn.role != "system"]
         self._notes: list[str] = []
@@ -170,9 +168,9 @@ class _FactsReading:
         named = number is not None and 0 <= number < len(turns) and number not in self._sources
         if named and turns[number or 0].role == "tool":
             self.problems.append(f"the fact {text} is what a tool returned (turn {number}), which is no source")
-        elif not item.text.strip(_DOTS) or _is_copied(item.text, self._said, self._shown):
+        elif not item.text.strip(_DOTS) or _is_copied(item.text, self._own, self._examples):
             self.problems.append(f"left out: {text} stands in the instructions to the model, and no message says it")
-        elif _is_copied(item.text, self._said, [content_words(item.text)] if named else self._others):
+        elif _is_copied(item.text, self._own, [content_words(item.text)] if named else self._others):
             self._notes.append(f"left out: {text} is not what the {self._question.about} says")
         else:
             return False
@@ -203,9 +201,9 @@ class _FactsReading:
         turns = self._question.turns
         if place is not None:
             return Fact(text, place, turns[place].text[:_LONGEST_CONTEXT], date=date)
-        said = [turns[each] for each in self._sources]
-        context = "\n".join(turn.text for turn in said)[:_LONGEST_CONTEXT]
-        several = len({turn.actor for turn in said}) > 1
+        own = [turns[each] for each in self._sources]
+        context = "\n".join(turn.text for turn in own)[:_LONGEST_CONTEXT]
+        several = len({turn.actor for turn in own}) > 1
         return Fact(text, self._sources[-1], context, date=date, unattributed=several)
 
     def _relate(self, reply: GraphReply) -> None:
@@ -235,9 +233,9 @@ class _FactsReading:
             self._notes.append(f"left out of the knowledge graph: {words}: it is one of a thing to itself")
         elif key != _REFUSED:
             identity = *_names(triple), triple.valid_from, triple.valid_to, triple.ended
-            self._stated[key or self._own(triple)].setdefault(identity, triple)
+            self._stated[key or self._fact_of(triple)].setdefault(identity, triple)
 
-    def _own(self, triple: Triple) -> str:
+    def _fact_of(self, triple: Triple) -> str:
         """The fact in the words of a relation that belongs to no other."""
         text = _in_words(triple, self._question.about)
         hashed = text_hash(text)
@@ -250,19 +248,19 @@ class _FactsReading:
 def _stated_in(part: FactItem | GraphReply) -> list[Any]:
     """The relations in a part of a reply, as sent: those that it calls so, and what else is one (Mem0's "entities")."""
     others = part.model_extra or {}
-    found = [item for member in (others, *others.values()) for item in relations_in(member)]
-    return [*relations_in(part.relations), *filter(is_relation, found)]
+    items = [item for member in (others, *others.values()) for item in relations_in(member)]
+    return [*relations_in(part.relations), *filter(is_relation, items)]
 
 
-def _completed(found: Extraction, first: Extraction) -> Extraction:
-    """A repaired reply with what it forgot of the one before.
+def _completed(repaired: Extraction, first: Extraction) -> Extraction:
+    """A repaired reply with what it forgot of the first.
 
     Facts count as forgotten where there are fewer of them; where there are as many, they may have been put differently.
     """
-    facts = list(found.facts)
+    facts = list(repaired.facts)
     places = {text_hash(fact.text): place for place, fact in reversed([*enumerate(facts)])}
-    stated = {_names(triple) for fact in found.facts for triple in fact.relations}
-    fewer = len(found.facts) < len(first.facts)
+    stated = {_names(triple) for fact in repaired.facts for triple in fact.relations}
+    fewer = len(repaired.facts) < len(first.facts)
     for before in first.facts:
         place = places.get(text_hash(before.text))
         more = tuple(triple for triple in before.relations if _names(triple) not in stated)
@@ -270,10 +268,10 @@ def _completed(found: Extraction, first: Extraction) -> Extraction:
             facts[place] = replace(facts[place], relations=(*facts[place].relations, *more))
         elif fewer:
             facts.append(replace(before, relations=more))
-    if tuple(facts) == found.facts:
-        return found
+    if tuple(facts) == repaired.facts:
+        return repaired
     note = "the repaired reply left something out; it was kept from the first"
-    return Extraction(tuple(facts), notes=(*found.notes, note))
+    return Extraction(tuple(facts), notes=(*repaired.notes, note))
 
 
 def _names(triple: Triple) -> tuple[str, str, str]:
@@ -298,48 +296,50 @@ def _quoted(item: Any) -> str:
 # ── decisions ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def additions(comparison: Comparison, why: str) -> tuple[Verdict, ...]:
-    """What becomes of facts that are compared with nothing but equal words: a request to forget then changes nothing."""
-    return _DecisionReading(comparison, (), why).settled(())
+def additions(comparison: Comparison, reason: str) -> tuple[FactDecision, ...]:
+    """Decisions for facts that are compared with nothing but equal words: a request to forget then changes nothing."""
+    return _DecisionReading(comparison, (), reason).settled(())
 
 
 def read_decision(
     comparison: Comparison,
-    shown: Collection[AbstractSet[str]],
+    examples: Collection[AbstractSet[str]],
     reply: DecisionReply,
-    before: tuple[Verdict, ...] | None = None,
-) -> tuple[tuple[Verdict, ...], Sequence[str]]:
+    first: tuple[FactDecision, ...] | None = None,
+) -> tuple[tuple[FactDecision, ...], Sequence[str]]:
     """What a reply means for the facts, and which facts it leaves out; those are added.
 
-    The second reply may leave out what the first had right: *before* are its outcomes, where it only left out facts.
+    The second reply may leave out what the *first* had right, where that only left out facts.
 
     Raises:
         UnusableReplyError: The reply makes no sense; the text lists what is wrong, for the model.
     """
-    reading = _DecisionReading(comparison, shown)
+    reading = _DecisionReading(comparison, examples)
     reading.take(reply.memory)
     why = {fact: reading.unfounded.get(fact, "has no entry") for fact in reading.missing()}
     problems = [f"fact {fact} ({_short(comparison.facts[fact].text)}) {each}" for fact, each in why.items()]
-    return reading.settled(before or ()), problems
+    return reading.settled(first or ()), problems
 
 
 class _DecisionReading:
     """One decision while it is attributed."""
 
-    def __init__(self, comparison: Comparison, shown: Collection[AbstractSet[str]], why: str = _NO_OUTCOME) -> None:
+    def __init__(
+        self, comparison: Comparison, examples: Collection[AbstractSet[str]], reason: str = _NO_OUTCOME
+    ) -> None:
         self._facts = comparison.facts
         self._alike = comparison.alike
-        self._shown = shown
-        self._known = {known.number: known.text for known in comparison.known}
-        self._why = why
+        self._examples = examples
+        self._texts = {memory.number: memory.text for memory in comparison.memories}
+        self._reason = reason
         self._hashes = [text_hash(fact.text) for fact in self._facts]
-        self._known_hashes = {text_hash(text): number for number, text in reversed(self._known.items())}
-        self._said = content_words(" ".join((*self._known.values(), *(fact.text for fact in self._facts))))
-        self._after = dict(self._known)  # what the memories say once the entries are carried out
+        self._numbers = {text_hash(text): number for number, text in reversed(self._texts.items())}
+        self._own = content_words(" ".join((*self._texts.values(), *(fact.text for fact in self._facts))))
+        self._after = dict(self._texts)  # what the memories say once the entries are carried out
         self._deleted: set[int | None] = set()  # memories
         self._ending: set[int | None] = set()  # facts that delete one
         self.unfounded: dict[int, str] = {}  # facts of which a NONE or UPDATE says nothing
-        self._verdicts: dict[int, list[Verdict]] = defaultdict(list)
+        self._decisions: dict[int, list[FactDecision]] = defaultdict(list)
 
     def take(self, entries: Sequence[DecisionLine]) -> None:
         """Attribute every entry, those with a number first.
@@ -348,7 +348,7 @@ class _DecisionReading:
             UnusableReplyError: Some are impossible.
         """
         entries = self._distinct(entries)
-        problems = [*self._wrong(entries)]
+        problems = [*self._problems(entries)]
         self._after |= {self._number(entry) or 0: entry.text for entry in entries if entry.event == "UPDATE"}
         self._deleted = {self._number(entry) for entry in entries if entry.event == "DELETE"}
         self._ending = {self._place(entry) for entry in entries if entry.event == "DELETE"}
@@ -369,28 +369,32 @@ class _DecisionReading:
 
     def missing(self) -> list[int]:
         """The facts that no entry answers."""
-        return [fact for fact in range(len(self._facts)) if not self._verdicts[fact] and not self._is_twin(fact)]
+        return [fact for fact in range(len(self._facts)) if not self._decisions[fact] and not self._is_twin(fact)]
 
-    def settled(self, before: Sequence[Verdict]) -> tuple[Verdict, ...]:
-        """An outcome for every fact; *before* are those of an earlier reply, for facts that this one leaves out."""
+    def settled(self, first: Sequence[FactDecision]) -> tuple[FactDecision, ...]:
+        """A decision for every fact; *first* are those of an earlier reply, for facts that this one leaves out."""
         missing = self.missing()
-        for verdict in before:
-            if verdict.fact in missing and (verdict.number is None or not self._is_changed(verdict.number)):
-                self._verdicts[verdict.fact].append(verdict)
-        ended = {v.number for told in self._verdicts.values() for v in told if v.event == "DELETE"}
+        for decision in first:
+            if decision.fact in missing and (decision.number is None or not self._is_changed(decision.number)):
+                self._decisions[decision.fact].append(decision)
+        ended = {each.number for own in self._decisions.values() for each in own if each.event == "DELETE"}
+        settled: list[FactDecision] = []
         for fact in range(len(self._facts)):
             self._settle(fact, ended)
-        return tuple(verdict for fact in range(len(self._facts)) for verdict in self._ordered(fact))
+            own = self._decisions[fact]
+            changing = [decision for decision in own if decision.event != "NONE"]
+            settled += sorted(changing, key=lambda decision: _ORDER[decision.event]) or own[:1]
+        return tuple(settled)
 
     def _distinct(self, entries: Sequence[DecisionLine]) -> list[DecisionLine]:
-        """The same change of the same memory said of several facts is made once, and the others find it made."""
+        """The same change of the same memory for several facts is made once; for the others it is made already."""
         seen: dict[tuple[object, ...], DecisionLine] = {}
-        found: list[DecisionLine] = []
+        repeated: list[DecisionLine] = []
         for entry in sorted(entries, key=self._rank):
             first = seen.setdefault(self._identity(entry), entry)
             if entry.event in {"UPDATE", "DELETE"} and entry.fact not in {None, first.fact}:
-                found.append(entry.model_copy(update={"event": "NONE", "text": ""}))
-        return [*seen.values(), *found]
+                repeated.append(entry.model_copy(update={"event": "NONE", "text": ""}))
+        return [*seen.values(), *repeated]
 
     def _rank(self, entry: DecisionLine) -> int:
         place = self._place(entry)
@@ -405,7 +409,7 @@ class _DecisionReading:
             apart = entity_key(self._facts[place].speaker)
         return entry.event, "" if entry.event == "ADD" else entry.id, text_hash(entry.text), apart
 
-    def _wrong(self, entries: Sequence[DecisionLine]) -> Iterator[str]:
+    def _problems(self, entries: Sequence[DecisionLine]) -> Iterator[str]:
         """What is impossible, in words for the model."""
         changed: dict[int | None, str] = {}
         ends = Counter(place for e in entries if e.event == "DELETE" and (place := self._place(e)) is not None)
@@ -413,41 +417,38 @@ class _DecisionReading:
             if count > _MOST_ENDS and not self._is_wish(fact):
                 yield f"fact {fact} ends {count} memories; one fact ends at most {_MOST_ENDS}"
         for entry in entries:
-            yield from self._wrong_texts(entry)
-            number = self._number(entry)
-            if entry.event not in {"UPDATE", "DELETE"}:
-                continue
-            if number is None:
-                yield f"{entry.event} names the id {entry.id!r}, which is not among the memories"
-            elif number in changed:
-                yield f"the memory {number} is changed twice; write one entry for it"
-            else:
-                changed[number] = entry.event
-                yield from self._wrong_change(entry, number)
+            if entry.fact is not None and not 0 <= entry.fact < len(self._facts):
+                yield f"there is no fact {entry.fact}; they are numbered 0 to {len(self._facts) - 1}"
+            if entry.text and (not entry.text.strip(_DOTS) or _is_copied(entry.text, self._own, self._examples)):
+                yield f"{_short(entry.text)} stands in the instructions, not in the data"
+            if entry.event == "ADD" and not entry.text and entry.fact is None:
+                yield "an ADD has no text"
+            if entry.event in {"UPDATE", "DELETE"}:
+                yield from self._change_problems(entry, changed)
         for entry in entries:
-            number = self._known_hashes.get(text_hash(entry.text)) if entry.event == "ADD" and entry.text else None
+            number = self._numbers.get(text_hash(entry.text)) if entry.event == "ADD" and entry.text else None
             if changed.get(number) == "DELETE":
                 yield f"the memory {number} is deleted and added again"
 
-    def _wrong_texts(self, entry: DecisionLine) -> Iterator[str]:
-        if entry.fact is not None and not 0 <= entry.fact < len(self._facts):
-            yield f"there is no fact {entry.fact}; they are numbered 0 to {len(self._facts) - 1}"
-        if entry.text and (not entry.text.strip(_DOTS) or _is_copied(entry.text, self._said, self._shown)):
-            yield f"{_short(entry.text)} stands in the instructions, not in the data"
-        if entry.event == "ADD" and not entry.text and entry.fact is None:
-            yield "an ADD has no text"
-
-    def _wrong_change(self, entry: DecisionLine, number: int) -> Iterator[str]:
+    def _change_problems(self, entry: DecisionLine, changed: dict[int | None, str]) -> Iterator[str]:
+        number = self._number(entry)
+        if number is None:
+            yield f"{entry.event} names the id {entry.id!r}, which is not among the memories"
+            return
+        if number in changed:
+            yield f"the memory {number} is changed twice; write one entry for it"
+            return
+        changed[number] = entry.event
         if entry.event == "UPDATE" and not entry.text:
             yield f"the UPDATE of memory {number} has no text"
-        quoted = entry.old_memory or (entry.text if entry.event == "DELETE" else "")
-        other = self._known_hashes.get(text_hash(quoted)) if quoted else None
-        if other is not None and text_hash(self._known[number]) != text_hash(quoted):
+        quotation = entry.old_memory or (entry.text if entry.event == "DELETE" else "")
+        other = self._numbers.get(text_hash(quotation)) if quotation else None
+        if other is not None and text_hash(self._texts[number]) != text_hash(quotation):
             yield f"the {entry.event} of memory {number} quotes the text of memory {other}; which one is meant?"
 
     def _number(self, entry: DecisionLine) -> int | None:
         number = int(entry.id) if entry.id.isdecimal() else None
-        return number if number in self._known else None
+        return number if number in self._texts else None
 
     def _place(self, entry: DecisionLine) -> int | None:
         """The fact of its number, or else of its text."""
@@ -457,37 +458,36 @@ class _DecisionReading:
 
     def _take(self, entry: DecisionLine, fact: int) -> None:
         number, text = self._number(entry), entry.text or self._facts[fact].text
-        known = None if number is None else self._known[number]
+        memory = None if number is None else self._texts[number]
         if entry.event == "ADD":
             self._add_new(fact, entry.reason or "the model found nothing like it among the memories", entry)
-        elif known is None:  # a NONE that names no memory that says it
+        elif memory is None:  # a NONE that names no memory that says it
             if self._is_wish(fact):
                 self._add(fact, "NONE", entry.reason, None)
         elif entry.event != "DELETE" and not self._is_founded(entry, fact, number):
             self.unfounded[fact] = f"is not what memory {number} says; where none says it, ADD it"
-        elif entry.event == "NONE" or (entry.event == "UPDATE" and text_hash(text) == text_hash(known)):
-            self._add(fact, "NONE", entry.reason or f"the model kept {_short(known)} as it is", number)
+        elif entry.event == "NONE" or (entry.event == "UPDATE" and text_hash(text) == text_hash(memory)):
+            self._add(fact, "NONE", entry.reason or f"the model kept {_short(memory)} as it is", number)
         elif entry.event == "UPDATE":
-            self._add(fact, "UPDATE", entry.reason or f"the model completed {_short(known)} with it", number, entry)
+            self._add(fact, "UPDATE", entry.reason or f"the model completed {_short(memory)} with it", number, entry)
         else:
-            self._add(fact, "DELETE", entry.reason or f"the model found that it contradicts {_short(known)}", number)
+            self._add(fact, "DELETE", entry.reason or f"the model found that it contradicts {_short(memory)}", number)
 
     def _is_founded(self, entry: DecisionLine, fact: int, number: int | None) -> bool:
         """Whether a memory says the fact once the entry is carried out, or is deleted by another one."""
-        text = self._facts[fact].text
-        is_update = entry.event == "UPDATE" and text_hash(entry.text) != text_hash(self._known[number or 0])
+        text, after = self._facts[fact].text, self._after[number or 0]
+        is_update = entry.event == "UPDATE" and text_hash(entry.text) != text_hash(self._texts[number or 0])
         if is_update or fact in self._ending:
-            said = entry.text if is_update else self._after[number or 0]
-            return text_hash(said) == self._hashes[fact] or not _about(text).isdisjoint(_about(said))
+            after = entry.text if is_update else after
+            return text_hash(after) == self._hashes[fact] or not _subjects(text).isdisjoint(_subjects(after))
         alike = (fact, number) in self._alike
-        return self._is_wish(fact) or number in self._deleted or states(self._after[number or 0], text, alike=alike)
+        return self._is_wish(fact) or number in self._deleted or states(after, text, alike=alike)
 
     def _add(self, fact: int, event: Event, reason: str, number: int | None, entry: DecisionLine | None = None) -> None:
         text = self._text(fact, entry)
         relations = None if entry is None or text_hash(text) == self._hashes[fact] else _relations(entry)
-        self._verdicts[fact].append(
-            Verdict(event, text, " ".join(reason.split())[:_LONGEST_REASON], fact, number, relations)
-        )
+        reason = " ".join(reason.split())[:_LONGEST_REASON]
+        self._decisions[fact].append(FactDecision(event, text, reason, fact, number, relations))
 
     def _text(self, fact: int, entry: DecisionLine | None) -> str:
         """The text that an entry keeps: of an ADD the fact's own, unless the entry's has its content words."""
@@ -498,15 +498,14 @@ class _DecisionReading:
 
     def _add_new(self, fact: int, reason: str, entry: DecisionLine | None = None) -> None:
         """Add what is new, unless a memory that stays says it in the same words."""
-        text = self._text(fact, entry)
-        number = self._known_hashes.get(text_hash(text))
+        number = self._numbers.get(text_hash(self._text(fact, entry)))
         if number is not None and not self._is_changed(number):
-            self._add(fact, "NONE", f"known already: {_short(self._known[number])}", number)
+            self._add(fact, "NONE", f"known already: {_short(self._texts[number])}", number)
         else:
             self._add(fact, "ADD", reason, None, entry)
 
     def _is_changed(self, number: int) -> bool:
-        return any(v.number == number and v.event != "NONE" for told in self._verdicts.values() for v in told)
+        return any(each.number == number and each.event != "NONE" for own in self._decisions.values() for each in own)
 
     def _is_twin(self, fact: int) -> bool:
         same = self._hashes[fact], self._facts[fact].speaker
@@ -516,31 +515,26 @@ class _DecisionReading:
         return self._facts[fact].text.startswith(FORGET)
 
     def _settle(self, fact: int, ended: set[int | None]) -> None:
-        told = self._verdicts[fact]
-        self._verdicts[fact] = [v for v in told if v.event != "NONE" or v.number is None or v.number not in ended]
+        own = self._decisions[fact]
+        self._decisions[fact] = [each for each in own if each.event != "NONE" or each.number not in ended - {None}]
         if self._is_wish(fact):  # it deletes memories, and never becomes one
-            self._verdicts[fact] = [verdict for verdict in told if verdict.event == "DELETE"]
-            if not self._verdicts[fact]:
+            self._decisions[fact] = [each for each in own if each.event == "DELETE"]
+            if not self._decisions[fact]:
                 self._add(fact, "NONE", UNCLEAR, None)
-        elif all(verdict.event == "DELETE" for verdict in self._verdicts[fact]):
-            if self._is_twin(fact) and not told:
+        elif all(each.event == "DELETE" for each in self._decisions[fact]):
+            if self._is_twin(fact) and not own:
                 self._add(fact, "NONE", "said twice", None)
             else:
-                self._add_new(fact, "what holds instead" if told else self._why)
-
-    def _ordered(self, fact: int) -> list[Verdict]:
-        told = self._verdicts[fact]
-        changing = [verdict for verdict in told if verdict.event != "NONE"]
-        return sorted(changing, key=lambda verdict: _ORDER[verdict.event]) or told[:1]
+                self._add_new(fact, "what holds instead" if own else self._reason)
 
 
 def _relations(entry: DecisionLine) -> tuple[Triple, ...] | None:
-    """What the text of an entry says of relations, as far as it can be read; `None` where the model does not say."""
+    """What the text of an entry says of relations; `None` where the model does not say or it cannot be read."""
     try:
-        told = [triple_of(item, SELF)[0] for item in relations_in(entry.relations)]
+        relations = tuple(triple_of(item, SELF)[0] for item in relations_in(entry.relations))
     except ValueError:
         return None  # then those of the fact stand
-    return None if entry.relations is None else tuple(told)
+    return None if entry.relations is None else relations
 
 
 def _short(text: str) -> str:

@@ -1,10 +1,10 @@
-"""Replies of chat models: the JSON in them, and the shapes of facts, decisions and relations.
+"""Replies of chat models: the JSON in them, and the schemas of facts, decisions and relations.
 
-A value is read whole or not at all. A cut or broken value and a key that stands twice are errors for the repair round: whoever
-completes them (`json-repair`, LangChain's `parse_partial_json`) loses something without anybody noticing.
+A value is read whole or not at all. A cut or broken value and a key that stands twice are errors for the repair: libraries that
+complete them (`json-repair`, LangChain's `parse_partial_json`) lose something silently.
 
-Each fact carries what belongs to it (its turn, its date, its relations), each entry of a decision the number of its fact. The
-shapes of Mem0 are read as well: plain strings as facts, relations in a list of their own, entries without a number.
+Each fact carries its turn, its date and its relations, each entry of a decision the number of its fact. The shapes of Mem0 are
+read as well: plain strings as facts, relations in a list of their own, entries without a number.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ def json_values(text: str) -> list[Any]:
         if mark[0].startswith("</"):  # the opening tag stood in the model's own template: all before was thought
             values, place = [], mark.end()
         elif mark[0].startswith("<"):
-            place = _after_thought(text, mark.end())
+            end = _THOUGHT_END.search(text, mark.end())
+            if end is None:
+                raise UnusableReplyError("the reply never leaves its thoughts; send the JSON object alone")
+            place = end.end()
         elif _JSON.match(text, mark.start()):
             value, place = _value(text, mark.start())
             values.append(value)
@@ -89,16 +92,16 @@ def complete_items(text: str, root: str) -> list[Any]:
         >>> complete_items('{"facts": [{"text": "Likes tea"}, {"text": "Likes tea"}, {"text": "Has a d', "facts")
         [{'text': 'Likes tea'}]
     """
-    found: dict[str, Any] = {}
+    items: dict[str, Any] = {}
     start = re.search(rf'"{root}"\s*:\s*\[\s*', text)
     place = -1 if start is None else start.end()
     with suppress(ValueError, RecursionError, UnusableReplyError):
         while 0 <= place < len(text) and text[place] != "]":
             item, place = _DECODER.raw_decode(text, place)
-            found.setdefault(repr(item), item)
+            items.setdefault(repr(item), item)
             gap = _NEXT.match(text, place)
             place = gap.end() if gap else place
-    return list(found.values())
+    return list(items.values())
 
 
 def decoded(value: Any) -> Any:
@@ -119,19 +122,14 @@ def members_of(value: Any) -> dict[str, Any]:
     return members
 
 
-def _after_thought(text: str, start: int) -> int:
-    end = _THOUGHT_END.search(text, start)
-    if end is None:
-        raise UnusableReplyError("the reply never leaves its thoughts; send the JSON object alone")
-    return end.end()
-
-
 def _value(text: str, start: int) -> tuple[Any, int]:
     """The value at a bracket and where it ends; one with comments or spare commas has to be the last."""
     try:
         return _DECODER.raw_decode(text, start)
     except (ValueError, RecursionError):
-        tidy = _tidy(text[start:])
+        tidy = text[start:]
+    for spare in (_COMMENT, _SPARE_COMMA):
+        tidy = spare.sub(lambda match: match[0] if match[0].startswith('"') else "", tidy)
     try:
         value, end = _DECODER.raw_decode(tidy)
     except (ValueError, RecursionError) as error:
@@ -139,12 +137,6 @@ def _value(text: str, start: int) -> tuple[Any, int]:
     if _MARK.search(tidy, end):
         raise UnusableReplyError("the JSON is not valid, and more follows it; send the JSON object alone")
     return value, len(text)
-
-
-def _tidy(text: str) -> str:
-    for spare in (_COMMENT, _SPARE_COMMA):
-        text = spare.sub(lambda found: found[0] if found[0].startswith('"') else "", text)
-    return text
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -180,7 +172,7 @@ def relations_in(value: Any) -> list[Any]:
     try:
         value = decoded(value)
     except UnusableReplyError:
-        return [value]  # it costs no fact: what is wrong with it is told like that of any relation
+        return [value]  # it costs no fact: it is reported like any unreadable relation
     if value is None or value in ("", {}):
         return []
     return [item for item in value if item is not None] if isinstance(value, list) else [value]
@@ -198,28 +190,29 @@ def triple_of(item: Any, about: str) -> tuple[Triple, list[str]]:
     """One relation, and which of its dates cannot be read and are left out; "I" is whom the facts are *about*."""
     members = _triple_members(item)
     problems: list[str] = []
-    since, until = _date(members, "valid_from", problems), _date(members, "valid_to", problems)
+    dates: list[DateSpan | None] = []
+    for name in ("valid_from", "valid_to"):
+        try:
+            dates.append(period(members.get(name)))
+        except ValueError as error:
+            problems.append(f"{name}: {error}")
+            dates.append(None)
     try:
-        start, end = interval(since, until)
+        start, end = interval(*dates)
     except ValueError as error:
         problems.append(str(error))
         start, end = None, None
-    triple = Triple(
-        _name(members, "source", about),
-        _relation(members),
-        _name(members, "target", about),
-        _type(members, "source_type"),
-        _type(members, "target_type"),
-        valid_from=start,
-        valid_to=end,
-        ended=_ended(members),
-    )
-    return triple, problems
+    source, relation, target = _name(members, "source", about), _relation(members), _name(members, "target", about)
+    ended = str(members.get("ended")).strip().casefold()
+    if ended not in _BOOLEANS:
+        raise ValueError(f"ended must be true or false, not {ended[:40]!r}")
+    types = _type(members, "source_type"), _type(members, "target_type")
+    return Triple(source, relation, target, *types, start, end, ended=_BOOLEANS[ended]), problems
 
 
 def _triple_members(item: Any) -> dict[str, Any]:
     if not isinstance(item, dict):
-        raise ValueError(f"must be an object with source, relation and target, not {type(item).__name__}")  # noqa: TRY004 - told like all that is wrong with it
+        raise ValueError(f"must be an object with source, relation and target, not {type(item).__name__}")  # noqa: TRY004 - reported like all that is wrong with it
     try:
         members = members_of(item)
     except UnusableReplyError as error:
@@ -255,21 +248,6 @@ def _type(members: dict[str, Any], name: str) -> str:
         return " ".join(check_text(members.get(name), name).casefold().split())[:_LONGEST_TYPE].strip()
     except ValueError:
         return ""
-
-
-def _date(members: dict[str, Any], name: str, problems: list[str]) -> DateSpan | None:
-    try:
-        return period(members.get(name))
-    except ValueError as error:
-        problems.append(f"{name}: {error}")
-        return None
-
-
-def _ended(members: dict[str, Any]) -> bool:
-    told = str(members.get("ended")).strip().casefold()
-    if told not in _BOOLEANS:
-        raise ValueError(f"ended must be true or false, not {told[:40]!r}")
-    return _BOOLEANS[told]
 
 
 DateSpan = tuple[datetime, datetime]
@@ -313,14 +291,14 @@ def interval(since: DateSpan | None, until: DateSpan | None) -> tuple[datetime |
 
 
 def _period(text: str) -> DateSpan:
-    told = _DATE.fullmatch(text)
-    if told is None:
+    match = _DATE.fullmatch(text)
+    if match is None:
         time = datetime.fromisoformat(text)
         time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
         return time, time
-    year, month, day = (int(part) if part else None for part in told.groups())
-    start = datetime(year or 0, month or 1, day or 1, tzinfo=UTC)
-    if day is not None:
+    year, month, day = (int(part or 0) for part in match.groups())
+    start = datetime(year, month or 1, day or 1, tzinfo=UTC)
+    if day:
         return start, start + timedelta(days=1)
     return start, (start + timedelta(days=31 if month else 366)).replace(day=1)
 

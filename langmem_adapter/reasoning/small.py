@@ -1,4 +1,4 @@
-"""What is asked of a small chat model, and what is made of its reply.
+"""The profile of small chat models: what they are asked, and what their reply is worth.
 
 Such a model copies, repeats and invents. So rules take what is certain from it: requests to forget, statements that the
 table of attributes reads whole, small talk, questions and requests. The model reads the rest, in one call. It may shorten and
@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from langmem_adapter.names import entity_key
-from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Verdict
+from langmem_adapter.reasoning.base import ExtractInput, Extraction, FactDecision, KnownNames
 from langmem_adapter.reasoning.reader import QUESTION
 from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
 from langmem_adapter.records.results import FORGET, Fact
@@ -77,25 +77,24 @@ def _words(text: str) -> list[str]:
 
 def merge(question: ExtractInput, certain: Sequence[Fact], kept: WordsLeft, extraction: Extraction) -> Extraction:
     """The facts of the rules and of the model, those of each turn where its words say most of them."""
-    said = {place: " ".join(fact.text for fact in own) for place, own in kept.items()}
-    found: WordsLeft = {place: [] for place in said}
+    words_of = {place: " ".join(fact.text for fact in own) for place, own in kept.items()}
+    accepted: WordsLeft = {place: [] for place in words_of}
     for fact in extraction.facts:
-        place = next((place for place in said if _shortens(fact.text, said[place])), None)
+        place = next((place for place in words_of if _shortens(fact.text, words_of[place])), None)
         if place is not None and not QUESTION.fullmatch(fact.text):
-            found[place] += _tidied(fact, question.turns[place], place)
-    is_empty = len(said) == 1 and not extraction.facts and not extraction.notes
+            accepted[place] += _tidied(fact, question.turns[place], place)
+    is_empty = len(words_of) == 1 and not extraction.facts and not extraction.notes
     facts = [*certain]
-    for place, own in found.items():
+    for place, own in accepted.items():
         turn, stated = question.turns[place], content_words(" ".join(fact.text for fact in own))
-        is_answer = said[place] != turn.text and said[place].endswith(turn.text)
-        needed = content_words(said[place]) - (content_words(turn.text) if is_answer else set())
+        is_answer = words_of[place] != turn.text and words_of[place].endswith(turn.text)
+        needed = content_words(words_of[place]) - (content_words(turn.text) if is_answer else set())
         is_talk = is_empty and not is_answer and not _SAYS.search(turn.text)
         facts += own if is_talk or (own and 4 * len(needed & stated) >= 3 * len(needed)) else kept[place]
     distinct = {(question.turns[fact.turn].actor, text_hash(fact.text)): fact for fact in reversed(facts)}.values()
     whole = [fact for fact in distinct if not any(_is_part(fact, other) for other in distinct)]
-    return replace(
-        extraction, facts=tuple(_related(fact, question) for fact in sorted(whole, key=lambda fact: fact.turn))
-    )
+    related = (_related(fact, question) for fact in sorted(whole, key=lambda fact: fact.turn))
+    return replace(extraction, facts=tuple(related))
 
 
 def _is_part(fact: Fact, other: Fact) -> bool:
@@ -104,24 +103,25 @@ def _is_part(fact: Fact, other: Fact) -> bool:
 
 def decide(comparison: Comparison) -> DecideOutput:
     """What the table of attributes says; a request to forget that it does not read ends the facts with all of its words."""
-    decided = RULES.decide.invoke(comparison)
-    changed = {verdict.number for verdict in decided.verdicts if verdict.event in {"UPDATE", "DELETE"}}
-    verdicts: list[Verdict] = []
-    for verdict in decided.verdicts:
-        fact = comparison.facts[verdict.fact]
-        named = (
-            _named(fact, comparison) - changed if verdict.event == "NONE" and fact.text.startswith(FORGET) else set()
+    output = RULES.decide.invoke(comparison)
+    changed = {decision.number for decision in output.decisions if decision.event in {"UPDATE", "DELETE"}}
+    decisions: list[FactDecision] = []
+    for decision in output.decisions:
+        fact, named = comparison.facts[decision.fact], set[int]()
+        if decision.event == "NONE" and fact.text.startswith(FORGET):
+            named = _named(fact, comparison) - changed
+        ends = (
+            FactDecision("DELETE", fact.text, "asked to forget it", decision.fact, number) for number in sorted(named)
         )
-        ends = [Verdict("DELETE", fact.text, "asked to forget it", verdict.fact, number) for number in sorted(named)]
-        verdicts += ends or [verdict]
+        decisions += [*ends] or [decision]
         changed |= named
-    return replace(decided, verdicts=tuple(verdicts))
+    return replace(output, decisions=tuple(decisions))
 
 
 def _named(fact: Fact, comparison: Comparison) -> set[int]:
     """The memories of the same speaker that hold all words of a request to forget; none where these are many."""
     words = content_words(_OWN.sub("", fact.text.removeprefix(FORGET)))
-    of_speaker = [memory for memory in comparison.known if entity_key(memory.speaker) == entity_key(fact.speaker)]
+    of_speaker = [memory for memory in comparison.memories if entity_key(memory.speaker) == entity_key(fact.speaker)]
     named = {memory.number for memory in of_speaker if words and words <= content_words(memory.text)}
     return named if len(named) <= _MOST_NAMED else set()
 

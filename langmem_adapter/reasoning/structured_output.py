@@ -1,9 +1,8 @@
-"""Structured replies from any chat model: asked for in the best way it supports, read tolerantly, repaired once.
+"""Structured output of any chat model: asked for in the best way that the model supports, read tolerantly, repaired once.
 
-Three ways, best first: a JSON schema (`with_structured_output`), a tool call (`bind_tools`), the plain prompt.
-LangChain and the vendors' clients differ in what they do with a reply that misses the schema: some raise, some give
-`None`. So only their *asking* is used here; the raw message is read by ourselves, and nothing that a model sent is
-lost on the way.
+Three ways, best first: a JSON schema (`with_structured_output`), a tool call (`bind_tools`), the plain prompt. LangChain and
+the vendors' clients differ in what they do with a reply that misses the schema: some raise, some give `None`. So only their
+*asking* is used here; the raw message is read by our own code, and nothing that a model sent is lost.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from langchain_core.language_models.chat_models import BaseChatModel, SimpleChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
 
 _WAYS: Final = ("json_schema", "tools", "plain")  # best first
 _QUOTED: Final = 8_000  # a reply of a megabyte is not sent back in full
-_PLAIN: Final = len(_WAYS) - 1
 _REFUSED_STATUS: Final = frozenset({400, 404, 405, 415, 422, 501})
 _WORDS_OF: Final = {
     "json_schema": re.compile("response_format|json.schema|structured output|output_format|output_config"),
@@ -70,72 +67,54 @@ def structured(
 ) -> Plan[tuple[T, Usage]]:
     """Ask for a reply of a form, and once more, with what is wrong, if it cannot be used or not all of it.
 
-    *read* turns the parsed reply into the value, and tells what is wrong with it, in words for the model; where there is no
-    value it raises `UnusableReplyError`. The second time it is given the first value, if there was one. *keep* makes a value of
-    the last reply and of why it could not be used; without it that is an error. With *repairs* 0 nothing is asked again.
+    *read* turns the parsed reply into the value and a list of problems, in words for the model; without a value it raises
+    `UnusableReplyError`. The second time it is given the first value, if there was one. *keep* makes a value of the last reply
+    and of why it could not be used; without it that is an error. With *repairs* 0 nothing is asked again.
 
     Returns:
         The plan of the value and its usage, the repair's included. Carried out, it raises `ModelReplyError` if no reply gave a
         value, or the model declined; another `ModelError` if the model failed or did not answer in time.
     """
-    return _Talk(channel, schema, read, keep).ask(messages, Usage(), last=not repairs)
 
-
-@dataclass
-class _Talk(Generic[M, T]):
-    """A question, its answer, and at most one repair."""
-
-    channel: Channel
-    schema: type[M]
-    read: Callable[[M, T | None], tuple[T, Sequence[str]]]
-    keep: Callable[[str, AIMessage], T] | None = None
-    first: T | None = None
-    unusable: bool = False  # the last reply
-
-    def ask(self, messages: list[BaseMessage], usage: Usage, *, last: bool = False) -> Plan[tuple[T, Usage]]:
+    def ask(sent: list[BaseMessage], usage: Usage, first: T | None, *, last: bool) -> Plan[tuple[T, Usage]]:
         def judge(answer: tuple[list[BaseMessage], AIMessage]) -> Plan[tuple[T, Usage]]:
-            sent, message = answer
-            used = usage + usage_of(self.schema.name, sent, message)
-            said = full_text(message)
-            quoted = said if len(said) <= _QUOTED else f"{said[:_QUOTED]} …"
-            self.unusable = False
-            value, problem = self._judge(message, quoted, last=last)
-            if value is not None and not problem:
-                return self.channel.noted(not self.unusable, Plan.known((value, used)))
-            self.first = value
-            form = f"\n{self.schema.form}" if self.channel.shows_form and sent == messages else ""
-            told = HumanMessage(repair(problem, self.schema.root) + form)
-            again = [*sent, AIMessage(quoted or "(empty)"), told]
-            return self.channel.noted(not self.unusable, self.ask(again, used, last=True))
+            request, message = answer
+            used = usage + usage_of(schema.name, request, message)
+            text = full_text(message)
+            text = text if len(text) <= _QUOTED else f"{text[:_QUOTED]} …"
+            value: T | None = None
+            try:
+                result, problems = read(read_reply(message, schema), first)
+            except UnusableReplyError as error:
+                channel.shows_form = channel.shows_form or isinstance(error, UnenforcedSchemaError)
+                kept = first if last else None
+                if kept is None and (last or isinstance(error, DeclinedError)):
+                    after = ", also after one repair" if last else ""
+                    why = f"the reply of {channel.name} could not be used{after}: {error}"
+                    if keep is None:
+                        raise ModelReplyError(f"{why}; nothing was changed", reply=text) from None
+                    kept = keep(why, message)
+                if kept is not None:
+                    return channel.noted(Plan.known((kept, used)), usable=False)
+                problem, usable = str(error), False
+            else:
+                value, problem, usable = result, listed_problems(problems), True
+                if last or not problem:
+                    return channel.noted(Plan.known((result, used)), usable=True)
+            form = f"\n{schema.form}" if channel.shows_form and request == sent else ""
+            again = [*request, AIMessage(text or "(empty)"), HumanMessage(repair(problem, schema.root) + form)]
+            return channel.noted(ask(again, used, value, last=True), usable=usable)
 
-        return self.channel.ask(self.schema, messages).and_then(judge)
+        return channel.ask(schema, sent).and_then(judge)
 
-    def _judge(self, message: AIMessage, quoted: str, *, last: bool) -> tuple[T | None, str]:
-        """The value, and what to ask for again."""
-        try:
-            value, problems = self.read(read_reply(message, self.schema), self.first)
-        except UnusableReplyError as error:
-            self.unusable = True
-            if isinstance(error, UnenforcedSchemaError):
-                self.channel.shows_form = True
-            if last and self.first is not None:
-                return self.first, ""
-            if last or isinstance(error, DeclinedError):
-                after = ", also after one repair" if last else ""
-                why = f"the reply of {self.channel.name} could not be used{after}: {error}"
-                if self.keep is not None:
-                    return self.keep(why, message), ""
-                raise ModelReplyError(f"{why}; nothing was changed", reply=quoted) from None
-            return None, str(error)
-        return value, "" if last else listed_problems(problems)
+    return ask(messages, Usage(), None, last=not repairs)
 
 
 class Channel:
-    """A chat model together with what was found out about it: in which way it gives structured replies.
+    """A chat model, and in which way it gives structured replies. Safe to use from many threads; each reasoner has its own.
 
-    Safe to use from many threads; each reasoner has its own. A way is given up only after the next one was answered,
-    so an error that has nothing to do with it is not held against it. A model that a schema holds to the form of its reply is
-    not told the form in words, unless a reply shows that the schema is not enforced.
+    A way is given up only after the next one was answered, so an unrelated error is not held against it. A model that a schema
+    holds to the form is not told the form in words, unless a reply shows that the schema is not enforced.
     """
 
     def __init__(self, model: BaseChatModel, limits: Limits, bounds: Mapping[str, Any] | None = None) -> None:
@@ -173,8 +152,8 @@ class Channel:
         arun = partial(model.ainvoke, messages) if self._on_loop else None
         return self._limits.plan(partial(model.invoke, messages), arun).or_else(again)
 
-    def noted(self, usable: bool, plan: Plan[T]) -> Plan[T]:  # noqa: FBT001 - what there is to say
-        """A plan, and before it a note of the reply where somebody keeps them and it changes what is kept."""
+    def noted(self, plan: Plan[T], *, usable: bool) -> Plan[T]:
+        """A plan, and before it a note of the reply where notes are kept and it changes them."""
         if self.replies is None or (usable and self.replies.is_clean):
             return plan
         return Plan(partial(self.replies.note, usable)).and_then(lambda _: plan)
@@ -201,8 +180,8 @@ class Channel:
         context = context or (getattr(self._model, "profile", None) or {}).get("max_input_tokens", 0)
         size = f"the context of the model {context:,}" if context else "more than the context of the model"
         why = str(error).removesuffix(f"; {getattr(error, 'hint', '')}")  # without keys, which the cause may quote
-        told = f"the prompt has about {prompt:,} tokens, {size}: {why}"
-        return ModelContextError(told, prompt_tokens=prompt, context_tokens=context)
+        problem = f"the prompt has about {prompt:,} tokens, {size}: {why}"
+        return ModelContextError(problem, prompt_tokens=prompt, context_tokens=context)
 
     def ask(
         self, schema: type[ReplyModel], messages: list[BaseMessage], *, after: int = -1
@@ -216,30 +195,28 @@ class Channel:
         while bind_way(self._model, schema.wire, _WAYS[way]) is None:
             way += 1
         is_first = len(messages) == 2  # noqa: PLR2004 - instructions and data, nothing yet to repair
-        is_told = is_first and (self.shows_form or _WAYS[way] != "json_schema")
-        sent = with_form(messages, schema.form) if is_told else messages
+        needs_form = is_first and (self.shows_form or _WAYS[way] != "json_schema")
+        sent = with_form(messages, schema.form) if needs_form else messages
 
         def instead(error: Exception) -> Plan[tuple[list[BaseMessage], AIMessage]] | None:
             cause = error.__cause__ or error
             if (message := _message_within(cause)) is not None:
                 return Plan.known((sent, message))
-            refused = way < _PLAIN and _refuses(cause, _WAYS[way])
+            refused = way < len(_WAYS) - 1 and _refuses(cause, _WAYS[way])
             return self.ask(schema, messages, after=way) if refused else None
 
         def bind() -> Runnable[Any, BaseMessage] | None:
             return bind_way(self._model, schema.wire if self._has_limits else _unlimited(schema.wire), _WAYS[way])
 
-        asked = self.say(sent, bind).then(lambda message: (sent, _plain(message)))
-        return asked.or_else(instead).then(partial(self._remember, way))
+        def remember(answer: T) -> T:
+            with self._lock:
+                self._way = max(self._way, way)
+            return answer
 
-    def _remember(self, way: int, answer: T) -> T:
-        with self._lock:
-            self._way = max(self._way, way)
-        return answer
+        def read(message: BaseMessage) -> tuple[list[BaseMessage], AIMessage]:
+            return sent, message if isinstance(message, AIMessage) else AIMessage(message.content)
 
-
-def _plain(message: BaseMessage) -> AIMessage:
-    return message if isinstance(message, AIMessage) else AIMessage(message.content)
+        return self.say(sent, bind).then(read).or_else(instead).then(remember)
 
 
 def _has_async(model: BaseChatModel) -> bool:
@@ -321,42 +298,35 @@ def full_text(message: BaseMessage) -> str:
 
 
 def usage_of(task: str, messages: Sequence[BaseMessage], reply: BaseMessage) -> Usage:
-    """What one call cost, as far as the model told, and what was said on both sides."""
+    """What one call cost, as far as the model says, and what both sides said."""
     tokens: Any = (reply.usage_metadata if isinstance(reply, AIMessage) else None) or {}
-    said = full_text(reply).encode(errors="replace").decode().replace("\x00", "?")  # for a trace, as databases keep it
-    call = ModelCall(task, tuple((message.type, message.text) for message in messages), said)
+    text = full_text(reply).encode(errors="replace").decode().replace("\x00", "?")  # for a trace, as databases keep it
+    call = ModelCall(task, tuple((message.type, message.text) for message in messages), text)
     return Usage(1, tokens.get("input_tokens", 0), tokens.get("output_tokens", 0), calls=(call,))
 
 
 def read_reply(message: AIMessage, schema: type[M]) -> M:
     """Read a reply out of the tool calls of a message, or else out of its text."""
-    _refuse_declined(message)
+    blocks: list[Any] = message.content if isinstance(message.content, list) else []
+    refusals = [block.get("refusal") for block in blocks if isinstance(block, dict) and block.get("type") == "refusal"]
+    why = message.additional_kwargs.get("refusal") or next(iter(refusals), None)
+    if why or refusals or _ending(message) in _DECLINED:
+        raise DeclinedError(f"the model declined ({str(why or _ending(message))[:200]})")
     is_cut_off = _ending(message) in _CUT_OFF
     try:
         calls = [call["args"] for call in message.tool_calls]
         calls += [decoded(call["args"]) for call in message.invalid_tool_calls]
-        is_called = any(calls) and not is_cut_off  # streaming clients complete the brackets of a cut call
-        return schema.of(calls, joined=True) if is_called else schema.of(_in_text(message))
+        if any(calls) and not is_cut_off:  # streaming clients complete the brackets of a cut call
+            return schema.of(calls, joined=True)
+        if not message.text.strip():
+            raise UnusableReplyError("the reply is empty")  # noqa: TRY301 - one place says that a reply was cut off
+        return schema.of(json_values(message.text))
     except UnusableReplyError:
         if is_cut_off:
             raise UnusableReplyError(
                 "the reply was cut off at the length limit; send the same, complete but shorter"
             ) from None
         raise
-
-
-def _in_text(message: AIMessage) -> list[Any]:
-    if not message.text.strip():
-        raise UnusableReplyError("the reply is empty")
-    return json_values(message.text)
-
-
-def _refuse_declined(message: AIMessage) -> None:
-    blocks: list[Any] = message.content if isinstance(message.content, list) else []
-    refusals = [block.get("refusal") for block in blocks if isinstance(block, dict) and block.get("type") == "refusal"]
-    why = message.additional_kwargs.get("refusal") or next(iter(refusals), None)
-    if why or refusals or _ending(message) in _DECLINED:
-        raise DeclinedError(f"the model declined ({str(why or _ending(message))[:200]})")
 
 
 def _ending(message: AIMessage) -> str:

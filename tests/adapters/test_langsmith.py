@@ -233,7 +233,7 @@ MODELS: list[tuple[list[str], Any, dict[str, Any], list[tuple[str, str, int, dic
                 1,
                 {"facts": ["Lives in Oslo"], "memories": {"0": "Lives in Rome"}},
                 {
-                    "verdicts": [
+                    "decisions": [
                         {
                             "fact": 0,
                             "event": "UPDATE",

@@ -95,15 +95,15 @@ def _answer(messages: list[Any]) -> str:
         return _found(shown)
     known = tuple(KnownMemory(int(memory["id"]), memory["text"]) for memory in shown["memories"])
     facts = tuple(Fact(fact["text"], 0) for fact in shown["facts"])
-    verdicts = _RULES.decide.invoke(Comparison(facts, known)).verdicts
+    decisions = _RULES.decide.invoke(Comparison(facts, known)).decisions
     entries = [
         {
-            "id": str(verdict.number) if verdict.event != "ADD" else "new",
-            "text": verdict.text,
-            "event": verdict.event,
-            "fact": verdict.fact,
+            "id": str(decision.number) if decision.event != "ADD" else "new",
+            "text": decision.text,
+            "event": decision.event,
+            "fact": decision.fact,
         }
-        for verdict in verdicts
-        if verdict.event == "ADD" or verdict.number is not None
+        for decision in decisions
+        if decision.event == "ADD" or decision.number is not None
     ]
     return json.dumps({"memory": entries})

@@ -50,7 +50,7 @@ def letters(text: str) -> set[str]:
 def lost(message: str) -> set[str]:
     """The words of a message that is kept which no memory of it holds and no decision names."""
     facts = REASONER.extract.invoke(question(turn(message))).facts
-    decisions = REASONER.decide.invoke(Comparison(facts, ())).verdicts
+    decisions = REASONER.decide.invoke(Comparison(facts, ())).decisions
     kept = letters(" ".join(f"{each.text} {each.reason}" for each in decisions))
     return letters(message) - kept - STOPWORDS - TALK - REWORDED - REWORDED_CJK if decisions else set()
 

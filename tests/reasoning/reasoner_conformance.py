@@ -41,19 +41,19 @@ def comparison(facts: tuple[str, ...], known: tuple[str, ...]) -> Comparison:
 
 
 def check_answer(answer: DecideOutput, asked: Comparison) -> None:
-    """What `DecideOutput` and `Verdict` promise, whatever was asked."""
-    numbers = {memory.number for memory in asked.known}
-    assert {verdict.fact for verdict in answer.verdicts} == set(range(len(asked.facts)))
-    assert [verdict.fact for verdict in answer.verdicts] == sorted(verdict.fact for verdict in answer.verdicts)
-    for verdict in answer.verdicts:
-        assert verdict.text.strip()
-        assert verdict.reason.strip()
-        assert verdict.number is None or verdict.number in numbers
-        if verdict.event == "ADD":
-            assert verdict.number is None
-        if verdict.event in {"UPDATE", "DELETE"}:
-            assert verdict.number is not None
-    changed = Counter(v.number for v in answer.verdicts if v.event in {"UPDATE", "DELETE"})
+    """What `DecideOutput` and `FactDecision` promise, whatever was asked."""
+    numbers = {memory.number for memory in asked.memories}
+    assert {decision.fact for decision in answer.decisions} == set(range(len(asked.facts)))
+    assert [decision.fact for decision in answer.decisions] == sorted(decision.fact for decision in answer.decisions)
+    for decision in answer.decisions:
+        assert decision.text.strip()
+        assert decision.reason.strip()
+        assert decision.number is None or decision.number in numbers
+        if decision.event == "ADD":
+            assert decision.number is None
+        if decision.event in {"UPDATE", "DELETE"}:
+            assert decision.number is not None
+    changed = Counter(v.number for v in answer.decisions if v.event in {"UPDATE", "DELETE"})
     assert all(times == 1 for times in changed.values())
 
 
@@ -97,8 +97,8 @@ class ReasonerConformance:
         assert [one.facts for one in reasoner.extract.batch([asked, asked])] == [found.facts] * 2
         weighed = comparison(*COMPARISONS["both"])
         answer = reasoner.decide.invoke(weighed)
-        assert (await reasoner.decide.ainvoke(weighed)).verdicts == answer.verdicts
-        assert [one.verdicts for one in reasoner.decide.batch([weighed, weighed])] == [answer.verdicts] * 2
+        assert (await reasoner.decide.ainvoke(weighed)).decisions == answer.decisions
+        assert [one.decisions for one in reasoner.decide.batch([weighed, weighed])] == [answer.decisions] * 2
 
     def test_usage_is_counted(self, reasoner: Reasoner) -> None:
         assert isinstance(reasoner.extract.invoke(question(turn("Hi."))).usage, Usage)

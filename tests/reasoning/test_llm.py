@@ -294,7 +294,7 @@ def memory(*entries: tuple[str | int, str, str] | tuple[str | int, str, str, int
 
 
 def outcomes(answer: DecideOutput) -> list[tuple[int, str, int | None, str]]:
-    return [(verdict.fact, verdict.event, verdict.number, verdict.text) for verdict in answer.verdicts]
+    return [(decision.fact, decision.event, decision.number, decision.text) for decision in answer.decisions]
 
 
 PIZZA = "Really likes cheese pizza"
@@ -467,14 +467,14 @@ def test_every_fact_gets_its_outcome(comparison: Comparison, reply: str, expecte
     model, reasoner = reasoner_for(reply)
     answer = reasoner.decide.invoke(comparison)
     assert outcomes(answer) == expected
-    assert all(verdict.reason for verdict in answer.verdicts)
+    assert all(decision.reason for decision in answer.decisions)
     assert answer.usage.model_calls == len(model.calls) == 1
 
 
 def test_reasons_show_texts_never_numbers() -> None:
     _, reasoner = reasoner_for(memory((0, "Likes tea", "NONE", 0)))
-    (verdict,) = reasoner.decide.invoke(comparing(["Enjoys tea"], ["Likes tea"])).verdicts
-    assert verdict.reason == 'the model kept "Likes tea" as it is'
+    (decision,) = reasoner.decide.invoke(comparing(["Enjoys tea"], ["Likes tea"])).decisions
+    assert decision.reason == 'the model kept "Likes tea" as it is'
 
 
 FORGETTING = {
@@ -534,7 +534,7 @@ def test_a_fact_forgotten_twice_is_added_rather_than_lost() -> None:
     _, reasoner = reasoner_for('{"memory": []}', memory((1, "Has a dog", "ADD")))
     answer = reasoner.decide.invoke(comparison)
     assert outcomes(answer) == [(0, "ADD", None, "Has a dog"), (1, "ADD", None, "Likes jazz")]
-    assert "so that it is not lost" in answer.verdicts[1].reason
+    assert "so that it is not lost" in answer.decisions[1].reason
     assert answer.usage.model_calls == 2
 
 
@@ -562,9 +562,9 @@ def test_an_obedient_model_changes_nothing_that_was_not_shown() -> None:
 def test_nothing_known_needs_no_model() -> None:
     model, reasoner = reasoner_for()
     answer = reasoner.decide.invoke(comparing(["Has a dog", "has a dog.", "Likes tea"], []))
-    assert [verdict.event for verdict in answer.verdicts] == ["ADD", "NONE", "ADD"]
-    assert reasoner.decide.invoke(comparing([], [])).verdicts == ()
-    assert reasoner.decide.invoke(comparing([], ["Likes tea"])).verdicts == ()
+    assert [decision.event for decision in answer.decisions] == ["ADD", "NONE", "ADD"]
+    assert reasoner.decide.invoke(comparing([], [])).decisions == ()
+    assert reasoner.decide.invoke(comparing([], ["Likes tea"])).decisions == ()
     assert model.calls == []
 
 
@@ -590,15 +590,15 @@ def test_whatever_a_model_says_every_fact_has_an_outcome_and_no_memory_two_chang
         answer = reasoner.decide.invoke(comparison)
     except ModelReplyError:
         return
-    changed = [verdict.number for verdict in answer.verdicts if verdict.event in {"UPDATE", "DELETE"}]
-    assert {verdict.fact for verdict in answer.verdicts} == {0, 1, 2}
-    deleted = {verdict.number for verdict in answer.verdicts if verdict.event == "DELETE"}
-    assert not any(verdict.event == "NONE" and verdict.number in deleted for verdict in answer.verdicts)
+    changed = [decision.number for decision in answer.decisions if decision.event in {"UPDATE", "DELETE"}]
+    assert {decision.fact for decision in answer.decisions} == {0, 1, 2}
+    deleted = {decision.number for decision in answer.decisions if decision.event == "DELETE"}
+    assert not any(decision.event == "NONE" and decision.number in deleted for decision in answer.decisions)
     assert len(changed) == len(set(changed))
     assert set(changed) <= {0, 1, 2}
-    assert [verdict.fact for verdict in answer.verdicts] == sorted(verdict.fact for verdict in answer.verdicts)
-    assert all(verdict.number is None for verdict in answer.verdicts if verdict.event == "ADD")
-    assert all(verdict.text for verdict in answer.verdicts)
+    assert [decision.fact for decision in answer.decisions] == sorted(decision.fact for decision in answer.decisions)
+    assert all(decision.number is None for decision in answer.decisions if decision.event == "ADD")
+    assert all(decision.text for decision in answer.decisions)
 
 
 # ── as Runnables ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -166,8 +166,13 @@ def test_a_decision_travels_through_the_real_client() -> None:
     }
     for supports in (("response_format",), ("tools",), ()):
         with OpenAIServer([reply], supports=supports) as server:
-            (verdict,) = resolve_model("openai:gpt-5-mini", at(server)).decide.invoke(COMPARISON).verdicts
-        assert (verdict.event, verdict.number, verdict.text, verdict.reason) == ("UPDATE", 0, "Loves green tea", "more")
+            (decision,) = resolve_model("openai:gpt-5-mini", at(server)).decide.invoke(COMPARISON).decisions
+        assert (decision.event, decision.number, decision.text, decision.reason) == (
+            "UPDATE",
+            0,
+            "Loves green tea",
+            "more",
+        )
 
 
 def test_streaming_callers_get_the_same_facts() -> None:

@@ -75,7 +75,7 @@ def test_every_example_is_answered_by_its_reply_without_a_repair(task: str, data
     if task == "decide":
         known = tuple(KnownMemory(int(memory["id"]), memory["text"]) for memory in data["memories"])
         answer = reasoner.decide.invoke(Comparison(tuple(Fact(fact["text"], 0) for fact in data["facts"]), known))
-        assert [(v.fact, v.event) for v in answer.verdicts] == [(e["fact"], e["event"]) for e in reply["memory"]]
+        assert [(v.fact, v.event) for v in answer.decisions] == [(e["fact"], e["event"]) for e in reply["memory"]]
         return
     about = "assistant" if task == "assistant" else "user"
     turns, before = (

@@ -282,7 +282,7 @@ DELETE = {"id": "1", "text": "Has a dog", "event": "DELETE"}
 
 
 def outcomes(answer: DecideOutput) -> list[tuple[str, int | None, str]]:
-    return [(verdict.event, verdict.number, verdict.text) for verdict in answer.verdicts]
+    return [(decision.event, decision.number, decision.text) for decision in answer.decisions]
 
 
 def memory(*entries: Any) -> str:

@@ -1,7 +1,7 @@
 """The offline reasoner: it keeps statements, tidies the simple ones, and compares them by attribute.
 
 Memories and the facts of this round lie side by side as slots. A fact confirms a slot, changes its text, empties it, or
-opens a new one; the verdicts are read off at the end, so that two facts that concern one memory end in one change of it.
+opens a new one; the decisions are read off at the end, so that two facts that concern one memory end in one change of it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from langmem_adapter.reasoning.base import (
     DecideOutput,
     ExtractInput,
     Extraction,
-    Verdict,
-    comparing,
-    finding,
+    FactDecision,
+    make_decide,
+    make_extract,
 )
 from langmem_adapter.reasoning.free_text import RuleSummarizer, record_of_steps
 from langmem_adapter.reasoning.rules.messages import SENTENCES, kind_of, paragraphs, sentences
@@ -53,8 +53,8 @@ hundreds of values. `PEOPLE`: a value that says more begins alike."""
 Bearing = Literal["same", "replaces", "ends", ""]
 
 
-def compare(comparison: Comparison) -> tuple[Verdict, ...]:
-    """What becomes of each fact: at least one verdict each, in order, and no memory changed twice.
+def compare(comparison: Comparison) -> tuple[FactDecision, ...]:
+    """What becomes of each fact: at least one decision each, in order, and no memory changed twice.
 
     Each speaker's facts are compared with what that speaker said, and with nothing else.
     """
@@ -62,11 +62,11 @@ def compare(comparison: Comparison) -> tuple[Verdict, ...]:
     for index, fact in sorted(enumerate(comparison.facts), key=lambda pair: pair[1].turn):
         speaker = entity_key(fact.speaker)
         if speaker not in desks:
-            known = tuple(memory for memory in comparison.known if entity_key(memory.speaker) == speaker)
-            desks[speaker] = _Desk(replace(comparison, known=known))
+            known = tuple(memory for memory in comparison.memories if entity_key(memory.speaker) == speaker)
+            desks[speaker] = _Desk(replace(comparison, memories=known))
         desks[speaker].take(index, fact)
-    verdicts = (note.verdict() for desk in desks.values() for note in desk.notes)
-    return tuple(sorted(verdicts, key=lambda verdict: verdict.fact))
+    decisions = (note.decision() for desk in desks.values() for note in desk.notes)
+    return tuple(sorted(decisions, key=lambda decision: decision.fact))
 
 
 @bounded_cache(8_192)
@@ -140,9 +140,9 @@ class _Note:
     reason: str
     deletes: bool = False
 
-    def verdict(self) -> Verdict:
+    def decision(self) -> FactDecision:
         slot, number = self.slot, self.slot.number if self.slot else None
-        told = partial(Verdict, fact=self.fact)
+        told = partial(FactDecision, fact=self.fact)
         if self.deletes:
             return told("DELETE", self.text, self.reason, number=number)
         if slot is None or slot.owner != self.fact:
@@ -171,9 +171,9 @@ class _Desk:
         self._by_hash: dict[str, list[_Slot]] = defaultdict(list)
         self._by_about: dict[tuple[str, ...], dict[int, _Slot]] = defaultdict(dict)
         self._unnamed: dict[str, list[_Slot]] = defaultdict(list)  # by kind: those whose name is not known yet
-        stated = [read(memory.text) for memory in comparison.known]
+        stated = [read(memory.text) for memory in comparison.memories]
         self._company = Company(person for said in stated if said.positive and not said.ended for person in said.people)
-        for memory, said in zip(comparison.known, stated, strict=True):
+        for memory, said in zip(comparison.memories, stated, strict=True):
             self._file(_Slot(memory.text, memory.number, said, original=memory.text))
 
     def take(self, index: int, fact: Fact) -> None:
@@ -318,9 +318,9 @@ class RuleReasoner:
 
     def __init__(self) -> None:
         self.summarizer: Final = RuleSummarizer()
-        self.record: Final = finding(lambda question: Plan(partial(record_of_steps, question)), "rules_record")
-        self.extract: Final = finding(lambda question: Plan(partial(_extract, question)), "rules_extract")
-        self.decide: Final = comparing(lambda comparison: Plan(partial(_decide, comparison)), "rules_decide")
+        self.record: Final = make_extract(lambda question: Plan(partial(record_of_steps, question)), "rules_record")
+        self.extract: Final = make_extract(lambda question: Plan(partial(_extract, question)), "rules_extract")
+        self.decide: Final = make_decide(lambda comparison: Plan(partial(_decide, comparison)), "rules_decide")
 
 
 def _extract(question: ExtractInput) -> Extraction:
@@ -416,10 +416,10 @@ def _namable(triple: Triple) -> bool:
 
 
 def _decide(comparison: Comparison) -> DecideOutput:
-    verdicts = compare(comparison)
+    decisions = compare(comparison)
     if not comparison.graph:
-        return DecideOutput(verdicts)
+        return DecideOutput(decisions)
     texts = [fact.text for fact in comparison.facts]
     return DecideOutput(
-        tuple(v if v.text == texts[v.fact] else replace(v, relations=_relations(v.text)) for v in verdicts)
+        tuple(v if v.text == texts[v.fact] else replace(v, relations=_relations(v.text)) for v in decisions)
     )

@@ -84,8 +84,8 @@ def decided(known: str, fact: str) -> str:
     asked = comparison((fact,), tuple(known.split("; ")))
     answer = REASONER.decide.invoke(asked)
     check_answer(answer, asked)
-    told = [v.event if v.number is None else f"{v.event}:{v.number}" for v in answer.verdicts]
-    texts = [f" {v.text}" for v in answer.verdicts if v.event == "UPDATE" and v.text != fact]
+    told = [v.event if v.number is None else f"{v.event}:{v.number}" for v in answer.decisions]
+    texts = [f" {v.text}" for v in answer.decisions if v.event == "UPDATE" and v.text != fact]
     return " ".join(told) + "".join(texts)
 
 
@@ -96,20 +96,20 @@ def test_decide_replaces_ends_and_adds(known: str, fact: str, expected: str) -> 
 
 def test_decide_changes_nothing_of_another_speaker() -> None:
     known = (KnownMemory(0, "Lives in Oslo", "Nate"), KnownMemory(1, "Lives in Rome"))
-    (verdict,) = REASONER.decide.invoke(Comparison((Fact("Lives in Paris", 0),), known)).verdicts
-    assert (verdict.event, verdict.number) == ("UPDATE", 1)
+    (decision,) = REASONER.decide.invoke(Comparison((Fact("Lives in Paris", 0),), known)).decisions
+    assert (decision.event, decision.number) == ("UPDATE", 1)
 
 
 def test_decide_adds_a_kept_text_beside_anything() -> None:
     asked = Comparison((Fact("I live in Rome.", 0, is_quotation=True),), (KnownMemory(0, "Lives in Oslo"),))
-    assert [verdict.event for verdict in REASONER.decide.invoke(asked).verdicts] == ["ADD"]
+    assert [decision.event for decision in REASONER.decide.invoke(asked).decisions] == ["ADD"]
 
 
 def test_decide_takes_back_what_is_changed_twice() -> None:
     asked = Comparison((Fact("Lives in Rome", 0), Fact("Lives in Oslo", 1)), (KnownMemory(0, "Lives in Oslo"),))
-    assert [verdict.event for verdict in REASONER.decide.invoke(asked).verdicts] == ["NONE", "NONE"]
+    assert [decision.event for decision in REASONER.decide.invoke(asked).decisions] == ["NONE", "NONE"]
     asked = comparison(("Has a dog", "No longer has a dog"), ())
-    assert [verdict.event for verdict in REASONER.decide.invoke(asked).verdicts] == ["NONE", "NONE"]
+    assert [decision.event for decision in REASONER.decide.invoke(asked).decisions] == ["NONE", "NONE"]
 
 
 UNLIKE: Final = [

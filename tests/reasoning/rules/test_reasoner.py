@@ -35,19 +35,19 @@ def facts_of(*messages: str) -> tuple[str, ...]:
 
 
 def after(memories: list[str], facts: tuple[str, ...]) -> list[str]:
-    """The memories once the verdicts are applied, and each verdict's event on the way."""
+    """The memories once the decisions are applied, and each decision's event on the way."""
     asked = comparison(facts, tuple(memories))
     answer = REASONER.decide.invoke(asked)
     check_answer(answer, asked)
     kept: dict[int, str] = dict(enumerate(memories))
     added: list[str] = []
-    for verdict in answer.verdicts:
-        if verdict.event == "UPDATE" and verdict.number is not None:
-            kept[verdict.number] = verdict.text
-        elif verdict.event == "DELETE" and verdict.number is not None:
-            del kept[verdict.number]
-        elif verdict.event == "ADD":
-            added.append(verdict.text)
+    for decision in answer.decisions:
+        if decision.event == "UPDATE" and decision.number is not None:
+            kept[decision.number] = decision.text
+        elif decision.event == "DELETE" and decision.number is not None:
+            del kept[decision.number]
+        elif decision.event == "ADD":
+            added.append(decision.text)
     return [*kept.values(), *added]
 
 
@@ -144,7 +144,7 @@ def test_no_model_is_called() -> None:
 
 def test_verbatim_facts_are_added_without_comparison() -> None:
     asked = Comparison((Fact("Loves tea", 0, verbatim=True),), (KnownMemory(0, "Loves tea"),))
-    assert [verdict.event for verdict in REASONER.decide.invoke(asked).verdicts] == ["ADD"]
+    assert [decision.event for decision in REASONER.decide.invoke(asked).decisions] == ["ADD"]
 
 
 HOSTILE = [
@@ -193,7 +193,7 @@ def test_any_conversation_gives_short_facts_that_all_get_a_verdict(messages: lis
 @given(TEXTS.filter(str.strip))
 def test_a_fact_that_is_known_word_for_word_changes_nothing(text: str) -> None:
     asked = comparison((text,), (text,))
-    events = {verdict.event for verdict in REASONER.decide.invoke(asked).verdicts}
+    events = {decision.event for decision in REASONER.decide.invoke(asked).decisions}
     assert events == {"NONE"} or refers_back(text)  # a pronoun may mean somebody in the memory it is compared with
 
 
