@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 from sqlalchemy import create_engine, make_url, text
 
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from tests import dialects
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from sqlalchemy import select, update
 
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.storage.item_writes import erase
-from langmem_adapter.storage.items import items, moment
+from langmem_adapter.storage.items import erase, items, moment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -26,13 +26,11 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-ALEMBICS_OWN = "langmem_adapter.storage.migrations."  # env and versions run only inside Alembic
 
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(langmem_adapter.__path__, "langmem_adapter.")
-    if not module.name.startswith((f"{ALEMBICS_OWN}env", f"{ALEMBICS_OWN}versions"))
-    and not module.name.rpartition(".")[2].startswith("_")
+    if not module.name.rpartition(".")[2].startswith("_")
 )
 
 

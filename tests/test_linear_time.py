@@ -36,7 +36,6 @@ EXEMPT: Final = {
     "reasoning/rules/": "the same",
     "search/question.py": "texts of up to 300 letters",
     "search/evidence.py": "texts of up to 300 letters",
-    "storage/migrations/": "text of the package",
     "text.py": "files of the package",
     "cli/graph_exchange.py": "an argument of the command line",
     "index/generations.py": "names of files",

@@ -15,7 +15,7 @@ from langmem_adapter.arguments import bounded, scope_if_given
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.scoping import check_owner
 from langmem_adapter.storage import conversations
-from langmem_adapter.storage.conversations import Conversation, Which, drafts_of, messages_of
+from langmem_adapter.storage.conversations import Conversation, TurnFilter, drafts_of, messages_of
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
     @planned
     def get_messages(self) -> Plan[list[BaseMessage]]:
         """The messages, oldest first."""
-        which = Which(last=self._last)
+        which = TurnFilter(last=self._last)
         return Plan(lambda: messages_of(self._read(conversations.read, self._conversation, which)))
 
     aget_messages = awaited(get_messages)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is

@@ -174,6 +174,7 @@ def import_(
     from langmem_adapter.embedding.models import fingerprint
     from langmem_adapter.storage import meta
     from langmem_adapter.storage.lossless.imports import Embedding, take_in
+    from langmem_adapter.storage.migrations import prepare
 
     fields = dict(each.partition("=")[::2] for each in as_ or ())
     if not all(fields.values()) or not fields.keys() <= set(SCOPE_FIELDS):
@@ -187,7 +188,7 @@ def import_(
                 "this file holds everything of everybody", "give --everything, or -u NAME for one user's"
             )
         database = opened.enter_context(call.database(create=True))
-        meta.prepare(database, call.settings.language)
+        prepare(database, call.settings.language)
         embedder = embedder_of(call)
         mark = fingerprint(embedder.embeddings)
         told = f"embedding up to {{}} memories with {meta.spelled(mark)[0]}"

@@ -228,4 +228,4 @@ def prompts(
 def _reading_past(as_of: str | None, known_at: str | None, timezone: str | None) -> Any:
     from langmem_adapter.storage import memories as past  # which imports numpy
 
-    return partial(past.page_then, when=past.then_of(as_of, known_at, zone_of(timezone)) or past.Then())
+    return partial(past.page_as_of, when=past.parse_as_of(as_of, known_at, zone_of(timezone)) or past.AsOf())

@@ -162,7 +162,7 @@ class Invocation:
             CommandError: The settings do not fit, the driver is missing, or there is no database.
         """
         from langmem_adapter.storage.database import Database
-        from langmem_adapter.storage.migrations.runner import migrate
+        from langmem_adapter.storage.migrations import migrate
 
         if not create:
             self.refuse_absent()
@@ -181,13 +181,13 @@ class Invocation:
             CommandError: Several begin so; the hint lists them.
             InvalidInputError: It is too short to mean one.
         """
-        from langmem_adapter.storage.scopes import beginning
+        from langmem_adapter.storage.scopes import ids_with_prefix
 
         if len(memory_id_of(given, whose="an id")) >= _WHOLE:
             return given
         if len(given) < _LEAST:
             raise InvalidInputError(f"{given!r} is too short for an id; give at least {_LEAST} characters of it")
-        found = beginning(connection, ids, given, self.within, most=_LISTED + 1)
+        found = ids_with_prefix(connection, ids, given, self.within, most=_LISTED + 1)
         if given in found:
             return given
         if len(found) > 1:

@@ -23,8 +23,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.cache import redis_key
-from langmem_adapter.storage.conversations import Conversation, Note, drafts_of
+from langmem_adapter.storage.conversations import Conversation, Note, drafts_of, redis_key
 from langmem_adapter.tracing import run_config, traced
 from langmem_adapter.twins import Plan, awaited, planned
 

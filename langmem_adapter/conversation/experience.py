@@ -32,7 +32,7 @@ from langmem_adapter.records.results import EXPERIENCE, Change, Decision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.scopes import id_within
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from langmem_adapter.text import is_cjk
 from langmem_adapter.twins import Plan, awaited, planned
 

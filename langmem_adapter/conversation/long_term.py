@@ -24,8 +24,8 @@ from langmem_adapter.records.envelope import speaker_label
 from langmem_adapter.records.results import MESSAGE, Decision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.conversations import Conversation, Which, messages_of
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.conversations import Conversation, TurnFilter, messages_of
+from langmem_adapter.storage.write import Write
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -370,7 +370,7 @@ class LongTermMemory(WorkingMemory):
 
         def read(log: Any) -> list[StoredTurn]:
             chunks = [ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK)]
-            turns = [turn for chunk in chunks for turn in log.read(Which(memory_ids=chunk, before=before))]
+            turns = [turn for chunk in chunks for turn in log.read(TurnFilter(memory_ids=chunk, before=before))]
             return sorted(turns, key=lambda turn: int(turn.position))
 
         turns: list[StoredTurn] = self._read(read).run()
@@ -389,7 +389,7 @@ class LongTermMemory(WorkingMemory):
             earlier = self._recall_earlier(text, turns[0].position, most, most + len(turns))
             return earlier.then(lambda earlier: [*earlier, *recent])
 
-        return self._read(lambda log: log.read(Which(last=window or None))).and_then(add_earlier)
+        return self._read(lambda log: log.read(TurnFilter(last=window or None))).and_then(add_earlier)
 
     def _recall_earlier(self, text: str, before: int, most: int, k: int) -> Plan[list[BaseMessage]]:
         k = min(k, _MOST)

@@ -16,7 +16,7 @@ from langmem_adapter.forks import cached_property
 from langmem_adapter.records.envelope import speaker_label
 from langmem_adapter.records.results import Turn
 from langmem_adapter.storage import conversations, traces
-from langmem_adapter.storage.conversations import Note, StoredTurn, Which, messages_of
+from langmem_adapter.storage.conversations import Note, StoredTurn, TurnFilter, messages_of
 from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.twins import Plan
 
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.reasoning.base import Wording
     from langmem_adapter.records.results import Usage
-    from langmem_adapter.storage.cache import Cache
-    from langmem_adapter.storage.conversations import Conversation, Draft
+    from langmem_adapter.storage.conversations import Cache, Conversation, Draft
 
 R = TypeVar("R")
 
@@ -121,7 +120,7 @@ class StoredConversation:
     def _read(self, connection: Connection) -> State:
         summary = self._latest(connection, "summary")
         after = 0 if summary is None else summary.covers_to
-        return State(summary, conversations.read(connection, self._conversation, Which(after=after)))
+        return State(summary, conversations.read(connection, self._conversation, TurnFilter(after=after)))
 
     def _read_cached(self, cache: Cache) -> State:
         """Contract: a copy counts only where its version is the database's; see tests/conversation/test_cache.py.
@@ -152,7 +151,7 @@ class StoredConversation:
     def append(self, draft: Draft, connection: Connection) -> bool:
         """Add a message, unless it is there already under its id."""
         if draft.message_id is not None:
-            same = Which(fingerprints={str(draft.fingerprint)}, message_ids={draft.message_id})
+            same = TurnFilter(fingerprints={str(draft.fingerprint)}, message_ids={draft.message_id})
             if conversations.read(connection, self._conversation, same):
                 return False
         conversations.append(connection, self._conversation, [draft])

@@ -36,7 +36,7 @@ from langmem_adapter.storage.conversations import (
     Conversation,
     Draft,
     StoredTurn,
-    Which,
+    TurnFilter,
     drafts_of,
     messages_of,
 )
@@ -90,13 +90,13 @@ class ObjectLog:
             for name, turns in self._by.items():
                 turns[getattr(turn, name)][turn.position] = turn
 
-    def read(self, which: Which = EVERY) -> list[StoredTurn]:
+    def read(self, which: TurnFilter = EVERY) -> list[StoredTurn]:
         """The turns that fit, oldest first."""
-        among = [(self._by[name], values) for name, values in which.among]
+        among = [(self._by[name], values) for name, values in which.values]
         candidates = [[turns[value].values() for value in turns.keys() & values] for turns, values in among]
         fewest = min(candidates, key=lambda parts: sum(map(len, parts)), default=[self._turns])
         newest = merge(*map(reversed, fewest), key=_position, reverse=True)
-        return [*islice(filter(which.holds, newest), which.last)][::-1]
+        return [*islice(filter(which.matches, newest), which.last)][::-1]
 
     def nth(self, place: int) -> StoredTurn | None:
         """The turn at a place, counted from 0, or from the end where it is negative."""
@@ -255,49 +255,49 @@ class WorkingMemory:
     @planned
     def get(self, k: int = 0) -> Plan[list[BaseMessage]]:
         """The latest *k* messages, oldest first; 0 for all."""
-        return self._select(Which(last=number_of(k, "k") or None))
+        return self._select(TurnFilter(last=number_of(k, "k") or None))
 
     aget = awaited(get)
 
     @planned
     def get_by_role(self, role: str) -> Plan[list[BaseMessage]]:
         """The messages of a speaker: the label that they are stamped with, else "user", "assistant", "system" or "tool"."""
-        return self._select(Which(label=speaker_label(check_text(role, "role"))))
+        return self._select(TurnFilter(label=speaker_label(check_text(role, "role"))))
 
     aget_by_role = awaited(get_by_role)
 
     @planned
     def get_by_content(self, content: str) -> Plan[list[BaseMessage]]:
         """The messages whose text contains this, letter by letter."""
-        return self._select(Which(holding=check_text(content, "content")))
+        return self._select(TurnFilter(holding=check_text(content, "content")))
 
     aget_by_content = awaited(get_by_content)
 
     @planned
     def try_remember(self, keyword: str) -> Plan[list[BaseMessage]]:
         """The same as `get_by_content`, by MetaGPT's other name."""
-        return self._select(Which(holding=check_text(keyword, "keyword")))
+        return self._select(TurnFilter(holding=check_text(keyword, "keyword")))
 
     atry_remember = awaited(try_remember)
 
     @planned
     def get_by_action(self, action: object) -> Plan[list[BaseMessage]]:
         """The messages that an action brought about: its name, or its class."""
-        return self._select(Which(causes={cause_name(action, "action")}))
+        return self._select(TurnFilter(causes={cause_name(action, "action")}))
 
     aget_by_action = awaited(get_by_action)
 
     @planned
     def get_by_actions(self, actions: Iterable[object]) -> Plan[list[BaseMessage]]:
         """The messages that any of some actions brought about, in the order of the log."""
-        return self._select(Which(causes=cause_names(actions, "actions")))
+        return self._select(TurnFilter(causes=cause_names(actions, "actions")))
 
     aget_by_actions = awaited(get_by_actions)
 
     @planned
     def important_memory(self) -> Plan[list[BaseMessage]]:
         """The messages of the watched causes; all where none are watched."""
-        return self._select(Which(causes=self.watch))
+        return self._select(TurnFilter(causes=self.watch))
 
     aimportant_memory = awaited(important_memory)
 
@@ -380,7 +380,7 @@ class WorkingMemory:
 
     def _new_places(self, log: Log, drafts: Sequence[Draft], window: int = 0) -> list[int]:
         """Places of those that are not in the log, nor before in the list."""
-        newest = log.read(Which(last=window)) if window else []
+        newest = log.read(TurnFilter(last=window)) if window else []
         after = newest[0].position - 1 if newest else 0
         places, keys = [], set[tuple[str | None, str | None]]()
         for start in range(0, len(drafts), _CHUNK):
@@ -392,11 +392,11 @@ class WorkingMemory:
                     places.append(place)
         return places
 
-    def _which_alike(self, drafts: Sequence[Draft], after: int = 0) -> Which:
+    def _which_alike(self, drafts: Sequence[Draft], after: int = 0) -> TurnFilter:
         """Turns that could be the same as some drafts; of a text that is said often only those with one of the ids."""
         fingerprints = {str(draft.fingerprint) for draft in drafts}
         ids = None if self.ignore_id else {draft.message_id for draft in drafts}
-        return Which(after=after, fingerprints=fingerprints, message_ids=ids)
+        return TurnFilter(after=after, fingerprints=fingerprints, message_ids=ids)
 
     def _key(self, draft: Draft) -> tuple[str | None, str | None]:
         return (None if self.ignore_id else draft.message_id), draft.fingerprint
@@ -407,7 +407,7 @@ class WorkingMemory:
     def _remove(self, log: Log, turns: Sequence[StoredTurn]) -> None:
         log.remove([turn.position for turn in turns])
 
-    def _select(self, which: Which) -> Plan[list[BaseMessage]]:
+    def _select(self, which: TurnFilter) -> Plan[list[BaseMessage]]:
         return self._read(lambda log: log.read(which)).then(messages_of)
 
     def _where(self) -> Conversation:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.storage.feed import Rows, Space
-    from langmem_adapter.storage.moments import Unreadable
+    from langmem_adapter.storage.meta import Unreadable
 
 Pks: TypeAlias = NDArray[np.int64]
 Scores: TypeAlias = NDArray[np.float32]

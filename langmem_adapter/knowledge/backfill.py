@@ -20,7 +20,7 @@ from langmem_adapter.records.scope import Scope, shallow
 from langmem_adapter.statements.parser import read
 from langmem_adapter.storage.graph import hints
 from langmem_adapter.storage.graph.hints import known_names
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from langmem_adapter.tracing import run_config
 from langmem_adapter.twins import Plan, awaited, planned
 

@@ -23,7 +23,7 @@ from langmem_adapter.names import candidate_keys, owner_key
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph.reads import People, called, with_keys
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.scopes import expand
 from langmem_adapter.storage.tables import BELIEVED, ENDS, SAYS, memories, relation_memories, relations, scopes
 

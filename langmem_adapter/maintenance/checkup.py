@@ -16,7 +16,7 @@ from langmem_adapter.memory.parts import left_to_defaults, parts_of
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.providers import model_name
 from langmem_adapter.reasoning.structured_output import bind_way
-from langmem_adapter.storage import meta, moments, tables
+from langmem_adapter.storage import meta, tables
 from langmem_adapter.storage.meta import poor_models
 from langmem_adapter.tracing import run_config
 
@@ -110,7 +110,7 @@ def stored(database: Database) -> Iterator[Check]:
     yield Check("database", "OK", f"{database.location}: {counts}, {size}; the schema is up to date")
     with database.read() as connection:
         poor = poor_models(connection)
-        unreadable = list(moments.unreadable(connection, tables.metadata))
+        unreadable = list(meta.unreadable_dates(connection, tables.metadata))
     for name, count in poor.items():
         told = f"{count} of the last 10 replies of {name} could not be used, so it is asked with the profile small"
         yield Check("replies", "WARN", told, "choose a larger model, or say model_profile=full")

@@ -17,7 +17,7 @@ from langmem_adapter.names import entity_key, named_speaker
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, FactDecision, KnownMemory
 from langmem_adapter.records.results import FORGET, Change, Decision, Fact, Usage
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

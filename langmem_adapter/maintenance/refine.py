@@ -23,10 +23,10 @@ from langmem_adapter.pipeline.parse import ParsedConversation
 from langmem_adapter.pipeline.run import Run
 from langmem_adapter.records.results import Change, Decision, Turn, Usage
 from langmem_adapter.records.scope import Scope, as_iso, shallow
-from langmem_adapter.storage.memories import best, lasting
+from langmem_adapter.storage.memories import by_pks, lasting
 from langmem_adapter.storage.scopes import ids_within
 from langmem_adapter.storage.tables import memories
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from langmem_adapter.tracing import run_config
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _pending(connection: Connection, scope: Scope) -> list[_Waiting]:
 def _refined(parts: Parts, pks: Sequence[int], *, keep: bool) -> Refined:
     """Read one batch, write its facts, then end the texts that are stated by them now."""
     with parts.database.read() as connection:
-        found = best(connection, pks)
+        found = by_pks(connection, pks)
         query = select(memories.c.pk, memories.c.seq).where(memories.c.pk.in_(pks), *_PENDING)
         seen = {row.pk: row.seq for row in connection.execute(query)}
     items = {pk: found[pk] for pk in pks if pk in seen and pk in found}

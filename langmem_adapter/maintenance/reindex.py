@@ -26,6 +26,7 @@ from langmem_adapter.settings import Settings, chosen_database
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import last_seq
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import MEMORIES, changes, memories, reembedded
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ def reindex(
     embedder = Embedder(vectors, dimensions=None, cached=batch, limits=embedding_limits(embeddings, vectors, settings))
     opened = Database(chosen_database(database, settings), **settings.database_options)
     with closing(opened):
-        meta.prepare(opened)
+        prepare(opened)
         return _Change(opened, embedder, fingerprint(vectors), batch, progress or (lambda *_: None)).carry_out()
 
 

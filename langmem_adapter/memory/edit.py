@@ -13,7 +13,7 @@ from langmem_adapter.records.checks import check_metadata, zone_of
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from langmem_adapter.tracing import CHANGED, CHANGED_EACH, COUNTED, Operation, Tally
 from langmem_adapter.twins import Plan, arguments_of, awaited, planned
 

@@ -14,7 +14,7 @@ from langmem_adapter.records.results import Page, Threshold
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Bounds, Query, check_rerank, reference_of
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.memories import page_then, then_of
+from langmem_adapter.storage.memories import page_as_of, parse_as_of
 from langmem_adapter.tracing import FOUND, Operation, run_config, shown, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
@@ -103,7 +103,7 @@ class SearchMethods(MemoryMixin):
             threshold=relevance(threshold),
             memory_type=memory_type,
             expired=expired,
-            then=then_of(as_of, known_at, zone),
+            then=parse_as_of(as_of, known_at, zone),
             rerank=check_rerank(rerank),
             explain=flag(explain, "explain"),
             max_tokens=tokens(max_tokens),
@@ -185,8 +185,8 @@ class SearchMethods(MemoryMixin):
             "after": after,
             "include_expired": expired,
         }
-        when = then_of(as_of, known_at, zone_of(None, self.parts.settings.timezone))
-        read = partial(memories.page, **how) if when is None else partial(page_then, when=when, **how)
+        when = parse_as_of(as_of, known_at, zone_of(None, self.parts.settings.timezone))
+        read = partial(memories.page, **how) if when is None else partial(page_as_of, when=when, **how)
         return Plan(partial(self.parts.reading, read, scope)).then(lambda found: Page(tuple(found[0]), found[1]))
 
     aget_all = awaited(get_all)

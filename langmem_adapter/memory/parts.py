@@ -33,15 +33,14 @@ from langmem_adapter.search.relevance import Calibration
 from langmem_adapter.search.searcher import Searcher
 from langmem_adapter.settings import Settings, chosen_database
 from langmem_adapter.storage import erasure, meta, sources
-from langmem_adapter.storage.cache import Cache
-from langmem_adapter.storage.conversations import unreadable_turns
+from langmem_adapter.storage.conversations import Cache
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import Sweeper
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.meta import ReplyLog
-from langmem_adapter.storage.moments import unreadable
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import metadata
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from langmem_adapter.tracing import Telemetry, run_config
 from langmem_adapter.twins import Plan, attempt
 
@@ -174,7 +173,7 @@ class Parts:
         warn_of_defaults(model, embeddings, settings)
 
     def _open(self, mark: str, vectors: Embeddings, index: IndexKind | VectorStore) -> None:
-        meta.prepare(self.database, self.settings.language)
+        prepare(self.database, self.settings.language)
         if isinstance(self.reasoner, LLMReasoner) and self.settings.model_profile == "auto":
             self.reasoner.keep_history(ReplyLog(self.database, self.reasoner.mode))
         with self.database.read() as connection:
@@ -240,7 +239,7 @@ class Parts:
         return read.and_then(partial(self._run_new, run)).or_else(again)
 
     def _run_new(self, run: Run, edits: Edits) -> Plan[AddResult]:
-        new = select_new(run, self.longest, edits.known_ids)
+        new = select_new(run, self.longest, edits.remembered_ids)
         if new is None:
             note = "the messages of this thread were remembered before; nothing was done again"
             return Plan.known(AddResult((), self.reasoner.mode, notes=(note,)))
@@ -351,7 +350,7 @@ class Parts:
         """Compare the index with the database, and look for what cannot be read there."""
         self.indexer.pull()
         with self.database.read() as connection:
-            found = (*unreadable(connection, metadata), *unreadable_turns(connection))
+            found = (*meta.unreadable_dates(connection, metadata), *meta.unreadable_messages(connection))
         said = meta.stats(self.database)
         return replace(self.indexer.verify(), unreadable=found, turns=said.turns, notes=said.notes)
 

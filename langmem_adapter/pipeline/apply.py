@@ -18,7 +18,7 @@ from langmem_adapter.records.results import FORGET, Change, Decision, Usage
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.sources import RememberedError
 from langmem_adapter.storage.traces import TraceDraft
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from langmem_adapter.reasoning.base import Comparison, DecideOutput, FactDecisio
 from langmem_adapter.records.results import FORGET, PROCEDURAL, UNCLEAR, Decision, Event, Fact, Turn, Usage
 from langmem_adapter.statements.parser import read, single_valued
 from langmem_adapter.statements.statement import MANY
-from langmem_adapter.storage.lexical import joined
+from langmem_adapter.storage.lexical import join_context
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
@@ -448,7 +448,7 @@ def _around(fact: Fact, turns: Sequence[Mapping[str, Any]], *, alone: bool) -> s
     told = [fact.context] if alone and fact.context and not fact.verbatim else []
     before = reversed(turns[max(0, fact.turn - _BEFORE) : fact.turn])
     told += (turn["text"] for turn in before if turn["item"] == own["item"] and turn["role"] != "system")
-    return joined(text[:_LONGEST] for text in told[:_BEFORE])
+    return join_context(text[:_LONGEST] for text in told[:_BEFORE])
 
 
 def _compared(state: PipelineState) -> str:

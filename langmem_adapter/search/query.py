@@ -16,7 +16,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import EVERYTHING, is_day
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import Abstained, SearchResults
-from langmem_adapter.storage.memories import Then
+from langmem_adapter.storage.memories import AsOf
 from langmem_adapter.text import (
     ASKING_CJK,
     ENGLISH,
@@ -212,7 +212,7 @@ class Query:
     memory_type: str | None = None
     facts: bool = False
     expired: bool = False
-    then: Then | None = None
+    then: AsOf | None = None
     rerank: Rerank | None = None
     explain: bool = False
     max_tokens: int | None = None
@@ -223,7 +223,7 @@ class Query:
     @property
     def narrowed(self) -> str:
         """What it is narrowed to within its scope, in words; empty where it sees all that stands there."""
-        then, bounds = self.then or Then(), self.bounds or Bounds()
+        then, bounds = self.then or AsOf(), self.bounds or Bounds()
         moments = {"as_of": then.as_of, "known_at": then.known_at, "after": bounds.after, "before": bounds.before}
         told = [f"{name}={moment.isoformat()}".removesuffix("T00:00:00") for name, moment in moments.items() if moment]
         told += [] if self.memory_type is None else [f"memory_type={quoted(self.memory_type)}"]

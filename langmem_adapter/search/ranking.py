@@ -25,8 +25,8 @@ from langmem_adapter.statements.dates import SEASONS, WEEKDAYS
 from langmem_adapter.statements.parser import single_valued
 from langmem_adapter.statements.periods import days_over, split_periods
 from langmem_adapter.storage import lexical
-from langmem_adapter.storage.memories import PastMemory, Then, standing_vectors, then
-from langmem_adapter.storage.moments import minutes_of
+from langmem_adapter.storage.memories import AsOf, PastMemory, current_vectors, memories_as_of
+from langmem_adapter.storage.timestamps import offset_minutes
 from langmem_adapter.text import TELLS_TIME, groups_of, meaningful, words
 
 if TYPE_CHECKING:
@@ -226,8 +226,8 @@ def newest_value_first(hits: Sequence[Hit]) -> tuple[list[Hit], list[int]]:
     groups = [_attribute(hit) for hit in hits]
     order: list[int] = []
     for place, group in enumerate(groups):
-        then = hits[place].item.updated_at
-        same = [at for at, other in enumerate(groups) if group and other == group and hits[at].item.updated_at > then]
+        last = hits[place].item.updated_at
+        same = [at for at, other in enumerate(groups) if group and other == group and hits[at].item.updated_at > last]
         newer = sorted(set(same).difference(order), key=lambda at: hits[at].item.updated_at, reverse=True)
         order += [*newer, place] if place not in order else []
     return [_moved(hits[source], hits[place], up=source > place) for place, source in enumerate(order)], order
@@ -332,12 +332,12 @@ class PastScope:
         return [row for term in terms for row in self.words.get(term, ())]
 
 
-def read_past_scope(connection: Connection, query: Query, when: Then, embedder: Embedder, language: str) -> PastScope:
+def read_past_scope(connection: Connection, query: Query, when: AsOf, embedder: Embedder, language: str) -> PastScope:
     """What was at a moment, for a query.
 
     Texts that have changed since are embedded again, in one batch; all are split into words anew, as the question was.
     """
-    found = then(connection, query.scope, when, filters=query.filters, memory_type=query.memory_type)
+    found = memories_as_of(connection, query.scope, when, filters=query.filters, memory_type=query.memory_type)
     found.sort(key=lambda known: known.pk)
     words, total = _words(found, language)
     numbers = {scope: number for number, scope in enumerate(dict.fromkeys(known.item.scope for known in found))}
@@ -348,7 +348,7 @@ def read_past_scope(connection: Connection, query: Query, when: Then, embedder: 
 
 
 def _row(known: PastMemory) -> dict[str, Any]:
-    own = {"scope_id": 0, "pk": known.pk, "context": known.context, "utc_offset": minutes_of(known.item.updated_at)}
+    own = {"scope_id": 0, "pk": known.pk, "context": known.context, "utc_offset": offset_minutes(known.item.updated_at)}
     return {**shallow(known.item), **own}
 
 
@@ -364,7 +364,7 @@ def _words(found: Sequence[PastMemory], language: str) -> tuple[dict[str, list[A
 
 
 def _vectors(connection: Connection, found: Sequence[PastMemory], embedder: Embedder) -> NDArray[np.float32]:
-    standing = standing_vectors(connection, found)
+    standing = current_vectors(connection, found)
     texts = [known.item.text for known in found if known.pk not in standing]
     fresh = dict(zip(texts, embedder.vectors(texts), strict=True))
     vectors = [standing[known.pk] if known.pk in standing else fresh[known.item.text] for known in found]

@@ -42,7 +42,7 @@ from langmem_adapter.statements.parser import attributes
 from langmem_adapter.storage import feed, memories
 from langmem_adapter.storage.graph.hints import rivals
 from langmem_adapter.storage.meta import language_of
-from langmem_adapter.storage.moments import local
+from langmem_adapter.storage.timestamps import local
 from langmem_adapter.text import text_hash, topics
 from langmem_adapter.tracing import is_heard, shown, stage
 from langmem_adapter.twins import Plan, beside
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.relevance import Calibration, Scale
     from langmem_adapter.search.scope_cache import CachedAt, ScopeCache
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.memories import Then
+    from langmem_adapter.storage.memories import AsOf
 
 _SHARING: Final = 10  # facts that have the setting's tokens together
 _BESIDE: Final = 10  # tokens that a memory takes beside its text: its number or speaker, its date, quotes
@@ -475,7 +475,7 @@ class Searcher:
         load = posting_loader(connect, standing.scope_ids)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
-            items = memories.best(connect(), part.pks.tolist())
+            items = memories.by_pks(connect(), part.pks.tolist())
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
             shown = [items[pk] for pk in part.pks.tolist()]
@@ -486,7 +486,7 @@ class Searcher:
                 break
         return _ordered(inquiry, ranked, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
 
-    def _find_then(self, connection: Connection, inquiry: _Inquiry, when: Then) -> list[Hit]:
+    def _find_then(self, connection: Connection, inquiry: _Inquiry, when: AsOf) -> list[Hit]:
         query, asked, _, aim = inquiry
         then = read_past_scope(connection, query, when, self._embedder, asked.language)
         ranked = newest(then.cache, None, asked, then.load) if aim is None else self._rank_then(then, query, asked, aim)

@@ -42,11 +42,11 @@ from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.drivers import path_of, translated, url_of
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.jobs import jobs
-from langmem_adapter.storage.meta import prepare
-from langmem_adapter.storage.migrations.runner import migrate
-from langmem_adapter.storage.moments import UTCDateTime, unreadable
-from langmem_adapter.storage.prepared_statements import driver_cursor
+from langmem_adapter.storage.meta import unreadable_dates
+from langmem_adapter.storage.migrations import migrate, prepare
+from langmem_adapter.storage.queries import driver_cursor
 from langmem_adapter.storage.tables import changes, cursors, memories, meta, metadata, reembedded, sessions
+from langmem_adapter.storage.timestamps import UTCDateTime
 from langmem_adapter.twins import attempt
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def copy_rows(source: Connection, target: Connection, progress: OnProgress | Non
     Raises:
         StorageError: A date in the source cannot be copied.
     """
-    if wrong := list(unreadable(source, metadata)):
+    if wrong := list(unreadable_dates(source, metadata)):
         raise StorageError(
             f"no program here can read {len(wrong)} dates; correct them, or delete their rows: {wrong[0]}"
         )

@@ -1,44 +1,43 @@
-"""Conversations: their messages word for word, and the summaries kept beside them.
+"""Conversations (chat history): their messages as LangChain's JSON, notes such as summaries, and copies in Redis.
 
 A conversation is named by its session and, where it has one, its exact scope: the session "s1" of Alice is not that of Bob. Its
-turns are numbered from 1; a number is drawn under the write lock and never used twice, also after `clear`, so it tells readers
-where they stopped. A message is kept as JSON text on both databases: what comes back is what was said, key by key. Its other
-columns repeat parts of it, to find turns by; what is made of turns (summaries, a title) lies beside them, in `notes`.
+turns are numbered from 1; a number is drawn under the write lock and never used twice, also after `clear`, so readers can stop
+and go on at one. The JSON is that of `messages_to_dict`: a type and the message's fields, without names of Python classes, so
+that reading it imports and runs nothing. A message that would come back as something else is refused.
 
-The JSON is LangChain's own (`messages_to_dict`): a type and the message's fields, without names of Python classes, so that
-reading it imports and runs nothing. What would come back as something else is refused when it is written.
-
-A note is never changed. The latest of its kind counts, older ones stay (what a summary was made of can be looked up) until
-their conversation is cleared or erased.
+A note is never changed. The latest of its kind counts; older ones stay until their conversation is cleared or erased.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from sqlalchemy import Column, ForeignKey, Index, String, Table, Text, delete, func, insert, select, update
 
-from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.records.checks import check_text, json_object, plain_content
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
+from langmem_adapter.records.checks import check_text, json_object, plain_content, redact_url
 from langmem_adapter.records.envelope import fingerprint, label_of, origin_of
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.storage import pages
-from langmem_adapter.storage.moments import Unreadable, UTCDateTime
+from langmem_adapter.storage.queries import read_page
 from langmem_adapter.storage.scopes import key_of, owner_of, reach
 from langmem_adapter.storage.tables import Number, metadata
+from langmem_adapter.storage.timestamps import UTCDateTime
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
 
     from langchain_core.messages import BaseMessage
     from sqlalchemy import ColumnElement, Connection, Select
 
-# Ids are never used again (AUTOINCREMENT): whoever remembers that of an erased conversation must not meet another one.
+# Ids are never used again (AUTOINCREMENT): a program may remember that of an erased conversation.
 conversations: Final = Table(
     "conversations",
     metadata,
@@ -52,7 +51,7 @@ conversations: Final = Table(
     sqlite_autoincrement=True,
 )
 
-# What stands beside `message` repeats parts of it, for readers of the table and to find turns by.
+# The columns beside `message` repeat parts of it, to find turns by.
 turns: Final = Table(
     "turns",
     metadata,
@@ -67,12 +66,11 @@ turns: Final = Table(
     Column("label", Text),
     Column("cause", Text),
     Column("sender", Text),
-    Column("memory_id", String(64)),  # of the memory that holds the same for good
+    Column("memory_id", String(64)),  # of the long-term memory with the same statement
     Index("ix_turns_fingerprint", "conversation_id", "fingerprint", "message_id"),
     Index("ix_turns_cause", "conversation_id", "cause"),
 )
 
-# What was made of a range of turns, or is kept beside them; written by `storage.conversations`.
 notes: Final = Table(
     "notes",
     metadata,
@@ -95,20 +93,20 @@ class Conversation:
     """The name of a conversation.
 
     Args:
-        session: What the program calls it, not blank.
-        scope: Whose it is; `None` for nobody's, which goes only where everything is erased.
+        session: The program's name for it, not blank.
+        scope: Its scope; a conversation without one is erased only with everything.
 
     Raises:
-        InvalidInputError: *session* cannot be a name.
+        InvalidInputError: *session* is blank or cannot be stored.
     """
 
     session: str
     scope: Scope | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a name that nobody could give again."""
+        """Refuse a blank name."""
         if not check_text(self.session, "session_id").strip():
-            raise InvalidInputError("session_id is blank; give each conversation a name of its own")
+            raise InvalidInputError("session_id is blank: give each conversation a name of its own")
 
     @property
     def key(self) -> str:
@@ -119,76 +117,76 @@ class Conversation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A message to be kept."""
+    """A message to be stored."""
 
     role: str
-    text: str  # what is said, as far as it is text
+    text: str  # the text of its content
     message: str  # the whole message as JSON
     message_id: str | None = None
-    fingerprint: str | None = None  # of all that it says, whatever its id
+    fingerprint: str | None = None  # of its content, whatever its id
     label: str | None = None  # the program's name for the speaker, or `"user"`, `"assistant"`, `"system"`, `"tool"`
-    cause: str | None = None  # what brought it about, where a program says so
-    sender: str | None = None  # who sent it, likewise
-    memory_id: str | None = None  # of the memory that holds the same for good, where there is one
+    cause: str | None = None  # MetaGPT's `cause_by`
+    sender: str | None = None  # MetaGPT's `sent_from`
+    memory_id: str | None = None  # of the long-term memory with the same statement, where there is one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTurn(Draft):
-    """A message that is kept, at a position in the conversation."""
+    """A message at a position in the conversation."""
 
     position: int
     created_at: datetime
 
 
 LOOKED_UP: Final = ("cause", "fingerprint", "message_id", "memory_id")
-"""What turns are looked up by: each is asked for by some values of it."""
+"""The columns that `TurnFilter` compares with several values."""
 
 
 @dataclass(frozen=True, slots=True)
-class Which:
-    """Which turns of a conversation; every condition that is given must hold."""
+class TurnFilter:
+    """Some turns of a conversation; every condition must hold."""
 
-    last: int | None = None  # only so many, the latest ones of those that fit; `None` for all
-    after: int = 0  # only those behind this position
-    before: int | None = None  # only those in front of this one
-    label: str | None = None  # only those of this speaker
-    causes: Collection[str] | None = None  # only those that one of these brought about
-    holding: str = ""  # only those whose text holds this, letter by letter
-    fingerprints: Collection[str] | None = None  # only those that say one of these
-    message_ids: Collection[str | None] | None = None  # only those with one of these ids
-    memory_ids: Collection[str] | None = None  # only those that one of these memories holds
+    last: int | None = None  # at most so many, the latest ones of those that match; `None` for all
+    after: int = 0  # positions after this one
+    before: int | None = None  # positions before this one
+    label: str | None = None
+    causes: Collection[str] | None = None
+    holding: str = ""  # a part of the text, case-sensitive
+    fingerprints: Collection[str] | None = None
+    message_ids: Collection[str | None] | None = None
+    memory_ids: Collection[str] | None = None
 
-    def holds(self, turn: StoredTurn) -> bool:
-        """Whether a turn fits, *last* aside."""
+    def matches(self, turn: StoredTurn) -> bool:
+        """Whether a turn matches, except for *last*."""
         return (
             self.after < turn.position
             and (self.before is None or turn.position < self.before)
             and self.label in {None, turn.label}
             and self.holding in turn.text
-            and all(getattr(turn, name) in values for name, values in self.among)
+            and all(getattr(turn, name) in values for name, values in self.values)
         )
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """The same in SQL."""
-        found = [turns.c.position > self.after]
-        found += [] if self.before is None else [turns.c.position < self.before]
-        found += [] if self.label is None else [turns.c.label == self.label]
-        found += [func.replace(turns.c.text, self.holding, "") != turns.c.text] if self.holding else []
-        return [*found, *(turns.c[name].in_(values) for name, values in self.among)]
+        conditions = [turns.c.position > self.after]
+        conditions += [] if self.before is None else [turns.c.position < self.before]
+        conditions += [] if self.label is None else [turns.c.label == self.label]
+        conditions += [func.replace(turns.c.text, self.holding, "") != turns.c.text] if self.holding else []
+        return [*conditions, *(turns.c[name].in_(values) for name, values in self.values)]
 
     @property
-    def among(self) -> list[tuple[str, Collection[str | None]]]:
-        """What has to be one of some values, with these."""
-        names = {name: getattr(self, f"{name}s") for name in LOOKED_UP}
-        return [(name, values) for name, values in names.items() if values is not None]
+    def values(self) -> list[tuple[str, Collection[str | None]]]:
+        """The columns of `LOOKED_UP` with a condition, and their values."""
+        pairs = ((name, getattr(self, f"{name}s")) for name in LOOKED_UP)
+        return [(name, values) for name, values in pairs if values is not None]
 
 
-EVERY: Final = Which()
+EVERY: Final = TurnFilter()
 
 
 @dataclass(frozen=True, slots=True)
 class ConversationInfo:
-    """A conversation as a list shows it: how many messages it has, and when the first and the last were kept."""
+    """A conversation as a list shows it: its number of messages, and when the first and the last were stored."""
 
     conversation: Conversation
     turns: int
@@ -197,39 +195,38 @@ class ConversationInfo:
 
 
 def append(connection: Connection, conversation: Conversation, drafts: Sequence[Draft]) -> int:
-    """Keep messages at the end of a conversation, which the first ones begin; the position of the last one, or 0."""
+    """Append messages within a write transaction, and return the position of the last one, or 0 without any.
+
+    The first messages create the conversation.
+    """
     now = datetime.now(UTC)
-    row = connection.execute(_named(conversation)).first()
+    row = connection.execute(_by_name(conversation)).first()
     if not drafts:
         return 0 if row is None else int(row.last)
-    number, last = (_begin(connection, conversation, now), 0) if row is None else (row.id, row.last)
+    id_, last = (_create(connection, conversation, now), 0) if row is None else (row.id, row.last)
+    rows = [
+        {
+            "conversation_id": id_,
+            "position": place,
+            **{name: getattr(draft, name) for name in _COLUMNS},
+            "created_at": now,
+        }
+        for place, draft in enumerate(drafts, last + 1)
+    ]
+    connection.execute(insert(turns), rows)
     end = last + len(drafts)
-    connection.execute(
-        insert(turns),
-        [
-            {"conversation_id": number, "position": place, **_columns(draft), "created_at": now}
-            for place, draft in enumerate(drafts, last + 1)
-        ],
-    )
-    grown = update(conversations).where(conversations.c.id == number).values(last=end, updated_at=now)
-    connection.execute(grown)
+    connection.execute(update(conversations).where(conversations.c.id == id_).values(last=end, updated_at=now))
     return int(end)
 
 
-def named(connection: Connection, conversation: Conversation) -> int:
-    """The number of a conversation, which begins with this question where there is none, within a write transaction."""
-    row = connection.execute(_named(conversation)).first()
-    return _begin(connection, conversation, datetime.now(UTC)) if row is None else int(row.id)
-
-
-def read(connection: Connection, conversation: Conversation, which: Which = EVERY) -> list[StoredTurn]:
+def read(connection: Connection, conversation: Conversation, which: TurnFilter = EVERY) -> list[StoredTurn]:
     """Messages of a conversation, oldest first."""
     query = _turns(conversation).where(*which.conditions()).order_by(turns.c.position.desc()).limit(which.last)
     return [_stored(row) for row in reversed(connection.execute(query).all())]
 
 
 def nth(connection: Connection, conversation: Conversation, place: int) -> StoredTurn | None:
-    """The message at a place of the conversation as it stands, counted from 0, or from the end where it is negative."""
+    """The message at an index of the conversation, from 0; a negative index counts from the end."""
     order = turns.c.position.desc() if place < 0 else turns.c.position
     query = _turns(conversation).order_by(order).offset(-place - 1 if place < 0 else place).limit(1)
     row = connection.execute(query).first()
@@ -237,13 +234,13 @@ def nth(connection: Connection, conversation: Conversation, place: int) -> Store
 
 
 def count(connection: Connection, conversation: Conversation) -> int:
-    """How many messages a conversation has."""
-    mine = turns.c.conversation_id.in_(_ids(conversation))
-    return int(connection.execute(select(func.count()).select_from(turns).where(mine)).scalar_one())
+    """The number of messages of a conversation."""
+    own = turns.c.conversation_id.in_(_ids(conversation))
+    return int(connection.execute(select(func.count()).select_from(turns).where(own)).scalar_one())
 
 
 def version(connection: Connection, conversation: Conversation, after: int) -> str:
-    """What tells how the messages behind a position stand: it changes whenever one is added or removed."""
+    """A version of the messages after a position: it changes whenever one is added or removed."""
     behind = select(func.count()).where(turns.c.conversation_id == conversations.c.id, turns.c.position > after)
     columns = conversations.c.id, conversations.c.created_at, conversations.c.updated_at, conversations.c.last
     query = select(*columns, behind.scalar_subquery()).where(conversations.c.key == conversation.key)
@@ -252,13 +249,13 @@ def version(connection: Connection, conversation: Conversation, after: int) -> s
 
 
 def remove(connection: Connection, conversation: Conversation, positions: Collection[int]) -> int:
-    """Remove some messages of a conversation, within a write transaction; how many there were."""
-    mine = turns.c.conversation_id.in_(_ids(conversation))
-    return connection.execute(delete(turns).where(mine, turns.c.position.in_(positions))).rowcount
+    """Remove some messages of a conversation, within a write transaction, and count them."""
+    own = turns.c.conversation_id.in_(_ids(conversation))
+    return connection.execute(delete(turns).where(own, turns.c.position.in_(positions))).rowcount
 
 
 def clear(connection: Connection, conversation: Conversation) -> int:
-    """Remove the messages of a conversation and its notes, and count the messages; the count of positions goes on."""
+    """Remove the messages and notes of a conversation, and count the messages; positions are not used again."""
     connection.execute(delete(notes).where(notes.c.conversation_id.in_(_ids(conversation))))
     return connection.execute(delete(turns).where(turns.c.conversation_id.in_(_ids(conversation)))).rowcount
 
@@ -266,55 +263,55 @@ def clear(connection: Connection, conversation: Conversation) -> int:
 def listed(
     connection: Connection, scope: Scope | None, *, k: int, after: str | None = None
 ) -> tuple[list[ConversationInfo], str | None]:
-    """The conversations within a scope, the latest first, and the cursor of the next page; `None` lists everybody's.
+    """The conversations within a scope (`None`: all), the latest first, and the cursor of the next page.
 
     Raises:
-        InvalidInputError: The cursor is none of ours.
+        InvalidInputError: *after* is no cursor.
     """
-    key = conversations.c.updated_at, conversations.c.id
+    order = conversations.c.updated_at, conversations.c.id
     number = select(func.count()).where(turns.c.conversation_id == conversations.c.id).scalar_subquery()
-    query = select(conversations, number.label("turns"))
-    query = query.where(reach(scope, conversations))
-    rows, following = pages.listed(connection, query, *key, k=k, after=after)
-    found = [
+    query = select(conversations, number.label("turns")).where(reach(scope, conversations))
+    rows, following = read_page(connection, query, *order, k=k, after=after)
+    infos = [
         ConversationInfo(Conversation(row.session, owner_of(row)), row.turns, row.created_at, row.updated_at)
         for row in rows
     ]
-    return found, following
+    return infos, following
 
 
-def _named(conversation: Conversation) -> Select[Any]:
+def _by_name(conversation: Conversation) -> Select[Any]:
     return select(conversations.c.id, conversations.c.last).where(conversations.c.key == conversation.key)
 
 
-def _begin(connection: Connection, conversation: Conversation, now: datetime) -> int:
-    named = {} if conversation.scope is None else conversation.scope.named
-    row = {"key": conversation.key, "session": conversation.session, **named, "last": 0}
-    made = insert(conversations).values(**row, created_at=now, updated_at=now).returning(conversations.c.id)
-    return int(connection.execute(made).scalar_one())
+def _create(connection: Connection, conversation: Conversation, now: datetime) -> int:
+    scope = {} if conversation.scope is None else conversation.scope.named
+    row = {"key": conversation.key, "session": conversation.session, **scope, "last": 0}
+    new = insert(conversations).values(**row, created_at=now, updated_at=now).returning(conversations.c.id)
+    return int(connection.execute(new).scalar_one())
 
 
 def _ids(conversation: Conversation) -> Select[tuple[int]]:
-    return _named(conversation).with_only_columns(conversations.c.id)
+    return _by_name(conversation).with_only_columns(conversations.c.id)
 
 
 def _turns(conversation: Conversation) -> Select[Any]:
     return select(turns).where(turns.c.conversation_id == _ids(conversation).scalar_subquery())
 
 
-def _columns(draft: Draft) -> dict[str, Any]:
-    return {field.name: getattr(draft, field.name) for field in fields(Draft)}
+_COLUMNS: Final = [field.name for field in fields(Draft)]
 
 
 def _stored(row: Any) -> StoredTurn:
-    return StoredTurn(**{field.name: getattr(row, field.name) for field in fields(StoredTurn)})
+    return StoredTurn(**{name: getattr(row, name) for name in (*_COLUMNS, "position", "created_at")})
 
 
-_LONGEST: Final = 512  # in UTF-8, it fits into an index row of Postgres
+# ── messages ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_MAX_CAUSE: Final = 512  # in UTF-8, it fits into an index row of Postgres
 
 
 def drafts_of(messages: Sequence[BaseMessage]) -> list[Draft]:
-    """Messages, ready to be kept."""
+    """Drafts of LangChain messages."""
     if not isinstance(messages, Sequence) or isinstance(messages, str):
         raise InvalidInputError(f"messages must be a list of LangChain messages, not {type(messages).__name__}")
     return [_draft(message, f"message {number}") for number, message in enumerate(messages, start=1)]
@@ -327,38 +324,29 @@ def messages_of(stored: Iterable[StoredTurn]) -> list[BaseMessage]:
     return messages_from_dict([json.loads(turn.message) for turn in stored])
 
 
-def unreadable_turns(connection: Connection) -> Iterator[Unreadable]:
-    """Every message in the database that is none any more."""
-    from langchain_core.messages import messages_from_dict  # noqa: PLC0415 - commands that list memories start without it
-
-    query = select(turns.c.conversation_id, turns.c.position, turns.c.message)
-    with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
-        for row in rows:
-            try:
-                messages_from_dict([json.loads(row.message)])
-            except (ValueError, TypeError, KeyError):
-                named = {"conversation_id": row.conversation_id, "position": row.position}
-                yield Unreadable("turns", "message", named, row.message)
-
-
 def _draft(message: BaseMessage, name: str) -> Draft:
-    from langchain_core.messages import BaseMessage, ChatMessage  # noqa: PLC0415 - commands that list memories start without it
+    from langchain_core.messages import BaseMessage, ChatMessage, messages_from_dict  # noqa: PLC0415 - commands that list memories start without it
 
     if not isinstance(message, BaseMessage):
-        raise InvalidInputError(f"{name} is a {type(message).__name__}; give a LangChain message")
+        raise InvalidInputError(f"{name} is a {type(message).__name__}: pass a LangChain message")
     # The fields as they are: model_dump would turn objects among them (a Document as artifact) into dicts without a word.
-    fields = {"type": message.type, "data": dict(message)}
-    kept = json_object(fields, name)
-    _check_class(message, fields, name)
+    values = {"type": message.type, "data": dict(message)}
+    text = json_object(values, name)
+    try:
+        restored = type(messages_from_dict([values])[0])
+    except ValueError as error:
+        raise InvalidInputError(f"{name} could not be read again: {error}") from None
+    if restored is not type(message):
+        raise InvalidInputError(f"{name} is a {type(message).__name__}, which would come back as {restored.__name__}")
     cause, sender = origin_of(message)
-    if len(cause) > _LONGEST:
+    if len(cause) > _MAX_CAUSE:
         raise InvalidInputError(
-            f"{name} names a cause of {len(cause):,} letters; {_LONGEST} are allowed, use a hash of it"
+            f"{name} names a cause of {len(cause):,} letters; {_MAX_CAUSE} are allowed: use a hash of it"
         )
     return Draft(
         role=message.role if isinstance(message, ChatMessage) else message.type,
         text=message.model_copy(update={"content": plain_content(message.content)}).text,
-        message=kept,
+        message=text,
         message_id=message.id,
         fingerprint=fingerprint(message),
         label=label_of(message),
@@ -367,45 +355,38 @@ def _draft(message: BaseMessage, name: str) -> Draft:
     )
 
 
-def _check_class(message: BaseMessage, fields: dict[str, Any], name: str) -> None:
-    from langchain_core.messages import messages_from_dict  # noqa: PLC0415 - commands that list memories start without it
-
-    try:
-        restored = type(messages_from_dict([fields])[0])
-    except ValueError as error:
-        raise InvalidInputError(f"{name} could not be read again: {error}") from None
-    if restored is not type(message):
-        raise InvalidInputError(f"{name} is a {type(message).__name__}, which would come back as {restored.__name__}")
+# ── notes ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """Something that is kept beside the turns of a conversation."""
+    """A summary, a title, or another text that belongs to a conversation."""
 
     kind: str  # `"window"` (a summary of some turns), `"summary"` (of all so far), `"title"`, `"knowledge"`, `"talk"`
     text: str
     covers_from: int = 0  # position of the first turn that it was made of; 0 where it was made of none
     covers_to: int = 0  # position of the last one
     source: str = ""  # hash of all that it was made of; empty where it was made of nothing
-    made_by: str = ""  # the model, or `"offline"`; empty where it was given
-    id: int = 0  # its number, which grows; 0 until it is kept
+    made_by: str = ""  # the model, or `"offline"`; empty where the program set it
+    id: int = 0  # its number, which grows; 0 until it is stored
     created_at: datetime | None = None
 
     @property
     def trace_id(self) -> str:
-        """The id under which `Memory.trace` shows how it was made, where a model or the rules made it."""
+        """The id under which `Memory.trace` shows how a model or the rules made it."""
         return f"note-{self.id}"
 
 
 def keep(connection: Connection, conversation: Conversation, note: Note) -> int:
-    """Keep a note, within a write transaction, and return its number; a conversation that is not there begins with it."""
-    row = {name: getattr(note, name) for name in ("kind", "text", "covers_from", "covers_to", "source", "made_by")}
-    row |= {"conversation_id": named(connection, conversation), "created_at": datetime.now(UTC)}
-    return int(connection.execute(insert(notes).values(**row).returning(notes.c.id)).scalar_one())
+    """Store a note, within a write transaction, and return its number; a missing conversation is created."""
+    now, row = datetime.now(UTC), connection.execute(_by_name(conversation)).first()
+    values = {name: getattr(note, name) for name in ("kind", "text", "covers_from", "covers_to", "source", "made_by")}
+    values["conversation_id"] = _create(connection, conversation, now) if row is None else int(row.id)
+    return int(connection.execute(insert(notes).values(**values, created_at=now).returning(notes.c.id)).scalar_one())
 
 
 def latest(connection: Connection, conversation: Conversation, kind: str) -> Note | None:
-    """The note of a kind that counts."""
+    """The latest note of a kind."""
     row = connection.execute(_notes(conversation, kind).order_by(notes.c.id.desc()).limit(1)).first()
     return None if row is None else _note(row)
 
@@ -416,15 +397,118 @@ def read_notes(connection: Connection, conversation: Conversation, kind: str) ->
 
 
 def drop(connection: Connection, conversation: Conversation, kind: str) -> int:
-    """Remove all notes of a kind, within a write transaction; how many there were."""
+    """Remove all notes of a kind, within a write transaction, and count them."""
     ids = _notes(conversation, kind).with_only_columns(notes.c.id)
     return connection.execute(delete(notes).where(notes.c.id.in_(ids))).rowcount
 
 
 def _notes(conversation: Conversation, kind: str) -> Select[Any]:
-    mine = select(conversations.c.id).where(conversations.c.key == conversation.key).scalar_subquery()
-    return select(notes).where(notes.c.conversation_id == mine, notes.c.kind == kind)
+    return select(notes).where(notes.c.conversation_id == _ids(conversation).scalar_subquery(), notes.c.kind == kind)
 
 
 def _note(row: Any) -> Note:
     return Note(**{name: value for name, value in row._mapping.items() if name != "conversation_id"})
+
+
+# ── copies in Redis ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# A copy beside the truth, read only where its version is that of the truth. Where Redis cannot be reached, the database
+# answers, and the log says so once, until it is reached again.
+
+_log = logging.getLogger("langmem_adapter")
+_TTL: Final = 1_800  # seconds
+_PATIENCE: Final = 1.0
+_CHUNK: Final = 500  # keys of one command: Redis answers no other client meanwhile
+
+
+def redis_key(*parts: str) -> str:
+    """A key of parts, each escaped, so that no two lists of parts share one.
+
+    Example:
+        >>> redis_key("chats", "ada:1", "2"), redis_key("chats", "ada", "1:2")
+        ('chats:ada%3A1:2', 'chats:ada:1%3A2')
+    """
+    return ":".join(quote(part, safe="") for part in parts)
+
+
+class Cache:
+    """Copies of conversations in Redis, by user and chat, for half an hour each."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import redis  # noqa: PLC0415 - an extra
+            from redis.backoff import NoBackoff  # noqa: PLC0415
+            from redis.retry import Retry  # noqa: PLC0415
+        except ImportError:
+            raise MissingDependencyError("redis", extra="redis") from None
+        self._address: Final = redact_url(url)
+        self._errors: Final = (redis.RedisError, ValueError)  # the second: the answer is not Redis's
+        limits: dict[str, Any] = {"socket_timeout": _PATIENCE, "socket_connect_timeout": _PATIENCE}
+        try:
+            self._client: Final[Any] = redis.Redis.from_url(
+                url, decode_responses=True, retry=Retry(NoBackoff(), 1), **limits
+            )
+        except ValueError:  # its text would repeat the address
+            raise InvalidInputError(
+                f"redis_url: no address of a Redis server: {self._address}; write it like redis://localhost:6379/0"
+            ) from None
+        self._is_logged = False
+
+    def get(self, conversation: Conversation, version: str) -> str | None:
+        """The copy of a version, if there is one."""
+        value = self._try(partial(self._client.hget, _key(conversation), version))
+        return value if isinstance(value, str) else None
+
+    def put(self, conversation: Conversation, version: str, value: str) -> None:
+        """Store the copy of a version and drop older ones."""
+        key = _key(conversation)
+        pipe = self._client.pipeline()
+        pipe.delete(key)
+        pipe.hset(key, version, value)
+        pipe.expire(key, _TTL)
+        self._try(pipe.execute)
+
+    def drop(self, conversation: Conversation) -> None:
+        """Remove a conversation."""
+        self._try(partial(self._client.delete, _key(conversation)))
+
+    def erase(self, scope: Scope | None) -> None:
+        """Remove every conversation within a scope; `None` means all.
+
+        Raises:
+            StorageError: Redis did not answer; a copy expires after half an hour in any case.
+        """
+        try:
+            keys = [*self._client.scan_iter(match=f"{_prefix(scope, '*')}:*", count=_CHUNK)]
+            for start in range(0, len(keys), _CHUNK):
+                self._client.unlink(*keys[start : start + _CHUNK])
+        except self._errors as error:
+            raise StorageError(f"Redis at {self._address}: {error}", transient=True) from None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _try(self, work: Callable[[], object]) -> object:
+        try:
+            answer = work()
+        except UnicodeDecodeError:  # a value of another program
+            return None
+        except self._errors as error:
+            if not self._is_logged:
+                message = "Redis at %s does not answer (%s); conversations are read from the database"
+                _log.warning(message, self._address, error)
+            self._is_logged = True
+            return None
+        self._is_logged = False
+        return answer
+
+
+def _key(conversation: Conversation) -> str:
+    return f"{_prefix(conversation.scope, '')}:{quote(conversation.session, safe='')}"
+
+
+def _prefix(scope: Scope | None, unnamed: str) -> str:
+    names = {} if scope is None else scope.named
+    parts = (quote(names[each], safe="") if each in names else unnamed for each in SCOPE_FIELDS)
+    return f"langmem_adapter:{'/'.join(parts)}"

@@ -1,7 +1,8 @@
-"""The database: engine, transactions, who may use it.
+"""The database: engine, read and write transactions, group commit.
 
-Reads run in deferred transactions of their own, so a reader never waits for a writer (WAL). Writes are queued and share their
-commits (`storage.group_commit`).
+Reads run in deferred transactions of their own, so a reader never waits for a writer (WAL). Writes wait in a queue, and the
+first that finds it free commits for all of them (DeWitt et al. 1984): a hundred waiting writers share one transaction, with a
+savepoint each, so that each still gets its own result or its own error.
 """
 
 from __future__ import annotations
@@ -11,9 +12,12 @@ import math
 import os
 import threading
 import time
+from collections import deque
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from pydantic import TypeAdapter, ValidationError
@@ -26,12 +30,11 @@ from langmem_adapter.records.checks import redact_url
 from langmem_adapter.settings import PrepareThreshold
 from langmem_adapter.storage import sqlite
 from langmem_adapter.storage.drivers import LOCK_TIMEOUT, UNREADABLE, path_of, translated, url_of
-from langmem_adapter.storage.group_commit import GroupCommit
-from langmem_adapter.storage.prepared_statements import driver_cursor
+from langmem_adapter.storage.queries import driver_cursor
+from langmem_adapter.twins import Outcome, attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-    from concurrent.futures import Future
     from pathlib import Path
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -42,13 +45,13 @@ OpenConnection: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
 # Contract: every writer on Postgres takes this advisory lock before it draws a change number, so that numbers are committed in
 # their order and no follower of the feed passes over one. `test_no_change_becomes_visible_after_a_later_one`
 _WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem"
-_SESSION: Final = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL client_encoding = 'UTF8'"
+_SET_SESSION: Final = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL client_encoding = 'UTF8'"
 _PAUSE: Final = 0.05
-_UNPREPARED: Final = {"psycopg": {"prepare": False}}
-_COMMITTED: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"  # else the lock would come after the snapshot
+_NOT_PREPARED: Final = {"psycopg": {"prepare": False}}
+_READ_COMMITTED: Final = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED"  # else the lock would come after the snapshot
 # Of libpq: how long it waits for a server that the network does not lead to any more. Left alone it is a quarter of an hour
 # for what was sent and two hours for an answer. https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-PARAMKEYWORDS
-_PATIENCE: Final = {
+_TIMEOUTS: Final = {
     "connect_timeout": 10,
     "keepalives_idle": 30,
     "keepalives_interval": 10,
@@ -58,6 +61,169 @@ _PATIENCE: Final = {
 _THRESHOLD: Final = TypeAdapter[int | None](PrepareThreshold)
 # What `search` keeps of a scope is made of: the changes, and the language of its words (`storage.meta`).
 _VERSION: Final = text("SELECT coalesce(max(seq), 0), (SELECT value FROM meta WHERE key = 'language') FROM changes")
+
+
+# ── group commit ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_MAX_BATCH: Final = 512
+_UNKNOWN: Final = (
+    "this write was broken off, and it is not known whether it was written; look, or repeat it with the same "
+    "idempotency_key, which writes nothing twice"
+)
+
+
+@dataclass(slots=True, eq=False)
+class _QueuedWrite(Generic[T]):
+    work: Callable[[Connection], T]
+    future: Future[T] = field(default_factory=Future)
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_pending(self) -> bool:
+        return not (self.future.done() or self.future.running())
+
+    def begin(self) -> bool:
+        return self.is_pending and self.future.set_running_or_notify_cancel()
+
+    def end(self, outcome: Outcome[T]) -> None:
+        if self.future.running():
+            outcome.settle(self.future)
+
+
+class GroupCommit:
+    """The queue of one database.
+
+    Sync callers flush on their own thread; async callers let a thread of the queue flush, and await their future.
+
+    Args:
+        location: The database's, for errors.
+        transaction: A write transaction that waits for other processes for so many seconds.
+        patience: Seconds that each write waits, from when it was queued.
+    """
+
+    def __init__(
+        self, location: str, transaction: Callable[[float], AbstractContextManager[Connection]], patience: float
+    ) -> None:
+        self.commits = 0
+        self._patience: Final = patience
+        self._location: Final = location
+        self._transaction: Final = transaction
+        self._queue: deque[_QueuedWrite[Any]] = deque()
+        self._flushing = threading.Lock()
+        self._thread_lock = threading.Lock()
+        self._has_thread = False
+
+    def enqueue(self, work: Callable[[Connection], T]) -> Future[T]:
+        """Let a write wait for the next flush."""
+        queued = _QueuedWrite(work)
+        self._queue.append(queued)
+        return queued.future
+
+    def wait(self, futures: list[Future[T]]) -> list[Future[T]]:
+        """Return the futures of `enqueue` once each is done."""
+        try:
+            for future in futures:
+                while not future.done():
+                    self._flush()
+        finally:  # a caller that is interrupted before its turn writes nothing
+            for future in futures:
+                future.cancel()
+        return futures
+
+    def finish(self) -> None:
+        """Commit what waits, except what is under way."""
+        # Contract: a write under way is not waited for, since it may wait for this.
+        # `test_a_write_that_is_kept_is_acknowledged_also_where_somebody_closes_meanwhile`
+        while any(queued.is_pending for queued in self._queue.copy()):
+            self._flush()
+
+    def flush_in_thread(self) -> None:
+        """Flush on a thread of the queue's own, unless one is running."""
+        # Contract: the commit that a task waits for needs no thread of others: the executor of a loop may be gone, full or
+        # shut down. `test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more`
+        try:
+            with self._thread_lock:
+                if not self._has_thread:  # it looks into the queue once more when it is done
+                    threading.Thread(target=self._flush_all, name="langmem-adapter writes").start()
+                    self._has_thread = True
+        except RuntimeError:  # no thread can start: too many of them, or the interpreter ends
+            self._flush_all()
+
+    def _flush_all(self) -> None:
+        try:
+            while self._queue:
+                self._flush()
+        finally:
+            # Contract: an interrupt ends its batch, not the next one's. `test_an_interrupt_anywhere_leaves_nobody_waiting`
+            with self._thread_lock:
+                self._has_thread = False
+            if self._queue:
+                self.flush_in_thread()
+
+    def _flush(self) -> None:
+        # Contract: an interrupt may come between any two steps, and no caller waits for ever: each write leaves the queue with
+        # an outcome, and none is begun twice. `test_an_interrupt_anywhere_leaves_nobody_waiting`
+        with self._flushing:
+            batch = [self._queue[place] for place in range(min(len(self._queue), _MAX_BATCH))]
+            try:
+                self._commit([queued for queued in batch if queued.begin()])
+            finally:
+                for queued in batch:
+                    queued.end(Outcome(None, StorageError(f"{self._location}: {_UNKNOWN}")))
+                while self._queue and self._queue[0].future.done():
+                    self._queue.popleft()
+
+    def _commit(self, batch: list[_QueuedWrite[Any]]) -> None:
+        # Contract: nothing is acknowledged before its commit has returned. `test_who_is_told_that_it_is_written_finds_it`
+        if not batch:
+            return
+        outcomes: list[Outcome[Any]] = []
+        error = attempt(self._commit_all, batch, outcomes).error
+        # Contract: a write waits for locks of other processes until `busy_timeout` after it was queued, however often it is
+        # tried: those queued later go on waiting. `test_busy_timeout_is_one_deadline`
+        while isinstance(error, StorageError) and error.waited and not outcomes and batch:
+            expired = sum(queued.since + self._patience <= time.monotonic() for queued in batch) or 1
+            for queued in batch[:expired]:
+                queued.end(Outcome(None, error))
+            batch = batch[expired:]
+            error = attempt(self._commit_all, batch, outcomes).error if batch else error
+        if error is None:
+            self.commits += 1
+        elif not isinstance(error, Exception):  # an interrupt is the caller's own
+            raise error
+        else:
+            if outcomes and (not isinstance(error, LangmemAdapterError) or getattr(error, "transient", False)):
+                unknown, is_storage = f"{self._location}: {_UNKNOWN} ({error!r})", isinstance(error, StorageError)
+                cause, error = error, StorageError(unknown, transient=is_storage, brief=_UNKNOWN)
+                error.__cause__ = cause
+            outcomes = [Outcome(None, error)] * len(batch)
+        for queued, outcome in zip(batch, outcomes, strict=True):
+            queued.end(outcome)
+
+    def _commit_all(self, batch: list[_QueuedWrite[Any]], outcomes: list[Outcome[Any]]) -> None:
+        wait = max(0.0, batch[0].since + self._patience - time.monotonic())
+        with self._transaction(wait) as connection:
+            # Contract: of writers that share a commit each has its own savepoint; one that is alone needs none, its error rolls
+            # the transaction back. `test_who_fails_after_writing_leaves_nothing_in_the_commit_that_he_shares`
+            if len(batch) == 1:
+                outcomes.append(Outcome(batch[0].work(connection)))
+            else:
+                outcomes += [self._run_in_savepoint(connection, queued.work) for queued in batch]
+
+    def _run_in_savepoint(self, connection: Connection, work: Callable[[Connection], T]) -> Outcome[T]:
+        savepoint = connection.begin_nested()
+        outcome = attempt(translated(self._location)(work), connection)
+        if outcome.error is None:
+            savepoint.commit()
+        elif isinstance(outcome.error, Exception):
+            if lost := attempt(savepoint.rollback).error:  # the whole transaction was ended: by SQLite, on a full disk
+                raise outcome.error if isinstance(lost, Exception) and isinstance(outcome.error, StorageError) else lost
+        else:
+            raise outcome.error
+        return outcome
+
+
+# ── the database ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Database:
@@ -84,7 +250,7 @@ class Database:
         self._busy_timeout = busy_timeout
         self._memory_lock = threading.RLock()
         url = url_of(where)
-        self._engine = where if isinstance(where, Engine) else self._create(url, prepare_threshold, pool)
+        self._engine = where if isinstance(where, Engine) else self._create_engine(url, prepare_threshold, pool)
         self._reads = self._engine.execution_options(sqlite_begin="DEFERRED")
         self._writes = self._engine.execution_options(sqlite_begin="IMMEDIATE")
         self._writers = GroupCommit(self.location, self._write_transaction, busy_timeout)
@@ -117,12 +283,12 @@ class Database:
 
     @property
     def commits(self) -> int:
-        """How many there were of what was queued: fewer than writes, where those shared some."""
+        """The number of commits: fewer than writes, where those shared some."""
         return self._writers.commits
 
     @property
     def inherited(self) -> bool:
-        """Whether this process was forked from the one that opened it, so that it is of no use here."""
+        """Whether this process was forked from the one that opened the database; then it cannot be used here."""
         return os.getpid() != self._process
 
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -135,43 +301,39 @@ class Database:
             StorageError: The database failed.
         """
         self._refuse()
-        with translated(self.location), self._lone(), self._reads.begin() as connection:
+        with translated(self.location), self._hold(), self._reads.begin() as connection:
             self._begin(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self._refuse_loss(connection.connection.dbapi_connection)
             yield connection
 
     @contextmanager
     def reading(self) -> Iterator[Callable[[], Connection]]:
-        """The connection of a read transaction that begins when it is first asked for."""
+        """A read transaction that begins with the first call of the function."""
         with ExitStack() as stack:
             yield cache(lambda: stack.enter_context(self.read()))
 
     def version(self) -> Hashable:
-        """A token that changes whenever anybody, in any process, commits anything: cheap enough for every search.
+        """A token that changes with every commit of any process: cheap enough for every search.
 
         SQLite: `PRAGMA data_version` on a raw connection of its own (through the pool it costs ten times as much).
         """
         self._refuse()
-        if self.path is not None:
-            return self._file_version(self.path)
-        if self.dialect == "sqlite":
+        if self.dialect != "sqlite":
+            with self.read() as connection:
+                return tuple(connection.execute(_VERSION).one())
+        if self.path is None:
             return self.commits
-        with self.read() as connection:
-            return tuple(connection.execute(_VERSION).one())
-
-    def _file_version(self, path: Path) -> Hashable:
         with translated(self.location), self._polling:
-            # Contract: who asked before `close` leaves no connection open after it: here it opens none, and what the pool
-            # opens is closed with its transaction (`_lone`). `test_who_is_overtaken_by_close_leaves_nothing_open`
+            # Contract: a call that `close` overtakes leaves no connection open: here it opens none, and what the pool opens is
+            # closed with its transaction (`_hold`). `test_who_is_overtaken_by_close_leaves_nothing_open`
             self._refuse_closed()
             if self._poll is None or not self._poll.take():
-                self._poll = sqlite.open_wal(path, timeout=self._busy_timeout)
+                self._poll = sqlite.open_wal(self.path, timeout=self._busy_timeout)
                 self._polls += 1
             try:
                 self._refuse_loss(self._poll)
-                # Contract: the number is of this connection alone, another one may show the same though something was written
-                # between them; so the connection's own number goes with it.
-                # `test_the_parent_goes_on_where_it_was`
+                # Contract: the number is of this connection alone; another one may show the same though something was written
+                # between them. So the number of the connection goes with it. `test_the_parent_goes_on_where_it_was`
                 return self._polls, self._poll.execute("PRAGMA data_version").fetchone()[0]
             finally:
                 self._poll.give_back()
@@ -186,33 +348,32 @@ class Database:
                 its own changes are undone.
 
         Raises:
-            StorageError: The database refused or failed; nothing of *work* is kept, unless the message says that this is
-                not known.
+            StorageError: The database failed; nothing of *work* is kept, unless the message says that this is unknown.
         """
-        return self._writers.ended([self._enqueue(work)])[0].result()
+        return self._writers.wait([self._enqueue(work)])[0].result()
 
     async def awrite(self, work: Callable[[Connection], T]) -> T:
         """The async twin of `write`: waiting tasks share one commit, a task cancelled before its turn writes nothing."""
         future = self._enqueue(work)
-        # Contract: soon, not at once: whoever is ready may queue first.
-        # `test_who_is_told_that_it_is_written_finds_it`
-        asyncio.get_running_loop().call_soon(self._writers.flush_beside)
+        # Contract: soon, not at once: other tasks that are ready queue first. `test_who_is_told_that_it_is_written_finds_it`
+        asyncio.get_running_loop().call_soon(self._writers.flush_in_thread)
         return await asyncio.wrap_future(future)
 
     def write_each(self, works: Sequence[Callable[[Connection], T]]) -> list[T | LangmemAdapterError]:
-        """Run several pieces of writing, which share a commit; each ends with its own result or its own error."""
-        return [_outcome(future) for future in self._writers.ended([self._enqueue(work) for work in works])]
+        """Run several writes, which share a commit; each ends with its own result or its own error."""
+        outcomes = [attempt(future.result) for future in self._writers.wait([self._enqueue(work) for work in works])]
+        return [each.error if isinstance(each.error, LangmemAdapterError) else each.given() for each in outcomes]
 
     @contextmanager
     def derived(self, lock: int) -> Iterator[Connection]:
-        """A transaction on Postgres for what is derived from the truth; writers do not wait for it, nor it for them.
+        """A transaction on Postgres for derived data; it and writers do not wait for each other.
 
-        It takes an advisory lock first, so that one process at a time does this work, and sees whatever was committed before
-        each of its statements: above all by the holder of the lock before.
+        It takes an advisory lock first, so that one process at a time does this work, and sees what was committed before each
+        of its statements, above all by the process that had the lock before.
         """
         self._refuse()
         with translated(self.location), self._engine.begin() as connection:
-            self._begin(connection, f"{_COMMITTED}; SELECT pg_advisory_xact_lock({lock:d})")
+            self._begin(connection, f"{_READ_COMMITTED}; SELECT pg_advisory_xact_lock({lock:d})")
             yield connection
 
     def setup(self, work: Callable[[Connection], T]) -> T:
@@ -221,7 +382,7 @@ class Database:
             return work(connection)
 
     def maintain(self, statement: str, *, timeout: float | None = None) -> list[tuple[Any, ...]]:
-        """The rows of a statement that SQLite does not accept in a transaction; none in memory and on a server.
+        """Run a statement that SQLite does not accept in a transaction, and return its rows; none in memory and on a server.
 
         It waits *timeout* seconds for other connections, by default `busy_timeout`.
         """
@@ -237,7 +398,7 @@ class Database:
         """A connection of the driver to an SQLite file, outside the pool and outside any transaction."""
         self._refuse()
         if self.path is None:
-            raise InvalidInputError(f"{self.location} is no SQLite file")
+            raise InvalidInputError(f"{self.location} is no SQLite file: open a database by its path")
         with translated(self.location), closing(sqlite.open_wal(self.path, timeout=self._busy_timeout)) as connection:
             yield connection
             self._refuse_replaced()
@@ -249,8 +410,8 @@ class Database:
         Raises:
             StorageError: It was not vacuumed; the message says why.
         """
-        # Contract: nothing is set for a session, which behind a pooler belongs to others as well; so the server does not wait
-        # for the lock, and says in a warning that it did not vacuum. `test_purge_vacuums_behind_a_pooler_and_sets_nothing`
+        # Contract: nothing is set for a session, which a pooler shares; so the server does not wait for the lock, and a warning
+        # says that it did not vacuum. `test_purge_vacuums_behind_a_pooler_and_sets_nothing`
         end, statement = time.monotonic() + self._busy_timeout, f'VACUUM (SKIP_LOCKED) "{table}"'
         self._refuse()
         with translated(self.location), self._engine.connect() as connection:
@@ -270,27 +431,24 @@ class Database:
             raise StorageError(f"{self.location}: {warnings[-1][1]}", transient=True)
 
     def close(self) -> None:
-        """Finish what waits and close every connection; the object is of no use afterwards.
+        """Commit what waits and close every connection; the object cannot be used afterwards.
 
-        In a process that was forked from the one which opened it, nothing is done: all of it belongs to the parent.
+        In a forked child nothing is done: the connections belong to the parent.
         """
         if self.inherited:
             return
         try:
             self._writers.finish()
         finally:
-            self._close()
-
-    def _close(self) -> None:
-        with self._polling:
-            self.closed = True
-            if self._poll is not None:
-                self._poll.close()
-                self._poll = None
-        # Contract: nobody closes the one connection of a database in memory while another thread reads on it, which crashes the
-        # interpreter; who waited for it is refused. test_a_database_in_memory_is_not_closed_under_a_reader.
-        with self._memory_lock:
-            self._engine.dispose()
+            with self._polling:
+                self.closed = True
+                if self._poll is not None:
+                    self._poll.close()
+                    self._poll = None
+            # Contract: the one connection of a database in memory is not closed while another thread reads on it, which would
+            # crash the interpreter; later readers are refused. test_a_database_in_memory_is_not_closed_under_a_reader.
+            with self._memory_lock:
+                self._engine.dispose()
 
     def _enqueue(self, work: Callable[[Connection], T]) -> Future[T]:
         self._refuse_closed()  # on an event loop, which may not touch the disk; the commit looks at the file
@@ -298,45 +456,45 @@ class Database:
 
     @contextmanager
     def _write_transaction(self, wait: float | None = None) -> Iterator[Connection]:
-        with translated(self.location), self._lone(), self._writes.connect() as connection:
+        with translated(self.location), self._hold(), self._writes.connect() as connection:
             used = connection.connection.dbapi_connection
             if self.path is not None:
                 connection.execution_options(sqlite_waits=(self._lock_timeout(wait), self._lock_timeout()))
             with connection.begin():
-                self._begin(connection, f"{_COMMITTED}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})", wait)
+                self._begin(connection, f"{_READ_COMMITTED}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})", wait)
                 # Contract: a writer without its -shm would overwrite what others committed. So the check comes before the
-                # commit, and before a large transaction writes earlier. `test_nothing_is_acknowledged_once_the_shm_is_gone`
+                # commit, and before a large transaction spills. `test_nothing_is_acknowledged_once_the_shm_is_gone`
                 self._refuse_loss(used, writes=True)
                 yield connection
                 self._refuse_loss(used)
                 if self.path is not None:
                     sqlite.refuse_links(self.path)
-            # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its place. It is
-            # looked at while the connection is ours: once given back, a fork or `close` may end it, and the log with it. That
-            # somebody closes meanwhile is no error of a write that is kept. tests/faults/test_crash.py and
+            # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its path. This is
+            # checked while the connection is in use: later a fork or `close` may end it, and the log with it. A `close` that
+            # comes meanwhile is no error of a write that is kept. tests/faults/test_crash.py and
             # `test_nothing_is_acknowledged_that_went_into_a_file_no_longer_at_its_place` and those beside it.
             self._refuse_replaced()
             self._refuse_loss(used)
 
     def _begin(self, connection: Connection, order: str, wait: float | None = None) -> None:
-        # Contract: whatever server, user, environment or pool decide about a session, a transaction of ours reads dates and
-        # texts in one way, and waits as long as we say. LOCAL, since a caller's own Engine keeps its sessions as they are, and
-        # behind a pooler no session is ours at all. `test_what_a_server_sets_changes_nothing`
+        # Contract: whatever server, user, environment or pool set for a session, a transaction reads dates and texts in one way
+        # and waits for `busy_timeout`. LOCAL, since a caller's Engine keeps its sessions as they are, and a pooler shares them.
+        # `test_what_a_server_sets_changes_nothing`
         if self.dialect == "postgresql":
             if getattr(connection.connection.dbapi_connection, "autocommit", False):
-                raise InvalidInputError("this Engine commits each statement by itself; make it without AUTOCOMMIT")
-            sql = f"{_SESSION}; SET LOCAL lock_timeout = {self._lock_timeout(wait)}; {order}"
+                raise InvalidInputError("this Engine commits each statement by itself: create it without AUTOCOMMIT")
+            sql = f"{_SET_SESSION}; SET LOCAL lock_timeout = {self._lock_timeout(wait)}; {order}"
             with driver_cursor(connection, sql) as cursor:  # not prepared: several statements in one cannot be
-                cursor.execute(sql, **_UNPREPARED.get(self._engine.driver, {}))
+                cursor.execute(sql, **_NOT_PREPARED.get(self._engine.driver, {}))
 
     def _lock_timeout(self, seconds: float | None = None) -> int:
-        """Milliseconds, as Postgres takes them: 0 is no end, and a month the most."""
+        """Milliseconds, as Postgres takes them: 0 is no end, and a month the maximum."""
         seconds = self._busy_timeout if seconds is None else seconds
         return 0 if math.isinf(seconds) else max(1, int(min(seconds, sqlite.LONGEST) * 1000))
 
     @contextmanager
-    def _lone(self) -> Iterator[None]:
-        """In memory there is one connection for everybody: one thread at a time. Elsewhere `close` may come before the end."""
+    def _hold(self) -> Iterator[None]:
+        """In memory all threads share one connection: one thread at a time. Elsewhere `close` may come before the end."""
         if self.path is None and self.dialect == "sqlite":
             with self._memory_lock:
                 self._refuse_closed()
@@ -350,7 +508,7 @@ class Database:
 
     def _refuse_closed(self) -> None:
         if self.closed:
-            raise StorageError("this memory is closed; open it again")
+            raise StorageError("this memory is closed: open it again")
         self.refuse_inherited()
         if self._loss:
             raise StorageError(self._loss)
@@ -373,7 +531,7 @@ class Database:
         self._refuse_replaced()
 
     def _refuse_replaced(self) -> None:
-        # Otherwise SQLite goes on writing into a file that nobody can open any more.
+        # Otherwise SQLite goes on writing into a file that no process can open.
         if self._file is not None and self.path is not None and self._file != sqlite.identity(self.path):
             raise StorageError(
                 f"{self.location}: the file was removed or replaced after it was opened here; open it again, and restore "
@@ -382,11 +540,13 @@ class Database:
 
     # ── the engine ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _create(self, url: URL, threshold: int | None, pool: Mapping[str, Any]) -> Engine:
+    def _create_engine(self, url: URL, threshold: int | None, pool: Mapping[str, Any]) -> Engine:
         if url.get_backend_name() == "sqlite":
-            path = path_of(url)
-            if path is not None:
-                _make_folder(path.parent)
+            if (path := path_of(url)) is not None:
+                try:
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    raise StorageError(f"cannot make the folder {path.parent}: {error.strerror}") from error
             engine = sqlite.create(url, path, timeout=self._busy_timeout)
             event.listen(engine, "connect", self._note_file)
             return engine
@@ -408,30 +568,16 @@ class Database:
             self._engine.dispose(close=False)
 
 
-def _outcome(future: Future[Any]) -> Any:
-    try:
-        return future.result()
-    except LangmemAdapterError as error:
-        return error
-
-
 def _arguments(url: URL, threshold: int | None) -> dict[str, int | str | None]:
     """What the driver gets beside a URL, which comes first; another driver has other names for it."""
     # Of a database in SQL_ASCII the driver gives bytes for texts, unless it asks for an encoding.
-    waits = {name: value for name, value in (_PATIENCE | {"client_encoding": "utf8"}).items() if name not in url.query}
+    waits = {name: value for name, value in (_TIMEOUTS | {"client_encoding": "utf8"}).items() if name not in url.query}
     if not url.drivername.endswith("+psycopg"):
         return {**waits} if url.drivername.endswith("+psycopg2") else {}
     try:
         return {**waits, "prepare_threshold": _THRESHOLD.validate_python(url.query.get("prepare_threshold", threshold))}
     except ValidationError:
         raise InvalidInputError("prepare_threshold in the database URL is a number from 0, or None") from None
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(f"cannot make the folder {folder}: {error.strerror}") from error
 
 
 # ── forks ───────────────────────────────────────────────────────────────────────────────────────────────────────────────

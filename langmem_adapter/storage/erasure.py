@@ -1,11 +1,8 @@
-"""Erasure of a scope from every table, and the usage of each scope.
+"""Erasure (purge) of a scope from every table, the sweep of expired memories, and the usage of each scope.
 
-Deleting a row is not enough. Its text also stands in the history, in the rows of its words, in the knowledge graph, in what
-an add saw (traces) and answered (runs), and its bytes in the write-ahead log and in free pages. `remove` takes it out of every
-table in one transaction, `clean` out of the files after that; the files of the vector index are the index's own affair. The
-change feed stays, since it holds numbers only: it tells every index, in every process, which rows to forget.
-
-Also here: `Sweeper`, which deletes what is past its `expires_at`. That is an ordinary deletion, and its history stays.
+The text of a memory is also in its history, its word rows, the knowledge graph, traces and runs, and its bytes are in the
+write-ahead log and in free pages. `remove` erases it from every table in one transaction, then `clean` from the files; the
+vector index erases its own files. The change feed stays: it has numbers only, and tells every index which rows to drop.
 """
 
 from __future__ import annotations
@@ -42,11 +39,11 @@ from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.records.results import Change, Decision
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import checkpoints as threads
-from langmem_adapter.storage import item_writes, meta
+from langmem_adapter.storage import items, meta
 from langmem_adapter.storage.conversations import conversations, notes, turns
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.jobs import jobs
-from langmem_adapter.storage.prepared_statements import any_of
+from langmem_adapter.storage.queries import any_of
 from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, reach, within
 from langmem_adapter.storage.tables import (
     ENTITIES,
@@ -67,10 +64,9 @@ from langmem_adapter.storage.tables import (
     traces,
     words,
 )
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from sqlalchemy import ColumnElement, Connection, Select, Subquery, Table
@@ -79,119 +75,11 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.feed import Rows
     from langmem_adapter.storage.ledger import Ledger
 
-_PAGE: Final = {"yield_per": 100}
-_RAN_FOR: Final = {name: runs.c.scope[name].as_string() for name in SCOPE_FIELDS}
-
-
-@dataclass(frozen=True, slots=True)
-class Leftovers:
-    """What is known of a scope that is to be erased, and may stand in traces and runs of others: ids and names."""
-
-    scope: Scope | None = None
-    owners: tuple[Scope, ...] = ()
-    memories: frozenset[str] = frozenset()
-    relations: frozenset[str] = frozenset()
-    names: frozenset[str] = frozenset()
-
-    def traces(self, connection: Connection) -> int:
-        """Remove the traces that show something of it; how many there were."""
-        query = select(traces).where(self._seen_by(traces.c))
-        with connection.execute(query, execution_options=_PAGE) as rows:
-            gone = [row.id for row in rows if self._shows(of_row(row), row.state)]
-        return connection.execute(delete(traces).where(any_of(traces.c.id, gone))).rowcount
-
-    def runs(self, connection: Connection) -> int:
-        """Take it out of the answers that hold some of it; how many there were.
-
-        The runs stay, without the texts: a run of another scope must still know that it was done.
-        """
-        query = select(runs.c.key, runs.c.result).where(self._seen_by(_RAN_FOR))
-        with connection.execute(query, execution_options=_PAGE) as rows:
-            told = [(row.key, row.result, [self._blank(change) for change in row.result]) for row in rows]
-        changed = [(key, blank) for key, result, blank in told if blank != result]
-        for key, blank in changed:
-            connection.execute(update(runs).where(runs.c.key == key).values(result=blank))
-        return len(changed)
-
-    def _seen_by(self, owner: Any) -> ColumnElement[bool]:
-        """Condition on the three fields, by their names: an add of this owner may have looked at it."""
-        if self.scope is None or not self.owners:
-            return false()
-        fields = ((owner[name], value) for name, value in self.scope.named.items())
-        return and_(*(or_(field.is_(None), field == value) for field, value in fields))
-
-    def _shows(self, owner: Scope, state: Mapping[str, Any]) -> bool:
-        known = self.memories | self.relations
-        if any(text in known for text in _texts(state)):
-            return True
-        if not any(owner.covers(each) for each in self.owners):
-            return False
-        # A prompt lists names that the graph knows, and says of none of them whose it is.
-        told = "\n".join(_texts(state["work"]["usage"]["calls"]))
-        return any(name in told for name in self.names)
-
-    def _blank(self, change: dict[str, Any]) -> dict[str, Any]:
-        if change["id"] in self.memories:
-            gone = replace(Change.from_json(change), text="", previous_text=None, reason="purged", relations=())
-            return gone.to_json()
-        kept = [each for each in change.get("relations", ()) if each["relation"]["id"] not in self.relations]
-        return change if kept == change.get("relations", []) else {**change, "relations": kept}
-
-
-def leftovers_of(connection: Connection, scope: Scope) -> Leftovers:
-    """What to look for in the traces and runs of others; to be asked before anything is removed."""
-    rows = connection.execute(select(scopes).where(within(scope))).all()
-    ids = ids_within(scope)
-    memories, related, named, called = (
-        frozenset[str](connection.execute(select(column).where(column.table.c.scope_id.in_(ids)).distinct()).scalars())
-        for column in (history.c.memory_id, relations.c.id, entities.c.name, entity_names.c.name)
-    )
-    return Leftovers(scope, tuple(map(of_row, rows)), memories, related, named | called)
-
-
-def ran_for(scope: Scope | None) -> ColumnElement[bool]:
-    """Condition on runs: they were of a scope within this one, also those that added nothing."""
-    return and_(true(), *(_RAN_FOR[name] == value for name, value in ({} if scope is None else scope.named).items()))
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text in a JSON value."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from _texts(part)
-    elif isinstance(value, Sequence):
-        for part in value:
-            yield from _texts(part)
-
-
-_link: Final = relation_memories.c
-_of_it: Final = exists().where(_link.relation_id == relations.c.id)
-
-
-def unsay(connection: Connection, ids: Select[Any], tell: Callable[[Connection, str, Sequence[int]], None]) -> None:
-    """Take back what the memories of some scopes say in others, while their history still says which memories are theirs.
-
-    A relation of another scope that one of these memories said as well is that scope's own, names and all, and stays; it
-    is believed no longer where no other memory says it. *tell* takes a space of the change feed and the rows that go from it.
-    """
-    theirs = select(history.c.memory_id).where(history.c.scope_id.in_(ids))
-    elsewhere = _link.memory_id.in_(theirs), _link.scope_id.not_in(ids)
-    said = connection.execute(select(_link.relation_id).where(*elsewhere).distinct()).scalars().all()
-    connection.execute(delete(relation_memories).where(*elsewhere))
-    named = any_of(relations.c.id, said)
-    # One without any memory was written by hand, and stands.
-    silent = relations.c.retired_at.is_(None), _of_it, ~_of_it.where(_link.dropped_at.is_(None))
-    connection.execute(update(relations).where(named, *silent).values(retired_at=datetime.now(UTC)))
-    tell(connection, RELATIONS, connection.execute(select(relations.c.pk).where(named)).scalars().all())
-
-
 _log = logging.getLogger("langmem_adapter")
 
 _ERASED: Final = "erased"  # key in `meta`: number of the last change when something was erased last
 _DERIVED: Final = f"vectors_{MEMORIES}_"  # beginning of the names of an index's tables inside Postgres
-COUNTED: Final = {
+_COUNTED: Final = {
     "memories": memories,
     "revisions": history,
     "words": words,
@@ -204,37 +92,36 @@ COUNTED: Final = {
     "jobs": jobs,
     "scopes": scopes,
 }
-"""What an `Erasure` counts row by row."""
-_SWEPT: Final = 500  # in one transaction
+_PAGE: Final = {"yield_per": 100}
+_RUN_SCOPE: Final = {name: runs.c.scope[name].as_string() for name in SCOPE_FIELDS}
 _PATIENCE: Final = 5.0
 _PAUSE: Final = 0.25
-_NEVER: Final = 5e7  # minutes, about a century: the calendar has no date that long ago
 
 
 @dataclass(frozen=True, slots=True)
 class Erasure:
     """What an erasure removed.
 
-    Not ours to erase, but for whoever administers them: copies of the files, what a database server keeps outside its tables
-    (its own log, replicas, backups), traces sent to LangSmith, threads of a graph, and a vector store that is no longer
-    in use; the one in use, and a mirror of the graph, drop what was erased as soon as they follow the change feed.
+    It does not reach copies of the files, what a database server keeps outside its tables (its log, replicas, backups), traces
+    sent to LangSmith, threads of a graph, and a vector store that is no longer in use. The one in use, and a mirror of the
+    graph, drop what was erased as soon as they follow the change feed.
 
     Attributes:
         memories: Memories, with their vectors.
         revisions: Rows of their histories.
         words: Rows of their words.
-        relations: Relations of the knowledge graph, with all that was ever believed of them.
-        entities: Entities of it, with their names.
-        traces: Records of what an add saw and did; also those of other scopes that show one of the memories or names.
-        runs: Records of what an add answered.
+        relations: Relations of the knowledge graph, with their histories.
+        entities: Its entities, with their names.
+        traces: Traces of adds, also those of other scopes that show one of the memories or names.
+        runs: Results of adds.
         turns: Messages of conversations.
-        notes: What was made of them: summaries, titles.
-        keys: Keys of the server that were bound to the scope.
-        jobs: Adds that a server was to carry out, or had.
+        notes: Summaries and titles of conversations.
+        keys: API keys that were bound to the scope.
+        jobs: Adds that a server had accepted.
         items: Items of the LangGraph store, which belong to no scope: only where everything is erased.
-        checkpoints: Those of LangGraph threads; the same.
+        checkpoints: Checkpoints of LangGraph threads; the same.
         scopes: Scopes, hence names of users, agents and runs.
-        files: Files of the vector index, of every embedding model; that of the model in use is written anew.
+        files: Files of the vector index, of every embedding model; that of the model in use is written again.
         freed: Bytes by which SQLite's file and its write-ahead log are smaller.
         remains: What could not be cleaned yet, and what to do about it; empty where nothing remains.
     """
@@ -267,40 +154,53 @@ class Erasure:
 
 
 def remove(database: Database, scope: Scope | None) -> Erasure:
-    """Remove everything within *scope* from the tables, in one transaction; `None` means everything of everybody."""
+    """Remove everything within *scope* from the tables, in one transaction; `None` means all scopes."""
     return database.write(partial(_remove, scope=scope))
 
 
 def erased_until(connection: Connection) -> int:
-    """Number of the last change when something was erased last; a copy of an older state may hold erased vectors."""
+    """The number of the last change at the last erasure; a copy of an older state may have erased vectors."""
     return int(meta.get(connection, _ERASED) or 0)
 
 
+def erasure_preview(connection: Connection, scope: Scope) -> Erasure:
+    """What an erasure of a scope would remove, without words, runs and scopes, and without traces of other scopes."""
+    tables = {name: rows for name, rows in _COUNTED.items() if name not in {"words", "runs", "scopes"}}
+    queries = {
+        name: select(func.count()).select_from(rows).where(belongs(rows, scope)) for name, rows in tables.items()
+    }
+    counts: dict[str, Any] = {name: connection.execute(query).scalar_one() for name, query in queries.items()}
+    return Erasure(**counts, relations=_count_relations(connection, scope))
+
+
 def _remove(connection: Connection, scope: Scope | None) -> Erasure:
-    strays = Leftovers() if scope is None else leftovers_of(connection, scope)
-    for space, kept in ((MEMORIES, memories), (RELATIONS, relations), (ENTITIES, entities)):
-        _tell(connection, space, connection.execute(select(kept.c.pk).where(belongs(kept, scope))).scalars().all())
-    unsay(connection, select(scopes.c.id).where(reach(scope)), _tell)
-    related = connection.execute(related_to(scope)).scalar_one()
-    guests = (item_writes.erase(connection), threads.erase(connection)) if scope is None else (0, 0)
-    gone = {rows: _delete(connection, rows, belongs(rows, scope)) for rows in reversed(metadata.sorted_tables)}
-    counts: dict[str, Any] = {name: gone[rows] for name, rows in COUNTED.items()}
-    found = Erasure(**counts, relations=related, items=guests[0], checkpoints=guests[1])
+    traces_of_others = None if scope is None else _TracesOfOthers(connection, scope)
+    for space, rows in ((MEMORIES, memories), (RELATIONS, relations), (ENTITIES, entities)):
+        _feed(connection, space, connection.execute(select(rows.c.pk).where(belongs(rows, scope))).scalars().all())
+    _retract_statements(connection, select(scopes.c.id).where(reach(scope)))
+    more: dict[str, Any] = {"relations": _count_relations(connection, scope)}
+    if scope is None:
+        more |= {"items": items.erase(connection), "checkpoints": threads.erase(connection)}
+    counts = {rows: _delete(connection, rows, belongs(rows, scope)) for rows in reversed(metadata.sorted_tables)}
+    more |= {name: counts[rows] for name, rows in _COUNTED.items()}
     for name in (reembedded.name, *_derived_tables(connection)):
-        copies = table(name, column("pk"))  # one that nobody follows any more would keep its vectors
+        copies = table(name, column("pk"))  # a copy without a follower would keep its vectors
         _delete(connection, copies, copies.c.pk.not_in(select(memories.c.pk)))
     meta.put(connection, _ERASED, str(last_seq(connection)))
-    told = strays.traces(connection), strays.runs(connection)
-    return replace(found, traces=found.traces + told[0], runs=found.runs + told[1])
+    if traces_of_others is not None:
+        more["traces"] += traces_of_others.remove(connection)
+        more["runs"] += traces_of_others.blank_runs(connection)
+    return Erasure(**more)
 
 
 def belongs(rows: Table, scope: Scope | None) -> ColumnElement[bool]:
-    """Condition on the rows of a table that are of a scope, or of anybody; nothing else in the database names somebody."""
-    if rows is api_keys and scope is None:  # a key that reaches everything names nobody, and whoever erases has one
+    """The condition that a row of a table belongs to a scope, or to any; no other rows name a user, an agent or a run."""
+    if rows is api_keys and scope is None:  # a key that reaches everything stays: the caller has one
         return or_(*(api_keys.c[name].is_not(None) for name in SCOPE_FIELDS))
     ids = select(scopes.c.id).where(reach(scope))
-    if rows is runs:
-        return or_(runs.c.scope_id.in_(ids), ran_for(scope))
+    if rows is runs:  # also those that added nothing
+        names = {} if scope is None else scope.named
+        return or_(runs.c.scope_id.in_(ids), and_(true(), *(_RUN_SCOPE[name] == names[name] for name in names)))
     if "scope_id" in rows.c:
         return rows.c.scope_id.in_(ids)
     if "conversation_id" in rows.c:
@@ -308,12 +208,12 @@ def belongs(rows: Table, scope: Scope | None) -> ColumnElement[bool]:
     return reach(scope, rows) if set(SCOPE_FIELDS) <= set(rows.c.keys()) else false()
 
 
-def related_to(scope: Scope | None) -> Select[Any]:
-    """How many relations there are, whatever was believed of each."""
-    return select(func.count(relations.c.id.distinct())).where(belongs(relations, scope))
+def _count_relations(connection: Connection, scope: Scope | None) -> int:
+    query = select(func.count(relations.c.id.distinct())).where(belongs(relations, scope))
+    return int(connection.execute(query).scalar_one())
 
 
-def _tell(connection: Connection, space: str, pks: Sequence[int]) -> None:
+def _feed(connection: Connection, space: str, pks: Sequence[int]) -> None:
     rows = [
         {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": pk, "op": "delete"}
         for seq, pk in enumerate(sorted(pks), last_seq(connection) + 1)
@@ -326,26 +226,105 @@ def _delete(connection: Connection, rows: Any, condition: ColumnElement[bool]) -
     return connection.execute(delete(rows).where(condition)).rowcount
 
 
+def _retract_statements(connection: Connection, ids: Select[Any]) -> None:
+    """Retract what the memories of some scopes state in others, while the history still has them.
+
+    A relation of another scope belongs to that scope and stays; where no other memory states it, it is retired.
+    """
+    link, is_stated = relation_memories.c, exists().where(relation_memories.c.relation_id == relations.c.id)
+    own = select(history.c.memory_id).where(history.c.scope_id.in_(ids))
+    elsewhere = link.memory_id.in_(own), link.scope_id.not_in(ids)
+    relation_ids = connection.execute(select(link.relation_id).where(*elsewhere).distinct()).scalars().all()
+    connection.execute(delete(relation_memories).where(*elsewhere))
+    retracted = any_of(relations.c.id, relation_ids)
+    # A relation without any memory was written by hand and stays.
+    unstated = relations.c.retired_at.is_(None), is_stated, ~is_stated.where(link.dropped_at.is_(None))
+    connection.execute(update(relations).where(retracted, *unstated).values(retired_at=datetime.now(UTC)))
+    _feed(connection, RELATIONS, connection.execute(select(relations.c.pk).where(retracted)).scalars().all())
+
+
+class _TracesOfOthers:
+    """Traces and runs of other scopes that show something of a scope; made before it is erased."""
+
+    def __init__(self, connection: Connection, scope: Scope) -> None:
+        ids = ids_within(scope)
+        memory_ids, relation_ids, *names = (
+            set(connection.execute(select(column).where(column.table.c.scope_id.in_(ids)).distinct()).scalars())
+            for column in (history.c.memory_id, relations.c.id, entities.c.name, entity_names.c.name)
+        )
+        self._scope = scope
+        self._scopes = [of_row(row) for row in connection.execute(select(scopes).where(within(scope)))]
+        self._memory_ids: set[str] = memory_ids
+        self._relation_ids: set[str] = relation_ids
+        self._names: set[str] = set().union(*names)
+
+    def remove(self, connection: Connection) -> int:
+        """Remove the traces, and count them."""
+        with connection.execute(select(traces).where(self._could_read(traces.c)), execution_options=_PAGE) as rows:
+            ids = [row.id for row in rows if self._shows(of_row(row), row.state)]
+        return connection.execute(delete(traces).where(any_of(traces.c.id, ids))).rowcount
+
+    def blank_runs(self, connection: Connection) -> int:
+        """Remove the texts from results of runs, and count those; the runs stay, so that none is done twice."""
+        query = select(runs.c.key, runs.c.result).where(self._could_read(_RUN_SCOPE))
+        with connection.execute(query, execution_options=_PAGE) as rows:
+            results = [(row.key, row.result, [self._blank(change) for change in row.result]) for row in rows]
+        changed = [(key, blank) for key, result, blank in results if blank != result]
+        for key, blank in changed:
+            connection.execute(update(runs).where(runs.c.key == key).values(result=blank))
+        return len(changed)
+
+    def _could_read(self, columns: Any) -> ColumnElement[bool]:
+        if not self._scopes:
+            return false()
+        fields = ((columns[name], value) for name, value in self._scope.named.items())
+        return and_(*(or_(field.is_(None), field == value) for field, value in fields))
+
+    def _shows(self, scope: Scope, state: Mapping[str, Any]) -> bool:
+        if any(text in self._memory_ids or text in self._relation_ids for text in _texts(state)):
+            return True
+        if not any(scope.covers(each) for each in self._scopes):
+            return False
+        # A prompt lists names of the graph without their scopes.
+        prompts = "\n".join(_texts(state["work"]["usage"]["calls"]))
+        return any(name in prompts for name in self._names)
+
+    def _blank(self, change: dict[str, Any]) -> dict[str, Any]:
+        if change["id"] in self._memory_ids:
+            blank = replace(Change.from_json(change), text="", previous_text=None, reason="purged", relations=())
+            return blank.to_json()
+        rest = [each for each in change.get("relations", ()) if each["relation"]["id"] not in self._relation_ids]
+        return change if rest == change.get("relations", []) else {**change, "relations": rest}
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | Sequence):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)
+
+
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def clean(database: Database, erased: Erasure, *, patience: float = _PATIENCE) -> Erasure:
-    """Leave no trace in the files, after `remove`: rewrite an SQLite file, vacuum the tables of a server.
+    """Clean the files after `remove`: rewrite an SQLite file, vacuum the tables of a server. Returns *erased*, completed.
 
-    SQLite overwrites with zeros whatever it frees (`secure_delete`), but not the copies of rows that stay behind in a page
-    when its tree is balanced, so the file is rewritten (`VACUUM`): that takes as long as copying it, and room for a second
-    copy. Readers go on meanwhile, writers wait. Then the write-ahead log is emptied.
-
-    Args:
-        database: Where something was removed.
-        erased: What `remove` reported; it is given back completed.
-        patience: Seconds to wait for readers that still need the log.
+    SQLite overwrites what it frees with zeros (`secure_delete`), but not the copies of rows that stay in a page when its tree
+    is balanced. So the file is rewritten (`VACUUM`), which takes as long as a copy and needs the space of one. Readers go on
+    meanwhile, writers wait. Then the write-ahead log is emptied; *patience* is how many seconds to wait for its readers.
     """
     remains = [*erased.remains]
     before = _size(database.path)
     if database.dialect == "postgresql":
         with noting(remains, "the server did not vacuum its tables; its autovacuum will, or their owner may"):
-            _vacuum_tables(database)
+            with database.read() as connection:
+                names = [rows.name for rows in metadata.sorted_tables if rows is not changes]
+                names += _derived_tables(connection)
+            for name in names:
+                database.vacuum(name)
     elif database.path is not None:
         with noting(remains, "the file was not rewritten, so copies may be left in its pages; purge again"):
             database.maintain("VACUUM")
@@ -356,7 +335,7 @@ def clean(database: Database, erased: Erasure, *, patience: float = _PATIENCE) -
 
 @contextmanager
 def noting(remains: list[str], what: str) -> Iterator[None]:
-    """Add *what* could not be cleaned where a step fails: the rows are gone by then, and who erases must learn the rest."""
+    """Add *what* could not be cleaned where a step fails: the rows are erased by then, and the caller must know the rest."""
     try:
         yield
     except (OSError, LangmemAdapterError) as error:
@@ -370,7 +349,7 @@ def _empty_log(database: Database, patience: float) -> list[str]:
             return [
                 "another connection is reading, and keeps what was erased in the write-ahead log; purge again later"
             ]
-        time.sleep(_PAUSE / 10)  # whoever wants to write gets a turn
+        time.sleep(_PAUSE / 10)  # writers get a turn
     return []
 
 
@@ -379,27 +358,23 @@ def _size(path: Path | None) -> int:
     return sum(file.stat().st_size for file in files if file.exists())
 
 
-def _vacuum_tables(database: Database) -> None:
-    with database.read() as connection:
-        names = [rows.name for rows in metadata.sorted_tables if rows is not changes] + _derived_tables(connection)
-    for name in names:
-        database.vacuum(name)
-
-
 def _derived_tables(connection: Connection) -> list[str]:
-    """Tables of vectors that an index keeps inside Postgres, for each length of vectors that there ever was."""
+    """Tables of vectors that an index keeps inside Postgres, one for each length of vectors."""
     if connection.dialect.name != "postgresql":
         return []
     return [name for name in inspect(connection).get_table_names() if name.startswith(_DERIVED)]
 
 
-# ── what has expired ──────────────────────────────────────────────────────────────────────────────────────────────────
+# ── expired memories ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+_BATCH: Final = 500  # memories that are swept in one transaction
+_NEVER: Final = 5e7  # minutes, about a century: the calendar has no date that long ago
 
 
 class Sweeper:
-    """Deletes memories that are past their `expires_at`; they were hidden at once, and their history stays.
+    """Deletes memories that are past their `expires_at`, which hides them at once; their history stays.
 
-    *minutes*: how often `sweep_if_due` looks; 0 and a century or more never sweep unasked.
+    *minutes*: how often `sweep_if_due` sweeps; 0 and a century or more mean never.
     """
 
     def __init__(self, database: Database, ledger: Ledger, *, minutes: float) -> None:
@@ -410,21 +385,23 @@ class Sweeper:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to look."""
+        """Whether it is time to sweep."""
         return bool(self._grace) and time.monotonic() >= self._next
 
     def sweep(self, *, before: datetime | None = None) -> int:
         """Delete and count what has expired, and was written last, by now or *before*.
 
-        Some hundred go at a time, so that nobody waits long for the write lock; those stay deleted where the next ones fail.
+        Each transaction deletes some hundred, so that other writers wait only briefly.
         """
         count = 0
-        while self._finds(before):
+        while True:
+            with self._database.read() as connection:
+                if not _expired(connection, before, most=1):
+                    return count
             count += self._database.write(partial(self._delete, before=before))
-        return count
 
     def sweep_if_due(self) -> int:
-        """The same, at most every so many minutes. What fails is logged and tried again then: nobody asked for it."""
+        """The same, at most every so many minutes. A failure is logged, and the next sweep tries again."""
         if not self.due:
             return 0
         self._next = time.monotonic() + self._grace.total_seconds()
@@ -434,37 +411,35 @@ class Sweeper:
             _log.warning("expired memories were not swept: %s", error)
             return 0
 
-    def _finds(self, before: datetime | None) -> bool:
-        with self._database.read() as connection:
-            return bool(_expired(connection, before, most=1))
-
     def _delete(self, connection: Connection, before: datetime | None) -> int:
-        rows = _expired(connection, before, most=_SWEPT)
+        rows = _expired(connection, before, most=_BATCH)
         decisions = tuple(Decision("DELETE", row.id, None, "expired", time=row.expires_at) for row in rows)
         return len(self._ledger.within()(connection, Write(decisions)))
 
 
 def _expired(connection: Connection, before: datetime | None, *, most: int) -> Rows:
     query = select(memories.c.id, memories.c.expires_at).where(memories.c.expires_at <= (before or datetime.now(UTC)))
-    if before is not None:  # a memory written with a date long past is shown as expired for a while as well
+    if before is not None:  # a memory written with an old date is listed as expired for a while as well
         query = query.join(history, history.c.seq == memories.c.seq).where(history.c.recorded_at <= before)
     return connection.execute(query.order_by(memories.c.pk).limit(most)).all()
 
 
-ORDERS: Final = ("name", "memories", "relations", "first", "last")
-"""What a list of holders can be sorted by."""
+# ── usage ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+SORT_KEYS: Final = ("name", "memories", "relations", "first", "last")
+"""What `list_usage` can sort by."""
 
 _SUMS: Final[dict[str, Any]] = {"memories": func.sum, "relations": func.sum, "first": func.min, "last": func.max}
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """Somebody who has something here.
+class ScopeUsage:
+    """What a user, an agent or a run has.
 
     Attributes:
-        scope: A read of it sees all that is counted here, whatever its other fields are.
-        memories: How many.
-        relations: How many that are believed.
+        scope: A read of it sees all that is counted here.
+        memories: Current memories.
+        relations: Current and ended relations.
         first: The date of the earliest memory, or when the earliest conversation began; `None` where there is neither any more.
         last: When the latest of them changed.
     """
@@ -476,7 +451,7 @@ class Holder:
     last: datetime | None
 
 
-def holders(
+def list_usage(
     connection: Connection,
     field: str,
     scope: Scope | None = None,
@@ -485,92 +460,73 @@ def holders(
     sort: str = "-memories",
     most: int = 50,
     skipped: int = 0,
-) -> list[Holder]:
-    """Some of the users, agents or runs (*field*) that have something, or had it and left a history.
+) -> list[ScopeUsage]:
+    """The usage of users, agents or runs that have something, or had it and left a history.
 
     Args:
         connection: A read transaction.
         field: One of `SCOPE_FIELDS`.
-        scope: Within which; `None` for everybody.
-        begins: How their names begin.
-        sort: One of `ORDERS`, then by name; a `-` in front of it reverses the first.
+        scope: Only within this scope.
+        begins: The beginning of their names.
+        sort: One of `SORT_KEYS`, then by name; a `-` in front reverses it.
         most: At most so many.
-        skipped: How many of the first are left out.
+        skipped: Leave out so many of the first.
     """
-    rows = _named(field, scope, begins)
-    found = select(rows.c.name, *_sums(rows)).group_by(rows.c.name)
-    by = found.selected_columns[sort.removeprefix("-")]
-    order = (by.desc() if sort.startswith("-") else by.asc()).nulls_last()
-    query = found.order_by(order, rows.c.name).limit(most).offset(skipped)
+    rows = _usage_rows(scope, field, begins)
+    query = select(rows.c[field].label("name"), *_sums(rows)).group_by(rows.c[field])
+    key = query.selected_columns[sort.removeprefix("-")]
+    order = (key.desc() if sort.startswith("-") else key.asc()).nulls_last()
+    query = query.order_by(order, rows.c[field]).limit(most).offset(skipped)
     own = {} if scope is None else scope.named
-    return [_holder(Scope(**{**own, field: row.name}), row) for row in connection.execute(query)]
+    return [_usage(Scope(**{**own, field: row.name}), row) for row in connection.execute(query)]
 
 
-def number_of(connection: Connection, field: str, scope: Scope | None = None, *, begins: str = "") -> int:
-    """How many there are of `holders`."""
-    rows = _named(field, scope, begins)
-    return int(connection.execute(select(func.count(rows.c.name.distinct()))).scalar_one())
+def count_names(connection: Connection, field: str, scope: Scope | None = None, *, begins: str = "") -> int:
+    """The number of users, agents or runs that `list_usage` lists."""
+    rows = _usage_rows(scope, field, begins)
+    return int(connection.execute(select(func.count(rows.c[field].distinct()))).scalar_one())
 
 
-def holder(connection: Connection, scope: Scope) -> Holder:
-    """What is within a scope."""
-    rows = _rows(scope).subquery()
-    return _holder(scope, connection.execute(select(*_sums(rows))).one())
+def scope_usage(connection: Connection, scope: Scope) -> ScopeUsage:
+    """The usage of one scope."""
+    return _usage(scope, connection.execute(select(*_sums(_usage_rows(scope)))).one())
 
 
-def held(connection: Connection, scope: Scope) -> Erasure:
-    """What an erasure of a scope would remove, as far as a user would ask for it.
-
-    Traces and answers of others that show something of it are not looked for: that takes reading all of them.
-    """
-    shown = {name: rows for name, rows in COUNTED.items() if name not in {"words", "runs", "scopes"}}
-    counts = {name: select(func.count()).select_from(rows).where(belongs(rows, scope)) for name, rows in shown.items()}
-    found: dict[str, Any] = {name: connection.execute(query).scalar_one() for name, query in counts.items()}
-    return Erasure(**found, relations=connection.execute(related_to(scope)).scalar_one())
-
-
-# ── rows ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _rows(scope: Scope | None) -> Any:
-    """A row for each exact scope, and for each conversation, with what it has."""
-    said, nothing = conversations.c, _numbers(literal(0), literal(0))
-    talks = select(*(said[name] for name in SCOPE_FIELDS), *nothing, said.created_at, said.updated_at)
-    return union_all(_kept().where(_inside(scope, scopes)), talks.where(_inside(scope, conversations)))
-
-
-def _kept() -> Select[Any]:
+def _usage_rows(scope: Scope | None, field: str | None = None, begins: str = "") -> Subquery:
+    """A row for each exact scope, and for each conversation, with its numbers; where *field* has a name that so begins."""
     number, first, last = func.count(), func.min(memories.c.created_at), func.max(memories.c.updated_at)
     stated = select(memories.c.scope_id, number.label("number"), first.label("first"), last.label("last"))
-    remembered = stated.group_by(memories.c.scope_id).subquery()
-    believed = select(relations.c.scope_id, number.label("number")).where(relations.c.retired_at.is_(None))
-    related = believed.group_by(relations.c.scope_id).subquery()
-    numbers = _numbers(remembered.c.number, related.c.number)
-    return (
-        select(*OWNER, *numbers, remembered.c.first, remembered.c.last)
-        .outerjoin_from(scopes, remembered, remembered.c.scope_id == scopes.c.id)
-        .outerjoin(related, related.c.scope_id == scopes.c.id)
+    by_scope = stated.group_by(memories.c.scope_id).subquery()
+    related = select(relations.c.scope_id, number.label("number")).where(relations.c.retired_at.is_(None))
+    related_by_scope = related.group_by(relations.c.scope_id).subquery()
+    numbers = [
+        func.coalesce(counts.c.number, 0).label(name)
+        for name, counts in (("memories", by_scope), ("relations", related_by_scope))
+    ]
+    of_scopes = (
+        select(*OWNER, *numbers, by_scope.c.first, by_scope.c.last)
+        .outerjoin_from(scopes, by_scope, by_scope.c.scope_id == scopes.c.id)
+        .outerjoin(related_by_scope, related_by_scope.c.scope_id == scopes.c.id)
     )
+    owner, dates = (
+        [conversations.c[name] for name in SCOPE_FIELDS],
+        [conversations.c.created_at, conversations.c.updated_at],
+    )
+    zeros = literal(0).label("memories"), literal(0).label("relations")
+    selects = ((of_scopes, scopes), (select(*owner, *zeros, *dates), conversations))
+    every = union_all(*(query.where(reach(scope, rows), *_has_name(rows, field, begins)) for query, rows in selects))
+    return every.subquery()
 
 
-def _inside(scope: Scope | None, table: Table) -> ColumnElement[bool]:
-    return and_(reach(scope, table), or_(*(table.c[name].is_not(None) for name in SCOPE_FIELDS)))
-
-
-def _numbers(kept: Any, related: Any) -> tuple[Any, Any]:
-    return func.coalesce(kept, 0).label("memories"), func.coalesce(related, 0).label("relations")
-
-
-def _named(field: str, scope: Scope | None, begins: str) -> Subquery:
-    rows = _rows(scope).subquery()
-    name = rows.c[field]
-    fits = true() if not begins else func.substr(name, 1, len(begins)) == begins
-    return select(name.label("name"), *(rows.c[each] for each in _SUMS)).where(and_(name.is_not(None), fits)).subquery()
+def _has_name(rows: Table, field: str | None, begins: str) -> list[ColumnElement[bool]]:
+    if field is None:
+        return [or_(*(rows.c[name].is_not(None) for name in SCOPE_FIELDS))]
+    return [rows.c[field].is_not(None), func.substr(rows.c[field], 1, len(begins)) == begins]
 
 
 def _sums(rows: Subquery) -> list[Any]:
     return [join(rows.c[name]).label(name) for name, join in _SUMS.items()]
 
 
-def _holder(scope: Scope, row: Any) -> Holder:
-    return Holder(scope, int(row.memories or 0), int(row.relations or 0), row.first, row.last)
+def _usage(scope: Scope, row: Any) -> ScopeUsage:
+    return ScopeUsage(scope, int(row.memories or 0), int(row.relations or 0), row.first, row.last)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sqlalchemy import Column, Select, bindparam, func, insert, select, update
 
 from langmem_adapter.forks import cached_property
-from langmem_adapter.storage.prepared_statements import Prepared
+from langmem_adapter.storage.queries import Prepared
 from langmem_adapter.storage.tables import MEMORIES, changes, cursors, memories
 
 if TYPE_CHECKING:

@@ -1,10 +1,9 @@
-"""Jobs: adds that somebody asked a server for and does not wait for; any worker of any process carries them out.
+"""Jobs: background adds that a server accepted; a worker of any process carries them out.
 
-A job is taken with a lease: until that is over, and as long as it is renewed, nobody else takes it; a worker that dies lets it
-run out. A worker that only seemed dead does no harm: whatever it writes carries the job's idempotency key, so the add happens
-once, and the job belongs to whoever took it last. A lease ends by the clock of the machine that looks at it.
-
-What an add did is not kept here a second time: it is the answer of its run (`Ledger.finished`), which a purge looks through.
+A worker takes a job with a lease. While the lease lasts and is renewed no other worker takes it; that of a dead worker runs
+out. A worker that was only slow does no harm: its write has the job's idempotency key, so the add happens once, and the job
+belongs to the worker that took it last. A lease ends by the clock of the machine that reads it. The result of an add is that
+of its run (`Ledger.finished`), which a purge reads, and is not stored here again.
 """
 
 from __future__ import annotations
@@ -35,11 +34,10 @@ from sqlalchemy import (
 
 from langmem_adapter.errors import ConflictError, LangmemAdapterError
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope, shallow
-from langmem_adapter.storage.moments import UTCDateTime
-from langmem_adapter.storage.pages import listed
-from langmem_adapter.storage.prepared_statements import any_of
-from langmem_adapter.storage.scopes import id_within, of_row, reach, seen
+from langmem_adapter.storage.queries import any_of, read_page
+from langmem_adapter.storage.scopes import check_visible, id_within, of_row, reach
 from langmem_adapter.storage.tables import metadata
+from langmem_adapter.storage.timestamps import UTCDateTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,13 +49,13 @@ ADD: Final = "add"
 """The kind of a job that is one add."""
 FINISHED: Final[frozenset[JobState]] = frozenset({"done", "failed"})
 
-_KEPT: Final = timedelta(days=1)  # how long a job can be asked for after its end
-_MOST_ATTEMPTS: Final = 5
-_GIVEN_UP: Final = {"status": 500, "detail": f"{_MOST_ATTEMPTS} workers began this job, and none came to its end"}
+_RETENTION: Final = timedelta(days=1)  # of jobs that have ended
+_MAX_ATTEMPTS: Final = 5
+_FAILURE: Final = {"status": 500, "detail": f"{_MAX_ATTEMPTS} workers began this job, and none finished it"}
 
-_CARRIED_OUT: Final[ContextVar[tuple[Job, str] | None]] = ContextVar("job", default=None)  # and its owner
+_CURRENT: Final[ContextVar[tuple[Job, str] | None]] = ContextVar("job", default=None)  # and its owner
 
-# Requests are kept as text, like messages of conversations: JSON types of databases refuse texts that JSON allows.
+# Requests are stored as text, like messages of conversations: JSON types of databases refuse texts that JSON allows.
 jobs: Final = Table(
     "jobs",
     metadata,
@@ -79,7 +77,7 @@ jobs: Final = Table(
 
 
 class QueueFullError(LangmemAdapterError):
-    """Too many jobs wait already; none was accepted."""
+    """Too many jobs are waiting; none was accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +87,11 @@ class Job:
     Attributes:
         id: A UUID in text form; the same for the same idempotency key in the same scope.
         request: The arguments of the add; after its end the idempotency key alone.
-        result: What is told of it beside its changes, when it is done.
+        result: The result without its changes, when it is done.
         progress: The stage of the pipeline that it has reached.
         error: Why it failed: `status` (HTTP's number) and `detail`.
         attempts: How many workers began it and did not give it back.
-        updated_at: When it last went on.
+        updated_at: When it was last taken, renewed or finished.
     """
 
     id: str
@@ -110,53 +108,43 @@ class Job:
 
     @property
     def key(self) -> str:
-        """Under which the ledger knows the add."""
+        """The idempotency key of the add."""
         return str(self.request["idempotency_key"])
 
 
 def submit(connection: Connection, requests: Sequence[Mapping[str, Any]], most: int) -> list[Job]:
-    """Accept all of some adds or none, within a write transaction; their jobs, in order. What ended a day ago is dropped.
+    """Accept all of some adds or none, within a write transaction, and return their jobs in order.
 
     *requests* are checked arguments of `Memory.add`, of plain JSON types. One whose idempotency key named a job of the same
-    scope before is that job; where it failed, it is tried again.
+    scope before is that job; where it failed, it is tried again. Jobs that ended a day ago are removed.
 
     Raises:
         QueueFullError: More than *most* would wait.
     """
     now = datetime.now(UTC)
-    connection.execute(delete(jobs).where(jobs.c.state.in_(FINISHED), jobs.c.updated_at < now - _KEPT))
+    connection.execute(delete(jobs).where(jobs.c.state.in_(FINISHED), jobs.c.updated_at < now - _RETENTION))
     rows = [_row(request, now + timedelta(microseconds=place)) for place, request in enumerate(requests)]
-    known = _known(connection, [row["id"] for row in rows])
-    if new := {row["id"]: row for row in reversed(rows) if row["id"] not in known}:
+    ids = [row["id"] for row in rows]
+    connection.execute(delete(jobs).where(any_of(jobs.c.id, ids), jobs.c.state == "failed"))
+    present = set(connection.execute(select(jobs.c.id).where(any_of(jobs.c.id, ids))).scalars())
+    if new := {row["id"]: row for row in reversed(rows) if row["id"] not in present}:
         connection.execute(insert(jobs), [*new.values()])
     waiting = connection.execute(select(func.count()).where(jobs.c.state == "waiting")).scalar_one()
     if waiting > most:
         raise QueueFullError(
-            f"{most:,} jobs may wait, and these would be more; try again later, or wait for the answer"
+            f"{most:,} jobs may wait, and these would be more: try again later, or wait for the answer"
         )
-    found = _found(connection, [row["id"] for row in rows])
-    return [found[row["id"]] for row in rows]
+    by_id = {row.id: _job(row) for row in connection.execute(select(jobs).where(any_of(jobs.c.id, ids)))}
+    return [by_id[id_] for id_ in ids]
 
 
 def _row(request: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     scope = Scope(**{name: request.get(name) for name in SCOPE_FIELDS})
-    given = request.get("idempotency_key")
-    number = str(uuid.uuid4()) if given is None else id_within(scope, f"job:{given}")
-    text = json.dumps({**request, "idempotency_key": number if given is None else given})
-    row = {"id": number, **shallow(scope), "kind": ADD, "state": "waiting", "request": text, "attempts": 0}
+    key = request.get("idempotency_key")
+    id_ = str(uuid.uuid4()) if key is None else id_within(scope, f"job:{key}")
+    text = json.dumps({**request, "idempotency_key": id_ if key is None else key})
+    row = {"id": id_, **shallow(scope), "kind": ADD, "state": "waiting", "request": text, "attempts": 0}
     return {**row, "created_at": now, "updated_at": now}
-
-
-def _known(connection: Connection, ids: Sequence[str]) -> set[str]:
-    """Those of some jobs that are to stay: one that failed is tried again."""
-    found = _found(connection, ids)
-    failed = [job.id for job in found.values() if job.state == "failed"]
-    connection.execute(delete(jobs).where(any_of(jobs.c.id, failed)))
-    return found.keys() - failed
-
-
-def _found(connection: Connection, ids: Sequence[str]) -> dict[str, Job]:
-    return {row.id: _job(row) for row in connection.execute(select(jobs).where(any_of(jobs.c.id, ids)))}
 
 
 def read(connection: Connection, job_id: str, scope: Scope | None) -> Job:
@@ -165,44 +153,43 @@ def read(connection: Connection, job_id: str, scope: Scope | None) -> Job:
     Raises:
         MemoryNotFoundError: There is none, or it lies outside *scope*.
     """
-    return _job(seen(connection.execute(select(jobs).where(jobs.c.id == job_id)).first(), scope, job_id, "job"))
+    return _job(
+        check_visible(connection.execute(select(jobs).where(jobs.c.id == job_id)).first(), scope, job_id, "job")
+    )
 
 
 def page(
     connection: Connection, scope: Scope | None, *, k: int, state: JobState | None = None, after: str | None = None
 ) -> tuple[list[Job], str | None]:
-    """Jobs within *scope* (`None`: of everybody), the newest first, and the cursor of the next page.
+    """Jobs within *scope* (`None`: all), newest first, and the cursor of the next page.
 
     Raises:
-        InvalidInputError: The cursor is none of ours.
+        InvalidInputError: *after* is no cursor.
     """
-    wanted = true() if state is None else jobs.c.state == state
-    rows, following = listed(
-        connection, select(jobs).where(reach(scope, jobs), wanted), jobs.c.created_at, jobs.c.id, k=k, after=after
-    )
+    query = select(jobs).where(reach(scope, jobs), true() if state is None else jobs.c.state == state)
+    rows, following = read_page(connection, query, jobs.c.created_at, jobs.c.id, k=k, after=after)
     return [_job(row) for row in rows], following
 
 
 def cancel(connection: Connection, job_id: str, scope: Scope | None) -> None:
-    """Drop a job that nobody has begun, within a write transaction.
+    """Remove a job that no worker has begun, within a write transaction.
 
-    Contract: whoever is told that it is cancelled can rely on it that nothing of it was, or will be, written; so one that was
-    put back after it had begun cannot be cancelled either.
-    tests/server/test_jobs.py::test_a_job_is_either_begun_or_cancelled
+    Contract: of a cancelled job nothing was, or will be, written; so one that was released after it had begun cannot be
+    cancelled either. tests/server/test_jobs.py::test_a_job_is_either_begun_or_cancelled
 
     Raises:
         MemoryNotFoundError: There is none, or it lies outside *scope*.
         ConflictError: It has begun.
     """
     read(connection, job_id, scope)
-    unbegun = jobs.c.id == job_id, jobs.c.state == "waiting", jobs.c.updated_at == jobs.c.created_at  # since `take`
-    if not connection.execute(delete(jobs).where(*unbegun)).rowcount:
-        raise ConflictError(f"the job {job_id} has begun and cannot be cancelled; what it adds can be deleted")
+    is_new = jobs.c.id == job_id, jobs.c.state == "waiting", jobs.c.updated_at == jobs.c.created_at  # `take` sets it
+    if not connection.execute(delete(jobs).where(*is_new)).rowcount:
+        raise ConflictError(f"the job {job_id} has begun and cannot be cancelled: delete what it adds")
 
 
 @dataclass(frozen=True, slots=True)
 class QueueLength:
-    """How many jobs nobody has taken, how many somebody has, and for how many seconds the oldest has waited."""
+    """How many jobs wait, how many are running, and for how many seconds the oldest has waited."""
 
     waiting: int
     running: int
@@ -210,16 +197,12 @@ class QueueLength:
 
 
 def queue(connection: Connection) -> QueueLength:
-    """How much there is to do, in everybody's name."""
-    found = connection.execute(
-        select(jobs.c.state, func.count(), func.min(jobs.c.created_at))
-        .where(jobs.c.state.not_in(FINISHED))
-        .group_by(jobs.c.state)
-    )
-    counted = {state: (number, since) for state, number, since in found}
-    waiting, since = counted.get("waiting", (0, None))
+    """The length of the queue, over all scopes."""
+    query = select(jobs.c.state, func.count(), func.min(jobs.c.created_at)).where(jobs.c.state.not_in(FINISHED))
+    counts = {state: (number, since) for state, number, since in connection.execute(query.group_by(jobs.c.state))}
+    waiting, since = counts.get("waiting", (0, None))
     oldest = 0.0 if since is None else max((datetime.now(UTC) - since).total_seconds(), 0.0)
-    return QueueLength(waiting, counted.get("running", (0, None))[0], oldest)
+    return QueueLength(waiting, counts.get("running", (0, None))[0], oldest)
 
 
 # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -231,30 +214,29 @@ def are_ready(connection: Connection) -> bool:
 
 
 def take(connection: Connection, owner: str, lease: float) -> Job | None:
-    """Take the job that has waited longest for a lease of some seconds; one that killed too many workers is given up."""
+    """Take the oldest job for a lease of some seconds; one that ended too many workers fails."""
     now = datetime.now(UTC)
-    worn = and_(_ready(now), jobs.c.attempts >= _MOST_ATTEMPTS)
-    for left in connection.execute(select(jobs).where(worn)).all():
-        _end(connection, _job(left), {"state": "failed", "error": json.dumps(_GIVEN_UP)})
+    for worn in connection.execute(select(jobs).where(_ready(now), jobs.c.attempts >= _MAX_ATTEMPTS)).all():
+        _end(connection, _job(worn), {"state": "failed", "error": json.dumps(_FAILURE)})
     oldest = select(jobs.c.id).where(_ready(now)).order_by(jobs.c.created_at, jobs.c.id).limit(1)
-    taken = {"state": "running", "owner": owner, "lease": now + timedelta(seconds=lease), "updated_at": now}
+    values = {"state": "running", "owner": owner, "lease": now + timedelta(seconds=lease), "updated_at": now}
     change = update(jobs).where(jobs.c.id == oldest.scalar_subquery(), _ready(now))
-    row = connection.execute(change.values(**taken, attempts=jobs.c.attempts + 1).returning(*jobs.c)).first()
+    row = connection.execute(change.values(**values, attempts=jobs.c.attempts + 1).returning(*jobs.c)).first()
     return None if row is None else _job(row)
 
 
 def renew(connection: Connection, job: Job, owner: str, lease: float, progress: str | None) -> bool:
-    """Keep a job, and say how far it is; whether it is still theirs: nobody else took it, nobody erased it."""
+    """Renew the lease and note the progress; `False` where the job was erased, or another worker took it."""
     now = datetime.now(UTC)
-    kept = {"lease": now + timedelta(seconds=lease), "progress": progress, "updated_at": now}
-    return bool(connection.execute(update(jobs).where(*_theirs(job, owner)).values(**kept)).rowcount)
+    values = {"lease": now + timedelta(seconds=lease), "progress": progress, "updated_at": now}
+    return bool(connection.execute(update(jobs).where(*_owned(job, owner)).values(**values)).rowcount)
 
 
 def release(connection: Connection, owner: str) -> int:
-    """Put back what somebody holds, for the next worker; that they took it counts for nothing. How many there were."""
-    theirs = (jobs.c.owner == owner, jobs.c.state == "running")
-    as_before = {"state": "waiting", "owner": None, "lease": None, "attempts": jobs.c.attempts - 1}
-    return connection.execute(update(jobs).where(*theirs).values(as_before)).rowcount
+    """Give back the jobs of an owner, without an attempt, and count them."""
+    owned = (jobs.c.owner == owner, jobs.c.state == "running")
+    values = {"state": "waiting", "owner": None, "lease": None, "attempts": jobs.c.attempts - 1}
+    return connection.execute(update(jobs).where(*owned).values(values)).rowcount
 
 
 def finish(
@@ -265,48 +247,45 @@ def finish(
     result: Mapping[str, Any] | None = None,
     error: Mapping[str, Any] | None = None,
 ) -> bool:
-    """End a job, and forget what it was asked; whether it was still theirs."""
-    told = None if result is None else json.dumps(result)
-    end = {"state": "done", "result": told} if error is None else {"state": "failed", "error": json.dumps(error)}
-    return _end(connection, job, end, *_theirs(job, owner))
+    """End a job and remove its request; `False` where it was no longer *owner*'s."""
+    done = {"state": "done", "result": None if result is None else json.dumps(result)}
+    end = done if error is None else {"state": "failed", "error": json.dumps(error)}
+    return _end(connection, job, end, *_owned(job, owner))
 
 
 def carry_out(job: Job, owner: str) -> None:
-    """From now on, let what this context writes be written only while the job is *owner*'s."""
-    _CARRIED_OUT.set((job, owner))
+    """From now on, writes of this context succeed only while the job is *owner*'s."""
+    _CURRENT.set((job, owner))
 
 
 def check_of_context() -> Callable[[Connection], object]:
-    """What a write transaction of this context calls first: `MemoryNotFoundError` where its job was erased, or lost."""
+    """A check for a write transaction of this context: `MemoryNotFoundError` where its job was erased or lost."""
     # Contract: what was accepted before a purge is not written after it. The purge deletes the job, and a worker that has not
     # noticed yet looks for it in the transaction that would write. `test_add_for_a_job_that_was_erased_or_lost_is_refused`
-    current = _CARRIED_OUT.get()
+    current = _CURRENT.get()
     if current is None:
         return lambda _: None
     job, owner = current
-    wanted = select(jobs.c.id, *(jobs.c[name] for name in SCOPE_FIELDS)).where(*_theirs(job, owner))
-    return lambda connection: seen(connection.execute(wanted).first(), None, job.id, "job")
+    query = select(jobs.c.id, *(jobs.c[name] for name in SCOPE_FIELDS)).where(*_owned(job, owner))
+    return lambda connection: check_visible(connection.execute(query).first(), None, job.id, "job")
 
 
 def _ready(now: datetime) -> ColumnElement[bool]:
     return or_(jobs.c.state == "waiting", and_(jobs.c.state == "running", jobs.c.lease < now))
 
 
-def _end(connection: Connection, job: Job, end: Mapping[str, Any], *still: ColumnElement[bool]) -> bool:
-    left = {"owner": None, "lease": None, "request": json.dumps({"idempotency_key": job.key})}
-    change = update(jobs).where(jobs.c.id == job.id, *still)
-    return bool(connection.execute(change.values(**end, **left, updated_at=datetime.now(UTC))).rowcount)
+def _end(connection: Connection, job: Job, end: Mapping[str, Any], *conditions: ColumnElement[bool]) -> bool:
+    rest = {"owner": None, "lease": None, "request": json.dumps({"idempotency_key": job.key})}
+    change = update(jobs).where(jobs.c.id == job.id, *conditions)
+    return bool(connection.execute(change.values(**end, **rest, updated_at=datetime.now(UTC))).rowcount)
 
 
-def _theirs(job: Job, owner: str) -> tuple[ColumnElement[bool], ...]:
+def _owned(job: Job, owner: str) -> tuple[ColumnElement[bool], ...]:
     return jobs.c.id == job.id, jobs.c.owner == owner, jobs.c.state == "running"
 
 
 def _job(row: Any) -> Job:
-    told: dict[str, Any] = {name: getattr(row, name) for name in _PLAIN}
-    told |= {name: None if (text := getattr(row, name)) is None else json.loads(text) for name in _TEXTS}
-    return Job(scope=of_row(row), **told)
-
-
-_TEXTS: Final = ("request", "result", "error")
-_PLAIN: Final = ("id", "kind", "state", "progress", "attempts", "created_at", "updated_at")
+    values = {name: getattr(row, name) for name in Job.__slots__ if name != "scope"}
+    for name in ("request", "result", "error"):
+        values[name] = None if values[name] is None else json.loads(values[name])
+    return Job(scope=of_row(row), **values)

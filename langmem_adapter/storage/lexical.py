@@ -1,8 +1,7 @@
-"""The words of memories as rows: what is written beside each memory, and read back term by term.
+"""Lexical index: the words of memories as rows, for BM25.
 
-A memory is found by its own words, by those of the turns around it (the words that it came from, or what was asked right
-before it), and by its date. The rows say how much each counts; who searches makes scores of them (`search.scope_cache`). A long
-message speaks for itself: the turns around it count the less, the longer it is.
+A memory has its own words, those of its context (the messages around the one that it came from), and its date. A row says how
+much a word counts; `search.scope_cache` makes scores of them. The context of a long text counts less.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from langmem_adapter.records.results import tokens_in
 from langmem_adapter.statements.dates import MONTHS
 from langmem_adapter.statements.parser import attributes
 from langmem_adapter.statements.periods import days_told
-from langmem_adapter.storage.moments import local
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
+from langmem_adapter.storage.timestamps import local
 from langmem_adapter.text import ENGLISH, marks, text_hash
 from langmem_adapter.text import words as terms_of
 
@@ -41,40 +40,40 @@ _OF_MEMORIES: Final = Prepared(_POSTING.where(any_of(words.c.memory_pk, "pks")))
 
 # How much a word counts (measured together with the weights of `records.ranking`).
 WEIGHT: Final = 8
-"""Of a word of the text itself."""
-_AROUND_WEIGHTS: Final = (8, 4)  # nearest first
+"""The weight of a word of the text itself."""
+_CONTEXT_WEIGHTS: Final = (8, 4)  # nearest first
 _DATE_WEIGHT: Final = 6
-_SHORT: Final = 40  # tokens up to which a message is short, and the turns around it count in full
-_BETWEEN: Final = "\x1e"  # the record separator, which no keyboard has
+_SHORT: Final = 40  # tokens up to which a text is short, and its context counts in full
+_SEPARATOR: Final = "\x1e"  # the record separator, which no keyboard has
 
 
 class Words:
-    """The words of memories and contexts, split and stemmed before the transaction begins in which they are written."""
+    """The words of memories and contexts, split and stemmed before the transaction that writes them begins."""
 
     def __init__(self, texts: Iterable[str] = (), language: str = ENGLISH) -> None:
         self._language = language
-        self._split = {part: terms_of(part, language) for text in texts for part in text.split(_BETWEEN)}
+        self._split = {part: terms_of(part, language) for text in texts for part in text.split(_SEPARATOR)}
 
     def of(self, text: str, language: str) -> list[str]:
-        """The words of a text in a language, split now unless they are known."""
-        known = self._split.get(text) if language == self._language else None
-        return terms_of(text, language) if known is None else known
+        """The words of a text in a language."""
+        terms = self._split.get(text) if language == self._language else None
+        return terms_of(text, language) if terms is None else terms
 
 
-def joined(around: Iterable[str]) -> str:
+def join_context(texts: Iterable[str]) -> str:
     """Texts around a memory, nearest first, as its `context`."""
-    return _BETWEEN.join(text.replace(_BETWEEN, " ") for text in around).rstrip(_BETWEEN)
+    return _SEPARATOR.join(text.replace(_SEPARATOR, " ") for text in texts).rstrip(_SEPARATOR)
 
 
-def parted(context: str) -> list[str]:
-    """The inverse of `joined`; texts that are blank are left out."""
-    return [text for text in context.split(_BETWEEN) if text.strip()]
+def split_context(context: str) -> list[str]:
+    """The inverse of `join_context`, without blank texts."""
+    return [text for text in context.split(_SEPARATOR) if text.strip()]
 
 
 def postings(row: Mapping[str, Any], language: str = ENGLISH, words: Words | None = None) -> list[dict[str, Any]]:
-    """The rows of one memory; the day, month and year when its speaker said it are words as well.
+    """The rows of one memory; the speaker's day, month and year are words as well.
 
-    Of a text that is kept in the user's words no attributes are read: it is no statement to compare others with.
+    A text in the user's own words has no attributes: it is not compared with statements.
 
     Args:
         row: Its scope_id, pk, text, context, created_at, utc_offset and is_verbatim.
@@ -85,12 +84,16 @@ def postings(row: Mapping[str, Any], language: str = ENGLISH, words: Words | Non
     counts: Counter[str] = Counter()
     text = row["text"]
     tokens = max(_SHORT, tokens_in(text))
-    for around, weight in zip(row["context"].split(_BETWEEN), _AROUND_WEIGHTS, strict=False):
-        _count(counts, split(around, language), round(weight * _SHORT / tokens))
-    own = split(text, language)
-    _count(counts, own, WEIGHT)
-    time = local(row["created_at"], row["utc_offset"])
-    _count(counts, terms_of(f"{time.day} {MONTHS[time.month - 1]} {time.year}", language), _DATE_WEIGHT)
+    own, time = split(text, language), local(row["created_at"], row["utc_offset"])
+    weighted = [
+        (split(near, language), round(weight * _SHORT / tokens))
+        for near, weight in zip(row["context"].split(_SEPARATOR), _CONTEXT_WEIGHTS, strict=False)
+    ]
+    weighted.append((own, WEIGHT))
+    weighted.append((terms_of(f"{time.day} {MONTHS[time.month - 1]} {time.year}", language), _DATE_WEIGHT))
+    for terms, weight in weighted:
+        for term in terms if weight else ():
+            counts[term] += weight
     length = counts.total()
     counts.update(marks(text, language, own) | days_told(text, time.date()))
     counts.update(() if row["is_verbatim"] else attributes(text))
@@ -108,17 +111,17 @@ def forget(connection: Connection, pks: Sequence[int]) -> dict[int, int]:
 
 
 def of_terms(connection: Connection, scope_ids: Iterable[int], terms: Iterable[str]) -> list[Any]:
-    """Tuples of term, memory_pk, count, length: every memory of some scopes that holds one of the terms."""
+    """Rows of term, memory_pk, count and length: every memory of some scopes that has one of the terms."""
     return _OF_TERMS.rows(connection, {"scopes": list(scope_ids), "terms": list(terms)})
 
 
 def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
-    """The same of some memories, with all their terms."""
+    """The same rows of some memories, with all their terms."""
     return _OF_MEMORIES.rows(connection, {"pks": list(pks)})
 
 
 def rebuild(connection: Connection, language: str = ENGLISH) -> None:
-    """Write all word rows and hashes anew, after the tokenizer or the language changed."""
+    """Write all word rows and hashes again, after the tokenizer or the language changed."""
     connection.execute(delete(words))
     totals: Counter[int] = Counter()
     hashes: list[dict[str, Any]] = []
@@ -133,8 +136,3 @@ def rebuild(connection: Connection, language: str = ENGLISH) -> None:
         connection.execute(hashed, hashes)
     for scope_id, length in totals.items():
         connection.execute(update(scopes).where(scopes.c.id == scope_id).values(word_count=length))
-
-
-def _count(counts: Counter[str], terms: Iterable[str], weight: int) -> None:
-    for term in terms if weight else ():
-        counts[term] += weight

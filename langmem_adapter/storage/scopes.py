@@ -1,7 +1,4 @@
-"""Scopes as rows, and the rows of one scope that a search reads.
-
-Each row is pk, scope_id, created_at, updated_at, actor_id, expires_at, memory_type, utc_offset. One index holds all of it.
-"""
+"""Scopes (user_id, agent_id, run_id) as rows and as conditions, and the rows of a scope that a search reads."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from sqlalchemy import ColumnElement, and_, bindparam, func, select, true
 from langmem_adapter.errors import MemoryNotFoundError
 from langmem_adapter.forks import bounded_cache
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes
 
 if TYPE_CHECKING:
@@ -34,8 +31,8 @@ class ScopeCount:
     """One scope that has memories.
 
     Attributes:
-        scope: Whose.
-        memories: How many.
+        scope: The scope.
+        memories: The number of its memories.
         updated_at: When the latest of them changed.
         created_at: The date of the earliest.
     """
@@ -58,15 +55,12 @@ def key_of(scope: Scope) -> str:
 
 
 def id_within(scope: Scope, name: str) -> str:
-    """The UUID of what a name stands for in an exact scope; in every other scope the same name has another one.
-
-    Whoever gives a name can therefore neither meet nor take what somebody else called so.
-    """
+    """The UUID of a name within an exact scope: in another scope the same name has another one."""
     return str(uuid.uuid5(_NAMESPACE, f"{key_of(scope)}:{name}"))
 
 
 def between(wide: Scope, narrow: Scope) -> list[Scope]:
-    """Every scope from one to another that lies within it, both included.
+    """Every scope from a wide one to a narrow one within it, both included.
 
     Example:
         >>> len(between(Scope(user_id="ann"), Scope("ann", "guide", "r1")))
@@ -78,22 +72,22 @@ def between(wide: Scope, narrow: Scope) -> list[Scope]:
 
 
 def within(scope: Scope, rows: Table = scopes) -> ColumnElement[bool]:
-    """Condition on `scopes`, or on another table with its three columns: the named fields are equal, the rest is free."""
+    """Condition on `scopes`, or a table with its three columns: the named fields are equal, the others are free."""
     return and_(true(), *(rows.c[name] == value for name, value in scope.named.items()))
 
 
 def reach(scope: Scope | None, rows: Table = scopes) -> ColumnElement[bool]:
-    """The same, and any row where there is no scope: for who may see, or erase, what is everybody's."""
+    """The same; any row where *scope* is `None`."""
     return true() if scope is None else within(scope, rows)
 
 
 def ids_within(scope: Scope) -> Select[Any]:
-    """Ids of every scope that a read of *scope* sees, for a condition."""
+    """The ids of every scope that a read of *scope* sees, as a subquery."""
     return select(scopes.c.id).where(within(scope))
 
 
-def seen(row: Any, scope: Scope | None, name: str, kind: str = "memory") -> Any:
-    """A row with the three columns.
+def check_visible(row: Any, scope: Scope | None, name: str, kind: str = "memory") -> Any:
+    """Return a row with the three columns that a read of *scope* sees.
 
     Raises:
         MemoryNotFoundError: There is none, or it lies outside *scope*.
@@ -114,8 +108,10 @@ def _ids_of(*fields: str) -> Prepared:
     return Prepared(select(scopes.c.id).where(*named).order_by(scopes.c.id))
 
 
-def beginning(connection: Connection, ids: Column[str], prefix: str, scope: Scope | None, *, most: int) -> list[str]:
-    """At most so many of the ids in a column that begin so, letter by letter; within *scope*, where one is given."""
+def ids_with_prefix(
+    connection: Connection, ids: Column[str], prefix: str, scope: Scope | None, *, most: int
+) -> list[str]:
+    """At most *most* ids of a column that begin with *prefix*; within *scope*, where there is one."""
     rows = ids.table
     query = select(ids).distinct().where(func.substr(ids, 1, len(prefix)) == prefix)
     if scope is not None:
@@ -129,7 +125,7 @@ def of_row(row: Any) -> Scope:
 
 
 def owner_of(row: Any) -> Scope | None:
-    """The same, where the row may be nobody's."""
+    """The same; `None` where all three are null."""
     return of_row(row) if any(getattr(row, name) is not None for name in SCOPE_FIELDS) else None
 
 
@@ -139,7 +135,7 @@ def _scope(user_id: str | None, agent_id: str | None, run_id: str | None) -> Sco
 
 
 def counts(connection: Connection, scope: Scope | None = None) -> list[ScopeCount]:
-    """Every scope that has memories, or every one within *scope*, the largest first."""
+    """Every scope with memories, or every one within *scope*, the largest first."""
     number, last, first = func.count(), func.max(memories.c.updated_at), func.min(memories.c.created_at)
     query = (
         select(*OWNER, number.label("memories"), last.label("last"), first.label("first"))
@@ -152,26 +148,30 @@ def counts(connection: Connection, scope: Scope | None = None) -> list[ScopeCoun
     return [ScopeCount(of_row(row), row.memories, row.last, row.first) for row in rows]
 
 
-MOST: Final = 5_000
-"""Changes up to which it pays to look at each; beyond, all is read anew."""
+# ── what a search reads ─────────────────────────────────────────────────────────────────────────────────────────────────
 
+MOST: Final = 5_000
+"""Changes up to which it is faster to read each changed row; beyond, all rows are read again."""
 
 _COLUMNS: Final = "pk scope_id created_at updated_at actor_id expires_at memory_type utc_offset".split()
 _ROW: Final = select(*(memories.c[name] for name in _COLUMNS))
 _OF_SCOPES: Final = Prepared(_ROW.where(any_of(memories.c.scope_id, "scopes")))
 _OF_MEMORIES: Final = Prepared(_ROW.where(any_of(memories.c.pk, "pks")))
-_OF_THEM: Final = any_of(scopes.c.id, "ids")
-_NAMES: Final = select(scopes.c.id, *OWNER).where(_OF_THEM)
-_WORD_COUNT: Final = select(func.coalesce(func.sum(scopes.c.word_count), 0)).where(_OF_THEM)
+_BY_ID: Final = any_of(scopes.c.id, "ids")
+_NAMES: Final = select(scopes.c.id, *OWNER).where(_BY_ID)
+_WORD_COUNT: Final = select(func.coalesce(func.sum(scopes.c.word_count), 0)).where(_BY_ID)
 
 
 def of_scopes(connection: Connection, scope_ids: Iterable[int]) -> list[Any]:
-    """The rows of every memory of some scopes, in no order."""
+    """A row of every memory of some scopes, in no order.
+
+    Each has pk, scope_id, created_at, updated_at, actor_id, expires_at, memory_type and utc_offset. One index holds all of it.
+    """
     return _OF_SCOPES.rows(connection, {"scopes": list(scope_ids)})
 
 
 def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
-    """The rows of some memories; those that are gone are missing."""
+    """The same rows of some memories; deleted ones are missing."""
     return _OF_MEMORIES.rows(connection, {"pks": list(pks)})
 
 
@@ -181,5 +181,5 @@ def scopes_of(connection: Connection, ids: Iterable[int]) -> dict[int, Scope]:
 
 
 def word_count(connection: Connection, scope_ids: Iterable[int]) -> int:
-    """How many words the memories of some scopes have together, weighted as they are stored."""
+    """The number of words in the memories of some scopes, weighted as they are stored."""
     return int(connection.execute(_WORD_COUNT, {"ids": list(scope_ids)}).scalar_one())

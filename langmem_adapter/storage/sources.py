@@ -1,9 +1,9 @@
 """Sources: which messages of a thread were remembered, and which memories came of each.
 
-A scope, a thread and an id identify a message. Its text is not kept here, only a digest of what was remembered, and one of
-what came in: a middleware may redact a message before it is remembered, and a client may send the first version again.
-Any other text is an edit. A message is noted when it enters the thread, for the scope whose run brought it; it has no digest
-until it is remembered, and an empty one where it never will be.
+A scope, a thread and an id identify a message. Two digests are stored instead of its text: of what was remembered, and of what
+came in. A middleware may redact a message before it is remembered, and a client may send the first version again; any other
+text is an edit. A message is noted when it enters the thread, for the scope of the run that brought it; it has no digest until
+it is remembered, and an empty one where it never will be.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from sqlalchemy import (
 
 from langmem_adapter.errors import ConflictError
 from langmem_adapter.records.results import Decision
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope, shallow
 from langmem_adapter.storage import memories
-from langmem_adapter.storage.moments import UTCDateTime
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.scopes import id_within, of_row
 from langmem_adapter.storage.tables import Number, metadata
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.timestamps import UTCDateTime
+from langmem_adapter.storage.write import Write
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Change, Event
 
 _EDITED: Final = "the message that it came from was edited"
-_BACK: Final = f"{_EDITED}; back to what it said before"
+_RESTORED: Final = f"{_EDITED}; back to what it said before"
 
 MessageNote: TypeAlias = tuple[str, str | None, bool]
-"""Of a message: the digest of what came in, that of what is remembered, and whether a model was shown it.
+"""Of a message: the digest of what came in, that of what is remembered, and whether a model saw it.
 
-An empty digest says that it is never remembered: `False` that it was refused, `True` that it is not of this scope.
+An empty second digest means that it is never remembered: with `False` it was refused, with `True` it is not of this scope.
 """
 
 sources: Final = Table(
@@ -72,7 +72,7 @@ sources: Final = Table(
     Index("ix_sources_thread_id", "thread_id"),
 )
 
-# `seq` is that of the revision, or, where the message only says what a memory says already, a later one.
+# `seq` is that of the revision; a later one where the message only repeats a memory.
 source_memories: Final = Table(
     "source_memories",
     metadata,
@@ -101,34 +101,34 @@ class RememberedError(ConflictError):
 
 @dataclass(frozen=True, slots=True)
 class MessageThread:
-    """A thread of messages, as one scope knows it."""
+    """A thread of messages within one scope."""
 
     scope: Scope
     thread_id: str
 
     @property
     def key(self) -> str:
-        """What names the thread within its exact scope."""
+        """The id of the thread within its exact scope."""
         return id_within(self.scope, f"thread {self.thread_id}")
 
     def digest(self, content: object) -> str:
-        """What tells one content of a message from another; it cannot be compared with that of another thread."""
+        """The digest of a message's content; those of other threads cannot be compared with it."""
         plain = json.dumps(content, sort_keys=True, default=str)
         return blake2b(plain.encode(), key=self.key.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class Edits:
-    """Which messages of a thread were edited, and what takes back what came of the older texts."""
+    """The edited messages of a thread, and the writes that retract their older texts."""
 
     thread: MessageThread
-    known_ids: Collection[str]  # ids of those that are remembered as they are
-    ids: Mapping[str, str]  # those that were remembered with another text, and the digest of each as it is now
-    writes: Sequence[Write]  # take back what came of the older texts, one decision each
+    remembered_ids: Collection[str]  # of messages that are remembered as they are
+    ids: Mapping[str, str]  # messages that were remembered with another text, and their current digests
+    writes: Sequence[Write]  # one decision each
 
 
 def messages_of(connection: Connection, thread: MessageThread, ids: Collection[str]) -> dict[str, Any]:
-    """The rows of some messages, by their ids; those without a row are missing."""
+    """The rows of some messages, by id; messages without a row are missing."""
     rows = _MESSAGES.rows(connection, {"thread": thread.key, "ids": list(ids)})
     return {row.message_id: row for row in rows}
 
@@ -136,26 +136,23 @@ def messages_of(connection: Connection, thread: MessageThread, ids: Collection[s
 def of_other_users(
     connection: Connection, thread: MessageThread, contents: Mapping[str, object], newest: str | None
 ) -> dict[str, set[str]]:
-    """What is noted, of those messages with these contents, in runs of other users, by their ids.
+    """The notes of other users' runs about messages with these contents, by message id.
 
-    `"own"`: it is theirs; `"refused"`: so it is, and a middleware may have blocked it; `"foreign"`: it is not theirs.
-
-    Where it waits to be remembered, one before the *newest* is compared by its text, too: clients may send no ids.
+    `"own"`: it is theirs; `"refused"`: it is theirs, and a middleware may have blocked it; `"foreign"`: it is not theirs.
+    While a note waits to be remembered, it is compared by text with all but the *newest* message: clients may send no ids.
     """
     if not contents:
         return {}
-    theirs = sources.c.thread_id == thread.thread_id, sources.c.user_id != thread.scope.user_id
+    of_others = sources.c.thread_id == thread.thread_id, sources.c.user_id != thread.scope.user_id
     same = any_of(sources.c.message_id, list(contents)) | sources.c.digest.is_(None)
-    notes = defaultdict[str, set[str]](set)
-    for row in connection.execute(select(sources).where(*theirs, same)):
-        names = {row.message_id, *(contents.keys() - {newest} if row.digest is None else ())} & contents.keys()
-        owner = MessageThread(of_row(row), row.thread_id)
-        kind = (
-            "own" if row.digest or (row.digest is None and row.is_shown) else "foreign" if row.is_shown else "refused"
-        )
-        for name in (name for name in names if owner.digest(contents[name]) in {row.given, row.digest}):
-            notes[name].add(kind)
-    return notes
+    kinds = defaultdict[str, set[str]](set)
+    for row in connection.execute(select(sources).where(*of_others, same)):
+        owner, is_open = MessageThread(of_row(row), row.thread_id), row.digest is None
+        kind = "own" if row.digest or (is_open and row.is_shown) else "foreign" if row.is_shown else "refused"
+        for name in {row.message_id, *(contents.keys() - {newest} if is_open else ())} & contents.keys():
+            if owner.digest(contents[name]) in {row.given, row.digest}:
+                kinds[name].add(kind)
+    return kinds
 
 
 def is_edited(row: Any, digest: str) -> bool:
@@ -166,7 +163,7 @@ def is_edited(row: Any, digest: str) -> bool:
 def note(
     connection: Connection, thread: MessageThread, notes: Mapping[str, MessageNote], expected: Mapping[str, Any]
 ) -> None:
-    """Note messages that are not remembered; those whose rows differ from the *expected* ones are left as they are."""
+    """Note messages that are not remembered; rows that differ from the *expected* ones stay."""
     # Contract: what another run noted or remembered meanwhile stays.
     # tests/adapters/test_turns.py::test_parallel_runs_of_one_thread_remember_each_message_once
     rows = messages_of(connection, thread, notes)
@@ -180,39 +177,37 @@ def record(
     digests: Mapping[str, str],
     changes: Iterable[tuple[str | None, Change, int]],
 ) -> None:
-    """Note that messages are remembered now, and what came of them: *changes* with the id of a message and a number.
+    """Note that messages are remembered, and their *changes*, each with the id of a message and the number of its revision.
 
     Raises:
         RememberedError: Another run has remembered one of them; nothing may be written.
     """
-    # Contract: of two runs that remember one message of a thread, in whatever process, the second one writes nothing.
+    # Contract: of two runs, in any processes, that remember one message of a thread, the second one writes nothing.
     # tests/adapters/test_turns.py::test_parallel_runs_of_one_thread_remember_each_message_once
     rows = messages_of(connection, thread, digests)
     if any(row.digest is not None for row in rows.values()):
         raise RememberedError("a message of the thread was remembered by another run; try again")
-    first = {name: row.given for name, row in rows.items()}
-    _put(connection, thread, rows, {name: (first.get(name, each), each, True) for name, each in digests.items()})
+    first = {name: rows[name].given if name in rows else digest for name, digest in digests.items()}
+    _put(connection, thread, rows, {name: (first[name], digest, True) for name, digest in digests.items()})
     seqs = {(message, change.id): seq for message, change, seq in changes if message in digests and change.id}
     links = [{"message_id": message, "memory_id": memory, "seq": seq} for (message, memory), seq in seqs.items()]
     _INSERT_MEMORIES.run(connection, *({"thread": thread.key, **link} for link in links))
 
 
 def edits(connection: Connection, thread: MessageThread, digests: Mapping[str, str]) -> Edits:
-    """What is noted of some messages, and what takes back what came of the older text of those that were edited.
+    """Find edited messages, and what retracts their older texts.
 
-    A memory that came of such messages alone ends; one that they changed or ended is again what it was. What others have said
-    of the memory since then, or done to it, stays.
+    A memory that came of such messages alone is deleted; one that they changed or deleted is restored. What other messages
+    stated of the memory since then, and edits by hand, stay.
     """
     rows = messages_of(connection, thread, digests)
     edited = {name: digests[name] for name, row in rows.items() if is_edited(row, digests[name])}
     remembered_ids = {name for name, row in rows.items() if row.digest is not None and name not in edited}
-    mine = (
-        source_memories.c.thread == thread.key,
-        any_of(source_memories.c.message_id, list(rows.keys() - remembered_ids)),
-    )
-    own = connection.execute(select(source_memories).where(*mine)).all()
-    same = any_of(source_memories.c.memory_id, [row.memory_id for row in own])
+    links = source_memories.c
+    of_open = links.thread == thread.key, any_of(links.message_id, list(rows.keys() - remembered_ids))
+    own = connection.execute(select(source_memories).where(*of_open)).all()
     statements: defaultdict[str, list[Any]] = defaultdict(list)
+    same = any_of(links.memory_id, [row.memory_id for row in own])
     for row in connection.execute(select(source_memories).where(same)):
         statements[row.memory_id].append((row.seq, row in own))
     writes = [_retraction(connection, memory_id, seqs, thread.scope) for memory_id, seqs in statements.items()]
@@ -221,22 +216,22 @@ def edits(connection: Connection, thread: MessageThread, digests: Mapping[str, s
 
 
 def reopen(connection: Connection, edits: Edits) -> None:
-    """Note that edited messages are not remembered yet, and that nothing comes of what they said before."""
-    _put(connection, edits.thread, edits.ids, {name: (given, None, True) for name, given in edits.ids.items()})
-    mine = source_memories.c.thread == edits.thread.key, any_of(source_memories.c.message_id, list(edits.ids))
-    connection.execute(delete(source_memories).where(*mine))
+    """Note that edited messages are not remembered yet, and remove the links to their memories."""
+    _put(connection, edits.thread, edits.ids, {name: (digest, None, True) for name, digest in edits.ids.items()})
+    own = source_memories.c.thread == edits.thread.key, any_of(source_memories.c.message_id, list(edits.ids))
+    connection.execute(delete(source_memories).where(*own))
 
 
 def _retraction(
     connection: Connection, memory_id: str, statements: Sequence[tuple[int, bool]], within: Scope
 ) -> Write | None:
-    """What takes back the last revisions of a memory that only edited messages state: of these *statements* has `True`."""
+    """A write that retracts the last revisions of a memory which only edited messages state (`True` in *statements*)."""
     contents = memories.contents(connection, memory_id)
-    revisions: list[Any] = []  # without revisions that were taken back before, and those that took them back
+    revisions: list[Any] = []  # without those that were retracted before, and their retractions
     for row in contents:
-        while row.reason == _BACK and revisions and revisions[-1].new_memory != row.new_memory:
+        while row.reason == _RESTORED and revisions and revisions[-1].new_memory != row.new_memory:
             revisions.pop()
-        revisions += [] if row.reason == _BACK else [row]
+        revisions += [] if row.reason == _RESTORED else [row]
     last, end = (revisions[-1] if revisions else None), math.inf
     while revisions and {own for seq, own in statements if revisions[-1].seq <= seq < end} == {True}:
         end = revisions.pop().seq
@@ -248,17 +243,16 @@ def _retraction(
     decision = Decision("DELETE", memory_id, None, _EDITED, seen=revision)
     if restores:
         event: Event = "ADD" if last.event == "DELETE" else "UPDATE"
-        decision = memories.restored(revisions[-1], event, _BACK, seen=revision)
+        decision = memories.restored(revisions[-1], event, _RESTORED, seen=revision)
     return Write((decision,), scope=of_row(last), within=within)
 
 
 def _put(
     connection: Connection, thread: MessageThread, present: Collection[str], notes: Mapping[str, MessageNote]
 ) -> None:
-    """Write what is noted of messages; it replaces what was written of those that are *present*."""
-    new = {"thread_id": thread.thread_id, "created_at": datetime.now(UTC)}
-    new |= {name: getattr(thread.scope, name) for name in SCOPE_FIELDS}
-    names = "given", "digest", "is_shown"
-    rows = {name: {"thread": thread.key, **dict(zip(names, each, strict=True))} for name, each in notes.items()}
+    """Write the notes of messages, and replace those of messages that are *present*."""
+    new = {"thread_id": thread.thread_id, "created_at": datetime.now(UTC), **shallow(thread.scope)}
+    columns = ("given", "digest", "is_shown")
+    rows = {name: {"thread": thread.key, **dict(zip(columns, each, strict=True))} for name, each in notes.items()}
     _INSERT.run(connection, *({**new, **row, "message_id": name} for name, row in rows.items() if name not in present))
     _SET.run(connection, *({**row, "message": name} for name, row in rows.items() if name in present))

@@ -35,7 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 
 from langmem_adapter.records.scope import SCOPE_FIELDS
-from langmem_adapter.storage.moments import UTCDateTime
+from langmem_adapter.storage.timestamps import UTCDateTime
 
 MEMORIES: Final = "memories"
 """Name of the space of memories in the change feed."""

@@ -12,9 +12,8 @@ from sqlalchemy import bindparam, delete, insert, or_, select
 
 from langmem_adapter.records.results import AddResult, Change, Decision, Fact, ModelCall, Paged, Turn, Usage
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.storage.pages import listed
-from langmem_adapter.storage.prepared_statements import Prepared
-from langmem_adapter.storage.scopes import of_row, reach, seen
+from langmem_adapter.storage.queries import Prepared, read_page
+from langmem_adapter.storage.scopes import check_visible, of_row, reach
 from langmem_adapter.storage.tables import traces
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def page(
     Raises:
         InvalidInputError: The cursor is none of ours.
     """
-    rows, following = listed(
+    rows, following = read_page(
         connection, select(*_LISTED).where(reach(scope, traces)), traces.c.created_at, traces.c.id, k=k, after=after
     )
     return [TraceSummary(row.id, of_row(row), row.created_at, **row.summary) for row in rows], following
@@ -169,7 +168,9 @@ def read(connection: Connection, trace_id: str, scope: Scope | None) -> Trace:
     Raises:
         MemoryNotFoundError: There is none, or it lies outside *scope*.
     """
-    row = seen(connection.execute(select(traces).where(traces.c.id == trace_id)).first(), scope, trace_id, "trace")
+    row = check_visible(
+        connection.execute(select(traces).where(traces.c.id == trace_id)).first(), scope, trace_id, "trace"
+    )
     state = row.state
     usage = Usage.from_json(state["work"]["usage"])
     return Trace(

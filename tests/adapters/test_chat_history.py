@@ -155,7 +155,7 @@ class Sighed(HumanMessage):
         (HumanMessage("a\x00b"), "NUL"),
         (HumanMessage("a\ud800b"), "surrogate"),
         (Sighed(content="x"), "message 2 is a Sighed, which would come back as HumanMessage"),
-        ("just text", "message 2 is a str; give a LangChain message"),
+        ("just text", "message 2 is a str: pass a LangChain message"),
     ],
 )
 def test_what_would_not_come_back_is_refused_and_nothing_is_kept(kept: Memory, message: Any, reason: str) -> None:

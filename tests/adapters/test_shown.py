@@ -14,7 +14,7 @@ from langmem_adapter import Memory, MemoryContext, MemoryMiddleware, Scope
 from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.adapters.nodes import recall_node
 from langmem_adapter.records.results import Decision
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, ModelError, StorageError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.storage.item_writes import erase
-from langmem_adapter.storage.items import ITEMS
+from langmem_adapter.storage.items import ITEMS, erase
 from tests.programs import python
 from tests.store_kinds import Letters
 

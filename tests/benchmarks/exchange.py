@@ -10,7 +10,8 @@ import numpy as np
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.lossless.export import KINDS, export_lines
 from langmem_adapter.storage.lossless.imports import Embedding, take_in
-from langmem_adapter.storage.meta import EMBEDDINGS, get, prepare
+from langmem_adapter.storage.meta import EMBEDDINGS, get
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import meta, metadata
 from tests.benchmarks.material import copied, raw
 from tests.benchmarks.measure import Size, Times, ratio, report

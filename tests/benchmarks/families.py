@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.results import Decision
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 
 if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory

@@ -16,7 +16,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from tests.benchmarks.families import families, remember
 from tests.benchmarks.material import MARK, writes
 from tests.benchmarks.measure import ratio, side_by_side
@@ -24,7 +24,7 @@ from tests.benchmarks.measure import ratio, side_by_side
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from langmem_adapter.storage.writes import Write
+    from langmem_adapter.storage.write import Write
     from tests.benchmarks.measure import Size
 
 __all__ = ["bench_graph"]

@@ -28,7 +28,7 @@ from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations
 from langmem_adapter.index.indexer import Indexer, open_index
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from tests.benchmarks.measure import apart, report
 
 if TYPE_CHECKING:

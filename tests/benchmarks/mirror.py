@@ -20,7 +20,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import feed
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from tests.benchmarks.material import MARK
 from tests.benchmarks.measure import ratio, side_by_side
 from tests.bolt import graph_server

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.storage.prepared_statements import Prepared
+from langmem_adapter.storage.queries import Prepared
 from tests.benchmarks.measure import Size, ratio, report, side_by_side
 
 if TYPE_CHECKING:

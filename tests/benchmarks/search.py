@@ -30,6 +30,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import lexical, meta
 from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.text import content_words, text_hash
 from tests.benchmarks.measure import Size as Rounds
@@ -111,7 +112,7 @@ def conversation(count: int) -> Iterator[Draft]:
     for number in range(count):
         text = said(luck)
         time = datetime(2024, 1, 1, 18, tzinfo=UTC) + timedelta(days=number // 20, minutes=number % 20)
-        yield Draft(text, lexical.joined(["", before]), NAMES[number % 2], time)
+        yield Draft(text, lexical.join_context(["", before]), NAMES[number % 2], time)
         before = text
 
 
@@ -160,7 +161,7 @@ def user(count: int) -> str:
 def filled(path: Path, size: Size, total: int, users: Sequence[int], vectors: HashEmbeddings) -> Path:
     """A database of that many memories: those of each measured user, evenly spread among those of the others."""
     database = Database(path)
-    meta.prepare(database)
+    prepare(database)
     mark = fingerprint(vectors)
     database.write(lambda connection: meta.put(connection, meta.EMBEDDINGS, mark))
     database.close()

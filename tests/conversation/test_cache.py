@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage
 
 from langmem_adapter import InvalidInputError, Memory, MissingDependencyError, Settings
 from langmem_adapter.conversation import BrainMemory, WorkingMemory
-from langmem_adapter.storage.cache import Cache
+from langmem_adapter.storage.conversations import Cache
 
 if TYPE_CHECKING:
     import subprocess
@@ -181,7 +181,7 @@ def test_a_server_that_dies_in_the_middle_loses_nothing_and_is_told_once(
 def test_a_server_that_is_no_redis_disturbs_nobody(
     tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("langmem_adapter.storage.cache._PATIENCE", 0.1)
+    monkeypatch.setattr("langmem_adapter.storage.conversations._PATIENCE", 0.1)
 
     class Stranger(socketserver.BaseRequestHandler):
         def handle(self) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from langmem_adapter.storage.backup import backup, copy
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from tests.faults.examine import examine_backup
 from tests.faults.journal import count, read
 from tests.faults.processes import call, start

@@ -19,7 +19,7 @@ from sqlalchemy import delete, func, insert, select, update
 from langmem_adapter.index.base import Batch, check_batch
 from langmem_adapter.index.indexer import SharedIndexer
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import MEMORIES, changes, memories, scopes
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from langmem_adapter.index.indexer import SharedIndexer
 from langmem_adapter.index.pgvector import PgVectorIndex, require_pgvector
 from langmem_adapter.storage import feed as following
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import changes, cursors, memories
 from tests.programs import Program, python
 

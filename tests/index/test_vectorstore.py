@@ -25,7 +25,7 @@ from langmem_adapter.index.vectorstore import VectorStoreIndex
 from langmem_adapter.storage import feed
 from langmem_adapter.storage import feed as following
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import changes, memories
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from tests.benchmarks.families import families, remember
 
 if TYPE_CHECKING:

@@ -317,7 +317,7 @@ def test_search_asks_the_memories_for_what_no_word_tells(memory: Memory, graph: 
 
 def _say(memory: Memory, text: str, triple: Triple) -> None:
     from langmem_adapter.records.results import Decision
-    from langmem_adapter.storage.writes import Write
+    from langmem_adapter.storage.write import Write
 
     vectors = {text: memory.parts.embedder.vectors([text])[0]}
     decision = Decision("ADD", "00000000-0000-4000-8000-000000000000", text, relations=(triple,))

@@ -14,7 +14,7 @@ from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.records.results import EXPERIENCE, MESSAGE, PROCEDURAL, UNCLEAR, Decision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from langmem_adapter.testing.fakes import ScriptedChatModel
 from tests.benchmarks.candidates import DATA
 from tests.benchmarks.material import requested

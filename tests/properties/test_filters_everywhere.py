@@ -21,7 +21,7 @@ from langmem_adapter.filters import TIMES
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from tests.filter_language import FIELD_TEXTS, FIELD_TIMES, KEYS, MEMORY_FILTERS, SAMPLES, START, dollars, holds
 
 if TYPE_CHECKING:

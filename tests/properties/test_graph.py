@@ -24,9 +24,9 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import entities, relation_memories, relations, scopes
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from tests.storage.graph.small_graph import by_hand
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from langgraph.store.base import ListNamespacesOp, PutOp, SearchOp
 
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.storage.item_writes import erase
-from langmem_adapter.storage.items import decode, encode, end_of
+from langmem_adapter.storage.items import decode, encode, end_of, erase
 from tests.store_kinds import Letters, cosine
 
 if TYPE_CHECKING:

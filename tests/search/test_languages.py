@@ -17,7 +17,8 @@ from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import LANGUAGE, get, language_of, prepare, put
+from langmem_adapter.storage.meta import LANGUAGE, get, language_of, put
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import memories, scopes, words
 from langmem_adapter.text import TOKENIZER
 from tests.programs import Program

@@ -26,8 +26,8 @@ from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.memories import extent
-from langmem_adapter.storage.meta import prepare
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.migrations import prepare
+from langmem_adapter.storage.write import Write
 from langmem_adapter.testing.fakes import CountingEmbeddings
 
 if TYPE_CHECKING:

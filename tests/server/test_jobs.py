@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.results import Change
     from langmem_adapter.storage.jobs import Job
-    from langmem_adapter.storage.writes import Write
+    from langmem_adapter.storage.write import Write
 
 LEASE = 0.5
 _PATIENCE = 60.0

@@ -8,7 +8,7 @@ import pytest
 
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from tests.storage.graph.small_graph import Graph
 
 if TYPE_CHECKING:

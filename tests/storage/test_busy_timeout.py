@@ -15,9 +15,8 @@ from sqlalchemy import Engine, event, insert
 from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
-from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.group_commit import GroupCommit
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.database import Database, GroupCommit
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import meta
 from langmem_adapter.twins import attempt
 
@@ -128,6 +127,6 @@ def test_those_queued_with_an_expired_write_wait_on(tmp_path: Path) -> None:
     queue = GroupCommit("here", transaction, 1_000.0)
     futures = [queue.enqueue(lambda _: None) for _ in range(3)]
     with pytest.raises(StorageError):
-        queue.ended(futures)[0].result()
+        queue.wait(futures)[0].result()
     assert len(patience) == 3
     assert all(isinstance(future.exception(), StorageError) for future in futures)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.conversations import Conversation, Draft, Which, append, clear, listed, read
+from langmem_adapter.storage.conversations import Conversation, Draft, TurnFilter, append, clear, listed, read
 from langmem_adapter.storage.erasure import remove
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def say(database: Database, conversation: Conversation, *texts: str) -> int:
 
 def said(database: Database, conversation: Conversation, *, last: int | None = None, after: int = 0) -> list[str]:
     with database.read() as connection:
-        return [turn.text for turn in read(connection, conversation, Which(last=last, after=after))]
+        return [turn.text for turn in read(connection, conversation, TurnFilter(last=last, after=after))]
 
 
 def fill(database: Database) -> None:

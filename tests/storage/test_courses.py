@@ -15,8 +15,8 @@ from langmem_adapter.records.results import Change, Decision, Event
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.memories import Then, page_then
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.memories import AsOf, page_as_of
+from langmem_adapter.storage.write import Write
 
 if TYPE_CHECKING:
     from langmem_adapter.records.results import MemoryItem
@@ -149,7 +149,7 @@ class World:
     def seen(self, **when: Any) -> list[tuple[str, datetime, datetime]]:
         with self.database.read() as connection:
             if when:
-                items = page_then(connection, self.scope, Then(**when), k=100)[0]
+                items = page_as_of(connection, self.scope, AsOf(**when), k=100)[0]
             else:
                 items = memories.page(connection, self.scope, k=100)[0]
         return sorted((item.text, item.created_at, item.updated_at) for item in items)

@@ -16,10 +16,9 @@ from sqlalchemy import Engine, create_engine, event, insert, select, text
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
 from langmem_adapter.storage import database as database_module
-from langmem_adapter.storage import group_commit
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import last_seq
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import changes, meta
 from tests.programs import Program
 
@@ -201,7 +200,7 @@ async def test_an_interrupt_anywhere_leaves_nobody_waiting(database: Database) -
 def _interrupted(number: int) -> Iterator[None]:
     """Ctrl-C while it writes, at one of the places where Python looks for it: a function begins, a call is over."""
     passed, before = itertools.count(), sys.getprofile()
-    modules = {database_module.__file__, group_commit.__file__}
+    modules = {database_module.__file__}
 
     def look(frame: FrameType, what: str, _: object) -> None:
         here = frame.f_code.co_filename in modules and what in {"call", "c_return"}
@@ -248,7 +247,7 @@ async def test_a_task_cancelled_before_its_turn_writes_nothing(tmp_path: Path) -
 def test_six_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     code = (
         "import sys; from langmem_adapter.storage.database import Database;"
-        "from langmem_adapter.storage.meta import prepare; d = Database(sys.argv[1]); prepare(d); d.close()"
+        "from langmem_adapter.storage.migrations import prepare; d = Database(sys.argv[1]); prepare(d); d.close()"
     )
     running = [Program("-c", code, tmp_path / "m.db") for _ in range(6)]
     assert [program.end().returncode for program in running] == [0] * 6

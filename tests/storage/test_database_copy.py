@@ -19,7 +19,8 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.backup import copy
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import prepare, put
+from langmem_adapter.storage.meta import put
+from langmem_adapter.storage.migrations import prepare
 from tests.cases import each
 from tests.pooler import pooled
 from tests.storage.copies import LEFT_OUT, Rows, copied, fill, open_memory, rows_of, talk

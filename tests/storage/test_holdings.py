@@ -10,7 +10,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import conversations, jobs, keys
 from langmem_adapter.storage.conversations import Conversation, Draft
-from langmem_adapter.storage.erasure import ORDERS, Holder, held, holder, holders, number_of
+from langmem_adapter.storage.erasure import SORT_KEYS, ScopeUsage, count_names, erasure_preview, list_usage, scope_usage
 from langmem_adapter.storage.scopes import ids_within, within
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def test_no_scope_is_everybody_only_where_that_is_said() -> None:
             ask(nobody)
 
 
-def found(memory: Memory, *arguments: Any, **options: Any) -> list[Holder]:
-    listed: list[Holder] = memory.parts.reading(holders, *arguments, **options)
+def found(memory: Memory, *arguments: Any, **options: Any) -> list[ScopeUsage]:
+    listed: list[ScopeUsage] = memory.parts.reading(list_usage, *arguments, **options)
     return listed
 
 
@@ -61,15 +61,15 @@ def test_everybody_who_left_something_is_listed_once(memory: Memory) -> None:
     ada, bob, *_ = found(memory, "user_id")
     assert (ada.scope, ada.memories, ada.relations, bob.memories) == (ADA, 3, 3, 1)
     assert ada.first is not None and ada.last is not None and ada.first <= ada.last
-    assert memory.parts.reading(holder, ADA) == ada
+    assert memory.parts.reading(scope_usage, ADA) == ada
     (guide,) = found(memory, "agent_id")
     assert (guide.scope, guide.memories) == (Scope(agent_id="guide"), 2)
-    deleted = memory.parts.reading(holder, Scope(user_id="小明"))
+    deleted = memory.parts.reading(scope_usage, Scope(user_id="小明"))
     assert (deleted.memories, deleted.first) == (0, None)
 
 
 def test_a_list_is_sorted_narrowed_and_cut(memory: Memory) -> None:
-    for order in ORDERS:
+    for order in SORT_KEYS:
         assert {*names(memory, "user_id", sort=order)} == {*names(memory, "user_id", sort=f"-{order}")}
     assert names(memory, "user_id", sort="-name") == names(memory, "user_id", sort="name")[::-1]
     assert names(memory, "user_id", sort="name", most=1, skipped=1) == ["bob"]
@@ -78,13 +78,17 @@ def test_a_list_is_sorted_narrowed_and_cut(memory: Memory) -> None:
     assert [each.scope for each in found(memory, "agent_id", ADA)] == [Scope(user_id="ada", agent_id="guide")]
     assert found(memory, "user_id", ADA)[0].scope == ADA
     count = memory.parts.reading
-    assert (count(number_of, "user_id"), count(number_of, "user_id", ADA), count(number_of, "run_id")) == (4, 1, 0)
-    assert count(number_of, "user_id", begins="b") == 1
+    assert (count(count_names, "user_id"), count(count_names, "user_id", ADA), count(count_names, "run_id")) == (
+        4,
+        1,
+        0,
+    )
+    assert count(count_names, "user_id", begins="b") == 1
 
 
 def test_what_is_counted_is_what_goes(memory: Memory) -> None:
     for user in ("ada", "bob", "mute", "小明", "nobody"):
-        counted = memory.parts.reading(held, Scope(user_id=user))
+        counted = memory.parts.reading(erasure_preview, Scope(user_id=user))
         gone = memory.purge(user_id=user)
         assert {name: getattr(counted, name) for name in COUNTED} == {name: getattr(gone, name) for name in COUNTED}
         assert user not in names(memory, "user_id")

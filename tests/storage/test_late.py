@@ -11,7 +11,7 @@ from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFo
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import Change, Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,9 +18,9 @@ from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import remove
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import changes, history, memories, scopes, words
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -176,13 +176,26 @@ def test_a_run_does_not_choose_the_ids_of_its_memories(ledger: Ledger) -> None:
         ledger.apply(write(add("Likes tea"), key="order 1"))
 
 
+def test_apply_survives_an_imported_memory_with_the_id_of_its_run(ledger: Ledger) -> None:
+    """Who guesses an idempotency key knows the ids that its run would give, and can import a memory with one of them."""
+    order = write(Decision("ADD", None, "Likes tea"), Decision("ADD", None, "Likes chess"), key="order 1")
+    guess = str(order.new_ids[1])
+    ledger.apply(write(Decision("ADD", guess, "Mine now"), scope=BOB))
+    done = ledger.apply(order)
+    assert guess not in {change.id for change in done}
+    assert ledger.apply(order) == done
+    with ledger.database.read() as connection:
+        assert [reading.get(connection, str(change.id)).scope for change in done] == [ALICE, ALICE]
+        assert [revision.new_text for revision in reading.revisions(connection, guess)] == ["Mine now"]
+
+
 def test_an_id_that_is_taken_does_not_tell_by_whom(ledger: Ledger) -> None:
     lives, gone = (str(ledger.apply(write(add(text)))[0].id) for text in ("Likes tea", "Likes chess"))
     ledger.apply(write(Decision("DELETE", gone, None)))
     for memory_id, scope in ((lives, BOB), (gone, BOB), (lives, ALICE), (lives, Scope("alice", run_id="r1"))):
         with pytest.raises(ConflictError) as refused:
             ledger.apply(write(Decision("ADD", memory_id, "Mine now"), scope=scope))
-        assert str(refused.value) == f"the id {memory_id} is not free; leave it out to have a new one"
+        assert str(refused.value) == f"the id {memory_id} is not free: leave it out to have a new one"
     with pytest.raises(ConflictError):
         ledger.apply(write(*[Decision("ADD", gone, "Likes chess")] * 2))
     ledger.apply(write(Decision("ADD", gone, "Likes chess")))

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,14 +12,14 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Column, MetaData, Text, text
 
 from langmem_adapter.errors import StorageError
+from langmem_adapter.storage import migrations
 from langmem_adapter.storage.checkpoints import checkpoints
 from langmem_adapter.storage.conversations import conversations
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.items import items
 from langmem_adapter.storage.lexical import postings
-from langmem_adapter.storage.meta import get, prepare, put
-from langmem_adapter.storage.migrations import runner
-from langmem_adapter.storage.migrations.runner import HEAD, schema_version
+from langmem_adapter.storage.meta import get, put
+from langmem_adapter.storage.migrations import HEAD, prepare, schema_version
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.text import TOKENIZER
 
@@ -30,13 +29,6 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 FIRST = "0100"
-REVISION = f"""
-import sqlalchemy as sa
-from alembic import op
-revision, down_revision, branch_labels, depends_on = "9998", "{HEAD}", None, None
-def upgrade():
-    op.add_column("memories", sa.Column("made_up", sa.Text()))
-"""
 
 
 def empty(connection: Connection) -> None:
@@ -56,12 +48,11 @@ def as_released(connection: Connection) -> None:
 
 
 @pytest.fixture
-def later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MetaData:
+def later(monkeypatch: pytest.MonkeyPatch) -> MetaData:
     """The tables of a later release, which has one revision more and a column for it."""
-    folder = shutil.copytree(Path(runner.__file__).parent, tmp_path / "migrations")
-    (folder / "versions" / "made_up.py").write_text(REVISION)
-    monkeypatch.setattr(runner, "__file__", str(folder / "runner.py"))
-    monkeypatch.setattr(runner, "HEAD", "9998")
+    revision = {"9998": lambda op: op.add_column("memories", Column("made_up", Text()))}
+    monkeypatch.setattr(migrations, "REVISIONS", migrations.REVISIONS | revision)
+    monkeypatch.setattr(migrations, "HEAD", "9998")
     tables = MetaData()
     for table in metadata.sorted_tables:
         table.to_metadata(tables)

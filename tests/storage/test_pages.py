@@ -22,8 +22,8 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.memories import page
-from langmem_adapter.storage.meta import prepare
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.migrations import prepare
+from langmem_adapter.storage.write import Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

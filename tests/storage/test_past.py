@@ -20,9 +20,9 @@ from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.erasure import remove
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.memories import Then, page, page_then, standing_vectors, then
+from langmem_adapter.storage.memories import AsOf, current_vectors, memories_as_of, page, page_as_of
 from langmem_adapter.storage.tables import history
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,9 @@ class Diary:
 
     def at(self, moment: datetime, scope: Scope | None = None, **how: Any) -> list[MemoryItem]:
         with self.database.read() as connection:
-            return [known.item for known in then(connection, scope or self.scope, Then(known_at=moment), **how)]
+            return [
+                known.item for known in memories_as_of(connection, scope or self.scope, AsOf(known_at=moment), **how)
+            ]
 
 
 @pytest.fixture
@@ -123,8 +125,8 @@ def test_vectors_of_texts_that_still_stand_are_at_hand(diary: Diary) -> None:
     moment = datetime.now(UTC)
     diary.apply(Decision("UPDATE", changes, "Lives in Rome"), Decision("DELETE", goes, None))
     with diary.database.read() as connection:
-        found = then(connection, ALICE, Then(known_at=moment))
-        vectors = standing_vectors(connection, found)
+        found = memories_as_of(connection, ALICE, AsOf(known_at=moment))
+        vectors = current_vectors(connection, found)
     pks = {known.item.id: known.pk for known in found}
     assert set(pks) == {stays, changes, goes}
     assert list(vectors) == [pks[stays]]
@@ -152,13 +154,13 @@ def test_pages_of_the_past_hold_everything_once_in_the_order_of_the_present(diar
     after: str | None = None
     with diary.database.read() as connection:
         for _ in range(10):
-            items, after = page_then(connection, ALICE, Then(known_at=moment), k=3, after=after, filters=filters)
+            items, after = page_as_of(connection, ALICE, AsOf(known_at=moment), k=3, after=after, filters=filters)
             seen += items
             if after is None:
                 break
-        assert page_then(connection, ALICE, Then(known_at=moment), k=100, include_expired=True) == (with_expired, None)
+        assert page_as_of(connection, ALICE, AsOf(known_at=moment), k=100, include_expired=True) == (with_expired, None)
         with pytest.raises(InvalidInputError, match="cursor"):
-            page_then(connection, ALICE, Then(known_at=moment), k=3, after="nonsense")
+            page_as_of(connection, ALICE, AsOf(known_at=moment), k=3, after="nonsense")
     assert seen == whole
     assert len(whole) == (9 if filtered else 19)
 
@@ -215,8 +217,11 @@ def test_after_any_changes_each_moment_is_as_it_was_shown(memory: Memory, steps:
         shown.append((datetime.now(UTC), tuple(memory.get_all(user_id=user))))
     with memory.parts.database.read() as connection:
         for moment, items in shown:
-            assert tuple(known.item for known in then(connection, Scope(user_id=user), Then(known_at=moment))) == items
-            assert tuple(page_then(connection, Scope(user_id=user), Then(known_at=moment), k=100)[0]) == items
+            assert (
+                tuple(known.item for known in memories_as_of(connection, Scope(user_id=user), AsOf(known_at=moment)))
+                == items
+            )
+            assert tuple(page_as_of(connection, Scope(user_id=user), AsOf(known_at=moment), k=100)[0]) == items
 
 
 @given(steps=STEPS, clocks=st.lists(st.integers(0, 3), min_size=8, max_size=8))

@@ -21,7 +21,7 @@ from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.prepared_statements import Prepared
+from langmem_adapter.storage.queries import Prepared
 from langmem_adapter.storage.tables import meta
 from langmem_adapter.twins import attempt
 from tests.cases import each

@@ -16,8 +16,8 @@ from langmem_adapter.errors import StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import prepare
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.migrations import prepare
+from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.tables import changes, memories, meta, metadata, runs, traces
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ import pytest
 
 from langmem_adapter import InvalidInputError, Memory, StorageError
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import language_of, prepare, put
+from langmem_adapter.storage.meta import language_of, put
+from langmem_adapter.storage.migrations import prepare
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -26,8 +26,8 @@ from langmem_adapter.storage import checkpoints
 from langmem_adapter.storage import checkpoints as storage
 from langmem_adapter.storage.checkpoints import Loaded, Packed, ThreadSpace, slots_of
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.meta import prepare
-from langmem_adapter.storage.pages import HIGHEST
+from langmem_adapter.storage.migrations import prepare
+from langmem_adapter.storage.queries import HIGHEST
 from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:

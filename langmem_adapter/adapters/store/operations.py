@@ -36,8 +36,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import Filter, parse_filter
 from langmem_adapter.records.checks import check_text, json_object, quoted
 from langmem_adapter.storage import items
-from langmem_adapter.storage.item_writes import Put
-from langmem_adapter.storage.items import PLACES, decode, encode, moment
+from langmem_adapter.storage.items import PLACES, Put, decode, encode, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

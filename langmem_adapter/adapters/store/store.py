@@ -28,8 +28,7 @@ from langmem_adapter.adapters.threads import check_keys
 from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.storage import items
-from langmem_adapter.storage.item_writes import Put, drop_vectors, give_vectors, refresh, sweep, write
-from langmem_adapter.storage.items import ITEMS, present
+from langmem_adapter.storage.items import ITEMS, Put, drop_vectors, give_vectors, present, refresh, sweep, write
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from langmem_adapter.records.results import Hit, MemoryItem
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.page.layout import PREFIX, BarPiece, pieces
 from langmem_adapter.server.page.view import AddressScope, Filled, Looking, Reading, View, Writing
-from langmem_adapter.storage.erasure import Holder, holders
+from langmem_adapter.storage.erasure import ScopeUsage, list_usage
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
 
@@ -133,11 +133,11 @@ def _first(view: View) -> dict[str, Any]:
     return {"examples": _EXAMPLES, "database": json.dumps(view.memory.location if told else "…", ensure_ascii=False)}
 
 
-async def _others(view: View) -> list[Holder]:
+async def _others(view: View) -> list[ScopeUsage]:
     """Whom else somebody may have meant, who named a scope that has nothing."""
     if not view.who.reaches_everything:
         return []
-    found: list[Holder] = await beside(view.memory.parts.reading, holders, "user_id", most=_FEW)
+    found: list[ScopeUsage] = await beside(view.memory.parts.reading, list_usage, "user_id", most=_FEW)
     return [each for each in found if each.memories]
 
 

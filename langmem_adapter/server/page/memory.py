@@ -20,7 +20,7 @@ from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Filled, Reading, View, Writing
 from langmem_adapter.storage import memories, traces
 from langmem_adapter.storage.graph import reads
-from langmem_adapter.storage.lexical import parted
+from langmem_adapter.storage.lexical import split_context
 from langmem_adapter.storage.memories import item_of
 from langmem_adapter.storage.traces import Trace
 from langmem_adapter.twins import beside
@@ -254,7 +254,7 @@ def _source(connection: Connection, versions: Sequence[_Version], scope: Scope |
         return None
     step = telling[0].revision
     row, _, _ = memories.past(connection, step.memory_id, step.revision, scope)
-    words = parted(row.context)
+    words = split_context(row.context)
     return _Source(step.revision, words=words) if words else None
 
 

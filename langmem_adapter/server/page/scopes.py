@@ -14,7 +14,7 @@ from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.page.layout import PREFIX
 from langmem_adapter.server.page.view import AddressScope, Filled, Looking, Reading, Sending, View
 from langmem_adapter.storage import erasure
-from langmem_adapter.storage.erasure import ORDERS, Erasure
+from langmem_adapter.storage.erasure import SORT_KEYS, Erasure
 from langmem_adapter.twins import beside
 
 _PAGE: Final = 50
@@ -28,7 +28,7 @@ _NEEDED: Final = {"delete": "write", "erase": "admin"}
 class _Asked(AddressScope):
     by: Literal["user", "agent", "run"] = "user"
     begins: Filled[str] = None
-    sort: str = Field(_SORT, pattern=f"^-?({'|'.join(ORDERS)})$")
+    sort: str = Field(_SORT, pattern=f"^-?({'|'.join(SORT_KEYS)})$")
     page: int = Field(1, ge=1, le=_MOST_PAGES)
 
 
@@ -50,9 +50,9 @@ async def scopes(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
 
 def _listed(connection: Any, asked: _Asked, who: Principal) -> dict[str, Any]:
     """A page of the list, and how many there are of each kind."""
-    number, field, begins = erasure.number_of, f"{asked.by}_id", asked.begins or ""
+    number, field, begins = erasure.count_names, f"{asked.by}_id", asked.begins or ""
     how: dict[str, Any] = {"sort": asked.sort, "most": _PAGE, "skipped": (asked.page - 1) * _PAGE}
-    rows = erasure.holders(connection, field, who.scope, begins=begins, **how)
+    rows = erasure.list_usage(connection, field, who.scope, begins=begins, **how)
     numbers = {name.removesuffix("_id"): number(connection, name, who.scope) for name in SCOPE_FIELDS}
     total = number(connection, field, who.scope, begins=begins) if begins else numbers[asked.by]
     return {"rows": rows, "numbers": numbers, "total": total}
@@ -60,7 +60,7 @@ def _listed(connection: Any, asked: _Asked, who: Principal) -> dict[str, Any]:
 
 def _own(connection: Any, _asked: _Asked, who: Principal) -> dict[str, Any]:
     """What a key without the right to look at all names is bound to."""
-    rows = [] if who.scope is None else [erasure.holder(connection, who.scope)]
+    rows = [] if who.scope is None else [erasure.scope_usage(connection, who.scope)]
     return {"rows": rows, "numbers": {}, "total": len(rows)}
 
 
@@ -87,7 +87,7 @@ async def forget(view: Sending, sure: Annotated[_Sure, Form()]) -> Response:
 
 async def _ask(view: View, fields: dict[str, Any], wrong: str = "") -> Response:
     scope = Scope(**fields)
-    there = await beside(view.memory.parts.reading, erasure.held, scope)
+    there = await beside(view.memory.parts.reading, erasure.erasure_preview, scope)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     return view.show("forget", fields, status=status, there=there, word=_word(scope), wrong=wrong)
 

@@ -10,7 +10,7 @@ from langmem_adapter.server.problems import OURS
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.storage import conversations
 from langmem_adapter.storage import conversations as notes
-from langmem_adapter.storage.conversations import Conversation, Which
+from langmem_adapter.storage.conversations import Conversation, TurnFilter
 from langmem_adapter.twins import beside
 
 router = APIRouter(prefix=OURS, tags=["conversations"])
@@ -32,7 +32,7 @@ async def listed(call: Reads, asked: Annotated[requests.PageQuery, Query()]) -> 
 async def turns(call: Reads, session_id: str, asked: Annotated[requests.ConversationQuery, Query()]) -> Any:
     """The turns of a conversation, which is named by its session and its exact scope; the latest page first."""
     conversation = Conversation(session_id, Scope(**call.whose(asked)))
-    which = Which(last=asked.k + 1, before=asked.before)
+    which = TurnFilter(last=asked.k + 1, before=asked.before)
     found = await beside(call.memory.parts.reading, conversations.read, conversation, which)
     shown = found[-asked.k :]
     return {"items": shown, "next": shown[0].position if len(found) > asked.k else None}

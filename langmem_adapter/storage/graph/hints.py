@@ -14,9 +14,8 @@ from langmem_adapter.names import candidate_keys
 from langmem_adapter.storage.graph.reads import People
 from langmem_adapter.storage.graph.rows import Span
 from langmem_adapter.storage.graph.writes import ends, normal, single
-from langmem_adapter.storage.memories import courses
-from langmem_adapter.storage.moments import local
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.memories import timelines
+from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.scopes import expand, ids_within, of_row
 from langmem_adapter.storage.tables import (
     BELIEVED,
@@ -30,6 +29,7 @@ from langmem_adapter.storage.tables import (
     relations,
     scopes,
 )
+from langmem_adapter.storage.timestamps import local
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.memories import CourseRows
+    from langmem_adapter.storage.memories import MemoryTimeline
 
 _says: Final = exists().where(relation_memories.c.memory_id == memories.c.id, SAYS)
 _OPEN: Final = (func.coalesce(memories.c.related, 0) == 0, memories.c.memory_type.is_(None), ~_says)
@@ -83,7 +83,7 @@ def texts(connection: Connection, pks: Sequence[int]) -> list[Unread]:
     columns = memories, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id
     query = select(*columns).join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
     rows = connection.execute(query.where(memories.c.pk.in_(pks), *_OPEN).order_by(memories.c.pk)).all()
-    known = courses(connection, [row.id for row in rows])
+    known = timelines(connection, [row.id for row in rows])
     return [
         Unread(row.pk, row.id, row.seq, row.text, row.actor_id, row.role, of_row(row), _since(known[row.id], row))
         for row in rows
@@ -96,7 +96,7 @@ def was_read(connection: Connection, memory: Unread) -> bool:
     return connection.execute(update(memories).where(*as_it_was, *_OPEN).values(related=1)).rowcount == 1
 
 
-def _since(course: CourseRows, row: Any) -> datetime:
+def _since(course: MemoryTimeline, row: Any) -> datetime:
     """The date of the first of the statements, one after the other up to now, that say what the memory says."""
     since: datetime = row.updated_at
     for step in reversed(course.steps):

@@ -36,9 +36,7 @@ from langmem_adapter.names import entity_key, owner_id, owner_key, owner_name, o
 from langmem_adapter.records.graph import ASSISTANT, SELF, Entity, Relation
 from langmem_adapter.records.results import EntityPage, RelationPage
 from langmem_adapter.storage.graph.statements import NAMES, NAMES_OF, NODES
-from langmem_adapter.storage.moments import LAST
-from langmem_adapter.storage.pages import HIGHEST, cursor, parse_cursor
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.queries import HIGHEST, Prepared, any_of, cursor, parse_cursor
 from langmem_adapter.storage.scopes import OWNER, expand, of_row, within
 from langmem_adapter.storage.tables import (
     BY_HAND,
@@ -51,6 +49,7 @@ from langmem_adapter.storage.tables import (
     relations,
     scopes,
 )
+from langmem_adapter.storage.timestamps import LAST
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

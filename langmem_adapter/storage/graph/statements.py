@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import ARRAY, BigInteger, ColumnElement, Text, bindparam, func, insert, select, update
 from sqlalchemy.ext.compiler import compiles
 
-from langmem_adapter.storage.prepared_statements import Prepared, any_of
+from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.tables import (
     BELIEVED,
     ENDS,

@@ -30,8 +30,7 @@ from langmem_adapter.storage import meta
 from langmem_adapter.storage.conversations import conversations, notes, turns
 from langmem_adapter.storage.feed import VECTORS
 from langmem_adapter.storage.items import ITEMS, PLACES, decode, item_vectors, items, moment, namespaces
-from langmem_adapter.storage.moments import COUNTED, EPOCH, UTCDateTime
-from langmem_adapter.storage.prepared_statements import any_of
+from langmem_adapter.storage.queries import any_of
 from langmem_adapter.storage.scopes import OWNER, ids_within, reach
 from langmem_adapter.storage.sources import source_memories, sources
 from langmem_adapter.storage.tables import (
@@ -44,6 +43,7 @@ from langmem_adapter.storage.tables import (
     relations,
     scopes,
 )
+from langmem_adapter.storage.timestamps import COUNTED, EPOCH, UTCDateTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence

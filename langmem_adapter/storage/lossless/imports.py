@@ -29,7 +29,7 @@ from langmem_adapter.storage.erasure import erased_until
 from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.lossless.export import FORMAT, KINDS, VERSION, as_vector
 from langmem_adapter.storage.lossless.writer import ImportBatch, ImportLine, ImportUnit, Numbers, scope_of
-from langmem_adapter.storage.prepared_statements import any_of
+from langmem_adapter.storage.queries import any_of
 from langmem_adapter.storage.scopes import id_within, key_of
 from langmem_adapter.storage.tables import memories
 

@@ -31,7 +31,7 @@ from langmem_adapter.storage.lossless.export import (
     objects_of,
     order_of,
 )
-from langmem_adapter.storage.prepared_statements import any_of
+from langmem_adapter.storage.queries import any_of
 from langmem_adapter.storage.scopes import ids_within, key_of
 from langmem_adapter.storage.sources import MessageThread, source_memories
 from langmem_adapter.storage.tables import (

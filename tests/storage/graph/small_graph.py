@@ -14,7 +14,7 @@ from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.tables import entities, relation_memories, relations, scopes
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,10 +23,10 @@ from langmem_adapter.storage.graph import reads as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph.reads import NOW, People, When, called
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.scopes import expand
 from langmem_adapter.storage.tables import relations
-from langmem_adapter.storage.writes import Write
+from langmem_adapter.storage.write import Write
 from tests.cases import each
 from tests.storage.graph.small_graph import by_hand
 

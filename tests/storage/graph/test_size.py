@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.prepared_statements import Prepared
+    from langmem_adapter.storage.queries import Prepared
 
 MANY: Final = 20_000
 READS: Final[dict[str, tuple[Prepared, dict[str, list[Any]]]]] = {

@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.meta import prepare
+from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import entities, entity_names, history, relation_memories, relations, scopes
 from tests.faults.processes import call, start
 from tests.storage.graph.small_graph import Graph

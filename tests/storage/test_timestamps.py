@@ -7,15 +7,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sqlalchemy import create_engine, text
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.storage.moments import FIRST, UTCDateTime, nearest
 from langmem_adapter.storage.tables import metadata
+from langmem_adapter.storage.timestamps import UTCDateTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,12 +100,3 @@ def test_a_damaged_date_is_one_bad_row(
             memory.delete(id_)
         assert not [each for each in memory.verify().unreadable if each.table == "memories"]
         assert len(_paged(memory)) == len(before["list"]) - 7
-
-
-@given(
-    st.text("0123456789-: .Tx", max_size=30) | st.datetimes().map(str),
-    st.datetimes(timezones=st.just(UTC)),
-)
-def test_a_stand_in_compares_as_the_database_does(stored: str, moment: datetime) -> None:
-    written = moment.replace(tzinfo=None).isoformat(" ", "microseconds")
-    assert (nearest(stored) >= moment) == (stored >= written) or moment == FIRST
