@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from langmem_adapter.arguments import filled
 from langmem_adapter.cli import pictures
-from langmem_adapter.cli.options import After, AsOf, Invocation, KnownAt, Limit, flags, named, option
+from langmem_adapter.cli.options import After, AsOfDate, Invocation, KnownAt, Limit, flags, named, option
 from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.scope import Scope, as_data
@@ -49,7 +49,7 @@ def show(
     ] = None,
     *,
     hops: Annotated[int | None, option(min=1, max=_FARTHEST, help="How far around it: 1, in drawings 2.")] = None,
-    as_of: AsOf = None,
+    as_of: AsOfDate = None,
     known_at: KnownAt = None,
     history: Annotated[bool, typer.Option("--history", help="Everything that was ever believed.")] = False,
     format: Annotated[Format, typer.Option(help="A table, or a drawing as text.")] = "table",  # noqa: A002 - the option's name
@@ -104,7 +104,7 @@ def _table(
 def entities(
     call: Invocation,
     type: Annotated[str | None, option(metavar="TYPE", help="Only of this type.")] = None,  # noqa: A002 - the option's name
-    as_of: AsOf = None,
+    as_of: AsOfDate = None,
     known_at: KnownAt = None,
     limit: Limit = 50,
     after: After = None,
@@ -132,7 +132,7 @@ def path(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="From whom or what.")],
     target: Annotated[str, typer.Argument(metavar="TARGET", help="To whom or what.")],
     hops: Annotated[int, typer.Option(min=1, max=10, help="At most so many relations.")] = 4,
-    as_of: AsOf = None,
+    as_of: AsOfDate = None,
     known_at: KnownAt = None,
 ) -> None:
     """Show how two are connected: the relations on a shortest way.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from langmem_adapter.cli.inputs import STDIN, of_file
-from langmem_adapter.cli.options import AsOf, Invocation, KnownAt, named, option
+from langmem_adapter.cli.options import AsOfDate, Invocation, KnownAt, named, option
 from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
 from langmem_adapter.records.checks import redact_url
 from langmem_adapter.records.graph import ExportFormat, LineFormat
@@ -41,7 +41,7 @@ def export(
         ExportFormat | None, option(help="What to write; else what the file's ending says.")
     ] = None,
     *,
-    as_of: AsOf = None,
+    as_of: AsOfDate = None,
     known_at: KnownAt = None,
     history: Annotated[bool, typer.Option("--history", help="What is believed no longer, too.")] = False,
 ) -> None:

@@ -9,7 +9,7 @@ import typer
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.options import (
     After,
-    AsOf,
+    AsOfDate,
     GraphOption,
     Invocation,
     KnownAt,
@@ -56,7 +56,7 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how each score came about; in a pipe as a column of JSON.")
     ] = False,
-    as_of: AsOf = None,
+    as_of: AsOfDate = None,
     known_at: KnownAt = None,
     graph: GraphOption = None,
 ) -> None:
@@ -104,7 +104,7 @@ def list_(
     limit: Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many a page.")] = 50,
     after: After = None,
     expired: Annotated[bool, typer.Option("--expired", help="Show what has expired, too.")] = False,
-    as_of: AsOf = None,
+    as_of: AsOfDate = None,
     known_at: KnownAt = None,
 ) -> None:
     """List memories, a page at a time.

@@ -44,7 +44,7 @@ _whose: Final = partial(option, metavar="ID", rich_help_panel="Whose memory")
 GraphOption = Annotated[
     bool | None, option("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
 ]
-AsOf = Annotated[str | None, option(metavar="TIME", help="What was true then, ISO 8601.")]
+AsOfDate = Annotated[str | None, option(metavar="TIME", help="What was true then, ISO 8601.")]
 KnownAt = Annotated[str | None, option(metavar="TIME", help="What this database had been told by then.")]
 Timezone = Annotated[
     str | None, option(metavar="NAME", help='Zone of times without an offset and of "today", as Asia/Shanghai.')

@@ -172,7 +172,7 @@ class Decision(Portable):
         text: The new text (ADD, UPDATE; `None` keeps the present one), or the fact (DELETE, NONE).
         reason: Why, in words a user can read.
         fact: Index of the fact that it answers; `None` for direct edits.
-        context: Texts around it, nearest first (`storage.lexical.joined`); `None` keeps the present ones.
+        context: Texts around it, nearest first (`storage.lexical.join_context`); `None` keeps the present ones.
         metadata: Keys to merge into the memory's metadata (a value of `None` removes a key); `None` keeps them.
         memory_type: Type of a new memory.
         actor_id: Who said it.
