@@ -26,7 +26,7 @@ that Python code would expect:
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from langmem_adapter._version import DISTRIBUTION
 
@@ -242,3 +242,39 @@ def noted_on(error: BaseException | None) -> Iterator[None]:
             raise
         errors = met.exceptions if isinstance(met, BaseExceptionGroup) else [met]
         error.add_note("while closing: " + "; ".join(f"{type(each).__name__}: {each}" for each in errors))
+
+
+class ErrorOutcome(NamedTuple):
+    """How an error ends a request or a command: a short code for programs, the HTTP status, the command's exit code."""
+
+    code: str
+    status: int
+    exit_code: int
+
+
+_OUTCOMES: Final[tuple[tuple[type[BaseException], ErrorOutcome], ...]] = (
+    (ScopeError, ErrorOutcome("scope", 400, 2)),
+    (FilterError, ErrorOutcome("filter", 400, 2)),
+    (InvalidInputError, ErrorOutcome("invalid_input", 400, 2)),
+    (MemoryNotFoundError, ErrorOutcome("not_found", 404, 3)),
+    (RelationNotFoundError, ErrorOutcome("not_found", 404, 3)),
+    (EntityNotFoundError, ErrorOutcome("not_found", 404, 3)),
+    (MissingDependencyError, ErrorOutcome("missing_dependency", 501, 4)),
+    (EmbeddingMismatchError, ErrorOutcome("embedding_mismatch", 503, 4)),
+    (ModelReplyError, ErrorOutcome("model_reply", 502, 5)),
+    (ModelTimeoutError, ErrorOutcome("model_unreachable", 504, 5)),
+    (ModelError, ErrorOutcome("model_configuration", 502, 4)),
+    (ConflictError, ErrorOutcome("conflict", 409, 5)),
+    (GraphServerError, ErrorOutcome("graph_server", 503, 5)),
+    (StorageError, ErrorOutcome("storage", 503, 5)),
+)
+
+
+def outcome_of(error: BaseException) -> ErrorOutcome:
+    """How an error ends a request of the server, or a command.
+
+    Example:
+        >>> outcome_of(ConflictError("changed meanwhile"))
+        ErrorOutcome(code='conflict', status=409, exit_code=5)
+    """
+    return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), ErrorOutcome("failed", 400, 4))

@@ -37,7 +37,7 @@ EXEMPT: Final = {
     "search/question.py": "texts of up to 300 letters",
     "search/evidence.py": "texts of up to 300 letters",
     "text.py": "files of the package",
-    "cli/graph_exchange.py": "an argument of the command line",
+    "cli/graph.py": "an argument of the command line",
     "index/generations.py": "names of files",
     "conversation/brain.py": "MetaGPT's pattern, which its caller gives",
 }

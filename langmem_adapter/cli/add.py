@@ -1,4 +1,4 @@
-"""The command `add`: messages in, changes out, chunk by chunk, with every item accounted for."""
+"""The command `add`: messages in, changes out, chunk by chunk, with a result or an error for every item."""
 
 import json
 import shlex
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _WINDOW: Final = 20  # messages that are read as one conversation
 _CHUNK: Final = {True: 5, False: 200}  # conversations, or messages kept word for word, in one transaction
-_SHOWN: Final = 40  # changes that a terminal gets to see one by one
+_MOST_CHANGES: Final = 40  # that a terminal shows one by one
 _NOTES: Final = 8
 _WORDS: Final[dict[Event, str]] = {"ADD": "added", "UPDATE": "updated", "DELETE": "deleted", "NONE": "unchanged"}
 _PAST: Final = (
@@ -37,7 +37,7 @@ _PAST: Final = (
 
 @dataclass(slots=True)
 class _Outcome:
-    """What became of the items so far."""
+    """The results of the items so far."""
 
     changes: list[tuple[str, Change]] = field(default_factory=list)  # where each came from, and the change
     failed: list[tuple[str, CommandError]] = field(default_factory=list)  # the places of refused items, and why
@@ -49,11 +49,11 @@ class _Outcome:
 
     @property
     def stopped(self) -> bool:
-        """Whether not everything was gone through."""
+        """Whether items are left."""
         return bool(self.left or self.under_way)
 
     def take(self, results: Iterable[tuple[Item, AddResult | LangmemAdapterError]]) -> None:
-        """Note down what became of items."""
+        """Record the results of items."""
         for item, result in results:
             if isinstance(result, LangmemAdapterError):
                 self.failed.append((item.where, failure_of(result)))
@@ -100,12 +100,11 @@ def add(
     source, lines = read_source(" ".join(text) if text else None, file)
     items = items_of(source, lines=lines)
     when = {"timestamp": timestamp, "timezone": timezone, "expires_at": expires_at}
-    given = {"metadata": json_object(metadata), **when}
-    with call.memory(create=True, graph=graph) as memory, Patience(call.output) as patience:
-        whose = call.whose(memory.scopes)
-        check = partial(turns_of, scope=Scope(**whose), longest=memory.parts.longest, verbatim=no_infer)
+    fields = {"metadata": json_object(metadata), **when}
+    with call.scoped_memory(create=True, graph=graph) as (memory, scope), Patience(call.output) as patience:
+        check = partial(turns_of, scope=Scope(**scope), longest=memory.parts.longest, verbatim=no_infer)
         items = [_checked(item, check) for item in items]
-        common = {**whose, **{k: v for k, v in given.items() if v is not None}, "infer": not no_infer}
+        common = {**scope, **{k: v for k, v in fields.items() if v is not None}, "infer": not no_infer}
         outcome = _store(call, memory, items, common, patience)
         if len(items) == 1 and outcome.failed:
             raise outcome.failed[0][1]
@@ -113,14 +112,15 @@ def add(
         past = expires_at is not None and parse_time(expires_at, "expires_at", zone) <= datetime.now(UTC)
         if past and any(change.event in {"ADD", "UPDATE"} for _, change in outcome.changes):
             outcome.notes[_PAST] += 1
-        told = {**given, "metadata": metadata, "no_infer": no_infer, "graph": graph, "no_graph": graph is False}
-        again = shlex.join(["langmem-adapter", "add", *map(redact_urls, flags({**call.options, **told}))])
+        options = {**call.options, **when, "metadata": metadata, "no_infer": no_infer}
+        options |= {"graph": graph, "no_graph": graph is False}
+        again = shlex.join(["langmem-adapter", "add", *map(redact_urls, flags(options))])
         rest = _rest(outcome, file, again)
         _report(call, outcome, total=sum(item.size for item in items), rest=rest)
 
 
 def json_object(text: str | None) -> dict[str, Any] | None:
-    """The object that the JSON of --metadata holds; an `InvalidInputError` where it is none."""
+    """The JSON object of --metadata."""
     if text is None:
         return None
     try:
@@ -148,7 +148,7 @@ def _store(
     size = _CHUNK[common["infer"]]
     outcome = _Outcome(left=list(joined(items, _WINDOW if common["infer"] else 1)))
     with patience.breakable(), Steps(call.output, len(items), what="messages") as steps:
-        while outcome.left and not patience.asked and outcome.broken is None:
+        while outcome.left and not patience.is_stopping and outcome.broken is None:
             outcome.under_way, outcome.left = outcome.left[:size], outcome.left[size:]
             try:
                 outcome.take(_results(memory, outcome.under_way, common))
@@ -166,7 +166,7 @@ def _results(
     readable = [{**common, "messages": item.messages} for item in chunk if item.error is None]
     results = memory.add_many(readable) if readable else []
     for result in results:
-        # The run of a scope stands or falls as one: an error that is nobody's own stopped all of them.
+        # The run of a scope is one transaction: an error that is no item's own stopped all of them.
         if isinstance(result, Exception) and not isinstance(result, InvalidInputError):
             raise result
     following = iter(results)
@@ -184,14 +184,16 @@ def _report(call: Invocation, outcome: _Outcome, *, total: int, rest: str) -> No
     call.output.show(
         [{"where": where, **as_data(change)} for where, change in outcome.changes],
         columns=("event", "id", "text", "reason"),
-        picture=many if len(changes) > _SHOWN else lambda _: pictures.changes_table(changes, marks=call.output.marks),
+        picture=many
+        if len(changes) > _MOST_CHANGES
+        else lambda _: pictures.changes_table(changes, marks=call.output.marks),
         failed=[
             {"where": where, "code": failure.code, "message": failure.message} for where, failure in outcome.failed
         ],
         notes=list(outcome.notes),
         **extra,
     )
-    _tell(call, outcome, total)
+    _print_notes(call, outcome, total)
     if error is None:
         return
     if outcome.stopped:
@@ -204,53 +206,49 @@ def _error(outcome: _Outcome, total: int, rest: str) -> CommandError | None:
     kept = f"{outcome.accepted} of {total} messages are kept"
     if outcome.stopped:
         why = "interrupted" if outcome.broken is None else outcome.broken
-        told, hint = f"{why}: {kept}{_standing(outcome)}", _way_on(outcome, rest)
+        extent, hint = _extent_and_hint(outcome, rest)
+        message = f"{why}: {kept}{extent}"
     elif outcome.failed:
-        told, hint = f"{kept}, {len(outcome.failed)} failed", "mend those and add them"
+        message, hint = f"{kept}, {len(outcome.failed)} failed", "mend those and add them"
     else:
         return None
     if outcome.stopped and outcome.broken is None:
-        return CommandError(told, hint, code="interrupted", exit_code=ExitCode.INTERRUPTED)
-    return CommandError(told, hint, code="partial", exit_code=ExitCode.PARTIAL)
+        return CommandError(message, hint, code="interrupted", exit_code=ExitCode.INTERRUPTED)
+    return CommandError(message, hint, code="partial", exit_code=ExitCode.PARTIAL)
 
 
-def _standing(outcome: _Outcome) -> str:
-    if outcome.under_way:
-        span = replace(outcome.under_way[0], last=outcome.under_way[-1].last).where
-        return f"; what was being written, {span}, is kept whole or not at all"
-    first = outcome.left[0]
-    return f", all before {first.begin}; nothing from there on" if first.first > 1 else ""
-
-
-def _way_on(outcome: _Outcome, rest: str) -> str:
-    first = (outcome.under_way or outcome.left)[0]
+def _extent_and_hint(outcome: _Outcome, rest: str) -> tuple[str, str]:
+    """How far a stopped add came, and how to go on."""
     if not outcome.under_way:
-        return f"go on from {first.begin}{rest}"
-    after = f"go on from {outcome.left[0].begin}, " if outcome.left else ""
-    return (
-        f"langmem-adapter list shows it; if it is kept, {after or 'all is done, '}else go on from {first.begin}{rest}"
-    )
+        first = outcome.left[0]
+        extent = f", all before {first.begin}; nothing from there on" if first.first > 1 else ""
+        return extent, f"go on from {first.begin}{rest}"
+    first = outcome.under_way[0]
+    span = replace(first, last=outcome.under_way[-1].last).where
+    after = f"go on from {outcome.left[0].begin}, " if outcome.left else "all is done, "
+    hint = f"langmem-adapter list shows it; if it is kept, {after}else go on from {first.begin}{rest}"
+    return f"; what was being written, {span}, is kept whole or not at all", hint
 
 
 def _rest(outcome: _Outcome, file: Path | None, again: str) -> str:
-    """How to add the rest of a file; empty where nothing is left, or it has no lines."""
+    """The command that adds the rest of a file; empty where nothing is left, or it has no lines."""
     first = next(iter(outcome.under_way or outcome.left), None)
     if first is None or first.unit != "line" or file is None or str(file) == STDIN:
         return ""
     return f": tail -n +{first.first} {shlex.quote(str(file))} | {again}"
 
 
-def _tell(call: Invocation, outcome: _Outcome, total: int) -> None:
-    tell = call.output.aside
+def _print_notes(call: Invocation, outcome: _Outcome, total: int) -> None:
+    aside = call.output.aside
     for where, failure in outcome.failed:
-        tell(f"{where}: {failure.message}", "red")
+        aside(f"{where}: {failure.message}", "red")
     for note, times in outcome.notes.most_common(_NOTES):
-        tell(note if times == 1 else f"{note} ({times} times)")
+        aside(note if times == 1 else f"{note} ({times} times)")
     if len(outcome.notes) > _NOTES:
-        tell(f"and {len(outcome.notes) - _NOTES} other notes; --json gives all")
+        aside(f"and {len(outcome.notes) - _NOTES} other notes; --json gives all")
     counts = Counter(change.event for _, change in outcome.changes)
-    told = ", ".join(f"{counts[event]} {word}" for event, word in _WORDS.items())
-    tell(f"{told} · {outcome.accepted} of {total} messages taken in")
+    summary = ", ".join(f"{counts[event]} {word}" for event, word in _WORDS.items())
+    aside(f"{summary} · {outcome.accepted} of {total} messages taken in")
     related = Counter(each.event for _, change in outcome.changes for each in change.relations)
     if related.total() > related["NONE"]:
-        tell(f"relations: {related['ADD']} added, {related['END'] + related['DELETE']} ended")
+        aside(f"relations: {related['ADD']} added, {related['END'] + related['DELETE']} ended")

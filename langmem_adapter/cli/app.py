@@ -1,4 +1,4 @@
-"""The command `langmem-adapter`: its commands put together."""
+"""The command line `langmem-adapter` and its commands."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -8,8 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
-from langmem_adapter.cli import evaluate, graph, graph_exchange, options
-from langmem_adapter.cli import graph as graph_edit
+from langmem_adapter.cli import evaluate, graph, options
 from langmem_adapter.cli import serve as keys
 from langmem_adapter.cli.add import add
 from langmem_adapter.cli.change import delete, purge, refine, reindex, update
@@ -24,7 +23,7 @@ from langmem_adapter.records.checks import redact_urls
 
 
 class _Group(TyperGroup):
-    """A group that tells wrong usage in our way: readable on stderr, as an envelope with `--json`."""
+    """A group that prints wrong usage on stderr, or as an envelope with `--json`."""
 
     def main(  # type: ignore[override]  # everybody names the others
         self, args: Sequence[str] | None = None, *, standalone_mode: bool = True, **extra: Any
@@ -52,52 +51,44 @@ app = typer.Typer(
 )
 
 
-# They are about no scope.
-_NOBODYS: Final = (
-    backup,
-    copy,
-    doctor,
-    prompts,
-    reindex,
-    conversations,
-    evaluate.prompts,
-    serve,
-    keys.list_,
-    keys.revoke,
+# They have no scope.
+_UNSCOPED: Final = (
+    *(backup, copy, doctor, prompts, reindex, serve),
+    *(conversations, evaluate.prompts, keys.list_, keys.revoke),
 )
 
 
-def _put_together(group: typer.Typer, *functions: Callable[..., None]) -> typer.Typer:
+def _add_commands(group: typer.Typer, *functions: Callable[..., None]) -> typer.Typer:
     for function in functions:
         name = function.__name__.rstrip("_")
-        group.command(name)(options.command(function, scoped=function not in _NOBODYS))
+        group.command(name)(options.command(function, scoped=function not in _UNSCOPED))
     return group
 
 
-_put_together(
+_add_commands(
     *(app, demo, add, search, list_, show, history, trace, update, delete, purge),
     *(export, import_, refine, reindex, backup, copy, doctor, prompts, serve, mcp),
 )
-_graph = _put_together(
+_graph = _add_commands(
     typer.Typer(
         cls=graph.GraphGroup, help="Look at the knowledge graph, or edit it: graph -u NAME, graph ENTITY -u NAME."
     ),
     *(graph.show, graph.entities, graph.path, graph.search),
-    *(graph_edit.add, graph_edit.end, graph_edit.delete, graph_edit.merge, graph_edit.split),
-    *(graph_exchange.mirror, graph_exchange.export, graph_exchange.import_),
-    *(graph_edit.backfill, graph_edit.suggest),
+    *(graph.add, graph.end, graph.delete, graph.merge, graph.split),
+    *(graph.mirror, graph.export, graph.import_),
+    *(graph.backfill, graph.suggest),
 )
 _keys = typer.Typer(no_args_is_help=True, help="Say who may call the server.")
 _eval = typer.Typer(
     no_args_is_help=True, help="Measure how well memories are found, and what a chat model makes of them."
 )
 app.add_typer(_graph, name="graph")
-app.add_typer(_put_together(_keys, keys.create, keys.list_, keys.revoke), name="keys")
-app.add_typer(_put_together(_eval, conversations, questions, evaluate.prompts, evaluate.answers), name="eval")
+app.add_typer(_add_commands(_keys, keys.create, keys.list_, keys.revoke), name="keys")
+app.add_typer(_add_commands(_eval, conversations, questions, evaluate.prompts, evaluate.answers), name="eval")
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(is_set: bool) -> None:
+    if is_set:
         typer.echo(f"langmem-adapter {__version__}")
         raise typer.Exit
 

@@ -1,4 +1,4 @@
-"""Commands that change memories: `update`, `delete`, `purge`; `refine`, and `reindex`, which changes the embedding model."""
+"""The commands `update`, `delete`, `purge`, `refine` and `reindex`."""
 
 import shlex
 from functools import partial
@@ -18,9 +18,6 @@ from langmem_adapter.records.results import Change
 from langmem_adapter.records.scope import as_data
 
 if TYPE_CHECKING:
-    from langmem_adapter.maintenance.refine import Refined
-    from langmem_adapter.maintenance.reindex import Reindexed
-    from langmem_adapter.memory.memory import Memory
     from langmem_adapter.storage.erasure import Erasure
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -46,7 +43,7 @@ def update(
     from langmem_adapter.storage.tables import memories
 
     with call.memory() as memory:
-        memory_id, new = call.whole(memory, memories.c.id, id), " ".join(text) if text else None
+        memory_id, new = memory.parts.reading(call.full_id, memories.c.id, id), " ".join(text) if text else None
         _show(call, memory.update(memory_id, new, metadata=json_object(metadata), **call.scope))
 
 
@@ -73,18 +70,14 @@ def delete(
 
     with call.memory() as memory:
         if id is not None:
-            _show(call, memory.delete(call.whole(memory, memories.c.id, id), **call.scope))
-        else:
-            _delete_all(call, memory, yes=yes)
-
-
-def _delete_all(call: Invocation, memory: "Memory", *, yes: bool) -> None:
-    whose = call.whose(memory.scopes)
-    if not yes:
-        call.confirm("delete", f"every memory of {named(whose)}")
-    count = memory.delete_all(**whose)
-    told = f"deleted {count} memories of {named(whose)}; langmem-adapter history ID still tells their story"
-    call.output.show([{"deleted": count, **whose}], columns=("deleted",), picture=told)
+            _show(call, memory.delete(memory.parts.reading(call.full_id, memories.c.id, id), **call.scope))
+            return
+        scope = call.effective_scope(memory.scopes)
+        if not yes:
+            call.confirm("delete", f"every memory of {named(scope)}")
+        count = memory.delete_all(**scope)
+    picture = f"deleted {count} memories of {named(scope)}; langmem-adapter history ID still shows their history"
+    call.output.show([{"deleted": count, **scope}], columns=("deleted",), picture=picture)
 
 
 def _show(call: Invocation, change: Change) -> None:
@@ -105,13 +98,12 @@ def purge(call: Invocation, yes: YesOption = False) -> None:
     $ langmem-adapter purge -u alice
     $ langmem-adapter purge -u alice --run 17 --yes
     """
-    with call.memory() as memory:
-        whose = call.whose(memory.scopes)
+    with call.scoped_memory() as (memory, scope):
         if not yes:
-            call.confirm("erase", f"everything of {named(whose)}, for good")
-        erased = memory.purge(**whose)
-    row = {**as_data(erased), **whose}
-    call.output.show([row], columns=_ERASED, picture=lambda _: _picture(erased, named(whose)))
+            call.confirm("erase", f"everything of {named(scope)}, for good")
+        erased = memory.purge(**scope)
+    row = {**as_data(erased), **scope}
+    call.output.show([row], columns=_ERASED, picture=lambda _: _erasure_table(erased, named(scope)))
     if not erased.complete:
         raise typer.Exit(ExitCode.PARTIAL)
 
@@ -141,15 +133,13 @@ def refine(
         if memory.mode == "offline":
             raise InvalidInputError("refine needs a chat model: pass --model, as in --model openai:gpt-5-mini")
         how: dict[str, Any] = {"batch": batch, "limit": limit, "keep": keep, "dry_run": dry_run}
-        done = state(memory, progress=bar.show, **how, **call.whose(memory.scopes))
-    call.output.show([done], columns=_REFINED, picture=_refined(done))
-
-
-def _refined(done: "Refined") -> str:
-    if done.is_dry_run:
-        return f"{done.memories} texts to read, at most {done.calls} calls of {done.mode}; nothing was done"
-    rest = f"; {done.left} left" if done.left else ""
-    return f"{done.memories} texts read by {done.mode}: {done.facts} facts, {done.ended} texts ended, {done.kept} stay{rest}"
+        report = state(memory, progress=bar.show, **how, **call.effective_scope(memory.scopes))
+    if report.is_dry_run:
+        picture = f"{report.memories} texts to read, at most {report.calls} calls of {report.mode}; nothing was done"
+    else:
+        picture = f"{report.memories} texts read by {report.mode}: {report.facts} facts, {report.ended} texts ended, "
+        picture += f"{report.kept} stay" + (f"; {report.left} left" if report.left else "")
+    call.output.show([report], columns=_REFINED, picture=picture)
 
 
 def reindex(
@@ -171,20 +161,17 @@ def reindex(
     settings = call.settings
     embeddings = call.options["embeddings"] or settings.embeddings
     with Steps(call.output, what="memories") as bar:
-        done = change(call.options["database"], embeddings, batch=batch, progress=bar.show, settings=settings)
-    call.output.show([done], columns=("memories", "before", "after"), picture=_told(done))
+        report = change(call.options["database"], embeddings, batch=batch, progress=bar.show, settings=settings)
+    made = f"{report.embedded} embedded now" + (f", {report.resumed} before" if report.resumed else "")
+    picture = f"{report.memories} memories have vectors of {report.after} now, instead of {report.before} ({made})"
+    if report.before == report.after:
+        picture = f"{report.memories} memories have vectors of {report.after} already"
+    call.output.show([report], columns=("memories", "before", "after"), picture=picture)
     if embeddings != settings.embeddings:
         call.output.note(f"from now on: export LANGMEM_ADAPTER_EMBEDDINGS={shlex.quote(embeddings)}", whole=True)
 
 
-def _told(done: "Reindexed") -> str:
-    if done.before == done.after:
-        return f"{done.memories} memories have vectors of {done.after} already"
-    made = f"{done.embedded} embedded now" + (f", {done.resumed} before" if done.resumed else "")
-    return f"{done.memories} memories have vectors of {done.after} now, instead of {done.before} ({made})"
-
-
-def _picture(erased: "Erasure", who: str) -> Table:
+def _erasure_table(erased: "Erasure", who: str) -> Table:
     table = Table(title=Text(visible(f"erased: {who}")), title_justify="left", show_header=False, box=None)
     for name in _ERASED:
         table.add_row(Text(name), Text(f"{getattr(erased, name):,}{' bytes' if name == 'freed' else ''}"))

@@ -1,7 +1,7 @@
-"""The command `demo`: a short conversation, played against the real engine, with everything it did on show.
+"""The command `demo`: a short conversation through the real engine, with every step shown.
 
-Only the messages and the questions are written down here. What was extracted, decided, found and kept is asked of the
-engine while the demo runs, so it tells the truth about your own model, too: `langmem-adapter demo --model openai:…`.
+Only the messages and the questions are fixed; everything else is the engine's result, also with your own model:
+`langmem-adapter demo --model openai:…`.
 """
 
 import shlex
@@ -60,28 +60,28 @@ def demo(call: Invocation) -> None:
     with call.memory(create=True, quiet=True, graph=True) as memory:
         stage = _Stage(call, memory)
         stage.title()
-        told = [stage.message(number, message) for number, message in enumerate(_MESSAGES, 1)]
-        asked = [stage.question(number, question) for number, question in enumerate(_QUESTIONS)]
-        life = stage.life(told)
-        rest: dict[str, Any] = {"questions": asked, "history": life, "relations": stage.graph()}
-        stage.farewell(life)
+        messages = [stage.message(number, message) for number, message in enumerate(_MESSAGES, 1)]
+        questions = [stage.question(number, question) for number, question in enumerate(_QUESTIONS)]
+        history = stage.history(messages)
+        rest: dict[str, Any] = {"questions": questions, "history": history, "relations": stage.graph()}
+        stage.farewell(history)
         if call.output.as_json:
-            call.output.show(told, columns=(), picture="", **rest, database=memory.location)
+            call.output.show(messages, columns=(), picture="", **rest, database=memory.location)
 
 
 class _Stage:
-    """Where the demo is played and shown; each scene gives what the envelope has of it, which with `--json` is all."""
+    """Plays and prints the parts of the demo; each method returns its data for the envelope of `--json`."""
 
     def __init__(self, call: Invocation, memory: "Memory") -> None:
         self._memory = memory
-        self._whose: dict[str, Any] = dict(call.scope or {"user_id": "ada"})
+        self._scope: dict[str, Any] = dict(call.scope or {"user_id": "ada"})
         self._silent = call.output.as_json
         self._console = call.output.out
         self._width = min(self._console.width, _WIDEST)
         self._marks = call.output.marks
 
     def title(self) -> None:
-        """Say what is about to happen, who thinks, and where the data lie."""
+        """Print the title, the mode and the location of the data."""
         mode = self._memory.mode
         who = "offline: rules decide, no model, no key, no network" if mode == "offline" else mode
         self._say(Text("langmem_adapter: a conversation goes in, memories come out", style="bold"), above=1)
@@ -90,8 +90,8 @@ class _Stage:
         self._heading("A conversation, and what is kept of it")
 
     def message(self, number: int, message: str) -> dict[str, Any]:
-        """Add one message, and show what became of it."""
-        result = self._memory.add(message, **self._whose)
+        """Add one message, and show its changes."""
+        result = self._memory.add(message, **self._scope)
         self._say(Text.assemble((f"{number} ", "dim"), (f"“{message}”", "bold")), indent=1, above=int(number > 1))
         rows = [
             (pictures.event_text(change.event), pictures.changed(change, marks=self._marks), _dim(change.reason))
@@ -105,49 +105,49 @@ class _Stage:
         return {"message": message, "changes": changes, "notes": list(result.notes)}
 
     def question(self, number: int, question: str) -> dict[str, Any]:
-        """Ask the memory one question, and show what it finds."""
+        """Search for one question, and show the hits."""
         from langmem_adapter.search.relevance import RELEVANT
 
-        hits = self._memory.search(question, k=2, threshold=RELEVANT, explain=True, **self._whose)
+        hits = self._memory.search(question, k=2, threshold=RELEVANT, explain=True, **self._scope)
         if number == 0:
             self._heading("Two questions to the memory")
         self._say(Text.assemble(("? ", "bold cyan"), (question, "bold")), indent=1, above=int(number > 0))
         rows = [(Text(f"{hit.score:.2f}", style="cyan"), Text(visible(hit.text)), _dim(_why(hit))) for hit in hits]
         self._say(_grid(rows, width=6) if hits else Text("nothing found", style="dim italic"), indent=_INDENT)
-        found = [{"text": hit.text, "score": hit.score, "relevance": hit.relevance} for hit in hits]
-        return {"question": question, "hits": found}
+        results = [{"text": hit.text, "score": hit.score, "relevance": hit.relevance} for hit in hits]
+        return {"question": question, "hits": results}
 
-    def life(self, told: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Show the memory that lived through most: the story worth telling is not known beforehand."""
-        ids = dict.fromkeys(change["id"] for step in told for change in step["changes"] if change["id"] is not None)
+    def history(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Show the memory with the longest history."""
+        ids = dict.fromkeys(change["id"] for step in messages for change in step["changes"] if change["id"] is not None)
         longest = max((self._memory.history(memory_id) for memory_id in ids), key=len, default=[])
-        self._heading("The life of one memory")
+        self._heading("The history of one memory")
         if longest:
-            self._say(pictures.life(longest, marks=self._marks), indent=1)
+            self._say(pictures.timeline(longest, marks=self._marks), indent=1)
         return [as_data(revision) for revision in longest]
 
     def graph(self) -> list[dict[str, Any]]:
-        """Show who is what to whom, and how the first is connected to somebody two steps away."""
+        """Show the relations, and a path to an entity two steps away."""
         graph = self._memory.graph
-        ever = graph.relations(history=True, k=_RELATIONS, **self._whose)
-        believed = [relation for relation in ever if relation.retired_at is None]
-        far = [near.entity.name for near in graph.neighbours(SELF, hops=2, **self._whose) if near.hops > 1]
-        self._heading("Who is what to whom")
+        relations = graph.relations(history=True, k=_RELATIONS, **self._scope)
+        believed = [relation for relation in relations if relation.retired_at is None]
+        far = [near.entity.name for near in graph.neighbours(SELF, hops=2, **self._scope) if near.hops > 1]
+        self._heading("The knowledge graph")
         # Of the time for which it holds the last line: "since", or "until" of one that has ended.
-        rows = [(pictures.edge(each), _dim(pictures.held(each).splitlines()[-1])) for each in believed]
+        rows = [(pictures.edge(each), _dim(pictures.holds(each).splitlines()[-1])) for each in believed]
         self._say(_grid(rows) if rows else Text("nothing", style="dim italic"), indent=1)
         if far:
-            steps = Text(" → ").join(map(pictures.edge, graph.path(SELF, far[0], **self._whose)))
+            steps = Text(" → ").join(map(pictures.edge, graph.path(SELF, far[0], **self._scope)))
             self._say(Text.assemble(("connected: ", "dim"), steps), indent=1, above=1)
         return [as_data(relation) for relation in believed]
 
-    def farewell(self, life: list[dict[str, Any]]) -> None:
-        """Say where the data lie, and what to try next."""
+    def farewell(self, history: list[dict[str, Any]]) -> None:
+        """Show the location of the data, and commands to try next."""
         stats, location = self._memory.stats(), self._memory.location
-        self._heading("Yours to look around in")
-        told = f"{stats.memories} memories with {stats.revisions} revisions in {visible(location)}"
-        self._say(Text(told), indent=1, below=1)
-        for line in _next_steps(location, self._whose, life):
+        self._heading("Try it yourself")
+        summary = f"{stats.memories} memories with {stats.revisions} revisions in {visible(location)}"
+        self._say(Text(summary), indent=1, below=1)
+        for line in _next_steps(location, self._scope, history):
             self._say(Text(line, style="cyan"), whole=True)
 
     def _heading(self, text: str) -> None:
@@ -186,19 +186,19 @@ def _dim(text: str) -> Text:
 
 
 def _why(hit: Hit) -> str:
-    told = hit.explanation
-    near = "" if told is None else f" · meaning {told.meaning:z.2f} · words {told.words:z.2f}"
+    why = hit.explanation
+    near = "" if why is None else f" · meaning {why.meaning:z.2f} · words {why.words:z.2f}"
     return f"relevance {hit.relevance:.2f}{near}"
 
 
-def _next_steps(location: str, whose: Mapping[str, str], life: list[dict[str, Any]]) -> Iterator[str]:
-    user = whose.get("user_id")
+def _next_steps(location: str, scope: Mapping[str, str], history: list[dict[str, Any]]) -> Iterator[str]:
+    user = scope.get("user_id")
     yield f"export LANGMEM_ADAPTER_DATABASE={shlex.quote(location)}"
     if user is not None:
         yield f"export LANGMEM_ADAPTER_USER={shlex.quote(user)}"
-    others = {name.removesuffix("_id"): value for name, value in whose.items() if name != "user_id"}
-    given = shlex.join(flags(others))
+    others = {name.removesuffix("_id"): value for name, value in scope.items() if name != "user_id"}
+    options = shlex.join(flags(others))
     for words in ("list", 'add "I work at a bakery" --graph', "search where does she work --explain", "graph"):
-        yield f"langmem-adapter {words} {given}".rstrip()
-    if life:
-        yield f"langmem-adapter history {life[0]['memory_id'][:8]}"
+        yield f"langmem-adapter {words} {options}".rstrip()
+    if history:
+        yield f"langmem-adapter history {history[0]['memory_id'][:8]}"

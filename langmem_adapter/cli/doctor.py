@@ -1,4 +1,4 @@
-"""The command `doctor`: is everything in place? Each check says OK, WARN or FAIL, and the command that mends it."""
+"""The command `doctor`: checks of the installation and the database, each OK, WARN or FAIL with the command that fixes it."""
 
 import sys
 import time
@@ -16,15 +16,14 @@ from rich.text import Text
 from langmem_adapter.cli.options import Invocation
 from langmem_adapter.cli.output import DOCTOR, CommandError, ExitCode, failure_of, visible
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
-from langmem_adapter.maintenance.checks import Check, file_of, space, surroundings
 from langmem_adapter.records.checks import redact_url, redact_urls
 
 if TYPE_CHECKING:
+    from langmem_adapter.maintenance.checkup import Check
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.settings import Settings
-    from langmem_adapter.storage.database import Database
 
-_SECONDS: Final = 8.0  # for a database that may hang
+_SECONDS: Final = 8.0  # timeout of the database
 _TRUST: Final = "export LANGMEM_ADAPTER_TRUST_FOLDER=true    (if the folder is yours)"
 _STYLES: Final = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 _CODES: Final = {"": ExitCode.OK, "configuration": ExitCode.CONFIGURATION, "unreachable": ExitCode.UNREACHABLE}
@@ -43,7 +42,7 @@ def doctor(call: Invocation) -> None:
     $ langmem-adapter doctor
     $ langmem-adapter doctor -d memory.db --model openai:gpt-5-mini
     """
-    checks: list[Check] = []
+    checks: list[Any] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # each is a line of the report
         for check in _checks(call):
@@ -55,16 +54,19 @@ def doctor(call: Invocation) -> None:
     raise typer.Exit(max(_CODES[check.cause] for check in checks))
 
 
-def _show(call: Invocation, checks: list[Check]) -> None:
+def _show(call: Invocation, checks: list["Check"]) -> None:
     columns = ("status", "name", "detail", "fix")
     call.output.show(checks, columns=columns, picture=_picture, row=lambda each: {n: getattr(each, n) for n in columns})
-    sys.stdout.flush()  # whoever reads a pipe sees it now
+    sys.stdout.flush()  # shown at once in a pipe
 
 
-def _checks(call: Invocation) -> Iterator[Check]:
-    yield from surroundings()
+def _checks(call: Invocation) -> Iterator["Check"]:
+    from langmem_adapter.maintenance import checkup
+    from langmem_adapter.maintenance.checkup import Check
+
+    yield from checkup.surroundings()
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             settings = call.settings
     except CommandError as error:
@@ -73,85 +75,64 @@ def _checks(call: Invocation) -> Iterator[Check]:
     yield Check(
         "settings", "OK", f"model {redact_url(call.options['model'] or settings.model)}, index {settings.index}"
     )
-    yield from (Check("folder", "WARN", str(warning.message), _TRUST) for warning in told)
-    from langmem_adapter.maintenance.checkup import defaults
-
-    yield from defaults(call.options["model"], call.options["embeddings"], settings)
-    with suppress(CommandError):  # which the check of the database tells
+    yield from (Check("folder", "WARN", str(warning.message), _TRUST) for warning in caught)
+    yield from checkup.defaults(call.options["model"], call.options["embeddings"], settings)
+    with suppress(CommandError):  # which the check of the database shows
         if call.path is not None:
-            yield space(call.path)
+            yield checkup.space(call.path)
     yield from _slow(call, settings)
 
 
-def _database(call: Invocation) -> Iterator[Check]:
-    hindered = None if call.path is None else file_of(call.path)
-    if hindered is not None:
-        yield hindered
-        return
-    from langmem_adapter.maintenance.checkup import stored
-
-    with call.database(create=True, quiet=True) as database:
-        yield from stored(database)
-        yield from _index(call, database)
-
-
-def _index(call: Invocation, database: "Database") -> Iterator[Check]:
+def _database(call: Invocation) -> Iterator["Check"]:
+    from langmem_adapter.embedding.models import fingerprint, resolve_embeddings
     from langmem_adapter.index.indexer import open_feed
-    from langmem_adapter.maintenance.checkup import index
+    from langmem_adapter.maintenance.checkup import file_of, index, stored
     from langmem_adapter.storage import meta
 
-    with database.read() as connection:
-        mark, dimensions = _mark(call) or meta.get(connection, meta.EMBEDDINGS), meta.dimensions(connection)
-    if mark is not None:
-        every, kind = call.settings.merge_after, call.settings.index
-        with closing(open_feed(database, kind, fingerprint=mark, dimensions=dimensions, merge_after=every)) as feed:
-            yield index(feed, database.path)
+    problem = None if call.path is None else file_of(call.path)
+    if problem is not None:
+        yield problem
+        return
+    with call.database(create=True, quiet=True) as database:
+        yield from stored(database)
+        with database.read() as connection:
+            mark, dimensions = meta.get(connection, meta.EMBEDDINGS), meta.dimensions(connection)
+        with suppress(InvalidInputError, MissingDependencyError):  # which the check of the embeddings shows
+            name = call.options["embeddings"] or call.settings.embeddings
+            mark = fingerprint(resolve_embeddings(name, call.settings))
+        if mark is not None:
+            every, kind = call.settings.merge_after, call.settings.index
+            with closing(open_feed(database, kind, fingerprint=mark, dimensions=dimensions, merge_after=every)) as feed:
+                yield index(feed, database.path)
 
 
-def _mark(call: Invocation) -> str | None:
-    """Whose vectors are wanted; `None` where there are no such embeddings, which their own check tells."""
-    from langmem_adapter.embedding.models import fingerprint, resolve_embeddings
-
-    try:
-        return fingerprint(resolve_embeddings(call.options["embeddings"] or call.settings.embeddings, call.settings))
-    except (InvalidInputError, MissingDependencyError):
-        return None
-
-
-def _slow(call: Invocation, settings: "Settings") -> Iterator[Check]:
-    """What may hang, side by side: each in a thread that is left behind when its time is over."""
+def _slow(call: Invocation, settings: "Settings") -> Iterator["Check"]:
+    """The checks that may hang, each in a thread that is abandoned at its timeout."""
     from langmem_adapter.maintenance import checkup
     from langmem_adapter.twins import in_thread
 
-    def begin(name: str, look: Callable[[], Iterator[Check]]) -> Future[list[Check]]:
+    def begin(name: str, look: Callable[[], Iterator["Check"]]) -> Future[list["Check"]]:
         return in_thread(lambda: list(checkup.tried(name, look, _failed)))
 
     begun = {"database": begin("database", partial(_database, call))}
-    # In throw-away memories, so that nothing of this reaches anybody's data, and one does not need the other.
+    # In memories of their own, so that the data stay untouched, and one check does not need the other.
     settings = settings.model_copy(update={"model_retries": 0})
     chosen = {name: call.options[name] or getattr(settings, name) for name in ("embeddings", "model")}
     parts = {"model": "offline", "embeddings": "hash"}
     for name, look in {"embeddings": checkup.embeddings, "model": checkup.model}.items():
         begun[name] = begin(name, partial(_within, look, **{**parts, name: chosen[name]}, settings=settings))
     yield from checkup.advised(_ends(call, begun, settings.model_timeout), redact_urls(call.options["database"] or ""))
-    if (
-        call.options["model"] not in {None, "offline"}
-        and begun["model"].done()
-        and begun["model"].result()[0].status != "FAIL"
-    ):
-        yield from checkup.tried("model", partial(_abilities, call), _failed)
+    end = begun["model"]
+    if call.options["model"] not in {None, "offline"} and end.done() and end.result()[0].status != "FAIL":
+        from langmem_adapter.cli.evaluate import chat_model
+
+        yield from checkup.tried("model", lambda: checkup.abilities(*chat_model(call)), _failed)
 
 
-def _abilities(call: Invocation) -> Iterator[Check]:
-    from langmem_adapter.cli.evaluate import chat_model
-    from langmem_adapter.maintenance.checkup import abilities
+def _ends(call: Invocation, begun: dict[str, Future[list["Check"]]], timeout: float) -> Iterator["Check"]:
+    """The checks in their order; a model has its own timeout, which a cold one on a small machine needs."""
+    from langmem_adapter.maintenance.checkup import Check
 
-    model, limits = chat_model(call)
-    yield from abilities(model, limits)
-
-
-def _ends(call: Invocation, begun: dict[str, Future[list[Check]]], timeout: float) -> Iterator[Check]:
-    """The checks in their order; a model is given its own time, which a cold one on a small machine needs."""
     start = time.monotonic()
     for name, end in begun.items():
         seconds = _SECONDS if name == "database" else max(_SECONDS, timeout + 1)
@@ -164,21 +145,23 @@ def _ends(call: Invocation, begun: dict[str, Future[list[Check]]], timeout: floa
             yield Check(name, "FAIL", detail, "see whether its server is well", "unreachable")
 
 
-def _within(look: "Callable[[Memory], Iterator[Check]]", **parts: Any) -> Iterator[Check]:
+def _within(look: "Callable[[Memory], Iterator[Check]]", **parts: Any) -> Iterator["Check"]:
     from langmem_adapter.memory.memory import Memory
 
     with Memory(":memory:", **parts) as memory:
         yield from look(memory)
 
 
-def _failed(name: str, error: BaseException) -> Check:
+def _failed(name: str, error: BaseException) -> "Check":
+    from langmem_adapter.maintenance.checkup import Check
+
     failure = failure_of(error)
     unreachable = failure.exit_code is ExitCode.UNREACHABLE
     hint = "" if failure.hint == DOCTOR else failure.hint
     return Check(name, "FAIL", failure.message, hint, "unreachable" if unreachable else "configuration")
 
 
-def _picture(checks: Sequence[Check]) -> Table:
+def _picture(checks: Sequence["Check"]) -> Table:
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(no_wrap=True, width=4)
     grid.add_column(no_wrap=True, width=10)

@@ -10,13 +10,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from langmem_adapter.cli.options import Invocation, known_scopes, named, option
+from langmem_adapter.cli.options import Invocation, named, option, scopes_in_words
 from langmem_adapter.cli.output import CommandError, ExitCode, Steps, visible
 from langmem_adapter.cli.pictures import plain_table
 from langmem_adapter.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from langchain_core.language_models import BaseChatModel
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from langmem_adapter.providers import Limits
     from langmem_adapter.reasoning.structured_output import Channel
 
-_NAMED: Final = 10  # missed questions that a terminal gets to see
+_NAMED: Final = 10  # missed questions that a terminal shows
 _MOST: Final = 1_000
 _SHORT: Final = {"mrr": "MRR", "recall@500 tokens": "r@500t", "session recall": "session", "first session": "first"}
 """What a terminal shows beside recall by number of hits; `--json` has all."""
@@ -76,18 +76,17 @@ def conversations(
 
     cuts, before = _numbers(k), _earlier(against)
     talks = read_conversations(file, roles=("user",) if user_turns else ("user", "assistant"))[:limit]
-    asked = _wanted([question for talk in talks for question in talk.questions], categories, file)
+    selected = _select([question for talk in talks for question in talk.questions], categories, file)
     turns = sum(talk.turns for talk in talks)
     with scratch_memory(call) as memory:
         with Steps(call.output, turns, what="turns") as steps:
             sources = ingest(memory, talks, infer=infer, progress=steps.advance)
-        answers = _ask(call, memory, asked, cuts, sources)
+        answers = _ask(call, memory, selected, cuts, sources)
         with Steps(call.output, what="foreign questions") as steps:
             silences = silence(memory, talks, answers, others=others, progress=steps.show)
         how = "facts extracted" if infer else "turns kept word for word"
         extra = {"turns": turns, "infer": infer, **_left_out(call, talks)}
-        title, whose = f"{file.name}, {how}", "conversation"
-        _report(call, memory, answers, title=title, whose=whose, before=before, silences=silences, **extra)
+        _report(call, memory, answers, (f"{file.name}, {how}", "conversation"), before, silences, **extra)
         if others and not silences:
             call.output.aside("foreign questions: none, since there is no other conversation to ask them of")
 
@@ -116,12 +115,27 @@ def questions(
     from langmem_adapter.evaluation.runner import check
 
     cuts, before = _numbers(k), _earlier(against)
-    asked = read_questions(file, call.scope)
+    selected = read_questions(file, call.scope)
     with call.memory() as memory:
-        _refuse_nobody(memory, asked)
-        check(memory, asked)
-        answers = _ask(call, memory, asked, cuts)
-        _name_missed(call, _report(call, memory, answers, title=file.name, whose="scope", before=before))
+        counts = memory.scopes()
+        for question in selected:
+            if not any(question.scope.covers(count.scope) for count in counts):
+                raise CommandError(
+                    f"{question.where}: there are no memories of {named(question.scope.named)}",
+                    scopes_in_words(counts),
+                    code="nothing_found",
+                    exit_code=ExitCode.NOTHING_FOUND,
+                )
+        check(memory, selected)
+        report = _report(call, memory, _ask(call, memory, selected, cuts), (file.name, "scope"), before)
+    missed = [each for each in report.questions if each.missed]
+    if missed:
+        summary = f"{len(missed)} of {len(report.questions)} questions did not find everything within ten hits"
+        call.output.aside(summary, "yellow")
+    for each in missed[:_NAMED]:
+        call.output.aside(f"{each.where}: {len(each.ranks)} of {each.pieces} found · {each.question}")
+    if len(missed) > _NAMED:
+        call.output.aside(f"and {len(missed) - _NAMED} more; --json names all")
 
 
 # ── before ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -135,35 +149,20 @@ def _numbers(text: str) -> list[int]:
 
 
 def _earlier(against: Path | None) -> "list[Measured] | None":
-    # Before the work begins: nobody wants to hear after an hour that it cannot be read.
+    # Read before the work begins, which may take an hour.
     from langmem_adapter.evaluation.report import read_run
 
     return None if against is None else read_run(against)
 
 
-def _wanted(asked: "list[EvalQuestion]", categories: str | None, file: Path) -> "list[EvalQuestion]":
-    known = sorted({question.category for question in asked} - {""})
-    names = known if categories is None else [name.strip() for name in categories.split(",")]
-    if unknown := sorted({*names} - {*known}):
-        raise InvalidInputError(f"--categories: {file} has no {', '.join(unknown)}; it has {', '.join(known)}")
-    if not asked:
+def _select(questions: "list[EvalQuestion]", categories: str | None, file: Path) -> "list[EvalQuestion]":
+    existing = sorted({question.category for question in questions} - {""})
+    names = existing if categories is None else [name.strip() for name in categories.split(",")]
+    if unknown := sorted({*names} - {*existing}):
+        raise InvalidInputError(f"--categories: {file} has no {', '.join(unknown)}; it has {', '.join(existing)}")
+    if not questions:
         raise InvalidInputError(f"{file} has no question that names a turn")
-    return asked if categories is None else [question for question in asked if question.category in names]
-
-
-def _refuse_nobody(memory: "Memory", asked: "Sequence[EvalQuestion]") -> None:
-    counts = memory.scopes()
-    for question in asked:
-        if not any(question.scope.covers(count.scope) for count in counts):
-            raise CommandError(
-                f"{question.where}: there are no memories of {named(question.scope.named)}",
-                known_scopes(counts),
-                code="nothing_found",
-                exit_code=ExitCode.NOTHING_FOUND,
-            )
-
-
-# ── the run ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+    return questions if categories is None else [question for question in questions if question.category in names]
 
 
 @contextmanager
@@ -179,51 +178,47 @@ def scratch_memory(call: Invocation) -> "Iterator[Memory]":
 def _ask(
     call: Invocation,
     memory: "Memory",
-    asked: "Sequence[EvalQuestion]",
+    questions: "Sequence[EvalQuestion]",
     cuts: "Sequence[int]",
     sources: "dict[str, MemoryOrigin] | None" = None,
 ) -> "list[QuestionResult]":
     from langmem_adapter.evaluation.runner import ask
 
-    with Steps(call.output, len(asked), what="questions") as steps:
-        return ask(memory, asked, sources=sources, cuts=cuts, progress=steps.advance)
-
-
-# ── what it gave ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    with Steps(call.output, len(questions), what="questions") as steps:
+        return ask(memory, questions, sources=sources, cuts=cuts, progress=steps.advance)
 
 
 def _report(
     call: Invocation,
     memory: "Memory",
     answers: "Sequence[QuestionResult]",
-    *,
-    title: str,
-    whose: str,
+    names: tuple[str, str],
     before: "list[Measured] | None",
     silences: "Sequence[Silence]" = (),
     **extra: object,
 ) -> "Report":
+    """Show the report, whose title and groups are *names*."""
     from langmem_adapter.evaluation.report import Means, differences, summarise
 
     report, embeddings = summarise(answers), memory.parts.fingerprint
     changed = [] if before is None else differences(report.questions, before)
     more = {**report.to_json(), "silence": [each.to_json() for each in silences], "against": changed, **extra}
     columns = [column for column in report.scores[0].to_json() if column != "apart"]
-    picture = partial(_picture, title=f"{title} · {embeddings}")
+    picture = partial(_scores_table, title=f"{names[0]} · {embeddings}")
     call.output.show(report.scores, columns=columns, picture=picture, row=Means.to_json, embeddings=embeddings, **more)
-    for line in _notes(report, silences, changed, whose):
+    for line in _notes(report, silences, changed, names[1]):
         call.output.aside(line)
     return report
 
 
 def _notes(
-    report: "Report", silences: "Sequence[Silence]", changed: "Sequence[dict[str, Any]]", whose: str
+    report: "Report", silences: "Sequence[Silence]", changed: "Sequence[dict[str, Any]]", group: str
 ) -> "Iterator[str]":
     yield f"context of ten hits {report.tokens:.0f} tokens (approximate)"
     yield f"a search {report.p50:.1f} ms, 95 % within {report.p95:.1f} ms"
     for metric, (low, high) in report.intervals.items():
         each_of = [scores[metric] for scores in report.conversations]
-        spread = f", {min(each_of):.3f} to {max(each_of):.3f} by {whose}" if len(each_of) > 1 else ""
+        spread = f", {min(each_of):.3f} to {max(each_of):.3f} by {group}" if len(each_of) > 1 else ""
         yield f"{metric} {low:.3f} to {high:.3f} (95 %){spread}"
     for each in silences:
         yield (
@@ -234,45 +229,33 @@ def _notes(
         yield f"{row['metric']} {row['difference']:+.3f} ({row['low']:+.3f} to {row['high']:+.3f}) against the earlier run"
 
 
-def _picture(rows: "Sequence[Means]", *, title: str) -> "Table":
-    shown = [metric for metric in rows[0].means if metric in _SHORT or metric.removeprefix("recall@").isdecimal()]
-    columns = ["questions", "n", *(_SHORT.get(metric, metric.replace("recall", "r")) for metric in shown)]
-    table = plain_table(columns, (_cells(scores, shown) for scores in rows))
-    table.title = Text(visible(title))
-    table.expand = False
+def _scores_table(rows: "Sequence[Means]", *, title: str) -> Table:
+    metrics = [metric for metric in rows[0].means if metric in _SHORT or metric.removeprefix("recall@").isdecimal()]
+    columns = ["questions", "n", *(_SHORT.get(metric, metric.replace("recall", "r")) for metric in metrics)]
+    cells = []
+    for scores in rows:
+        name = f"({scores.category})" if scores.apart else scores.category
+        cells.append([name, f"{scores.questions:,}", *(f"{scores[metric]:.3f}" for metric in metrics)])
+    return _table(columns, cells, title=title)
+
+
+def _table(columns: "Sequence[str]", rows: "Iterable[Sequence[object]]", *, title: str = "") -> Table:
+    """A table as wide as its cells; the row "overall" is bold, and one in parentheses dim."""
+    table = plain_table(columns, ())
+    for row in rows:
+        style = "bold" if "overall" in row[:2] else "dim" if str(row[0]).startswith("(") else ""
+        cells = (f"{value:,}" if isinstance(value, int | float) else visible(str(value)) for value in row)
+        table.add_row(*(Text(cell, style=style) for cell in cells))
+    table.title, table.expand = Text(visible(title)) if title else None, False
     return table
 
 
-def _cells(scores: "Means", shown: "Sequence[str]") -> list[Text]:
-    from langmem_adapter.evaluation.questions import OVERALL
-
-    style = "bold" if scores.category == OVERALL else "dim" if scores.apart else ""
-    name = f"({scores.category})" if scores.apart else scores.category
-    cells = (name, f"{scores.questions:,}", *(f"{scores[metric]:.3f}" for metric in shown))
-    return [Text(visible(cell), style=style) for cell in cells]
-
-
 def _left_out(call: Invocation, talks: "Sequence[Dialogue]") -> dict[str, list[str]]:
-    found = {
-        "left_out": [line for talk in talks for line in talk.left_out],
-        "unusable": [line for talk in talks for line in talk.unusable],
-    }
-    for name, told in (("left_out", "left out"), ("unusable", "evidence not used")):
-        for line in found[name]:
-            call.output.aside(f"{told}: {line}", "yellow")
-    return found
-
-
-def _name_missed(call: Invocation, report: "Report") -> None:
-    missed = [each for each in report.questions if each.missed]
-    if not missed:
-        return
-    told = f"{len(missed)} of {len(report.questions)} questions did not find everything within ten hits"
-    call.output.aside(told, "yellow")
-    for each in missed[:_NAMED]:
-        call.output.aside(f"{each.where}: {len(each.ranks)} of {each.pieces} found · {each.question}")
-    if len(missed) > _NAMED:
-        call.output.aside(f"and {len(missed) - _NAMED} more; --json names all")
+    left_out = [line for talk in talks for line in talk.left_out]
+    unusable = [line for talk in talks for line in talk.unusable]
+    for line in (*(f"left out: {line}" for line in left_out), *(f"evidence not used: {line}" for line in unusable)):
+        call.output.aside(line, "yellow")
+    return {"left_out": left_out, "unusable": unusable}
 
 
 _SHORT_COLUMNS: Final = {"updates_right": "upd. right", "updates_wrong": "upd. wrong"}
@@ -344,18 +327,10 @@ def _run(call: Invocation, system: "MemorySystem", cases: "list[PromptCase]") ->
 
 
 def _prompts_table(rows: "Sequence[dict[str, Any]]") -> Table:
-    columns = [column for column in rows[0] if column not in _HIDDEN]
-    systems = {row["system"] for row in rows}
-    heads = [*(["system"] if len(systems) > 1 else []), *(_SHORT_COLUMNS.get(column, column) for column in columns)]
-    table = plain_table(heads, (_prompt_cells(row, columns, with_system=len(systems) > 1) for row in rows))
-    table.expand = False
-    return table
-
-
-def _prompt_cells(row: "dict[str, Any]", columns: "Sequence[str]", *, with_system: bool) -> list[Text]:
-    style = "bold" if row["kind"] == "overall" else ""
-    values = [*([row["system"]] if with_system else []), *(row[column] for column in columns)]
-    return [Text(f"{value:,}" if isinstance(value, int | float) else visible(value), style=style) for value in values]
+    several = len({row["system"] for row in rows}) > 1
+    columns = [*(["system"] if several else []), *(column for column in rows[0] if column not in _HIDDEN)]
+    heads = [_SHORT_COLUMNS.get(column, column) for column in columns]
+    return _table(heads, ([row[column] for column in columns] for row in rows))
 
 
 # ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -403,8 +378,8 @@ def answers(
             call.confirm("make", cost)
     with Steps(call.output, len(waiting), what="questions") as steps:
         made = run_answers(channel, waiting, target, progress=steps.advance)
-    asked = {(question.text, tuple(question.scope.named.items())) for question in questions}
-    judged = [each for each in (*done, *made) if (each.question, tuple(each.scope.items())) in asked]
+    current = {(question.text, tuple(question.scope.named.items())) for question in questions}
+    judged = [each for each in (*done, *made) if (each.question, tuple(each.scope.items())) in current]
     _show_answers(call, judged, target)
 
 
@@ -454,11 +429,9 @@ def _show_answers(call: Invocation, judged: "Sequence[JudgedAnswer]", target: Pa
             {"category": category, "questions": len(chosen), "right": right, "share": round(right / len(chosen), 4)}
         )
     tokens = {name: sum(getattr(each, name) for each in judged) for name in ("calls", "input_tokens", "output_tokens")}
-    picture = partial(_answers_table, title=str(target))
-    call.output.show(rows, columns=[*rows[0]], picture=picture, file=str(target), **tokens)
+    columns = [*rows[0]]
 
+    def picture(rows: "Sequence[dict[str, Any]]") -> Table:
+        return _table(columns, ([str(value) for value in row.values()] for row in rows), title=str(target))
 
-def _answers_table(rows: "Sequence[dict[str, Any]]", *, title: str) -> Table:
-    table = plain_table([*rows[0]], ([Text(visible(str(value))) for value in row.values()] for row in rows))
-    table.title, table.expand = Text(visible(title)), False
-    return table
+    call.output.show(rows, columns=columns, picture=picture, file=str(target), **tokens)

@@ -3,15 +3,14 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from langmem_adapter.cli.graph_exchange import embedder_of
 from langmem_adapter.cli.inputs import STDIN, of_file
 from langmem_adapter.cli.options import Invocation, option
 from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
@@ -77,6 +76,7 @@ def _show(call: Invocation, report: "CopyReport") -> None:
 Everything = Annotated[bool, typer.Option("--everything", help="All scopes, and the items of the LangGraph store.")]
 
 _IMPORTED: Final = ("lines", "added", "known", "rejected")
+_PAGE: Final = 500
 
 
 def export(
@@ -109,13 +109,13 @@ def export(
         elif everything or vectors:
             raise CommandError(f"--format {format} has the memories of a scope, without vectors", "leave it out")
         else:
-            with call.memory() as memory, writing(target) as write:
-                number = _write_memories(call, memory, write, table=format == "csv")
-    told = counted(number, "line" if format == "full" else "memory")
+            with call.scoped_memory() as (memory, scope), writing(target) as write:
+                number = _write_memories(memory, scope, write, table=format == "csv")
+    summary = counted(number, "line" if format == "full" else "memory")
     if file == STDIN:
-        call.output.note(told)
+        call.output.note(summary)
     else:
-        call.output.show([{"lines": number, "file": file}], columns=("lines", "file"), picture=f"{told}: {file}")
+        call.output.show([{"lines": number, "file": file}], columns=("lines", "file"), picture=f"{summary}: {file}")
 
 
 def _write_full(call: Invocation, write: Callable[[str], object], *, everything: bool, vectors: bool) -> int:
@@ -132,17 +132,14 @@ def _write_full(call: Invocation, write: Callable[[str], object], *, everything:
     return number - 1
 
 
-def _write_memories(call: Invocation, memory: Any, write: Callable[[str], object], *, table: bool) -> int:
-    how: dict[str, Any] = {**call.whose(memory.scopes), "include_expired": True, "k": 500}
+def _write_memories(memory: Any, scope: dict[str, Any], write: Callable[[str], object], *, table: bool) -> int:
+    how: dict[str, Any] = {**scope, "include_expired": True, "k": _PAGE}
     page, number = memory.get_all(**how), 0
     if table:
         write(f"\ufeff{MEMORY_COLUMNS}")
     while page:
-        write(
-            "".join(
-                memory_line(each) if table else f"{json.dumps(as_data(each), ensure_ascii=False)}\n" for each in page
-            )
-        )
+        for each in page:
+            write(memory_line(each) if table else f"{json.dumps(as_data(each), ensure_ascii=False)}\n")
         number += len(page)
         page = memory.get_all(**how, after=page.next) if page.next is not None else ()
     return number
@@ -179,40 +176,37 @@ def import_(
     fields = dict(each.partition("=")[::2] for each in as_ or ())
     if not all(fields.values()) or not fields.keys() <= set(SCOPE_FIELDS):
         raise CommandError("--as is FIELD=NAME", "write --as user_id=bob")
+    rejected = _RejectedLines(call, file)
     with ExitStack() as opened:
         opened.enter_context(of_file(file, "read"))
         stream: Any = sys.stdin.buffer if file == STDIN else opened.enter_context(Path(file).open("rb"))
         first = stream.readline()
         if _is_everything(first) and not everything and not call.scope:
-            raise CommandError(
-                "this file holds everything of everybody", "give --everything, or -u NAME for one user's"
-            )
+            raise CommandError("this file holds all scopes", "give --everything, or -u NAME for one user's")
         database = opened.enter_context(call.database(create=True))
-        prepare(database, call.settings.language)
-        embedder = embedder_of(call)
+        meta.prepare(database, call.settings.language)
+        embedder = call.embedder()
         mark = fingerprint(embedder.embeddings)
-        told = f"embedding up to {{}} memories with {meta.spelled(mark)[0]}"
+        note = f"embedding up to {{:,}} memories with {meta.spelled(mark)[0]}"
         bar = opened.enter_context(Steps(call.output, what="lines"))
-        rejected = opened.enter_context(_rejections(call, file))
 
         def show(done: int, total: int) -> None:
             if not done:  # it begins anew
-                with of_file(_rejected(file), "write"):
-                    _rejected(file).unlink(missing_ok=True)
+                rejected.remove()
             bar.show(done, total)
 
         report = take_in(
             database,
             chain([first], stream),
-            Embedding(mark, embedder.vectors, lambda count: call.output.note(told.format(f"{count:,}"))),
+            Embedding(mark, embedder.vectors, lambda count: call.output.note(note.format(count))),
             name=file,
             within=None if everything else call.within,
             renamed=fields,
             dry_run=dry_run,
-            rejected=rejected,
+            rejected=rejected.write,
             progress=show,
         )
-    _report(call, report, file)
+    _report(call, report, rejected)
 
 
 def _is_everything(first: bytes) -> bool:
@@ -222,43 +216,37 @@ def _is_everything(first: bytes) -> bool:
     return False
 
 
-def _rejected(file: str) -> Path:
-    return Path(f"{file}.rejected.jsonl")
+class _RejectedLines:
+    """The rejected lines: a file beside the imported one, which only its owner may read; of stdin notes on stderr."""
+
+    def __init__(self, call: Invocation, file: str) -> None:
+        self._call = call
+        self.path = None if file == STDIN else Path(f"{file}.rejected.jsonl")
+
+    def remove(self) -> None:
+        if self.path is not None:
+            with of_file(self.path, "write"):
+                self.path.unlink(missing_ok=True)
+
+    def write(self, each: "RejectedLine") -> None:
+        if self.path is None:
+            self._call.output.aside(f"line {each.line}: {each.reason}", "red", whole=True)
+            return
+        with of_file(self.path, "write"):
+            handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with open(handle, "w", encoding="utf-8") as lines:  # noqa: PTH123 - open already
+                lines.write(json.dumps(as_data(each), ensure_ascii=False) + "\n")
 
 
-@contextmanager
-def _rejections(call: Invocation, file: str) -> Iterator[Callable[["RejectedLine"], None]]:
-    """What keeps the rejected lines: a file beside the one that is read, which only its owner may read."""
-    with ExitStack() as opened:
-        streams: list[Any] = []
-
-        def keep(each: "RejectedLine") -> None:
-            if file == STDIN:
-                call.output.aside(f"line {each.line}: {each.reason}", "red", whole=True)
-                return
-            if not streams:
-                with of_file(_rejected(file), "write"):
-                    handle = os.open(_rejected(file), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-                streams.append(opened.enter_context(open(handle, "w", encoding="utf-8")))  # noqa: PTH123 - open already
-            streams[0].write(json.dumps(as_data(each), ensure_ascii=False) + "\n")
-
-        yield keep
-
-
-def _report(call: Invocation, report: "ImportReport", file: str) -> None:
-    row = as_data(report)
-    begun = f"went on at line {report.resumed_at:,}; " if report.resumed_at else ""
-    picture = (
-        f"{begun}{report.lines:,} lines: {report.added:,} added, {report.known:,} known, {report.rejected:,} rejected"
-    )
-    extra: dict[str, Any] = {}
-    if not report.complete:
-        hint = "" if file == STDIN or not report.rejected else f"see {_rejected(file)}"
-        message = report.problem or f"{counted(report.rejected, 'line')} rejected"
-        extra = {"error": CommandError(message, hint, code="partial").to_json()}
-    call.output.show(
-        [row], columns=_IMPORTED, picture=picture + (" (nothing was written)" if report.is_dry_run else ""), **extra
-    )
-    if not report.complete:
-        call.output.note(f"{extra['error']['message']}; {extra['error']['hint']}".rstrip("; "), "yellow")
-        raise typer.Exit(ExitCode.PARTIAL)
+def _report(call: Invocation, report: "ImportReport", rejected: _RejectedLines) -> None:
+    picture = f"went on at line {report.resumed_at:,}; " if report.resumed_at else ""
+    picture += f"{report.lines:,} lines: {report.added:,} added, {report.known:,} known, {report.rejected:,} rejected"
+    picture += " (nothing was written)" if report.is_dry_run else ""
+    if report.complete:
+        call.output.show([report], columns=_IMPORTED, picture=picture)
+        return
+    hint = f"see {rejected.path}" if rejected.path is not None and report.rejected else ""
+    error = CommandError(report.problem or f"{counted(report.rejected, 'line')} rejected", hint, code="partial")
+    call.output.show([report], columns=_IMPORTED, picture=picture, error=error.to_json())
+    call.output.note("; ".join(filter(None, (error.message, hint))), "yellow")
+    raise typer.Exit(ExitCode.PARTIAL)

@@ -1,8 +1,15 @@
-"""Commands that show and edit the knowledge graph."""
+"""Commands of the knowledge graph: show, search, edit, export, import, and mirror to Neo4j or Memgraph."""
 
 import difflib
+import os
+import re
 import shlex
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
@@ -10,9 +17,11 @@ from typer.core import TyperGroup
 
 from langmem_adapter.arguments import filled
 from langmem_adapter.cli import pictures
-from langmem_adapter.cli.options import After, AsOfDate, Invocation, KnownAt, Limit, flags, named, option
+from langmem_adapter.cli.inputs import STDIN, of_file
+from langmem_adapter.cli.options import After, AsOf, Invocation, KnownAt, Limit, flags, named, option
 from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
-from langmem_adapter.records.checks import check_text
+from langmem_adapter.records.checks import check_text, redact_url
+from langmem_adapter.records.graph import ExportFormat, LineFormat
 from langmem_adapter.records.scope import Scope, as_data
 
 if TYPE_CHECKING:
@@ -21,24 +30,25 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.knowledge.backfill import BackfillReport
-    from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.records.graph import MergeSuggestion, Neighbour, Relation, RelationChange
+    from langmem_adapter.knowledge.imports import GraphImportReport, RefusedRow
+    from langmem_adapter.mirror.mirror import MirrorReport
+    from langmem_adapter.records.graph import Relation, RelationChange
 
 _DEFAULT: Final = "show"
 _FARTHEST: Final = 5
-_NAMES: Final = 200  # among which one is looked for that was meant
+_NAMES: Final = 200  # candidates for a mistyped name
 _RELATION: Final = ("id", "source", "relation", "target", "valid_from", "valid_to")
 
 Format: TypeAlias = Literal["table", "mermaid", "dot", "graphml"]
 
 
 class GraphGroup(TyperGroup):
-    """A group that takes anything but one of its commands for what `show` shall show."""
+    """A group whose default command is `show`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the command's name in front where there is none."""
-        known = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
-        return super().parse_args(ctx, args if known else [_DEFAULT, *args])
+        is_command = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if is_command else [_DEFAULT, *args])
 
 
 def show(
@@ -77,14 +87,22 @@ def show(
     from langmem_adapter.knowledge.draw import CUT
 
     with call.memory() as memory:
-        when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, **call.whose(memory.scopes)}
+        when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, **call.effective_scope(memory.scopes)}
         if format != "table":
             drawing = memory.graph.draw(format=format, entity=entity, hops=hops or 2, **when)
             call.output.write(drawing, format=format)
             if CUT in drawing:
                 call.output.note(f"{CUT}: langmem-adapter graph export -o graph.graphml", whole=True)
         elif far is not None:
-            _neighbours(call, memory, far, memory.graph.neighbours(far, hops=hops or 1, k=limit, **when))
+            neighbours = memory.graph.neighbours(far, hops=hops or 1, k=limit, **when)
+            rows = [
+                {**as_data(each.entity), "hops": each.hops, "relations": as_data(each)["relations"]}
+                for each in neighbours
+            ]
+            columns = ("hops", "id", "name", "type")
+            call.output.show(rows, columns=columns, picture=lambda _: pictures.neighbours_table(neighbours))
+            if not rows:
+                memory.parts.reading(partial(_nothing, call, far))
 
 
 def _table(
@@ -116,11 +134,11 @@ def entities(
     $ langmem-adapter graph entities -u alice --type person
     """
     from langmem_adapter.knowledge.arguments import when_of
-    from langmem_adapter.storage.graph import reads as known
+    from langmem_adapter.storage.graph import reads
 
     when, kind = when_of(as_of, known_at), None if type is None else check_text(type, "type")
     with call.reading() as connection:
-        page = known.entity_page(connection, call.scope_in(connection), when, kind=kind, k=limit, after=after)
+        page = reads.entity_page(connection, call.scope_in(connection), when, kind=kind, k=limit, after=after)
         columns = ("id", "name", "type", "mentions")
         call.output.show(page, columns=columns, picture=pictures.entities_table, next=page.next)
         if not page:
@@ -142,12 +160,11 @@ def path(
     [bold]Examples[/bold]
     $ langmem-adapter graph path alice Tom -u alice
     """
-    with call.memory() as memory:
-        whose = call.whose(memory.scopes)
-        way = memory.graph.path(source, target, max_hops=hops, as_of=as_of, known_at=known_at, **whose)
-        _relations(call, way)
-        if not way:
-            call.output.note(f"no way of {hops} relations or fewer from {source} to {target} for {named(whose)}")
+    with call.scoped_memory() as (memory, scope):
+        relations = memory.graph.path(source, target, max_hops=hops, as_of=as_of, known_at=known_at, **scope)
+        _relations(call, relations)
+        if not relations:
+            call.output.note(f"no path of {hops} relations or fewer from {source} to {target} for {named(scope)}")
             raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 
@@ -163,40 +180,32 @@ def search(
     [bold]Examples[/bold]
     $ langmem-adapter graph search where does my sister live -u alice
     """
-    with call.memory() as memory:
-        found = memory.graph.search(" ".join(query), k=limit, **call.whose(memory.scopes))
-        _relations(call, found)
-        if not found:
+    with call.scoped_memory() as (memory, scope):
+        relations = memory.graph.search(" ".join(query), k=limit, **scope)
+        _relations(call, relations)
+        if not relations:
             memory.parts.reading(partial(_nothing, call, None))
             raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 
-def _relations(call: Invocation, found: "Sequence[Relation]", *, history: bool = False, **extra: Any) -> None:
+def _relations(call: Invocation, relations: "Sequence[Relation]", *, history: bool = False, **extra: Any) -> None:
     picture = partial(pictures.relations_table, history=history)
-    call.output.show(found, columns=_RELATION, picture=picture, **extra)
-
-
-def _neighbours(call: Invocation, memory: "Memory", entity: str, found: "Sequence[Neighbour]") -> None:
-    rows = [{**as_data(each.entity), "hops": each.hops, "relations": as_data(each)["relations"]} for each in found]
-    columns = ("hops", "id", "name", "type")
-    call.output.show(rows, columns=columns, picture=lambda _: pictures.neighbours_table(found))
-    if not found:
-        memory.parts.reading(partial(_nothing, call, entity))
+    call.output.show(relations, columns=_RELATION, picture=picture, **extra)
 
 
 def _nothing(call: Invocation, entity: str | None, connection: "Connection") -> None:
-    """Say why there is nothing, and what to do; a name that is not known ends the command."""
-    from langmem_adapter.storage.graph import reads as kept
+    """Print why there is nothing, and what to do; an unknown name ends the command."""
+    from langmem_adapter.storage.graph import reads
     from langmem_adapter.storage.graph.reads import NOW
 
-    whose = named(call.scope)
-    known = [each.name for each in kept.entity_page(connection, Scope(**call.scope), NOW, k=_NAMES, unrelated=True)]
-    if entity is None or not known:
+    scope = named(call.scope)
+    names = [each.name for each in reads.entity_page(connection, Scope(**call.scope), NOW, k=_NAMES, unrelated=True)]
+    if entity is None or not names:
         how = 'add something with --graph, or: langmem-adapter graph add Anna "lives in" Lyon'
-        call.output.note(f"no relations of {whose}{'' if known else f'; {how}'}")
+        call.output.note(f"no relations of {scope}{'' if names else f'; {how}'}")
         return
-    near = difflib.get_close_matches(entity, known, n=3, cutoff=0.5) or known[:3]
-    call.output.note(f"no relations of {entity} for {whose}; it knows {', '.join(near)}")
+    near = difflib.get_close_matches(entity, names, n=3, cutoff=0.5) or names[:3]
+    call.output.note(f"no relations of {entity} for {scope}; it knows {', '.join(near)}")
     raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 
@@ -228,10 +237,9 @@ def add(
     $ langmem-adapter graph add Anna "lives in" Lyon -u alice
     $ langmem-adapter graph add me "works at" Acme -u alice --from 2024-03-01
     """
-    given: dict[str, Any] = {"valid_from": since, "valid_to": until, "source_type": source_type}
-    with call.memory(create=True) as memory:
-        whose = call.whose(memory.scopes)
-        _show(call, memory.graph.add(source, relation, target, target_type=target_type, **given, **whose))
+    fields: dict[str, Any] = {"valid_from": since, "valid_to": until, "source_type": source_type}
+    with call.scoped_memory(create=True) as (memory, scope):
+        _show(call, memory.graph.add(source, relation, target, target_type=target_type, **fields, **scope))
 
 
 def end(
@@ -248,7 +256,7 @@ def end(
     from langmem_adapter.storage.tables import relations
 
     with call.memory() as memory:
-        _show(call, memory.graph.end(call.whole(memory, relations.c.id, id), at=at, **call.scope))
+        _show(call, memory.graph.end(memory.parts.reading(call.full_id, relations.c.id, id), at=at, **call.scope))
 
 
 def delete(call: Invocation, id: RelationId) -> None:  # noqa: A002 - the same
@@ -260,7 +268,7 @@ def delete(call: Invocation, id: RelationId) -> None:  # noqa: A002 - the same
     from langmem_adapter.storage.tables import relations
 
     with call.memory() as memory:
-        _show(call, memory.graph.delete(call.whole(memory, relations.c.id, id), **call.scope))
+        _show(call, memory.graph.delete(memory.parts.reading(call.full_id, relations.c.id, id), **call.scope))
 
 
 def merge(
@@ -274,10 +282,10 @@ def merge(
     $ langmem-adapter graph merge Bob Robert -u alice
     """
     with call.memory() as memory:
-        moved = memory.graph.merge(name, into, **call.whose(memory.scopes))
+        moved = memory.graph.merge(name, into, **call.effective_scope(memory.scopes))
     undo = f"langmem-adapter graph split {shlex.quote(name)}"
-    told = f"{name} is {into} now: {counted(moved, 'relation')} moved; {undo} undoes it"
-    call.output.show([{"moved": moved, "name": name, "into": into}], columns=("moved",), picture=told)
+    picture = f"{name} is {into} now: {counted(moved, 'relation')} moved; {undo} undoes it"
+    call.output.show([{"moved": moved, "name": name, "into": into}], columns=("moved",), picture=picture)
 
 
 def split(
@@ -289,9 +297,9 @@ def split(
     $ langmem-adapter graph split Bob -u alice
     """
     with call.memory() as memory:
-        moved = memory.graph.split(name, **call.whose(memory.scopes))
-    told = f"{name} stands alone again: {counted(moved, 'relation')} came back"
-    call.output.show([{"moved": moved, "name": name}], columns=("moved",), picture=told)
+        moved = memory.graph.split(name, **call.effective_scope(memory.scopes))
+    picture = f"{name} is separate again: {counted(moved, 'relation')} came back"
+    call.output.show([{"moved": moved, "name": name}], columns=("moved",), picture=picture)
 
 
 def backfill(
@@ -311,13 +319,12 @@ def backfill(
     $ langmem-adapter graph backfill -u alice
     $ langmem-adapter graph backfill -u alice --model openai:gpt-5-mini --limit 200
     """
-    with call.memory() as memory, Steps(call.output, what="memories") as bar:
-        whose = call.whose(memory.scopes)
-        done = memory.graph.backfill(batch=batch, limit=limit, progress=bar.show, **whose)
-    call.output.show([done], columns=_BACKFILL, picture=_told(done))
-    for failed in done.failed:
+    with call.scoped_memory() as (memory, scope), Steps(call.output, what="memories") as bar:
+        report = memory.graph.backfill(batch=batch, limit=limit, progress=bar.show, **scope)
+    call.output.show([report], columns=_BACKFILL, picture=_backfill_summary(report))
+    for failed in report.failed:
         call.output.note(f"{counted(len(failed.memory_ids), 'memory')} not read: {failed.error}", "yellow")
-    if done.failed:
+    if report.failed:
         raise typer.Exit(ExitCode.PARTIAL)
 
 
@@ -331,22 +338,21 @@ def suggest(call: Invocation, limit: Limit = 20) -> None:
     [bold]Examples[/bold]
     $ langmem-adapter graph suggest -u alice
     """
-    with call.memory() as memory:
-        whose = call.whose(memory.scopes)
-        found = memory.graph.suggest_merges(k=limit, **whose)
-    rows = [{**as_data(each), "command": _command(each, call)} for each in found]
-    call.output.show(rows, columns=_PAIR, picture=lambda _: pictures.suggestions_table(found))
-    for row in rows:
-        call.output.aside(row["command"], whole=True)
-    if not rows:
-        call.output.note(f"no two entities of {named(whose)} look like one")
-        raise typer.Exit(ExitCode.NOTHING_FOUND)
-
-
-def _command(each: "MergeSuggestion", call: Invocation) -> str:
-    given = flags({name: call.options[name] for name in ("database", "user", "agent", "run")})
+    with call.scoped_memory() as (memory, scope):
+        suggestions = memory.graph.suggest_merges(k=limit, **scope)
+    options = flags({name: call.options[name] for name in ("database", "user", "agent", "run")})
     # "--": a name may begin with a dash
-    return shlex.join(["langmem-adapter", "graph", "merge", *given, "--", each.source, each.into])
+    commands = [
+        shlex.join(["langmem-adapter", "graph", "merge", *options, "--", each.source, each.into])
+        for each in suggestions
+    ]
+    rows = [{**as_data(each), "command": command} for each, command in zip(suggestions, commands, strict=True)]
+    call.output.show(rows, columns=_PAIR, picture=lambda _: pictures.suggestions_table(suggestions))
+    for command in commands:
+        call.output.aside(command, whole=True)
+    if not rows:
+        call.output.note(f"no two entities of {named(scope)} look like one")
+        raise typer.Exit(ExitCode.NOTHING_FOUND)
 
 
 def _show(call: Invocation, change: "RelationChange") -> None:
@@ -354,11 +360,224 @@ def _show(call: Invocation, change: "RelationChange") -> None:
     call.output.show([row], columns=_CHANGE, picture=lambda _: pictures.relation_changes_table([change]))
 
 
-def _told(done: "BackfillReport") -> str:
-    if not (done.read or done.skipped or done.left):
+def _backfill_summary(report: "BackfillReport") -> str:
+    if not (report.read or report.skipped or report.left):
         return "nothing to read: every memory has been read for relations"
-    told = (
-        f"{counted(done.read, 'memory')} read, {done.relations} with relations: {done.added} added, {done.ended} ended"
-    )
-    asked = f"; {counted(done.usage.model_calls, 'model call')}" if done.usage.model_calls else ""
-    return f"{told}{asked}" + (f"; {done.left} left" if done.left else "")
+    summary = f"{counted(report.read, 'memory')} read, {report.relations} with relations: "
+    summary += f"{report.added} added, {report.ended} ended"
+    calls = f"; {counted(report.usage.model_calls, 'model call')}" if report.usage.model_calls else ""
+    return f"{summary}{calls}" + (f"; {report.left} left" if report.left else "")
+
+
+# ── export, import, mirror ────────────────────────────────────────────────────────────────────────────────────────────
+
+ServerDatabase = Annotated[str | None, option(metavar="NAME", help="The server's database; else its default.")]
+Username = Annotated[str | None, option(metavar="NAME", help="The server's user; else NEO4J_USERNAME, else neo4j.")]
+PasswordVariable = Annotated[str, typer.Option(metavar="VARIABLE", help="The variable that holds the password.")]
+
+_PASSWORD: Final = "NEO4J_PASSWORD"  # noqa: S105 - the name of a variable
+_GRAPH_IMPORTED: Final = ("read", "added", "widened", "known", "past", "refused")
+_MIRRORED: Final = ("entities", "relations", "removed", "applied")
+_EVERY: Final = 10_000
+
+
+def export(
+    call: Invocation,
+    file: Annotated[str, option("--output", "-o", metavar="FILE", help="Where to; - is stdout.")],
+    format: Annotated[  # noqa: A002 - the option's name
+        ExportFormat | None, option(help="What to write; else what the file's ending says.")
+    ] = None,
+    *,
+    as_of: AsOf = None,
+    known_at: KnownAt = None,
+    history: Annotated[bool, typer.Option("--history", help="What is believed no longer, too.")] = False,
+) -> None:
+    """Write the whole graph to a file: all of it, also what is over.
+
+    .jsonl and .csv come in again with graph import, .graphml is for Gephi, yEd
+    and networkx, .cypher for Neo4j 5, and .html is a picture for any browser,
+    which needs no network. csv-nodes is a table of the entities.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter graph export -o graph.graphml -u alice
+    $ langmem-adapter graph export -o graph.html -u alice
+    $ langmem-adapter graph export -o - --format jsonl -u alice | gzip > graph.jsonl.gz
+    """
+    target: Any = sys.stdout.buffer if file == STDIN else file
+    with call.scoped_memory() as (memory, scope), of_file(file, "write"):
+        report = memory.graph.export(target, format=format, as_of=as_of, known_at=known_at, history=history, **scope)
+    summary = f"{counted(report.entities, 'entity')}, {counted(report.relations, 'relation')}"
+    if not report.relations:
+        call.output.note(f"there are no relations of {named(scope)}", "yellow")
+    if file == STDIN:
+        call.output.note(summary)
+    else:
+        row = {**as_data(report), "file": file}
+        call.output.show([row], columns=("entities", "relations", "file"), picture=f"{summary}: {file}")
+
+
+def import_(
+    call: Invocation,
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A file of JSON lines or CSV, - for stdin, or bolt://HOST:PORT.")
+    ],
+    format: Annotated[  # noqa: A002 - the option's name
+        LineFormat | None, option(help="What it holds; else what its ending says.")
+    ] = None,
+    *,
+    server_database: ServerDatabase = None,
+    username: Username = None,
+    password_env: PasswordVariable = _PASSWORD,
+) -> None:
+    """Take relations in: what graph export wrote, triples of your own, or Mem0's.
+
+    A line names source, relation and target; it may have source_type,
+    target_type, valid_from, valid_to, mentions, confidence, and user_id,
+    agent_id, run_id, which must not contradict -u, --agent, --run. The first
+    line of CSV names the columns. Imported again, nothing changes. Lines that
+    are refused are named, with exit code 6; the others are taken.
+    In a pipe the numbers are: read, added, widened, known, past, refused.
+
+    An address (bolt://, neo4j://) takes what Mem0 kept in Neo4j or Memgraph, of
+    everybody or of -u, --agent, --run. The password is read from the environment,
+    or asked for where --username names somebody. The server is only read.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter graph import graph.jsonl -u alice
+    $ langmem-adapter graph import triples.csv -u alice 2> refused.txt
+    $ NEO4J_PASSWORD=... langmem-adapter graph import bolt://localhost:7687
+    """
+    how: dict[str, Any] = {"refused": partial(_print_refused, call), "progress": partial(_count, call), **call.scope}
+    with call.memory(create=True) as memory, of_file(source, "read"):
+        if _is_server(source):
+            from langmem_adapter.adapters.mem0.graph_import import import_graph
+
+            how.update(_login(call, username, password_env))
+            report = import_graph(memory, source, database=server_database, **how)
+        else:
+            stream: Any = sys.stdin.buffer if source == STDIN else source
+            report = memory.graph.load(stream, format=format, **how)
+    if not report.read:
+        call.output.note(f"nothing to take in from {'stdin' if source == STDIN else redact_url(source)}", "yellow")
+    _show_import(call, report)
+
+
+def _is_server(source: str) -> bool:
+    """Whether it is an address, also a wrong one, and no file name."""
+    return re.match(r"(?i:bolt|neo4j)(?:\+\w+)?:|\w[\w+.-]+://", source) is not None
+
+
+def _show_import(call: Invocation, report: "GraphImportReport") -> None:
+    extra: dict[str, Any] = {}
+    if report.refused:
+        message = f"{counted(report.refused, 'relation')} refused"
+        error = CommandError(message, "mend those and import them", code="partial")
+        extra = {"failed": [as_data(each) for each in report.refusals], "error": error.to_json()}
+    row = {name: getattr(report, name) for name in _GRAPH_IMPORTED}
+    picture = f"{report.read:,} read: {report.added:,} added, {report.widened:,} widened, {report.known:,} known"
+    picture += f", {report.past:,} not believed any more" if report.past else ""
+    picture += f", {report.refused:,} refused" if report.refused else ""
+    call.output.show([row], columns=_GRAPH_IMPORTED, picture=picture, **extra)
+    if report.refused:
+        raise typer.Exit(ExitCode.PARTIAL)
+
+
+def _print_refused(call: Invocation, each: "RefusedRow") -> None:
+    begins = f" ({each.begins})" if each.begins else ""
+    call.output.aside(f"{each.where}: {each.reason}{begins}", "red", whole=True)
+
+
+def _count(call: Invocation, read: int) -> None:
+    if read % _EVERY == 0:
+        call.output.aside(f"{read:,} read")
+
+
+# ── graph servers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def mirror(
+    call: Invocation,
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="As bolt://localhost:7687 or neo4j+s://host.")],
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Bring it up to date and end; else go on for ever.")] = False,
+    every: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="How often to look for changes.")] = 2.0,
+    server_database: ServerDatabase = None,
+    username: Username = None,
+    password_env: PasswordVariable = _PASSWORD,
+    label: Annotated[str, typer.Option(metavar="LABEL", help="The label of the nodes.")] = "Entity",
+    dialect: Annotated[
+        Literal["neo4j", "memgraph"] | None, option(help="What the server is; else it is asked.")
+    ] = None,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Give each node an embedding of its name.")] = False,
+) -> None:
+    """Keep a copy of the graph in step in Neo4j or Memgraph, to look at it there.
+
+    All of it, or that of -u, --agent, --run. It only reads the memory, and goes
+    on where it stopped, however it ended. The password is read from the
+    environment, or asked for where --username names somebody.
+    In a pipe the numbers are: entities, relations, removed, applied.
+
+    [bold]Examples[/bold]
+    $ NEO4J_PASSWORD=... langmem-adapter graph mirror bolt://localhost:7687
+    $ langmem-adapter graph mirror bolt://localhost:7687 --once -u alice
+    """
+    from langmem_adapter.mirror.mirror import Mirror
+
+    how: dict[str, Any] = {"name": server_database, "label": label, "dialect": dialect}
+    how |= _login(call, username, password_env)
+    with ExitStack() as opened:
+        database = opened.enter_context(call.database())
+        embedder = call.embedder() if vectors else None
+        mirrored = opened.enter_context(Mirror(database, address, embedder=embedder, scope=call.within, **how))
+        progress = opened.enter_context(Steps(call.output, what="rows")).show
+        if once:
+            report = mirrored.run_once(progress=progress)
+            call.output.show([report], columns=_MIRRORED, picture=_mirror_summary(report))
+        else:
+            part = f" of {named(call.scope)}" if call.scope else ""
+            call.output.note(f"mirroring the graph{part} into {redact_url(address)}; Ctrl-C stops it")
+            with _stop_signal() as stop:
+                mirrored.follow(
+                    stop, every=every, progress=progress, told=lambda each: call.output.note(_mirror_summary(each))
+                )
+
+
+def _login(call: Invocation, username: str | None, variable: str) -> dict[str, str | None]:
+    """The login at a graph server: from the environment, or typed where a user is named."""
+    password = os.environ.get(variable)
+    if password is None and variable == _PASSWORD and username is None:
+        return {"username": None, "password": None}  # a server that wants none, or says so
+    if password is None and variable == _PASSWORD and call.output.on_terminal and not call.output.as_json:
+        password = typer.prompt(f"Password of {username}", hide_input=True, err=True)
+    if password is None:
+        hint = f"export {variable}=…, the password of {username or 'the graph server'}"
+        raise CommandError(f"there is no {variable} in the environment", hint)
+    return {"username": username, "password": password}
+
+
+@contextmanager
+def _stop_signal() -> Iterator[Event]:
+    """An event that SIGINT or SIGTERM sets: the running pass ends by itself, or with the second signal."""
+    stop, numbers = Event(), (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+
+    def restore(*_: object) -> None:
+        stop.set()
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+    for number in numbers:
+        signal.signal(number, restore)
+    try:
+        yield stop
+    finally:
+        restore()
+
+
+def _mirror_summary(report: "MirrorReport") -> str:
+    if not report.changed:
+        return f"up to date at change {report.applied}"
+    rebuilt = "filled anew: " if report.rebuilt else ""
+    gone = f", {report.removed} removed" if report.removed else ""
+    written = f"{counted(report.entities, 'entity')} and {counted(report.relations, 'relation')} written"
+    return f"{rebuilt}{written}{gone}; at change {report.applied}"

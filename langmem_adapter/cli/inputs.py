@@ -1,7 +1,7 @@
-"""What comes in: text, a JSON conversation or JSON lines, from an argument, a file or a pipe.
+"""Input of `add`: text, a JSON conversation or JSON lines, from an argument, a file or a pipe.
 
-Which of the three it is shows in the content, not in a flag. Every message becomes an `Item` that knows where it stood,
-so that whatever fails can be named; a line that cannot be read is an item too, never a gap.
+The format is recognized by the content. Every message becomes an `Item` with its place in the input, also a line that cannot
+be read, so that errors can name it.
 """
 
 from __future__ import annotations
@@ -40,34 +40,32 @@ class Item:
 
     @property
     def where(self) -> str:
-        """Where it stood, in words: "line 3", "lines 3-9"."""
+        """Its place in words: "line 3", "lines 3-9"."""
         if self.unit == "input":
             return "the input"
         return self.begin if self.first == self.last else f"{self.unit}s {self.first}-{self.last}"
 
     @property
     def begin(self) -> str:
-        """Where it begins, in words."""
+        """Its beginning in words."""
         return "the beginning" if self.unit == "input" else f"{self.unit} {self.first}"
 
     @property
     def size(self) -> int:
-        """How many messages it counts for; a conversation of its own counts as one."""
+        """The number of messages; a conversation of its own counts as one."""
         return 1 if self.whole else self.last - self.first + 1
 
 
 def joined(items: Iterable[Item], most: int) -> Iterator[Item]:
-    """Neighbouring messages as one conversation of at most *most*, so that what one says is understood by the other."""
+    """Neighbouring messages as one conversation of at most *most*, so that each is understood in context."""
     for free, run in groupby(items, lambda item: not item.whole and item.error is None):
         neighbours = list(run)
         size = most if free else 1
         for start in range(0, len(neighbours), size):
-            yield _join(neighbours[start : start + size])
-
-
-def _join(items: list[Item]) -> Item:
-    first, last = items[0], items[-1]
-    return first if first is last else Item(first.unit, first.first, last.last, [item.messages for item in items])
+            part = neighbours[start : start + size]
+            first, last = part[0], part[-1]
+            messages = [item.messages for item in part]
+            yield first if first is last else Item(first.unit, first.first, last.last, messages)
 
 
 def read_source(argument: str | None, file: Path | None) -> tuple[str, bool]:
@@ -78,8 +76,9 @@ def read_source(argument: str | None, file: Path | None) -> tuple[str, bool]:
         return argument, False
     if file is not None and str(file) != STDIN:
         if _piped():
-            told = "give --file or pipe something in, not both; in a loop that reads: add … < /dev/null"
-            raise InvalidInputError(told)
+            raise InvalidInputError(
+                "give --file or pipe something in, not both; in a loop that reads: add … < /dev/null"
+            )
         with of_file(file, "read"):
             return _decode(file.read_bytes()), file.suffix.lower() in _LINES
     if sys.stdin.isatty():
@@ -89,10 +88,10 @@ def read_source(argument: str | None, file: Path | None) -> tuple[str, bool]:
 
 @contextmanager
 def of_file(name: object, what: str) -> Iterator[None]:
-    """Work on a file; what hinders it is told as an `InvalidInputError`."""
+    """Work on a file; an `OSError` becomes an `InvalidInputError`."""
     try:
         yield
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader has ended
         raise
     except OSError as error:
         raise InvalidInputError(f"cannot {what} {name}: {error.strerror}") from None
@@ -175,8 +174,9 @@ def _refuse_broken_json(text: str) -> None:
     # "[laughs] I moved" is a sentence; '{"role": …' and '[{…' are JSON that somebody meant.
     if "".join(text[:200].split()).startswith(('{"', "[{")):
         _json(text)
-        told = 'expected {"role": …, "content": …}, a list of these, or "messages"'
-        raise InvalidInputError(f"this JSON holds no message: {told}")
+        raise InvalidInputError(
+            'this JSON holds no message: expected {"role": …, "content": …}, a list of these, or "messages"'
+        )
 
 
 def _plain(text: str) -> list[Item]:
@@ -201,7 +201,7 @@ def _piece(lines: list[str], start: int, end: int) -> Item:
 
 
 def _piped() -> bool:
-    """Whether stdin holds something; what cron and CI leave open, and write nothing to, holds nothing."""
+    """Whether stdin holds something; what cron and CI leave open without input holds nothing."""
     if sys.stdin is None or sys.stdin.isatty():  # closed, or a person
         return False
     try:

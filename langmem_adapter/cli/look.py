@@ -1,4 +1,4 @@
-"""Commands that look: at memories, at what adds saw and did, at what a chat model is told."""
+"""The commands `search`, `list`, `show`, `history`, `trace` and `prompts`."""
 
 from contextlib import suppress
 from functools import partial
@@ -15,9 +15,9 @@ from langmem_adapter.cli.options import (
     KnownAt,
     Limit,
     Timezone,
-    known_scopes,
     named,
     option,
+    scopes_in_words,
 )
 from langmem_adapter.cli.output import ExitCode
 from langmem_adapter.records.checks import zone_of
@@ -26,7 +26,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, as_data
 if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
 
-_SHOWN: Final = (
+_COLUMNS: Final = (
     *("id", "updated_at", "text", *SCOPE_FIELDS),
     *"metadata memory_type actor_id role created_at expires_at revision is_verbatim".split(),
 )
@@ -71,27 +71,23 @@ def search(
     $ langmem-adapter search what did we do last week -u alice --max-tokens 300
     $ langmem-adapter search lyon -u alice --json | jq '.data\[].text'
     """
-    when: dict[str, Any] = {"as_of": as_of, "known_at": known_at, "after": after, "before": before}
-    how: dict[str, Any] = {"threshold": _least(threshold), "memory_type": memory_type, "reference_date": reference_date}
-    how["timezone"] = timezone
-    with call.memory(graph=graph) as memory:
-        whose = call.whose(memory.scopes)
-        hits = memory.search(" ".join(query), k=k, max_tokens=max_tokens, explain=explain, **whose, **how, **when)
+    least: Any = threshold
+    with suppress(ValueError, TypeError):  # "auto", or what `Memory.search` refuses
+        least = float(least)
+    how: dict[str, Any] = {"threshold": least, "memory_type": memory_type, "max_tokens": max_tokens, "explain": explain}
+    how |= {"as_of": as_of, "known_at": known_at, "after": after, "before": before}
+    how |= {"reference_date": reference_date, "timezone": timezone}
+    with call.scoped_memory(graph=graph) as (memory, scope):
+        hits = memory.search(" ".join(query), k=k, **scope, **how)
         text = "passage" if max_tokens else "text"
         columns = ["score", "relevance", "id", text, *(["explanation"] if explain else [])]
         why = {} if hits.abstained is None else {"abstained": as_data(hits.abstained)}
         call.output.show(hits, columns=columns, picture=pictures.hits_table, row=_row, **why)
         if hits.abstained is not None:
-            told = known_scopes(memory.scopes()) if hits.abstained.reason == "empty" else str(hits.abstained)
-            call.output.note(f"nothing found for {named(whose)}; {told}")
+            reason = scopes_in_words(memory.scopes()) if hits.abstained.reason == "empty" else str(hits.abstained)
+            call.output.note(f"nothing found for {named(scope)}; {reason}")
         if not hits:
             raise typer.Exit(ExitCode.NOTHING_FOUND)
-
-
-def _least(threshold: str | None) -> Any:
-    with suppress(ValueError):  # "auto", or what `Memory.search` refuses
-        return threshold and float(threshold)
-    return threshold
 
 
 def _row(hit: "Hit") -> dict[str, Any]:
@@ -118,7 +114,10 @@ def list_(
     from langmem_adapter.storage import memories
 
     now = as_of is None and known_at is None
-    read = memories.page if now else _reading_past(as_of, known_at, call.settings.timezone)
+    read: Any = memories.page
+    if not now:
+        when = memories.then_of(as_of, known_at, zone_of(call.settings.timezone)) or memories.Then()
+        read = partial(memories.page_then, when=when)
     with call.reading() as connection:
         page, following = read(connection, call.scope_in(connection), k=limit, after=after, include_expired=expired)
         columns = ("id", "updated_at", "text")
@@ -142,8 +141,8 @@ def show(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the name of 
     from langmem_adapter.storage import memories, tables
 
     with call.reading() as connection:
-        item = memories.get(connection, call.whole_id(connection, tables.memories.c.id, id), call.within)
-        call.output.show([item], columns=_SHOWN, picture=lambda _: pictures.card(item))
+        item = memories.get(connection, call.full_id(connection, tables.memories.c.id, id), call.within)
+        call.output.show([item], columns=_COLUMNS, picture=lambda _: pictures.card(item))
 
 
 def history(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the same
@@ -157,10 +156,10 @@ def history(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the same
     from langmem_adapter.storage import memories, tables
 
     with call.reading() as connection:
-        memory_id = call.whole_id(connection, tables.history.c.memory_id, id)
+        memory_id = call.full_id(connection, tables.history.c.memory_id, id)
         revisions = memories.revisions(connection, memory_id, call.within)
         columns = ("revision", "event", "created_at", "old_text", "new_text", "reason", "valid_from", "valid_to")
-        call.output.show(revisions, columns=columns, picture=partial(pictures.life, marks=call.output.marks))
+        call.output.show(revisions, columns=columns, picture=partial(pictures.timeline, marks=call.output.marks))
 
 
 def trace(
@@ -186,10 +185,10 @@ def trace(
 
     with call.reading() as connection:
         if id is not None:
-            found = traces.read(connection, call.whole_id(connection, tables.traces.c.id, id), call.within)
-            row = {name: value for name, value in as_data(found).items() if name != "state"}
+            one = traces.read(connection, call.full_id(connection, tables.traces.c.id, id), call.within)
+            row = {name: value for name, value in as_data(one).items() if name != "state"}
             marks = call.output.marks
-            call.output.show([row], columns=_TRACE, picture=lambda _: pictures.whole_trace(found, marks=marks))
+            call.output.show([row], columns=_TRACE, picture=lambda _: pictures.whole_trace(one, marks=marks))
             return
         page, following = traces.page(connection, call.scope_in(connection), k=limit, after=after)
         call.output.show(page, columns=_TRACES, picture=pictures.traces_table, next=following)
@@ -223,9 +222,3 @@ def prompts(
     from langmem_adapter.reasoning.prompts import instructions
 
     call.output.write(instructions(task), task=task)
-
-
-def _reading_past(as_of: str | None, known_at: str | None, timezone: str | None) -> Any:
-    from langmem_adapter.storage import memories as past  # which imports numpy
-
-    return partial(past.page_as_of, when=past.parse_as_of(as_of, known_at, zone_of(timezone)) or past.AsOf())

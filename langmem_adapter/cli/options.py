@@ -1,6 +1,6 @@
-"""Options that every command shares, written once, and the `Invocation` that a command gets for them.
+"""Options that every command shares, and the `Invocation` that a command gets for them.
 
-The shared options (whose memory, which database, which model, `--json`) may also stand before the command's name.
+The shared options (scope, database, model, `--json`) may also stand before the command's name.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Column, Connection
 
+    from langmem_adapter.embedding.embedder import Embedder
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.database import Database
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-_WHOLE: Final = 36  # characters of an id
-_LEAST: Final = 4  # of these may stand for it
+_ID_LENGTH: Final = 36
+_LEAST: Final = 4  # characters of an id that may stand for it
 _LISTED: Final = 8
 
 option: Final = partial(typer.Option, show_default=False)
 """An option that is left out where it is not given."""
 _how: Final = partial(option, rich_help_panel="Where and how")
-_whose: Final = partial(option, metavar="ID", rich_help_panel="Whose memory")
+_scope_option: Final = partial(option, metavar="ID", rich_help_panel="Whose memory")
 
 GraphOption = Annotated[
     bool | None, option("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
@@ -53,9 +54,9 @@ Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At
 After = Annotated[str | None, option(metavar="CURSOR", help="Go on after this page's cursor.")]
 
 _SCOPE: Final[dict[str, Any]] = {
-    "user": Annotated[str | None, _whose("--user", "-u", envvar="LANGMEM_ADAPTER_USER", help="The user.")],
-    "agent": Annotated[str | None, _whose("--agent", help="The agent.")],
-    "run": Annotated[str | None, _whose("--run", help="The run or session.")],
+    "user": Annotated[str | None, _scope_option("--user", "-u", envvar="LANGMEM_ADAPTER_USER", help="The user.")],
+    "agent": Annotated[str | None, _scope_option("--agent", help="The agent.")],
+    "run": Annotated[str | None, _scope_option("--run", help="The run or session.")],
 }
 _SHARED: Final[dict[str, Any]] = {
     "database": Annotated[
@@ -73,7 +74,7 @@ _SHARED: Final[dict[str, Any]] = {
 
 
 class Invocation:
-    """One run of a command: the values of the shared options, and where to answer."""
+    """One run of a command: the values of the shared options, and its output."""
 
     def __init__(self, name: str, options: dict[str, Any]) -> None:
         self.output = Output(name, as_json=options["as_json"])
@@ -84,7 +85,7 @@ class Invocation:
 
     @property
     def within(self) -> Scope | None:
-        """The scope that an id must lie in, where any was given."""
+        """The scope that an id must lie in, where one is named."""
         return Scope(**self.scope) if self.scope else None
 
     @cached_property
@@ -97,18 +98,27 @@ class Invocation:
 
     @property
     def chosen(self) -> str | Path:
-        """The database that is meant, as it was named."""
+        """The database, as it is named."""
         from langmem_adapter.settings import chosen_database
 
         return chosen_database(self.options["database"], self.settings)
 
     @property
     def path(self) -> Path | None:
-        """The SQLite file that is meant, `None` in memory and on a server; a `CommandError` where it is no database."""
+        """The SQLite file, `None` in memory and on a server; a `CommandError` where it is no database."""
         from langmem_adapter.storage.drivers import path_of, url_of
 
         with _configured():
             return path_of(url_of(self.chosen))
+
+    def embedder(self) -> Embedder:
+        """The embedding model, without a memory."""
+        from langmem_adapter.embedding.embedder import Embedder
+        from langmem_adapter.embedding.models import embedding_limits, resolve_embeddings
+
+        name = self.options["embeddings"] or self.settings.embeddings
+        vectors = resolve_embeddings(name, self.settings)
+        return Embedder(vectors, dimensions=None, limits=embedding_limits(name, vectors, self.settings))
 
     def refuse_absent(self) -> None:
         """Raise a `CommandError` where there is no database: a mistyped path holds nothing."""
@@ -124,12 +134,12 @@ class Invocation:
 
     @contextmanager
     def memory(self, *, create: bool = False, quiet: bool = False, graph: bool | None = None) -> Iterator[Memory]:
-        """The opened memory; says on stderr who decides and where the data lie.
+        """The opened memory; prints its mode and location on stderr.
 
         Args:
             create: Make the database where there is none; else that is an error, since a mistyped path holds nothing.
-            quiet: Say nothing; the command does it itself.
-            graph: Whether facts say their relations, and these lead searches; `None` takes the setting.
+            quiet: Print nothing; the command does it itself.
+            graph: Whether the knowledge graph is used; `None` takes the setting.
 
         Raises:
             CommandError: The settings do not fit, a part is missing, or there is no database.
@@ -149,14 +159,22 @@ class Invocation:
             yield memory
 
     @contextmanager
+    def scoped_memory(
+        self, *, create: bool = False, graph: bool | None = None
+    ) -> Iterator[tuple[Memory, dict[str, Any]]]:
+        """The opened memory, and the scope as keyword arguments; a `CommandError` where none is named."""
+        with self.memory(create=create, graph=graph) as memory:
+            yield memory, self.effective_scope(memory.scopes)
+
+    @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A read transaction, for what is asked of the database alone: no model, no vectors, nothing of them is imported."""
+        """A read transaction of the database alone: no model and no index is imported."""
         with self.database() as database, database.read() as connection:
             yield connection
 
     @contextmanager
     def database(self, *, create: bool = False, quiet: bool = False) -> Iterator[Database]:
-        """The database alone, for what needs no model and no vectors; *create* and *quiet* as for `memory`.
+        """The database alone; *create* and *quiet* as for `memory`.
 
         Raises:
             CommandError: The settings do not fit, the driver is missing, or there is no database.
@@ -174,8 +192,8 @@ class Invocation:
                 self.output.aside(database.location)
             yield database
 
-    def whole_id(self, connection: Connection, ids: Column[str], given: str) -> str:
-        """The id that is meant: a whole one as it is, else the only one within the scope that begins so.
+    def full_id(self, connection: Connection, ids: Column[str], prefix: str) -> str:
+        """A full id as it is, else the only id within the scope that begins with *prefix*.
 
         Raises:
             CommandError: Several begin so; the hint lists them.
@@ -183,69 +201,61 @@ class Invocation:
         """
         from langmem_adapter.storage.scopes import ids_with_prefix
 
-        if len(memory_id_of(given, whose="an id")) >= _WHOLE:
-            return given
-        if len(given) < _LEAST:
-            raise InvalidInputError(f"{given!r} is too short for an id; give at least {_LEAST} characters of it")
-        found = ids_with_prefix(connection, ids, given, self.within, most=_LISTED + 1)
-        if given in found:
-            return given
-        if len(found) > 1:
-            more = ["and others"] if len(found) > _LISTED else []
-            hint = "\n".join(["these do:", *found[:_LISTED], *more])
-            raise CommandError(
-                f"several ids begin with {given}; give more of the one that is meant", hint, code="ambiguous"
-            )
-        return found[0] if found else given
-
-    def whole(self, memory: Memory, ids: Column[str], given: str) -> str:
-        """The same, in a transaction of its own."""
-        with memory.parts.database.read() as connection:
-            return self.whole_id(connection, ids, given)
+        if len(memory_id_of(prefix, whose="an id")) >= _ID_LENGTH:
+            return prefix
+        if len(prefix) < _LEAST:
+            raise InvalidInputError(f"{prefix!r} is too short for an id; give at least {_LEAST} characters of it")
+        matches = beginning(connection, ids, prefix, self.within, most=_LISTED + 1)
+        if prefix in matches or not matches:
+            return prefix
+        if len(matches) > 1:
+            hint = "\n".join(["these do:", *matches[:_LISTED], *(["and others"] if len(matches) > _LISTED else [])])
+            raise CommandError(f"several ids begin with {prefix}; give more characters", hint, code="ambiguous")
+        return matches[0]
 
     def confirm(self, verb: str, what: str) -> None:
-        """Ask before something is done that cannot be undone; a no ends the command, and so does nobody to be asked."""
+        """Ask before something that cannot be undone; a no ends the command, and so does an input that is no terminal."""
         if self.output.as_json or not (self.output.on_terminal and self.output.err.is_terminal):
-            hint = "add --yes where nobody can be asked"
+            hint = "add --yes in scripts"
             raise CommandError(f"this would {verb} {what}", hint, code="confirmation_needed")
         if not typer.confirm(f"{verb.capitalize()} {what}?", err=True):
             raise typer.Exit(ExitCode.OK)
 
-    def whose(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:
-        """The scope, as keyword arguments; where none was given, a `CommandError` names those that exist."""
+    def effective_scope(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:
+        """The scope, as keyword arguments; without one, a `CommandError` names those that exist."""
         if self.scope:
             return self.scope
         counts = scopes()
-        hint = known_scopes(counts) if counts else "export LANGMEM_ADAPTER_USER=NAME sets the user once for all"
-        raise CommandError("whose memory? give -u/--user, --agent or --run", hint, code="scope")
+        hint = scopes_in_words(counts) if counts else "export LANGMEM_ADAPTER_USER=NAME sets the user once for all"
+        raise CommandError("the scope is missing: give -u/--user, --agent or --run", hint, code="scope")
 
     def scope_in(self, connection: Connection) -> Scope:
         """The same as a `Scope`, of a database alone."""
         from langmem_adapter.storage import scopes
 
-        return Scope(**self.whose(partial(scopes.counts, connection)))
+        return Scope(**self.effective_scope(partial(scopes.counts, connection)))
 
     def tell_empty(self, what: str, connection: Connection) -> None:
-        """Say that there is none of it, and whose memories there are."""
+        """Print that there is none of it, and which scopes exist."""
         from langmem_adapter.storage import scopes
 
-        self.output.note(f"no {what} of {named(self.scope)}; {known_scopes(scopes.counts(connection))}")
+        self.output.note(f"no {what} of {named(self.scope)}; {scopes_in_words(scopes.counts(connection))}")
 
 
 @contextmanager
 def _configured() -> Iterator[None]:
-    """What a setting does not allow is an error of the configuration."""
+    """Turn wrong settings into an error of the configuration."""
     try:
         yield
     except (InvalidInputError, MissingDependencyError) as error:
         raise CommandError(str(error), DOCTOR, code="configuration", exit_code=ExitCode.CONFIGURATION) from error
 
 
-def known_scopes(scopes: Sequence[ScopeCount], most: int = 8) -> str:
-    """Whose memories there are, in words."""
-    told = [f"{named(count.scope.named)} ({count.memories})" for count in scopes]
-    more = f" and {len(told) - most} more" if len(told) > most else ""
-    return f"there are memories of {', '.join(told[:most])}{more}" if told else "the database is empty"
+def scopes_in_words(scopes: Sequence[ScopeCount], most: int = 8) -> str:
+    """The scopes that have memories, in words."""
+    words = ", ".join(f"{named(count.scope.named)} ({count.memories})" for count in scopes[:most])
+    more = f" and {len(scopes) - most} more" if len(scopes) > most else ""
+    return f"there are memories of {words}{more}" if scopes else "the database is empty"
 
 
 def named(scope: Mapping[str, str]) -> str:
@@ -254,7 +264,7 @@ def named(scope: Mapping[str, str]) -> str:
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:
-    """Options as they are typed, those that were given."""
+    """Options with a value, as they are typed."""
     words = []
     for name, value in options.items():
         flag = f"--{name.removeprefix('as_').replace('_', '-')}"
@@ -263,7 +273,7 @@ def flags(options: Mapping[str, Any]) -> list[str]:
 
 
 def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: bool = True) -> Callable[..., None]:
-    """Give a command the shared options; a *scoped* one is about somebody's memory, and can be told whose."""
+    """Give a command the shared options, a *scoped* one also those of the scope."""
     shared = {**_SCOPE, **_SHARED} if scoped else _SHARED
 
     @wraps(function)
@@ -272,7 +282,7 @@ def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: boo
         before = ctx.find_root().params
         chosen = {name: before.get(name) if value in (None, False) else value for name, value in options.items()}
         call = Invocation(path_of_command(ctx), chosen | {"as_json": bool(chosen["as_json"])})
-        with _failures_told(call.output), _warnings_told(call.output):
+        with _exit_on_errors(call.output), _warnings_as_notes(call.output):
             function(call, **values)  # type: ignore[call-arg]
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
@@ -302,15 +312,15 @@ def _with_options(
 
 
 @contextmanager
-def _warnings_told(output: Output) -> Iterator[None]:
-    """A warning is a line for the user, without a place in the code."""
+def _warnings_as_notes(output: Output) -> Iterator[None]:
+    """Print warnings as notes, without a place in the code."""
     with warnings.catch_warnings():
         warnings.showwarning = lambda message, *_, **__: output.note(f"warning: {message}", "yellow")
         yield
 
 
 @contextmanager
-def _failures_told(output: Output) -> Iterator[None]:
+def _exit_on_errors(output: Output) -> Iterator[None]:
     """The one place where errors become exit codes."""
     try:
         yield

@@ -1,9 +1,9 @@
-"""Output of commands: data on stdout, errors with exit codes and progress on stderr.
+"""Output of commands: data on stdout; errors with exit codes, and progress, on stderr.
 
-Scripts branch on the exit code, programs that read `--json` on the short code; both stay the same for ever.
+Scripts branch on the exit code, programs that read `--json` on the short code; both are stable.
 
-Data take one of three shapes: a picture on a terminal (Rich), tab-separated lines in a pipe, one JSON envelope with
-`--json`. Texts of memories come from anywhere, so their control characters are made visible before a terminal sees them.
+Data have one of three shapes: a picture on a terminal (Rich), tab-separated lines in a pipe, one JSON envelope with
+`--json`. Control characters in texts of memories are made visible before a terminal sees them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ExitCode(IntEnum):
 
 
 class CommandError(errors.LangmemAdapterError):
-    """Why a command cannot go on: a message, a hint to do something about it, a short code for programs, and an exit code."""
+    """Why a command ends: a message, a hint what to do, a short code for programs, and an exit code."""
 
     def __init__(
         self, message: str, hint: str = "", *, code: str = "usage", exit_code: ExitCode = ExitCode.USAGE
@@ -64,62 +64,49 @@ class CommandError(errors.LangmemAdapterError):
 
 
 DOCTOR: Final = "langmem-adapter doctor"
-"""The hint where nothing better is known."""
+"""The default hint."""
 _TOO_MANY: Final = 429
-_UNREACHABLE: Final = "model_unreachable", ExitCode.UNREACHABLE
-_CONFIGURATION: Final = "model_configuration", ExitCode.CONFIGURATION
-_SCOPE: Final = "name the user with -u NAME (or --agent, --run), or once for all: export LANGMEM_ADAPTER_USER=NAME"
-_SLOW: Final = "is the server well? for a slow model: export LANGMEM_ADAPTER_MODEL_TIMEOUT=300"
-_KINDS: Final[tuple[tuple[type[BaseException], str, ExitCode, str], ...]] = (
-    (errors.ScopeError, "scope", ExitCode.USAGE, _SCOPE),
-    (errors.FilterError, "filter", ExitCode.USAGE, ""),
-    (errors.InvalidInputError, "invalid_input", ExitCode.USAGE, ""),
-    (errors.MemoryNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter list -u NAME shows the ids"),
-    (errors.RelationNotFoundError, "not_found", ExitCode.NOTHING_FOUND, "langmem-adapter graph -u NAME shows the ids"),
-    (
-        errors.EntityNotFoundError,
-        "not_found",
-        ExitCode.NOTHING_FOUND,
-        "langmem-adapter graph entities -u NAME lists them",
-    ),
-    (errors.MissingDependencyError, "missing_dependency", ExitCode.CONFIGURATION, ""),
-    (errors.EmbeddingMismatchError, "embedding_mismatch", ExitCode.CONFIGURATION, DOCTOR),
-    (errors.ModelReplyError, "model_reply", ExitCode.UNREACHABLE, "try again, or another --model"),
-    (errors.ModelTimeoutError, "model_unreachable", ExitCode.UNREACHABLE, _SLOW),
-    (errors.ModelError, *_CONFIGURATION, "try another --model"),
-    (errors.ConflictError, "conflict", ExitCode.UNREACHABLE, "try again"),
-    (errors.GraphServerError, "graph_server", ExitCode.UNREACHABLE, ""),
-    (errors.StorageError, "storage", ExitCode.UNREACHABLE, DOCTOR),
-)
-_LISTING: Final = {"trace": "langmem-adapter trace -u NAME shows the ids"}
-"""The hint where something else than a memory is not found."""
+_HINTS: Final[dict[type[BaseException], str]] = {
+    errors.ScopeError: "name the user with -u NAME (or --agent, --run), or once for all: export LANGMEM_ADAPTER_USER=NAME",
+    errors.MemoryNotFoundError: "langmem-adapter list -u NAME shows the ids",
+    errors.RelationNotFoundError: "langmem-adapter graph -u NAME shows the ids",
+    errors.EntityNotFoundError: "langmem-adapter graph entities -u NAME lists them",
+    errors.EmbeddingMismatchError: DOCTOR,
+    errors.ModelReplyError: "try again, or another --model",
+    errors.ModelTimeoutError: "is the server well? for a slow model: export LANGMEM_ADAPTER_MODEL_TIMEOUT=300",
+    errors.ModelError: "try another --model",
+    errors.ConflictError: "try again",
+    errors.GraphServerError: "",
+    errors.StorageError: DOCTOR,
+}
 
 
 def failure_of(error: BaseException) -> CommandError:
-    """What to show for an error, and how to end."""
+    """The message, hint, code and exit code of an error (see `errors.outcome_of`)."""
     if isinstance(error, CommandError):
         return error
+    outcome, message = errors.outcome_of(error), str(error)
+    code, exit_code = outcome.code, ExitCode(outcome.exit_code)
+    hint = next((hint for kind, hint in _HINTS.items() if isinstance(error, kind)), DOCTOR if code == "failed" else "")
+    if getattr(error, "what", "") == "trace":
+        hint = "langmem-adapter trace -u NAME shows the ids"
     if isinstance(error, errors.ModelError) and error.hint:
+        hint, message = error.hint, message.removesuffix(f"; {error.hint}")
         passes = error.transient or error.status == _TOO_MANY  # so does a quota, once it is paid for
-        code, exit_code = _UNREACHABLE if passes else _CONFIGURATION
-        message = str(error).removesuffix(f"; {error.hint}")
-        return CommandError(message, error.hint, code=code, exit_code=exit_code)
-    for kind, code, exit_code, hint in _KINDS:
-        if isinstance(error, kind):
-            listing = _LISTING.get(getattr(error, "what", ""), hint)
-            return CommandError(str(error), listing, code=code, exit_code=exit_code)
-    return CommandError(str(error), DOCTOR, code="failed", exit_code=ExitCode.CONFIGURATION)
+        code, exit_code = (
+            ("model_unreachable", ExitCode.UNREACHABLE) if passes else ("model_configuration", ExitCode.CONFIGURATION)
+        )
+    return CommandError(message, hint, code=code, exit_code=exit_code)
 
 
 T = TypeVar("T")
-
 
 _HIDDEN: Final = re.compile(CONTROLS)
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n"})
 
 
 class Output:
-    """The three shapes of one command's output; *as_json* is the last of them."""
+    """The output of one command."""
 
     def __init__(self, command: str, *, as_json: bool) -> None:
         self.command = command
@@ -131,71 +118,71 @@ class Output:
 
     @property
     def on_terminal(self) -> bool:
-        """Whether somebody looks at stdout."""
+        """Whether stdout is a terminal."""
         return sys.stdout.isatty()
 
     @property
     def marks(self) -> bool:
-        """Whether a diff needs marks, since there is no colour to carry it."""
+        """Whether a diff needs marks, for lack of colour."""
         return self.out.no_color or not self.out.is_terminal
 
     def show(
         self,
-        found: Sequence[T],
+        records: Sequence[T],
         *,
         columns: Sequence[str],
         picture: str | Callable[[Sequence[T]], RenderableType],
         row: Callable[[T], Mapping[str, Any]] | None = None,
         **extra: object,
     ) -> None:
-        """Say what was found; a terminal gets nothing where that is nothing.
+        """Print records; a terminal shows nothing where there are none.
 
         Args:
-            found: Records, or rows of JSON types.
+            records: Records, or rows of JSON types.
             columns: Keys of the rows that a tab-separated line has, in order.
-            picture: What a terminal shows: a sentence, or what makes a picture of them.
+            picture: A sentence for a terminal, or a function that makes a picture.
             row: Makes a row of a record; `None`: by its fields.
-            **extra: Further keys of the envelope; an `error` among them makes it say `"ok": false`, a `next` is told on stderr.
+            **extra: Further keys of the envelope; an `error` makes it `"ok": false`, a `next` is also printed on stderr.
         """
-        rows = map(row or _fields, found)
+        rows = map(row or _fields, records)
         if self.as_json:
-            self._envelope({"data": list(rows), "count": len(found), **extra})
+            self._envelope({"data": list(rows), "count": len(records), **extra})
         elif not self.on_terminal:
             for data in rows:
                 sys.stdout.write("\t".join(one_line(data[column]) for column in columns) + "\n")
         elif isinstance(picture, str):
             self.out.print(Text(visible(picture)))
-        elif found:
-            self.out.print(picture(found))
+        elif records:
+            self.out.print(picture(records))
         if extra.get("next") is not None:
             self.note(f"more: --after {extra['next']}", whole=True)
 
     def write(self, text: str, **extra: object) -> None:
-        """Say a text that is the data, line by line as it is, on a terminal and in a pipe; with `--json` under `"text"`."""
+        """Print a text that is the data, as it is; with `--json` under `"text"`."""
         if self.as_json:
             self._envelope({"data": [{"text": text, **extra}], "count": 1})
         else:
             sys.stdout.write(text)
 
     def note(self, text: str, style: str = "dim", *, whole: bool = False) -> None:
-        """Say something that is no data, on stderr; *whole* where it is to be copied: then the terminal alone breaks lines."""
-        self._tell(Text(visible(text), style=style), whole=whole)
+        """Print a note on stderr; *whole*: without line breaks of ours, so that it can be copied."""
+        self._print(Text(visible(text), style=style), whole=whole)
 
     def aside(self, text: str, style: str = "dim", *, whole: bool = False) -> None:
-        """The same, unless there is an envelope, which says it too or has no need of it."""
+        """The same, but not with `--json`."""
         if not self.as_json:
             self.note(text, style, whole=whole)
 
     def fail(self, failure: CommandError) -> None:
-        """Say why the command ends here."""
+        """Print why the command ends."""
         if self.as_json:
             self._envelope({"error": failure.to_json()})
             return
-        self._tell(Text.assemble(("error: ", "bold red"), visible(failure.message)))
+        self._print(Text.assemble(("error: ", "bold red"), visible(failure.message)))
         if failure.hint:
-            self._tell(Text.assemble(("hint:  ", "bold"), visible(failure.hint)), whole=True)
+            self._print(Text.assemble(("hint:  ", "bold"), visible(failure.hint)), whole=True)
 
-    def _tell(self, text: Text, *, whole: bool = False) -> None:
+    def _print(self, text: Text, *, whole: bool = False) -> None:
         self.err.print(text, soft_wrap=whole or not self.err.is_terminal)  # a log keeps one line in one line
 
     def _envelope(self, body: Mapping[str, object]) -> None:
@@ -211,18 +198,18 @@ def _fields(record: Any) -> Mapping[str, Any]:
 
 
 def counted(number: int, what: str) -> str:
-    """So many of something: "1 entity", "2,000 entities"."""
+    """A number with its noun: "1 entity", "2,000 entities"."""
     many = f"{what.removesuffix('y')}ies" if what.endswith("y") else f"{what}s"
     return f"{number:,} {what if number == 1 else many}"
 
 
 def visible(text: str) -> str:
     """A text with its control and direction characters written out, so that it cannot steer a terminal."""
-    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _HIDDEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def one_line(value: object) -> str:
-    """A value as one field of a tab-separated line: backslash, tab and line end are escape, nothing becomes empty."""
+    """A value as one field of a tab-separated line: backslash, tab and line end are escaped, `None` is empty."""
     if value is None:
         return ""
     plain = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -237,9 +224,9 @@ class Steps:
     """A bar with rate and remaining time where stderr is a terminal; else a plain line with the same every few seconds.
 
     Args:
-        output: Whose stderr.
-        total: How many steps there are; `None` where only `show` tells it.
-        what: What a step is, in the plural.
+        output: The output of the command.
+        total: The number of steps; `None` where only `show` knows it.
+        what: The noun of a step, in the plural.
     """
 
     def __init__(self, output: Output, total: int | None = None, *, what: str) -> None:
@@ -256,16 +243,16 @@ class Steps:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End; the bar goes, the numbers are told by the command."""
+        """End; the bar disappears."""
         if self._bar is not None:
             self._bar.stop()
 
     def advance(self, steps: int) -> None:
-        """So many steps more are done."""
+        """Count further steps."""
         self.show(self._done + steps, self._total or 0)
 
     def show(self, done: int, total: int) -> None:
-        """So many of so many are done."""
+        """Show how many steps are done."""
         self._done, now = max(done, self._done), time.monotonic()
         if total < _LEAST:
             return
@@ -280,40 +267,40 @@ class Steps:
     def _draw(self, total: int, rate: str) -> None:
         if self._bar is None:
             numbers = (MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
-            told = TextColumn("{task.description}")
-            self._bar = Progress(told, BarColumn(), *numbers, console=self._output.err, transient=True)
+            label = TextColumn("{task.description}")
+            self._bar = Progress(label, BarColumn(), *numbers, console=self._output.err, transient=True)
             self._task = self._bar.add_task(self._what, total=total, rate="")
             self._bar.start()
         self._bar.update(self._task, completed=self._done, rate=rate)
 
 
 class Patience:
-    """Turns the first Ctrl-C into a wish to stop, so that what is under way is finished; the second one breaks it off.
+    """Turns the first Ctrl-C into a request to stop after the running step; the second one interrupts the step.
 
     Attributes:
-        asked: Whether somebody wants to stop.
+        is_stopping: Whether a stop is requested.
     """
 
     def __init__(self, output: Output) -> None:
-        self.asked = False
+        self.is_stopping = False
         self._breaks = False
         self._output = output
         self._mine = threading.current_thread() is threading.main_thread()  # others may not handle signals
 
     def __enter__(self) -> Self:
-        """Listen."""
+        """Handle SIGINT."""
         if self._mine:
             self._before = signal.signal(signal.SIGINT, self._ask)
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give Ctrl-C its usual meaning back."""
+        """Restore the handler."""
         if self._mine:
             signal.signal(signal.SIGINT, self._before)
 
     @contextmanager
     def breakable(self) -> Iterator[None]:
-        """Work that the second Ctrl-C breaks off; what comes before and after it ends by itself, and is waited for."""
+        """Work that the second Ctrl-C interrupts."""
         self._breaks = True
         with suppress(KeyboardInterrupt):
             yield
@@ -321,8 +308,8 @@ class Patience:
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        if self.asked and self._breaks:
+        if self.is_stopping and self._breaks:
             raise KeyboardInterrupt
-        if not self.asked:
-            self.asked = True
+        if not self.is_stopping:
+            self.is_stopping = True
             self._output.note("finishing what is under way; press Ctrl-C again to break it off", "yellow")

@@ -1,6 +1,6 @@
-"""Pictures for a terminal: tables of what was found and done, a memory's card, its life with word diffs, a trace.
+"""Tables and other pictures for a terminal (Rich): memories, hits, changes, history with word diffs, traces, relations.
 
-Colour never carries a meaning alone: events have a sign and a name, and where there is no colour a diff has marks.
+Colour is never the only sign: events have a sign and a name, and without colour a diff has marks.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
     from langmem_adapter.records.graph import Entity, MergeSuggestion, Neighbour, Relation, RelationChange
-    from langmem_adapter.records.results import Change, Explanation, Hit, MemoryItem, ModelCall, Revision
+    from langmem_adapter.records.results import Change, Explanation, Hit, MemoryItem, Revision
     from langmem_adapter.storage.traces import Trace, TraceSummary
 
-_SAID: Final = 60  # letters of what was said
-_SHOWN: Final = 0.005  # parts of a score that two digits show
+_LETTERS: Final = 60  # of a message in a list of traces
+_LEAST_PART: Final = 0.005  # of a score that two digits show
 _EVENTS: Final = {
     "ADD": ("+", "bold green"),
     "UPDATE": ("~", "bold yellow"),
@@ -95,16 +95,16 @@ def hits_table(hits: Iterable[Hit]) -> Table:
 
 
 def _hit(hit: Hit) -> tuple[Text, ...]:
-    told = _with_id(hit.item.text if hit.passage is None else hit.passage, hit.item)
+    text = _with_id(hit.item.text if hit.passage is None else hit.passage, hit.item)
     if hit.explanation is not None:
-        told.append(f"\n{_reasons(hit.score, hit.explanation)}", style="dim italic")
-    return Text(f"{hit.relevance:.2f}", style="cyan"), told, _dim(moment(hit.item.updated_at))
+        text.append(f"\n{_reasons(hit.score, hit.explanation)}", style="dim italic")
+    return Text(f"{hit.relevance:.2f}", style="cyan"), text, _dim(moment(hit.item.updated_at))
 
 
 def _reasons(score: float, why: Explanation) -> str:
     ranks = {name: f" (#{rank})" for name, rank in why.ranks.items()}
     lists = f"meaning {why.meaning:z.2f}{ranks.get('meaning', '')} · words {why.words:z.2f}{ranks.get('words', '')}"
-    parts = " ".join(f"{part:+.2f} {name}" for name, part in why.parts.items() if abs(part) >= _SHOWN)
+    parts = " ".join(f"{part:+.2f} {name}" for name, part in why.parts.items() if abs(part) >= _LEAST_PART)
     return f"{lists} · {why.strategy}\nscore {score:.2f}: {parts}"
 
 
@@ -118,7 +118,7 @@ def changes_table(changes: Iterable[Change], *, marks: bool) -> Table:
 
 
 def _became(change: Change, *, marks: bool) -> Text:
-    """A change, with what became of relations; those that were only said again are left out."""
+    """A change, with those of relations except NONE."""
     related = (_relation_line(each) for each in change.relations if each.event != "NONE")
     return Text("\n").join([changed(change, marks=marks), *related])
 
@@ -163,8 +163,8 @@ def card(item: MemoryItem) -> RenderableType:
     return Group(Text(visible(item.text), style="bold"), Text(item.id, style="dim"), grid)
 
 
-def life(revisions: Sequence[Revision], *, marks: bool) -> RenderableType:
-    """A memory's revisions as a timeline, oldest first, each with what it changed."""
+def timeline(revisions: Sequence[Revision], *, marks: bool) -> RenderableType:
+    """The revisions of a memory, oldest first, each with its changes."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(no_wrap=True)
@@ -183,7 +183,7 @@ def life(revisions: Sequence[Revision], *, marks: bool) -> RenderableType:
 
 
 def word_diff(old: str, new: str, *, marks: bool) -> Text:
-    """Two texts as one: what went is struck through, what came underlined; with *marks* `[-gone-]` and `{+new+}` instead."""
+    """The difference of two texts: struck through and underlined, or with *marks* `[-gone-]` and `{+new+}`."""
     if not old:
         return Text(visible(new))
     text, before = Text(), "same"
@@ -204,48 +204,47 @@ def _dim(text: str) -> Text:
 
 
 def _with_id(text: str, record: MemoryItem | TraceSummary) -> Text:
-    """A text, with the id of what it is about and whose it is below."""
+    """A text, with its record's id and scope below."""
     return Text.assemble(visible(text), "\n", (f"{record.id}  {visible(named(record.scope.named))}", "dim"))
 
 
 def traces_table(page: Iterable[TraceSummary]) -> Table:
-    """What adds saw and did, a row each."""
+    """Traces of adds, a row each."""
     return plain_table(("said", "did", "cost", "when (UTC)"), map(_summary, page))
 
 
 def _summary(did: TraceSummary) -> tuple[Text, ...]:
-    said = did.said if len(did.said) <= _SAID else f"{did.said[: _SAID - 1]}…"
+    text = did.said if len(did.said) <= _LETTERS else f"{did.said[: _LETTERS - 1]}…"
     events = (event_text(event, count) for event, count in sorted(did.events.items()) if count)
     cost = _dim(_cost(did.model_calls, did.milliseconds))
-    return _with_id(said, did), Text(" ").join(events), cost, _dim(moment(did.created_at))
+    return _with_id(text, did), Text(" ").join(events), cost, _dim(moment(did.created_at))
 
 
 def _cost(calls: int, milliseconds: float) -> str:
     return f"{counted(calls, 'call')}, {milliseconds:.0f} ms" if calls else f"{milliseconds:.0f} ms"
 
 
-def whole_trace(found: Trace, *, marks: bool) -> RenderableType:
-    """All that one add saw and did."""
-    usage = found.result.usage
+def whole_trace(trace: Trace, *, marks: bool) -> RenderableType:
+    """Everything about one add."""
+    usage = trace.result.usage
     spent = _cost(usage.model_calls, sum(usage.milliseconds.values()))
     return Group(
-        Text.assemble((found.id, "bold"), (f"  {visible(named(found.scope.named))}", "dim")),
-        Text(f"{moment(found.created_at)}  {visible(found.result.mode)}  {spent}", style="dim"),
-        _part("said", [f"{turn.actor}: {turn.text}" for turn in found.turns]),
-        _part("facts", [fact.text for fact in found.facts]),
-        _part("compared with", [known["text"] for known in found.candidates.get("known", ())]),
-        changes_table(found.result.results, marks=marks),
-        *(_part(f"model: {call.task}", _spoken(call)) for call in found.calls),
+        Text.assemble((trace.id, "bold"), (f"  {visible(named(trace.scope.named))}", "dim")),
+        Text(f"{moment(trace.created_at)}  {visible(trace.result.mode)}  {spent}", style="dim"),
+        _part("said", [f"{turn.actor}: {turn.text}" for turn in trace.turns]),
+        _part("facts", [fact.text for fact in trace.facts]),
+        _part("compared with", [each["text"] for each in trace.candidates.get("known", ())]),
+        changes_table(trace.result.results, marks=marks),
+        *(
+            _part(f"model: {call.task}", [f"{role}: {text}" for role, text in (*call.messages, ("reply", call.reply))])
+            for call in trace.calls
+        ),
     )
 
 
 def _part(name: str, lines: list[str]) -> Text:
-    told = Text("\n").join(Text(f"  {visible(line)}") for line in lines or ["-"])
-    return Text.assemble("\n", (name, "bold"), "\n", told)
-
-
-def _spoken(call: ModelCall) -> list[str]:
-    return [f"{role}: {text}" for role, text in (*call.messages, ("reply", call.reply))]
+    body = Text("\n").join(Text(f"  {visible(line)}") for line in lines or ["-"])
+    return Text.assemble("\n", (name, "bold"), "\n", body)
 
 
 # ── the knowledge graph ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,20 +253,23 @@ def _spoken(call: ModelCall) -> list[str]:
 def relations_table(relations: Iterable[Relation], *, history: bool = False) -> Table:
     """Relations with their ids and times; with *history* also since when and until when each was believed."""
     rows = (
-        (_relation(each, history=history), Text(held(each), style="" if each.valid_to is None else "dim", no_wrap=True))
+        (
+            _relation(each, history=history),
+            Text(holds(each), style="" if each.valid_to is None else "dim", no_wrap=True),
+        )
         for each in relations
     )
     return plain_table(("relation", "holds (UTC)"), rows)
 
 
 def _relation(relation: Relation, *, history: bool) -> Text:
-    number = len(relation.memory_ids)  # none: by hand, or what they say has changed since it held
-    said = counted(number, "memory") if number else ""
-    told = Text.assemble(edge(relation), "\n", (f"{relation.id}  {said}", "dim"))
+    number = len(relation.memory_ids)  # none: by hand, or the memories have changed since it held
+    sources = counted(number, "memory") if number else ""
+    text = Text.assemble(edge(relation), "\n", (f"{relation.id}  {sources}", "dim"))
     if history:
         until = "" if relation.retired_at is None else f", until {moment(relation.retired_at)}"
-        told.append(f"\nbelieved since {moment(relation.recorded_at)}{until}", style="dim italic")
-    return told
+        text.append(f"\nbelieved since {moment(relation.recorded_at)}{until}", style="dim italic")
+    return text
 
 
 def neighbours_table(neighbours: Iterable[Neighbour]) -> Table:
@@ -285,26 +287,26 @@ def entities_table(entities: Iterable[Entity]) -> Table:
     return plain_table(("entity", "also called", "mentions"), rows)
 
 
-def suggestions_table(found: Iterable[MergeSuggestion]) -> Table:
+def suggestions_table(suggestions: Iterable[MergeSuggestion]) -> Table:
     """Pairs of entities that may be one, with what they have in common."""
-    rows = ([Text(visible(text)) for text in (each.source, each.into, each.why)] for each in found)
+    rows = ([Text(visible(text)) for text in (each.source, each.into, each.why)] for each in suggestions)
     return plain_table(("name", "may be", "why"), rows)
 
 
 def relation_changes_table(changes: Iterable[RelationChange]) -> Table:
     """What became of relations."""
     rows = (
-        (Text.assemble(_relation_line(each), "\n", (each.relation.id, "dim")), Text(held(each.relation), no_wrap=True))
+        (Text.assemble(_relation_line(each), "\n", (each.relation.id, "dim")), Text(holds(each.relation), no_wrap=True))
         for each in changes
     )
     return plain_table(("relation", "holds (UTC)"), rows)
 
 
-def held(relation: Relation) -> str:
-    """The time for which a relation holds, in words; its end in a line of its own, and of midnight the day alone."""
+def holds(relation: Relation) -> str:
+    """The time for which a relation holds, in words, its end in a second line; midnight is omitted."""
     ends = (("since", relation.valid_from), ("until", relation.valid_to))
-    told = (f"{word} {moment(when).removesuffix(' 00:00')}" for word, when in ends if when is not None)
-    return "\n".join(told) or "always"
+    lines = (f"{word} {moment(when).removesuffix(' 00:00')}" for word, when in ends if when is not None)
+    return "\n".join(lines) or "always"
 
 
 def _called(entity: Entity) -> Text:

@@ -50,14 +50,14 @@ def create(
 
     if everything == bool(call.scope):
         hint = "give -u NAME (or --agent, --run), or --everything"
-        raise CommandError("whose memories does the key reach?", hint, code="scope")
+        raise CommandError("the scope of the key is missing", hint, code="scope")
     with call.database(create=True) as database:
         chosen = {right.strip() for right in rights.split(",")}
-        key, shown = database.write(lambda connection: keys.create(connection, name, call.within, chosen))
+        key, secret = database.write(lambda connection: keys.create(connection, name, call.within, chosen))
         with database.read() as connection:
             is_first = sum(each.revoked_at is None for each in keys.listed(connection)) == 1
-    call.output.show([{**_row(key), "key": shown}], columns=("key",), picture=shown)
-    call.output.note(f"key {key.id} for {_reach(key)}; nobody can show it again", "yellow")
+    call.output.show([{**_row(key), "key": secret}], columns=("key",), picture=secret)
+    call.output.note(f"key {key.id} for {_reach(key)}; it is shown only once", "yellow")
     if is_first:
         call.output.note("a server that runs already goes on without keys: start it again", "yellow")
 
@@ -72,16 +72,16 @@ def list_(call: Invocation) -> None:
     from langmem_adapter.storage import keys
 
     with call.reading() as connection:
-        found = keys.listed(connection)
-    picture = _picture if found else "there are no keys: langmem-adapter keys create -u NAME"
-    call.output.show(found, columns=_COLUMNS, picture=picture, row=_row)
+        rows = keys.listed(connection)
+    picture = _keys_table if rows else "there are no keys: langmem-adapter keys create -u NAME"
+    call.output.show(rows, columns=_COLUMNS, picture=picture, row=_row)
 
 
 def revoke(
     call: Invocation,
     id: Annotated[str, typer.Argument(metavar="ID", help="The key's id, as keys list shows it.")],  # noqa: A002 - the name in the usage line
 ) -> None:
-    """Make a key worth nothing, at once and for good.
+    """Revoke a key.
 
     [bold]Examples[/bold]
     $ langmem-adapter keys revoke 3f2a90b17c44
@@ -106,20 +106,20 @@ def _reach(key: "Key") -> str:
     return "everything" if key.scope is None else named(key.scope.named)
 
 
-def _picture(keys: "Sequence[Key]") -> Table:
+def _keys_table(keys: "Sequence[Key]") -> Table:
     table = Table("id", "name", "reaches", "rights", "made", "revoked", box=None)
     for key in keys:
-        told = (key.name, _reach(key), ", ".join(sorted(key.rights)))
+        cells = (key.name, _reach(key), ", ".join(sorted(key.rights)))
         revoked = f"{key.revoked_at:%Y-%m-%d}" if key.revoked_at else ""
-        table.add_row(key.id, *(Text(visible(part)) for part in told), f"{key.created_at:%Y-%m-%d}", revoked)
+        table.add_row(key.id, *(Text(visible(cell)) for cell in cells), f"{key.created_at:%Y-%m-%d}", revoked)
     return table
 
 
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
-_ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104 - these are told apart, not bound
+_ANY: Final = ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
 _NEEDED: Final = {
     "keys": ("every call needs a key", ' -H "X-API-Key: $KEY"'),
-    "local": ("no key: this machine alone is served, and may do everything", ""),
+    "local": ("no key: only local connections, with full access", ""),
 }
 _EXAMPLE: Final = '{"messages": "I live in Lyon", "user_id": "alice"}'
 
@@ -154,8 +154,8 @@ def serve(
 ) -> None:
     """Serve the memory over HTTP: Mem0's routes, and our own below /v1.
 
-    Where keys exist, every call needs one (see keys create). Where there is none,
-    this machine alone is served, and may do everything.
+    Where keys exist, every call needs one (see keys create). Without keys only
+    local connections are accepted, with full access.
     A page to look at memories is at /ui, the routes with examples at /docs. In a
     pipe it prints the address.
     The log is a JSON line a request, on stderr. Ctrl-C or SIGTERM stops it once
@@ -179,8 +179,7 @@ def _serve(
     call: Invocation, how: dict[str, Any], *, host: str, port: int, names: list[str], workers: int, graph: bool | None
 ) -> None:
     try:
-        from langmem_adapter.cli.workers import ServedApp, serve_alone, serve_together
-        from langmem_adapter.server.connections import ConnectionLimits
+        from langmem_adapter.cli.workers import ConnectionLimits, ServedApp, serve_alone, serve_together
     except ModuleNotFoundError as error:
         raise MissingDependencyError("uvicorn", extra="server") from error
 
@@ -188,27 +187,25 @@ def _serve(
     hosts = [*_LOOPBACK, *([] if host in _ANY else [_bracketed(host)]), *names]
     with ExitStack() as opened:
         memory = opened.enter_context(call.memory(create=True, graph=graph))
-        if workers > 1:
-            _refuse_unshared(memory)
+        database = memory.parts.database
+        if workers > 1 and database.path is None and database.dialect == "sqlite":
+            raise CommandError(
+                "a database in memory belongs to one process, and --workers asks for several",
+                "-d memory.db, or a Postgres URL, is shared by all of them",
+            )
         auth = _auth(memory, host)
         served = ServedApp(call.options, graph, {**how, "auth": auth, "hosts": hosts})
         app = served.app(memory)  # of several processes none begins with what cannot be served
         listener = opened.enter_context(_listening(host, port))
-        _tell(call, _address(host, names, listener), auth, unnamed=host in _ANY and not names)
+        name = next((name for name in names if name != "*"), "localhost") if host in _ANY else _bracketed(host)
+        _print_address(call, f"http://{name}:{listener.getsockname()[1]}", auth)
+        if host in _ANY and not names:
+            call.output.aside("other machines need a name of the server: add --host-name NAME", "yellow")
         if workers == 1:
             serve_alone(app, listener, limits)
         else:
             memory.close()
             serve_together(served, listener, limits, workers)
-
-
-def _refuse_unshared(memory: "Memory") -> None:
-    database = memory.parts.database
-    if database.path is None and database.dialect == "sqlite":
-        raise CommandError(
-            "a database in memory belongs to one process, and --workers asks for several",
-            "-d memory.db, or a Postgres URL, is shared by all of them",
-        )
 
 
 def _auth(memory: "Memory", host: str) -> str:
@@ -244,21 +241,14 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from None
 
 
-def _address(host: str, names: list[str], listener: socket.socket) -> str:
-    name = next((name for name in names if name != "*"), "localhost") if host in _ANY else _bracketed(host)
-    return f"http://{name}:{listener.getsockname()[1]}"
-
-
-def _tell(call: Invocation, address: str, auth: str, *, unnamed: bool) -> None:
+def _print_address(call: Invocation, address: str, auth: str) -> None:
     row = {"url": address, "auth": auth}
     call.output.show([row], columns=("url",), picture=f"serving at {address}")
-    sys.stdout.flush()  # a program that started it waits for the line
-    if unnamed:
-        call.output.aside("other machines call it by a name, which no --host-name has given yet", "yellow")
+    sys.stdout.flush()  # a program that starts it waits for the line
     needed, key = _NEEDED[auth]
     call.output.aside(f"{needed} · look: {address}/ui · routes: {address}/docs · Ctrl-C stops it")
-    told = f"curl {address}/memories{key} -H 'Content-Type: application/json' -d {shlex.quote(_EXAMPLE)}"
-    call.output.aside(told, whole=True)
+    curl = f"curl {address}/memories{key} -H 'Content-Type: application/json' -d {shlex.quote(_EXAMPLE)}"
+    call.output.aside(curl, whole=True)
 
 
 def mcp(
@@ -283,7 +273,7 @@ def mcp(
     from langmem_adapter.records.scope import Scope
 
     if not call.scope:
-        raise CommandError("whose memory?", "start it with -u USER", code="scope_missing")
+        raise CommandError("the scope is missing", "start it with -u USER", code="scope_missing")
     if configuration:
         typer.echo(json.dumps(_configuration(call, graph=graph, read_only=read_only), indent=2, ensure_ascii=False))
         return
@@ -297,17 +287,13 @@ def mcp(
 
 
 def _configuration(call: Invocation, *, graph: bool | None, read_only: bool) -> dict[str, object]:
-    """The block that Claude Desktop, Cursor and others read; it is good for whoever starts it in another folder."""
+    """The block that Claude Desktop, Cursor and others read; it works from every folder."""
     database = call.options["database"]
     if database and database != ":memory:" and "://" not in database:
         database = Path(database).absolute()
-    given = {name: call.options[name] for name in ("user", "agent", "run", "model", "embeddings")}
-    told = {"database": database, "graph": graph, "no_graph": graph is False, "read_only": read_only}
-    arguments = ["mcp", *flags({**given, **told})]
-    return {"mcpServers": {"memory": {"command": _program(), "args": arguments}}}
-
-
-def _program() -> str:
-    """This program by its whole path: a client that no shell has started finds nothing in an environment's folder."""
+    options = {name: call.options[name] for name in ("user", "agent", "run", "model", "embeddings")}
+    options |= {"database": database, "graph": graph, "no_graph": graph is False, "read_only": read_only}
     name = "langmem-adapter"
-    return shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name) or name
+    # The full path: a client outside a shell does not search the environment's folder.
+    program = shutil.which(name, path=str(Path(sys.executable).parent)) or shutil.which(name) or name
+    return {"mcpServers": {"memory": {"command": program, "args": ["mcp", *flags(options)]}}}

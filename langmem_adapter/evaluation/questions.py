@@ -28,12 +28,12 @@ _KEYS: Final = ("question", "expected", "contains", "answer", "category", *SCOPE
 
 @dataclass(frozen=True, slots=True)
 class EvalQuestion:
-    """A question, and how to tell a right hit.
+    """A question, and the evidence of a right hit.
 
     Attributes:
         text: The question.
-        scope: Whose memories are searched.
-        where: Where it stands in its file, in words.
+        scope: The scope that is searched.
+        where: Its place in its file, in words.
         evidence: Ids of the memories, or of the turns they came from, that have to be found.
         contains: Texts that have to be found within a hit; case does not matter.
         sessions: The numbers of the sessions that hold the evidence, where it lies in a conversation.
@@ -60,30 +60,30 @@ class EvalQuestion:
         return len(self.evidence) + len(self.contains)
 
 
-def read_questions(path: Path, whose: Mapping[str, str] | None = None, *, answers: bool = False) -> list[EvalQuestion]:
+def read_questions(path: Path, scope: Mapping[str, str] | None = None, *, answers: bool = False) -> list[EvalQuestion]:
     """Read one's own questions: a JSON object a line, as `langmem-adapter eval questions --help` says.
 
     Args:
         path: The file, in UTF-8.
-        whose: Fields of the scope for lines that do not name them.
+        scope: Fields of the scope for lines that do not name them.
         answers: Whether each line needs an "answer" rather than what a hit has to be.
 
     Raises:
         InvalidInputError: It cannot be read, holds no question, or a line cannot be used; the message names the line.
     """
-    questions = list(_lines(path, whose or {}, answers=answers))
+    questions = list(_lines(path, scope or {}, answers=answers))
     if not questions:
         raise InvalidInputError(f'{path} holds no question; write one a line: {{"question": …, "contains": [text]}}')
     return questions
 
 
-def _lines(path: Path, whose: Mapping[str, str], *, answers: bool) -> Iterator[EvalQuestion]:
+def _lines(path: Path, scope: Mapping[str, str], *, answers: bool) -> Iterator[EvalQuestion]:
     # Not splitlines(): JSON texts may hold U+2028 and its kin, which are no line ends there.
     for number, line in enumerate(read_text(path).split("\n"), 1):
         if not line.strip():
             continue
         try:
-            yield _question(json.loads(line), whose, f"line {number}", answers=answers)
+            yield _question(json.loads(line), scope, f"line {number}", answers=answers)
         except json.JSONDecodeError as error:
             raise InvalidInputError(
                 f"{path}, line {number}: broken JSON at column {error.colno}: {error.msg}"
@@ -92,22 +92,24 @@ def _lines(path: Path, whose: Mapping[str, str], *, answers: bool) -> Iterator[E
             raise InvalidInputError(f"{path}, line {number}: {error}") from None
 
 
-def _question(data: object, whose: Mapping[str, str], where: str, *, answers: bool) -> EvalQuestion:
+def _question(data: object, scope: Mapping[str, str], where: str, *, answers: bool) -> EvalQuestion:
     if not isinstance(data, dict):
         raise InvalidInputError('expected an object: {"question": …, "expected": [ids] or "contains": [texts]}')
     for key in data:
         if key not in _KEYS:
-            raise InvalidInputError(f"unknown key {key!r}; known are {', '.join(_KEYS)}")
+            raise InvalidInputError(f"unknown key {key!r}; write one of {', '.join(_KEYS)}")
     expected, contains = (check_texts(data.get(key, []), f'"{key}"') for key in ("expected", "contains"))
     answer = check_text(data.get("answer", ""), '"answer"')
     if answers and not answer.strip():
-        raise InvalidInputError('what is right? give "answer": the right answer in words')
+        raise InvalidInputError('"answer" is missing: give the right answer in words')
     if not answers and not expected + contains:
-        raise InvalidInputError('what is right? give "expected": [memory ids], or "contains": [texts of a right hit]')
+        raise InvalidInputError(
+            '"expected" is missing: give "expected": [memory ids], or "contains": [texts of a right hit]'
+        )
     named = {name: data[name] for name in SCOPE_FIELDS if data.get(name) is not None}
     category = check_category(data.get("category", ""), '"category"')
     text = check_question(data.get("question"), '"question"')
-    return EvalQuestion(text, Scope(**{**whose, **named}), where, expected, contains, category=category, answer=answer)
+    return EvalQuestion(text, Scope(**{**scope, **named}), where, expected, contains, category=category, answer=answer)
 
 
 def check_question(value: object, name: str) -> str:
@@ -161,7 +163,7 @@ _DATE: Final = "%I:%M %p on %d %B, %Y"
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """What somebody said in one turn; with the caption of a photo that was shared with it."""
+    """One turn of a conversation, with the caption of a shared photo."""
 
     id: str
     speaker: str | None
@@ -171,7 +173,7 @@ class Utterance:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Turns that followed each other at one time; `None` where nobody knows when."""
+    """Turns of one time; `None` where it is unknown."""
 
     time: datetime | None
     turns: tuple[Utterance, ...]
@@ -184,7 +186,7 @@ class Dialogue:
     Attributes:
         id: Its id, which serves as the user's.
         sessions: Its sessions, in order.
-        questions: Those whose evidence is known.
+        questions: Questions with usable evidence.
         left_out: Questions that cannot be scored, and why.
         unusable: Pieces of evidence that name no turn, of questions that have others.
     """
@@ -202,7 +204,7 @@ class Dialogue:
 
     @property
     def speakers(self) -> tuple[str, ...]:
-        """The names of those who speak, in the order in which they begin."""
+        """The names of the speakers, in order of their first turn."""
         return tuple(dict.fromkeys(turn.speaker for each in self.sessions for turn in each.turns if turn.speaker))
 
 
@@ -233,31 +235,32 @@ def read_conversations(path: Path, *, roles: Iterable[str] = ("user", "assistant
 
 
 def _conversation(sample: Mapping[str, Any], roles: set[str]) -> Dialogue:
-    """A conversation of what may be read, and of its questions those whose evidence is there."""
-    name, heard = str(sample["user"]), [_session(session, roles) for session in sample["sessions"]]
-    spoken = tuple(session for session in heard if session.turns)
-    where = {turn.id: number for number, session in enumerate(spoken) for turn in session.turns}
+    """A conversation with the turns of these roles, and the questions with evidence among them."""
+    name = str(sample["user"])
+    sessions = tuple(each for session in sample["sessions"] if (each := _session(session, roles)).turns)
+    places = {turn.id: number for number, session in enumerate(sessions) for turn in session.turns}
     kept, left_out, unusable = [], [], []
     for number, row in enumerate(sample["questions"], 1):
         question = _conversation_question(name, f"question {number} of {name}", row)
-        evidence = tuple(turn for turn in question.evidence if turn in where)
+        evidence = tuple(turn for turn in question.evidence if turn in places)
         if evidence:
-            sessions = tuple(sorted({where[turn] for turn in evidence}))
-            kept.append(replace(question, evidence=evidence, sessions=sessions))
-            wrong = (turn for turn in question.evidence if turn not in where)
+            kept.append(
+                replace(question, evidence=evidence, sessions=tuple(sorted({places[turn] for turn in evidence})))
+            )
+            wrong = (turn for turn in question.evidence if turn not in places)
             unusable += [f"{question.where}: {turn!r} is no turn" for turn in wrong]
         else:
             left_out.append(f"{question.where} names no turn: {question.text}")
-    return Dialogue(name, spoken, tuple(kept), tuple(left_out), tuple(unusable))
+    return Dialogue(name, sessions, tuple(kept), tuple(left_out), tuple(unusable))
 
 
 def _session(session: Mapping[str, Any], roles: set[str]) -> Session:
     time = datetime.fromisoformat(session["time"]) if session["time"] else None
-    said = (
+    turns = (
         Utterance(turn["id"], turn.get("speaker"), turn["text"].strip(), turn.get("role") or "user")
         for turn in session["turns"]
     )
-    return Session(time, tuple(turn for turn in said if turn.text and turn.role in roles))
+    return Session(time, tuple(turn for turn in turns if turn.text and turn.role in roles))
 
 
 def _conversation_question(name: str, where: str, row: Mapping[str, Any]) -> EvalQuestion:
@@ -272,32 +275,31 @@ def _conversation_question(name: str, where: str, row: Mapping[str, Any]) -> Eva
 
 def _plain(sample: Mapping[str, Any]) -> dict[str, Any]:
     """A conversation of LoCoMo's in the plain form."""
-    name, told = sample["sample_id"], sample["conversation"]
-    numbers = sorted(int(found[1]) for key in told if (found := _SESSION.fullmatch(key)))
-    sessions = [_plain_session(told[f"session_{n}"], told[f"session_{n}_date_time"]) for n in numbers]
-    asked = [_plain_question(f"question {number} of {name}", qa) for number, qa in enumerate(sample["qa"], 1)]
-    return {"user": name, "sessions": sessions, "questions": asked}
+    name, conversation = sample["sample_id"], sample["conversation"]
+    numbers = sorted(int(match[1]) for key in conversation if (match := _SESSION.fullmatch(key)))
+    sessions = []
+    for number in numbers:
+        turns = [
+            {"id": turn["dia_id"], "speaker": turn["speaker"], "text": f"{turn['text']}{_photo(turn)}"}
+            for turn in conversation[f"session_{number}"]
+        ]
+        time = datetime.strptime(conversation[f"session_{number}_date_time"], _DATE).replace(tzinfo=UTC)
+        sessions.append({"time": time.isoformat(), "turns": turns})
+    questions = [_plain_question(f"question {number} of {name}", qa) for number, qa in enumerate(sample["qa"], 1)]
+    return {"user": name, "sessions": sessions, "questions": questions}
 
 
-def _plain_session(turns: Iterable[Mapping[str, Any]], date: str) -> dict[str, Any]:
-    said = [{"id": turn["dia_id"], "speaker": turn["speaker"], "text": _words(turn)} for turn in turns]
-    return {"time": datetime.strptime(date, _DATE).replace(tzinfo=UTC).isoformat(), "turns": said}
-
-
-def _words(turn: Mapping[str, Any]) -> str:
-    caption = turn.get("blip_caption")
-    return f"{turn['text']} [shares a photo: {caption}]" if caption else str(turn["text"])
+def _photo(turn: Mapping[str, Any]) -> str:
+    return f" [shares a photo: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
 
 
 def _plain_question(where: str, qa: Mapping[str, Any]) -> dict[str, Any]:
     """A question; ids are repaired that are written together ("D8:6; D9:17"), with zeros ("D30:05") or a sign ("D:11:26")."""
     category = qa["category"]
     if category not in _CATEGORIES:
-        raise ValueError(f"{where} has the category {category!r}; known are 1 to 5")
+        raise ValueError(f"{where} has the category {category!r}; write 1 to 5")
     gold = []
     for written in qa.get("evidence") or ():
-        found = [f"D{int(session)}:{int(turn)}" for session, turn in _EVIDENCE.findall(written)]
-        gold += found or [written]
-    named = [each for each in gold if each.strip()]
-    apart = category == _ADVERSARIAL
-    return {"question": qa["question"], "gold": named, "cat": _CATEGORIES[category], "apart": apart}
+        gold += [f"D{int(session)}:{int(turn)}" for session, turn in _EVIDENCE.findall(written)] or [written]
+    ids, is_apart = [each for each in gold if each.strip()], category == _ADVERSARIAL
+    return {"question": qa["question"], "gold": ids, "cat": _CATEGORIES[category], "apart": is_apart}

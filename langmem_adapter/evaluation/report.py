@@ -1,4 +1,4 @@
-"""What a run measured: means of each kind of question, of each conversation and of all, and what differs from another run."""
+"""Report of an evaluation run: means by kind of question and by conversation, and the comparison with another run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """Means of the metrics over questions of one category, or of those that searched the memories of one."""
+    """Means of the metrics over questions of one category, or of one conversation."""
 
     category: str
     questions: int
@@ -59,12 +59,12 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run measured.
+    """The results of a run.
 
     Attributes:
         questions: One by one.
         scores: By kind of question, then overall, then the kinds that are not counted in it.
-        conversations: By whose memories were searched; of the questions that are counted.
+        conversations: By conversation; of the questions that are counted.
         intervals: Where each overall mean lies with 95 % confidence.
         tokens: Tokens of ten hits as context, on average.
         p50: Median time of a search in milliseconds, embedding the question included.
@@ -96,23 +96,23 @@ class Report:
 
 
 def measured(answer: QuestionResult) -> Measured:
-    """How good an answer is.
+    """The metrics of an answer.
 
-    Beside what `metrics` explains: `session recall`, the share of the evidence's sessions among ten hits, and `first session`,
-    whether the first hit comes from one of them, where the evidence lies in a conversation; `recall@500 tokens`, the recall of
-    a search with so small a `max_tokens`.
+    Beside those of `runner`: `session recall`, the share of the evidence's sessions among ten hits, and `first session`,
+    whether the first hit comes from one of them, for evidence in a conversation; `recall@500 tokens`, the recall of a search
+    with this `max_tokens`.
     """
     question, ten = answer.question, answer.ranks[CONTEXT]
-    found = {f"recall@{k}": recall(ranks, question.pieces, k) for k, ranks in sorted(answer.ranks.items())}
-    found["mrr"] = reciprocal_rank(ten)
-    found[f"ndcg@{CONTEXT}"] = ndcg(ten, question.pieces, CONTEXT)
-    found[f"recall@{BUDGET} tokens"] = len(answer.within) / question.pieces
+    metrics = {f"recall@{k}": recall(ranks, question.pieces, k) for k, ranks in sorted(answer.ranks.items())}
+    metrics["mrr"] = reciprocal_rank(ten)
+    metrics[f"ndcg@{CONTEXT}"] = ndcg(ten, question.pieces, CONTEXT)
+    metrics[f"recall@{BUDGET} tokens"] = len(answer.within) / question.pieces
     if question.sessions:
-        found["session recall"] = recall(answer.sessions, len(question.sessions), CONTEXT)
-        found["first session"] = float(answer.sessions[:1] == (1,))
+        metrics["session recall"] = recall(answer.sessions, len(question.sessions), CONTEXT)
+        metrics["first session"] = float(answer.sessions[:1] == (1,))
     whose = " ".join(question.scope.named.values())
     return Measured(
-        question.where, question.text, whose, question.category, question.apart, question.pieces, ten, found
+        question.where, question.text, whose, question.category, question.apart, question.pieces, ten, metrics
     )
 
 

@@ -113,7 +113,7 @@ class MemoryOrigin:
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """What one question found.
+    """The result of one question.
 
     Attributes:
         ranks: For each number of hits asked for, the ranks of the evidence among them; see `metrics`.
@@ -149,14 +149,17 @@ def ingest(
     Raises:
         InvalidInputError: The memory knows one of the users, or *infer* is given to a memory that keeps no traces.
     """
-    _refuse_known(memory, conversations)
+    users = {count.scope.user_id for count in memory.scopes()}
+    if existing := [talk.id for talk in conversations if talk.id in users]:
+        problem = f"{memory.location} has memories of {existing[0]} already"
+        raise InvalidInputError(f"{problem}; measure in a database of its own")
     sources: dict[str, MemoryOrigin] = defaultdict(MemoryOrigin)
     for conversation in conversations:
         for number, session in enumerate(conversation.sessions):
-            said = [{"role": turn.role, "content": turn.text, "name": turn.speaker} for turn in session.turns]
-            result = memory.add(said, user_id=conversation.id, timestamp=session.time, infer=infer)
+            messages = [{"role": turn.role, "content": turn.text, "name": turn.speaker} for turn in session.turns]
+            result = memory.add(messages, user_id=conversation.id, timestamp=session.time, infer=infer)
             if infer:
-                _trace(memory, result.trace_id, (number, session), sources)
+                _trace(memory, result.trace_id, number, session, sources)
             else:
                 for change, turn in zip(result.results, session.turns, strict=True):
                     sources[str(change.id)] = MemoryOrigin({turn.id}, {number})
@@ -164,18 +167,12 @@ def ingest(
     return dict(sources)
 
 
-def _refuse_known(memory: Memory, conversations: Sequence[Dialogue]) -> None:
-    known = {count.scope.user_id for count in memory.scopes()}
-    for talk in conversations:
-        if talk.id in known:
-            told = f"{memory.location} has memories of {talk.id} already"
-            raise InvalidInputError(f"{told}; measure in a database of its own")
-
-
-def _trace(memory: Memory, trace_id: str | None, told: tuple[int, Session], sources: dict[str, MemoryOrigin]) -> None:
+def _trace(
+    memory: Memory, trace_id: str | None, number: int, session: Session, sources: dict[str, MemoryOrigin]
+) -> None:
     if trace_id is None:
-        raise InvalidInputError("without traces nobody knows which turn a fact comes from; set trace_days above 0")
-    trace, (number, session) = memory.trace(trace_id), told
+        raise InvalidInputError("the turn of a fact is read from traces, which are off: set trace_days above 0")
+    trace = memory.trace(trace_id)
     for decision, change in zip(trace.decisions, trace.result.results, strict=True):
         if change.id is None or decision.fact is None:
             continue
@@ -191,16 +188,16 @@ def check(memory: Memory, questions: Sequence[EvalQuestion]) -> None:
         f"{question.where}: {memory_id}"
         for question in questions
         for memory_id in question.evidence
-        if not _is_there(memory, memory_id, question.scope.named)
+        if not _exists(memory, memory_id, question.scope.named)
     ]
     if absent:
         more = f", and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
         raise InvalidInputError(f"no such memory in that scope: {'; '.join(absent[:_NAMED])}{more}")
 
 
-def _is_there(memory: Memory, memory_id: str, whose: Mapping[str, str]) -> bool:
+def _exists(memory: Memory, memory_id: str, scope: Mapping[str, str]) -> bool:
     try:
-        memory.get(memory_id, **whose)
+        memory.get(memory_id, **scope)
     except MemoryNotFoundError:
         return False
     return True
@@ -238,36 +235,38 @@ def best(hits: Sequence[Hit]) -> float:
 def _answer(
     memory: Memory, question: EvalQuestion, sources: Mapping[str, MemoryOrigin] | None, cuts: Sequence[int]
 ) -> QuestionResult:
-    whose: dict[str, Any] = {**question.scope.named, "reference_date": question.time}
+    how: dict[str, Any] = {**question.scope.named, "reference_date": question.time}
     began = time.perf_counter()
-    context = memory.search(question.text, k=CONTEXT, **whose)
+    context = memory.search(question.text, k=CONTEXT, **how)
     milliseconds = (time.perf_counter() - began) * 1_000
-    lists = {k: context if k == CONTEXT else memory.search(question.text, k=k, **whose) for k in {*cuts, CONTEXT}}
+    lists = {k: context if k == CONTEXT else memory.search(question.text, k=k, **how) for k in {*cuts, CONTEXT}}
     return QuestionResult(
         question,
-        {k: _ranks(_held(question, hits, sources)) for k, hits in lists.items()},
+        {k: _ranks(_matches(question, hits, sources)) for k, hits in lists.items()},
         _ranks([[number in _source(hit, sources).sessions for hit in context] for number in question.sessions]),
-        _ranks(_held(question, memory.search(question.text, k=_MOST, max_tokens=BUDGET, **whose), sources)),
+        _ranks(_matches(question, memory.search(question.text, k=_MOST, max_tokens=BUDGET, **how), sources)),
         best(context),
         context_tokens(context),
         milliseconds,
     )
 
 
-def _held(question: EvalQuestion, hits: Sequence[Hit], sources: Mapping[str, MemoryOrigin] | None) -> list[list[bool]]:
+def _matches(
+    question: EvalQuestion, hits: Sequence[Hit], sources: Mapping[str, MemoryOrigin] | None
+) -> list[list[bool]]:
     """For each piece of evidence, whether each hit brings it."""
-    brought = [_source(hit, sources).turns for hit in hits]
-    told = [_folded(hit.text) for hit in hits] if question.contains else []
-    held = [[piece in turns for turns in brought] for piece in question.evidence]
-    return held + [[_folded(piece) in text for text in told] for piece in question.contains]
+    turns = [_source(hit, sources).turns for hit in hits]
+    texts = [_folded(hit.text) for hit in hits] if question.contains else []
+    by_id = [[piece in each for each in turns] for piece in question.evidence]
+    return by_id + [[_folded(piece) in text for text in texts] for piece in question.contains]
 
 
 def _source(hit: Hit, sources: Mapping[str, MemoryOrigin] | None) -> MemoryOrigin:
     return MemoryOrigin({hit.id}) if sources is None else sources.get(hit.id, MemoryOrigin())
 
 
-def _ranks(held: Sequence[Sequence[bool]]) -> tuple[int, ...]:
-    return tuple(sorted(list(each).index(True) + 1 for each in held if True in each))
+def _ranks(matches: Sequence[Sequence[bool]]) -> tuple[int, ...]:
+    return tuple(sorted(list(each).index(True) + 1 for each in matches if True in each))
 
 
 def _folded(text: str) -> str:
@@ -276,7 +275,7 @@ def _folded(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """How well the relevance of the best hit tells what is known from what is not.
+    """How well the relevance of the best hit separates own questions from foreign ones.
 
     Attributes:
         names: `"as asked"`, or `"replaced"`.
@@ -314,18 +313,18 @@ def silence(
     there is nobody to ask, or nothing, and no second where a speaker has no name.
     """
     own = [answer.relevance for answer in answers if not answer.question.apart]
-    asked = list(_foreign(conversations, answers, others))
-    named = all(talk.speakers for talk in conversations)
-    ways = (("as asked", "replaced") if named else ("as asked",)) if asked else ()
-    found = []
+    foreign = list(_foreign(conversations, answers, others))
+    have_names = all(talk.speakers for talk in conversations)
+    ways = (("as asked", "replaced") if have_names else ("as asked",)) if foreign else ()
+    rows = []
     for way, names in enumerate(ways):
         scores = []
-        for place, (text, theirs, ours) in enumerate(asked, way * len(asked) + 1):
-            put = text if names == "as asked" else renamed(text, theirs.speakers, ours.speakers)
-            scores.append(best(memory.search(put, user_id=ours.id, k=CONTEXT)))
-            progress(place, len(ways) * len(asked))
-        found.append(Silence(names, len(own), len(scores), auroc(own, scores), *silent(own, scores)))
-    return found
+        for place, (text, theirs, ours) in enumerate(foreign, way * len(foreign) + 1):
+            query = text if names == "as asked" else renamed(text, theirs.speakers, ours.speakers)
+            scores.append(best(memory.search(query, user_id=ours.id, k=CONTEXT)))
+            progress(place, len(ways) * len(foreign))
+        rows.append(Silence(names, len(own), len(scores), auroc(own, scores), *silent(own, scores)))
+    return rows
 
 
 def renamed(text: str, theirs: Sequence[str], ours: Sequence[str]) -> str:
@@ -337,7 +336,7 @@ def renamed(text: str, theirs: Sequence[str], ours: Sequence[str]) -> str:
     """
     names = {name: ours[place % len(ours)] for place, name in enumerate(theirs)}
     pattern = "|".join(map(re.escape, names))
-    return re.sub(rf"(?<![A-Za-z])(?:{pattern})(?![A-Za-z])", lambda found: names[found[0]], text)
+    return re.sub(rf"(?<![A-Za-z])(?:{pattern})(?![A-Za-z])", lambda match: names[match[0]], text)
 
 
 def _foreign(

@@ -1,17 +1,20 @@
-"""A checkup: is everything in place? Of a memory that is open, or part by part, for whoever cannot even open one."""
+"""Checks of an installation and of a database, for `doctor` and `/health`."""
 
 from __future__ import annotations
 
+import os
+import platform
 import shlex
+import shutil
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from langmem_adapter._version import DISTRIBUTION
+from langmem_adapter._version import DISTRIBUTION, __version__
 from langmem_adapter.embedding.models import has_static_embeddings
 from langmem_adapter.errors import LangmemAdapterError, ModelError
-from langmem_adapter.maintenance.checks import Check, file_of, space, surroundings
 from langmem_adapter.memory.parts import left_to_defaults, parts_of
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.providers import model_name
@@ -35,7 +38,107 @@ if TYPE_CHECKING:
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.database import Database
 
-_SHOWN: Final = 5
+Status = Literal["OK", "WARN", "FAIL"]
+SEVERITY: Final[tuple[Status, ...]] = ("OK", "WARN", "FAIL")
+"""How a check can end, the worst last."""
+
+_LITTLE: Final = 500 * 1024**2  # bytes
+_TRACING: Final = ("LANGSMITH_TRACING", "LANGSMITH_TRACING_V2", "LANGCHAIN_TRACING", "LANGCHAIN_TRACING_V2")
+_NAMED: Final = ("langchain-core", "langgraph", "sqlalchemy", "faiss-cpu")
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The result of one check.
+
+    Attributes:
+        detail: What was found.
+        fix: What fixes it, often a command; else empty.
+        cause: Of a failure: a wrong configuration, or something out of reach; else empty.
+    """
+
+    name: str
+    status: Status
+    detail: str
+    fix: str = ""
+    cause: Literal["", "configuration", "unreachable"] = ""
+
+
+def surroundings() -> Iterator[Check]:
+    """Python, the packages, and whether anything is sent away."""
+    system = f"{platform.system()} {platform.machine()}"
+    yield Check("python", "OK", f"Python {platform.python_version()}, langmem_adapter {__version__}, {system}")
+    yield _packages()
+    tracing = [name for name in _TRACING if os.environ.get(name, "").lower() in {"1", "true"}]
+    if tracing:
+        detail = f"none of our own; but {tracing[0]} is set: LangChain sends every run, texts included, to LangSmith"
+        yield Check("telemetry", "WARN", detail, f"unset {tracing[0]}")
+    else:
+        yield Check("telemetry", "OK", "none")
+
+
+def space(path: Path) -> Check:
+    """The room on the disk of a file, which need not exist."""
+    folder = _folder_of(path)
+    free = shutil.disk_usage(folder).free
+    detail = f"{free / 1024**3:.1f} GiB free in {folder}"
+    return (
+        Check("disk", "WARN", detail, "make room, or use another disk")
+        if free < _LITTLE
+        else Check("disk", "OK", detail)
+    )
+
+
+def file_of(path: Path) -> Check | None:
+    """Why a database's file cannot be used, or that there is none yet; `None` where it can be opened."""
+    folder = _folder_of(path)
+    if path.exists():
+        if os.access(path, os.W_OK) and os.access(folder, os.W_OK):
+            return None
+        detail, closed = f"{path} or its folder is read-only", [path, folder]
+    elif os.access(folder, os.W_OK):
+        return Check("database", "OK", f"none at {path} yet; the first add makes it")
+    else:
+        detail, closed = f"cannot be made: {folder} is read-only", [folder]
+    return Check("database", "FAIL", detail, f"chmod u+w {shlex.join(map(str, closed))}", "unreachable")
+
+
+def _folder_of(path: Path) -> Path:
+    return next(parent for parent in path.absolute().parents if parent.exists())
+
+
+def _packages() -> Check:
+    from packaging.requirements import Requirement  # noqa: PLC0415 - of the packages that are looked for
+
+    try:
+        wanted = [Requirement(line) for line in metadata.requires(DISTRIBUTION) or []]
+    except metadata.PackageNotFoundError:
+        return Check("packages", "WARN", "not installed as a package, so versions are unknown", "pip install -e .")
+    needed = [part for part in wanted if part.marker is None or part.marker.evaluate({"extra": ""})]
+    versions = {part.name: _version_of(part.name) for part in needed}
+    wrong = [
+        part
+        for part in needed
+        if (version := versions[part.name]) is None or not part.specifier.contains(version, prereleases=True)
+    ]
+    fix = f"pip install {shlex.join(f'{part.name}{part.specifier}' for part in wrong)}"
+    if missing := [part.name for part in wrong if versions[part.name] is None]:
+        return Check("packages", "FAIL", f"missing: {', '.join(missing)}", fix, "configuration")
+    if wrong:
+        strange = (f"{part.name} {versions[part.name]}, known good are {part.specifier}" for part in wrong)
+        return Check("packages", "WARN", ", ".join(strange), fix)
+    main = ", ".join(f"{name} {versions[name]}" for name in _NAMED if name in versions)
+    return Check("packages", "OK", f"{len(needed)} of {len(needed)} as wanted: {main}")
+
+
+def _version_of(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+_MOST_DATES: Final = 5
 _STATIC: Final = (
     ", of words and spellings alone; static, offline too, finds more of what is said in other words (of LoCoMo's evidence "
     ".84 for .82): "
@@ -67,25 +170,22 @@ def checkup(memory: Memory, *, ask: bool = False) -> Iterator[Check]:
     Example:
         >>> from langmem_adapter import Memory
         >>> with Memory(":memory:") as memory:
-        ...     found = {check.name: check.status for check in checkup(memory)}
-        >>> found["database"], found["index"]
+        ...     statuses = {check.name: check.status for check in checkup(memory)}
+        >>> statuses["database"], statuses["index"]
         ('OK', 'OK')
     """
     parts = parts_of(memory, "checkup")
     yield from surroundings()
     yield from defaults(None, None, parts.settings)
-    yield from advised(_asked(memory, ask=ask), parts.database.location)
-
-
-def _asked(memory: Memory, *, ask: bool) -> Iterator[Check]:
-    yield from tried("database", lambda: _data(memory.parts))
+    looks = {"database": partial(_data, parts)}
     if ask:
-        yield from tried("embeddings", partial(embeddings, memory))
-        yield from tried("model", partial(model, memory))
+        looks |= {"embeddings": partial(embeddings, memory), "model": partial(model, memory)}
+    checks = (check for name, look in looks.items() for check in tried(name, look))
+    yield from advised(checks, parts.database.location)
 
 
 def advised(checks: Iterator[Check], database: str) -> Iterator[Check]:
-    """Checks; beside hash embeddings what static ones would gain in *database*, not behind a failure, as on other vectors."""
+    """Checks, of hash embeddings with the advice to use static ones in *database*, unless a check failed before."""
     where = f"-d {shlex.quote(database)} " if database else ""
     failed = False
     for check in checks:
@@ -96,10 +196,10 @@ def advised(checks: Iterator[Check], database: str) -> Iterator[Check]:
 
 
 def defaults(model: Any, embeddings: Any, settings: Settings) -> Iterator[Check]:
-    """What nobody chose, of the arguments of `Memory`, and hardly anybody wants."""
-    for told in left_to_defaults(model, embeddings, settings):
-        seen, _, fix = told.partition("; ")
-        yield Check("defaults", "WARN", seen, fix)
+    """Defaults of arguments of `Memory` that few users want."""
+    for note in left_to_defaults(model, embeddings, settings):
+        detail, _, fix = note.partition("; ")
+        yield Check("defaults", "WARN", detail, fix)
 
 
 def stored(database: Database) -> Iterator[Check]:
@@ -112,26 +212,26 @@ def stored(database: Database) -> Iterator[Check]:
         poor = poor_models(connection)
         unreadable = list(meta.unreadable_dates(connection, tables.metadata))
     for name, count in poor.items():
-        told = f"{count} of the last 10 replies of {name} could not be used, so it is asked with the profile small"
-        yield Check("replies", "WARN", told, "choose a larger model, or say model_profile=full")
+        detail = f"{count} of the last 10 replies of {name} could not be used, so it is asked with the profile small"
+        yield Check("replies", "WARN", detail, "choose a larger model, or say model_profile=full")
     if unreadable:
-        told = f"{len(unreadable)} that no program here can hold: {'; '.join(map(str, unreadable[:_SHOWN]))}"
+        detail = f"{len(unreadable)} that no program here can hold: {'; '.join(map(str, unreadable[:_MOST_DATES]))}"
         fix = "langmem-adapter update or delete for a memory's id; what else is named, with SQL"
-        yield Check("dates", "FAIL", told, fix, "unreachable")
+        yield Check("dates", "FAIL", detail, fix, "unreachable")
 
 
 def index(feed: VectorFeed, path: Path | None) -> Check:
     """Whether an index, brought up to date, is equal to its database; *path* is `None` in memory and on a server."""
     feed.pull()
-    found = feed.verify()
-    counts = {"too many": found.only_in_index, "missing": found.only_in_database, "differing": found.differing}
+    result = feed.verify()
+    counts = {"too many": result.only_in_index, "missing": result.only_in_database, "differing": result.differing}
     if any(counts.values()):
         wrong = ", ".join(f"{len(ids)} {what}" for what, ids in counts.items())
         made = "it is made again from the database"
         fix = f"begin the program anew: {made}" if path is None else f"rm {path.with_suffix('')}.*.index    ({made})"
         return Check("index", "FAIL", wrong, fix, "unreachable")
-    unchecked = f"; not compared: {', '.join(found.unchecked)}" if found.unchecked else ""
-    return Check("index", "OK", f"{found.checked} vectors, equal to the database{unchecked}")
+    unchecked = f"; not compared: {', '.join(result.unchecked)}" if result.unchecked else ""
+    return Check("index", "OK", f"{result.checked} vectors, equal to the database{unchecked}")
 
 
 def embeddings(memory: Memory) -> Iterator[Check]:
@@ -145,9 +245,8 @@ def model(memory: Memory) -> Iterator[Check]:
     """Whether the chat model answers in a form that can be read, and finds the facts in a plain sentence."""
     parts = memory.parts
     if memory.mode == "offline":
-        told = "offline: keeps statements, tidies the simple ones, never guesses; "
-        told += "facts of all of them with --model openai:gpt-5-mini and its key"
-        yield Check("model", "OK", told)
+        detail = "offline: keeps statements, tidies the simple ones, never guesses; "
+        yield Check("model", "OK", f"{detail}facts of all of them with --model openai:gpt-5-mini and its key")
         return
     run, start = run_of({"messages": _STATEMENT, "user_id": "doctor"}, parts.longest), time.perf_counter()
     facts = parts.dry_pipeline.invoke(run.state(), run_config("memory.checkup", run.scope, memory.mode))["facts"]
@@ -208,27 +307,26 @@ def _failed(name: str, error: BaseException) -> Check:
 
 
 def tried(
-    name: str, look: Callable[[], Iterator[Check]], told: Callable[[str, BaseException], Check] = _failed
+    name: str, look: Callable[[], Iterator[Check]], failed: Callable[[str, BaseException], Check] = _failed
 ) -> Iterator[Check]:
-    """The checks of one look; where they end in an error that is known, *told* makes a check of it."""
+    """The checks of one look; *failed* makes a check of its error."""
     try:
         yield from look()
     except LangmemAdapterError as error:
-        yield told(name, error)
+        yield failed(name, error)
 
 
 def _data(parts: Parts) -> Iterator[Check]:
     path = parts.database.path
     if path is not None:
         yield space(path)
-        hindered = _gone(path) if not path.exists() else file_of(path)
-        if hindered is not None:
-            yield hindered
+        problem = file_of(path)
+        if not path.exists():
+            detail = f"{path} is gone, while it is open: what is written now is lost when the last program closes it"
+            fix = "put it back from a backup, and begin every program anew"
+            problem = Check("database", "FAIL", detail, fix, "unreachable")
+        if problem is not None:
+            yield problem
             return
     yield from stored(parts.database)
     yield index(parts.indexer, path)
-
-
-def _gone(path: Path) -> Check:
-    told = f"{path} is gone, while it is open: what is written now is lost when the last program closes it"
-    return Check("database", "FAIL", told, "put it back from a backup, and begin every program anew", "unreachable")

@@ -1,9 +1,8 @@
-"""Tidying memories: those that say the same become one, those that a later one contradicts go.
+"""Consolidation of memories: duplicates become one, and those that a later one contradicts are deleted.
 
-An `add` compares each new fact with what is known, so a scope stays tidy by itself; what is stored as said, imported or edited
-by hand does not. Here each memory, oldest first, is told once more to the older ones of its own exact scope, and the reasoner
-that decides in the pipeline decides. A memory that another one says already is deleted, with that reason in its history; the
-one that stays takes over metadata that it lacks, and lives as long as the longer-lived of the two.
+An `add` compares each new fact with memories; texts stored verbatim, imported or edited by hand are not compared. Here each
+memory, oldest first, is compared with the older ones of its exact scope by the reasoner of the pipeline. A duplicate is
+deleted, with that reason in its history; the memory that stays takes over missing metadata and the later expiry.
 """
 
 from __future__ import annotations
@@ -26,20 +25,18 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import MemoryItem
     from langmem_adapter.records.scope import Scope
 
-__all__ = ["Tidied", "Tidier"]
-
 _PAGE: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Tidied:
-    """What became of one memory, or of several, added up with `+`.
+    """The result for one memory, or for several, added up with `+`.
 
     Attributes:
-        changes: What was done, or would be.
-        compared: Memories that had something older beside them.
-        skipped: Ids of memories left as they are, because somebody changed them meanwhile, or the chat model's reply could not
-            be used; the next run sees to them.
+        changes: The changes, in a dry run those that would be made.
+        compared: Memories that were compared with older ones.
+        skipped: Ids of memories that changed meanwhile, or for which the chat model's reply could not be used; the next run
+            compares them.
         usage: Model calls and tokens.
     """
 
@@ -64,20 +61,20 @@ class Tidied:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Version:
     item: MemoryItem
     seq: int
-    shown: str = ""
+    excerpt: str = ""
 
 
 class Tidier:
-    """Tidies a memory, one item at a time; each in one transaction, which is given up where others were quicker.
+    """Tidies a memory, one item at a time, each in one transaction; an item that changed meanwhile is skipped.
 
     It may run beside everything else and be stopped at any moment. A second run over the same scope finds nothing to do, as
     far as the reasoner judges alike.
 
     Args:
-        memory: Whose memories, whose reasoner and whose setting `candidate_tokens`.
+        memory: The memory, with its reasoner and its setting `candidate_tokens`.
 
     Example:
         >>> from langmem_adapter import Memory, Scope
@@ -101,17 +98,17 @@ class Tidier:
         Args:
             scope: The fields named must be equal; every exact scope within is tidied by itself.
         """
-        told = sorted(self._all(scope), key=lambda item: (item.updated_at, item.created_at))
-        return [item.id for item in told if item.memory_type is None and not item.is_verbatim]
+        items = sorted(self._all(scope), key=lambda item: (item.updated_at, item.created_at))
+        return [item.id for item in items if item.memory_type is None and not item.is_verbatim]
 
     def tidy(self, memory_id: str, within: Scope, *, dry_run: bool = False, without: Collection[str] = ()) -> Tidied:
-        """Compare one memory with older ones, as an add would compare a fact, and do what follows.
+        """Compare one memory with older ones, as an add compares a fact, and apply the decisions.
 
         Args:
             memory_id: The memory.
-            within: A memory outside this scope is none, and nothing outside it is touched.
-            dry_run: Say what would be done, and do nothing.
-            without: Memories to leave out: those that a dry run has already dealt with.
+            within: A memory outside this scope is not found, and nothing outside it is touched.
+            dry_run: Return the changes, and write nothing.
+            without: Memories to leave out: those that a dry run has already changed.
 
         Raises:
             StorageError: The database failed.
@@ -127,7 +124,7 @@ class Tidier:
             return Tidied((), 1, (memory_id,), answer.usage)
         decisions = _decisions(new, older, answer.decisions)
         if dry_run:
-            return Tidied(_foretold(decisions, [new, *older]), 1, (), answer.usage)
+            return Tidied(_planned_changes(decisions, [new, *older]), 1, (), answer.usage)
         try:
             return Tidied(self._apply(decisions, new.item.scope), 1, (), answer.usage)
         except (ConflictError, MemoryNotFoundError):
@@ -135,13 +132,13 @@ class Tidier:
 
     def _all(self, scope: Scope) -> Iterator[MemoryItem]:
         named: dict[str, Any] = scope.named
-        page = self._memory.get_all(k=_PAGE, **named)
-        yield from page
-        while page.next is not None:
-            page = self._memory.get_all(k=_PAGE, after=page.next, **named)
+        after: str | None = ""
+        while after is not None:
+            page = self._memory.get_all(k=_PAGE, after=after or None, **named)
             yield from page
+            after = page.next
 
-    def _look(self, memory_id: str, within: Scope, without: Collection[str]) -> tuple[_Seen | None, list[_Seen]]:
+    def _look(self, memory_id: str, within: Scope, without: Collection[str]) -> tuple[_Version | None, list[_Version]]:
         """The memory and the older ones that it is compared with; no memory where it is gone, or lies elsewhere."""
         seen = {} if memory_id in without else self._seen([memory_id])
         if memory_id not in seen or not within.covers(seen[memory_id].item.scope):
@@ -149,22 +146,22 @@ class Tidier:
         item = seen[memory_id].item
         tokens = self._parts.settings.candidate_tokens
         hood = self._parts.searcher.neighbours([item.text], item.scope, tokens=tokens)
-        texts = {known.id: known.text for known in hood.known if known.id not in without}
+        texts = {each.id: each.text for each in hood.known if each.id not in without}
         seen = self._seen([memory_id, *texts])
-        known = [replace(seen[each], shown=text) for each, text in texts.items() if each in seen]
-        return seen.get(memory_id), [each for each in known if _is_older(each.item, item)]
+        others = [replace(seen[each], excerpt=text) for each, text in texts.items() if each in seen]
+        return seen.get(memory_id), [each for each in others if _is_older(each.item, item)]
 
-    def _seen(self, ids: Sequence[str]) -> dict[str, _Seen]:
+    def _seen(self, ids: Sequence[str]) -> dict[str, _Version]:
         with self._parts.database.read() as connection:  # one look: a text and the number of its last change
             numbers = memories.sequence_numbers(connection, ids)
-            return {each: _Seen(memories.get(connection, each), seq) for each, seq in numbers.items()}
+            return {each: _Version(memories.get(connection, each), seq) for each, seq in numbers.items()}
 
-    def _judge(self, item: MemoryItem, older: Sequence[_Seen]) -> DecideOutput:
+    def _judge(self, item: MemoryItem, older: Sequence[_Version]) -> DecideOutput:
         for number, each in enumerate(older):
             if each.item.hash == item.hash:
                 return DecideOutput((FactDecision("NONE", item.text, "the same words as an older memory", 0, number),))
-        known = tuple(KnownMemory(number, each.shown) for number, each in enumerate(older))
-        comparison = Comparison((Fact(item.text, 0),), known)
+        candidates = tuple(KnownMemory(number, each.excerpt) for number, each in enumerate(older))
+        comparison = Comparison((Fact(item.text, 0),), candidates)
         return self._parts.reasoner.decide.invoke(comparison, {"run_name": "memory.consolidate"})
 
     def _apply(self, decisions: Sequence[Decision], scope: Scope) -> tuple[Change, ...]:
@@ -176,47 +173,47 @@ class Tidier:
         return tuple(change for change in changes if change.event != "NONE")
 
 
-def _is_older(known: MemoryItem, item: MemoryItem) -> bool:
-    same_place = (
-        known.scope == item.scope and known.memory_type == item.memory_type and _said_by(known) == _said_by(item)
-    )
-    return same_place and (known.updated_at, known.id) < (item.updated_at, item.id)
+def _is_older(other: MemoryItem, item: MemoryItem) -> bool:
+    """Whether the other one is older, of the same scope, type and speaker."""
+    keys = [
+        (each.scope, each.memory_type, entity_key(named_speaker(each.actor_id, each.role, each.scope)))
+        for each in (other, item)
+    ]
+    return keys[0] == keys[1] and (other.updated_at, other.id) < (item.updated_at, item.id)
 
 
-def _said_by(item: MemoryItem) -> str:
-    return entity_key(named_speaker(item.actor_id, item.role, item.scope))
-
-
-def _decisions(new: _Seen, older: Sequence[_Seen], decisions: Sequence[FactDecision]) -> list[Decision]:
-    """What follows; what was not shown whole is not rewritten."""
+def _decisions(new: _Version, older: Sequence[_Version], verdicts: Sequence[FactDecision]) -> list[Decision]:
+    """The decisions; a text that was shown in part is not rewritten."""
     made: list[Decision] = []
-    for decision in decisions:
-        if decision.number is None or decision.event == "ADD":  # it says something of its own
+    for verdict in verdicts:
+        if verdict.number is None or verdict.event == "ADD":  # it states something new
             continue
-        reason, known = f"consolidated: {decision.reason}", older[decision.number]
-        if decision.event == "UPDATE" and known.shown != known.item.text:
+        reason, other = f"consolidated: {verdict.reason}", older[verdict.number]
+        if verdict.event == "UPDATE" and other.excerpt != other.item.text:
             continue
-        if decision.event == "DELETE":
-            made.append(Decision("DELETE", known.item.id, None, reason, time=new.item.updated_at, seen=known.seq))
+        if verdict.event == "DELETE":
+            made.append(Decision("DELETE", other.item.id, None, reason, time=new.item.updated_at, seen=other.seq))
             continue
-        kept = _kept(known, new.item, decision.text if decision.event == "UPDATE" else None, reason)
-        made += [kept, Decision("DELETE", new.item.id, None, reason, seen=new.seq, successor_id=known.item.id)]
+        merged = _merged(other, new.item, verdict.text if verdict.event == "UPDATE" else None, reason)
+        made += [merged, Decision("DELETE", new.item.id, None, reason, seen=new.seq, successor_id=other.item.id)]
     return list({decision.memory_id: decision for decision in made}.values())
 
 
-def _kept(known: _Seen, gone: MemoryItem, text: str | None, reason: str) -> Decision:
-    """What the memory that stays takes over from the one that goes. Where it has all: NONE, which still fails if it changed."""
-    item = known.item
-    lacking = {key: value for key, value in gone.metadata.items() if key not in item.metadata}
-    ends = [item.expires_at, gone.expires_at]
+def _merged(other: _Version, duplicate: MemoryItem, text: str | None, reason: str) -> Decision:
+    """The update of the memory that stays. Where it has everything: NONE, which still fails if it changed."""
+    item = other.item
+    lacking = {key: value for key, value in duplicate.metadata.items() if key not in item.metadata}
+    ends = [item.expires_at, duplicate.expires_at]
     expires_at = None if None in ends else max(end for end in ends if end is not None)
     if (text is None or text == item.text) and not lacking and expires_at == item.expires_at:
-        return Decision("NONE", item.id, item.text, reason, seen=known.seq)
-    changed = Decision("UPDATE", item.id, text, reason, metadata=lacking or None, time=gone.updated_at, seen=known.seq)
+        return Decision("NONE", item.id, item.text, reason, seen=other.seq)
+    changed = Decision(
+        "UPDATE", item.id, text, reason, metadata=lacking or None, time=duplicate.updated_at, seen=other.seq
+    )
     return replace(changed, expires_at=expires_at, keep_expiry=False)
 
 
-def _foretold(decisions: Sequence[Decision], seen: Sequence[_Seen]) -> tuple[Change, ...]:
+def _planned_changes(decisions: Sequence[Decision], seen: Sequence[_Version]) -> tuple[Change, ...]:
     texts = {each.item.id: each.item.text for each in seen}
     changes = []
     for each in decisions:

@@ -1,7 +1,7 @@
-"""Refining what offline mode kept: once there is a chat model, it reads the user's own words and states them as facts.
+"""Refinement of texts that offline mode stored verbatim: a chat model extracts facts from them.
 
 Marked memories (`MemoryItem.is_verbatim`) are read, oldest first, in batches of one exact scope, each with its speaker and its
-day. A batch passes through the pipeline like an `add` of these messages at their dates. Tidy facts and records are not touched.
+day. A batch passes through the pipeline like an `add` of these messages at their dates. Facts and records are not touched.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 _LETTERS: Final = 12_000  # of one batch, about 3,000 tokens
 _MOST: Final = 200
-_ASKED: Final = 2  # in `memories.related`: the text was read, and is not read again until it changes
+_READ: Final = 2  # in `memories.related`: the text was read, and is not read again until it changes
 _PENDING: Final = (
     memories.c.is_verbatim,
     memories.c.memory_type.is_(None),
-    func.coalesce(memories.c.related, 0) < _ASKED,
+    func.coalesce(memories.c.related, 0) < _READ,
 )
 
 
@@ -96,7 +96,7 @@ def refine(  # noqa: PLR0913 - each is keyword-only
     dry_run: bool = False,
     progress: Callable[[int, int], object] | None = None,
 ) -> Refined:
-    """Let the chat model state the user's own words, which offline mode kept, as facts.
+    """Let the chat model extract facts from texts that offline mode stored verbatim.
 
     Where it finds facts, they are added, compared and dated like those of an `add`, and the text ends with the revision "stated
     as n facts" (`Memory.history` and `as_of` still show it). Where it finds none, the text stays and is not read again. Others
@@ -104,7 +104,7 @@ def refine(  # noqa: PLR0913 - each is keyword-only
 
     Args:
         memory: A memory with a chat model.
-        user_id: Whose memories; at least one of the three is needed, the others are then free.
+        user_id: The user; at least one of the three is needed, the others are then free.
         agent_id: The agent.
         run_id: The run or session.
         batch: Texts read in one call, 1 to 200; fewer where they are long. Those of two exact scopes are never shown together.
@@ -143,15 +143,15 @@ def refine(  # noqa: PLR0913 - each is keyword-only
         return replace(nothing, memories=len(chosen), calls=2 * len(batches))
     done, total = 0, nothing
     for pks in batches:
-        total += _refined(parts, pks, keep=keep)
+        total += _refine_batch(parts, pks, keep=keep)
         done += len(pks)
         if progress is not None:
             progress(done, len(chosen))
     return total
 
 
-class _Waiting(NamedTuple):
-    """A text that is to be read, with what its facts take over."""
+class _PendingText(NamedTuple):
+    """A text to be read, with the fields that its facts take over."""
 
     home: int
     metadata: Mapping[str, Any]
@@ -160,22 +160,22 @@ class _Waiting(NamedTuple):
     letters: int
 
 
-def _pending(connection: Connection, scope: Scope) -> list[_Waiting]:
+def _pending(connection: Connection, scope: Scope) -> list[_PendingText]:
     """The texts to be read: those of one exact scope together, oldest statement first."""
     order = memories.c.scope_id, memories.c.updated_at, memories.c.pk
     columns = memories.c["scope_id", "metadata", "expires_at", "pk"]
     query = select(*columns, func.length(memories.c.text)).order_by(*order)
     query = query.where(memories.c.scope_id.in_(ids_within(scope)), lasting(), *_PENDING)
-    return [_Waiting(*tuple(row)) for row in connection.execute(query)]
+    return [_PendingText(*tuple(row)) for row in connection.execute(query)]
 
 
-def _refined(parts: Parts, pks: Sequence[int], *, keep: bool) -> Refined:
-    """Read one batch, write its facts, then end the texts that are stated by them now."""
+def _refine_batch(parts: Parts, pks: Sequence[int], *, keep: bool) -> Refined:
+    """Read one batch, write its facts, then end the texts that these state."""
     with parts.database.read() as connection:
-        found = by_pks(connection, pks)
+        rows = best(connection, pks)
         query = select(memories.c.pk, memories.c.seq).where(memories.c.pk.in_(pks), *_PENDING)
         seen = {row.pk: row.seq for row in connection.execute(query)}
-    items = {pk: found[pk] for pk in pks if pk in seen and pk in found}
+    items = {pk: rows[pk] for pk in pks if pk in seen and pk in rows}
     skipped = Refined(skipped=len(pks) - len(items))
     if not items:
         return skipped
@@ -196,8 +196,8 @@ def _refined(parts: Parts, pks: Sequence[int], *, keep: bool) -> Refined:
             stays.append(pk)
     gone = sum(isinstance(outcome, tuple) for outcome in parts.ledger.apply_each(ends)) if ends else 0
     if stays:
-        asked = update(memories).where(memories.c.pk.in_(stays), *_PENDING).values(related=_ASKED)
-        parts.database.write(lambda connection: connection.execute(asked))
+        mark = update(memories).where(memories.c.pk.in_(stays), *_PENDING).values(related=_READ)
+        parts.database.write(lambda connection: connection.execute(mark))
     return skipped + Refined(
         memories=len(items),
         facts=counts.total(),
@@ -212,12 +212,17 @@ def _refined(parts: Parts, pks: Sequence[int], *, keep: bool) -> Refined:
 def _run(items: Sequence[MemoryItem]) -> Run:
     """The messages of a batch at their own dates, as one add, which repeated adds nothing twice."""
     turns = [Turn(item.role or "user", item.text, _actor(item), item.updated_at, dated=True) for item in items]
-    given: dict[str, Any] = {"messages": [turn.text for turn in turns], "metadata": dict(items[0].metadata) or None}
-    given["expires_at"] = as_iso(items[0].expires_at)
-    told = blake2b("\n".join(f"{item.id} {item.revision}" for item in items).encode(), digest_size=16).hexdigest()
-    conversation = ParsedConversation({**dict.fromkeys(("context", "timestamp")), **given}, [], turns)
+    arguments: dict[str, Any] = {
+        "context": None,
+        "timestamp": None,
+        "messages": [turn.text for turn in turns],
+        "metadata": dict(items[0].metadata) or None,
+        "expires_at": as_iso(items[0].expires_at),
+    }
+    key = blake2b("\n".join(f"{item.id} {item.revision}" for item in items).encode(), digest_size=16).hexdigest()
+    conversation = ParsedConversation(arguments, [], turns)
     conversation.thread = {"on_bad_reply": "raise"}  # the words are kept already
-    return Run(items[0].scope, True, None, None, f"refine {told}", True, [conversation])  # noqa: FBT003 - as `Run` names them
+    return Run(items[0].scope, True, None, None, f"refine {key}", True, [conversation])  # noqa: FBT003 - as `Run` names them
 
 
 def _actor(item: MemoryItem) -> str:
@@ -225,7 +230,7 @@ def _actor(item: MemoryItem) -> str:
 
 
 def _stated(output: Mapping[str, Any]) -> tuple[Counter[int], set[str | None]]:
-    """How many facts each turn gave, and the memories that say one in the same words."""
+    """The number of facts of each turn, and the memories that state one in the same words."""
     counts: Counter[int] = Counter()
     confirmed: set[str | None] = set()
     changes = [Change.from_json(change) for change in output["result"]["results"]]

@@ -1,9 +1,9 @@
-"""Changing the embedding model of a database, while others go on using it.
+"""Reindex: changing the embedding model of a database, while others go on using it.
 
 Vectors of two models cannot be compared, so all of them change at once: the new ones are made in batches and kept aside, and
 one transaction puts them in the place of the old ones, together with the model's fingerprint and a change per memory in the
-feed, so that every index follows. Until then everybody works with the old vectors; from then on whoever still has the old
-model open is refused with an `EmbeddingMismatchError` at the next search or write.
+feed, so that every index follows. Until then all searches use the old vectors; afterwards a program with the old model gets
+an `EmbeddingMismatchError` at the next search or write.
 """
 
 from __future__ import annotations
@@ -134,14 +134,14 @@ class _Change:
 
     def carry_out(self) -> Reindexed:
         before = self.database.write(self._begin)
-        resumed, total = self._standing()
+        resumed, total = self._progress()
         if before != self.target and total:  # without a memory, every model is welcome
             for turn in count():
                 self._prepare()
                 if self.database.write(partial(self._switch, most=self._most(turn))):
                     break
             self._drop_files()
-            total = self._standing()[1]
+            total = self._progress()[1]
             self.progress(total, total)
         return Reindexed(total, self.embedded, resumed, before, self.target)
 
@@ -160,7 +160,7 @@ class _Change:
             meta.drop(connection, _TARGET)
         return before
 
-    def _standing(self) -> tuple[int, int]:
+    def _progress(self) -> tuple[int, int]:
         with self.database.read() as connection:
             ready, every = (int(connection.execute(query).scalar_one()) for query in (_READY, _COUNT))
         return ready, every
@@ -168,7 +168,7 @@ class _Change:
     # ── batch by batch ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _prepare(self) -> None:
-        done, total = self._standing()
+        done, total = self._progress()
         for rows in self._lacking():
             self.database.write(partial(self._keep, rows=rows, vectors=self._vectors(rows)))
             done += len(rows)
@@ -245,12 +245,13 @@ class _Change:
             connection.execute(insert(changes), list(rows))
 
     def _drop_files(self) -> None:
-        """Those of the old model are of no use to anybody; the next one to open the database makes a new one."""
+        """Remove the index of the old model; the next program that opens the database makes a new one."""
         path = self.database.path
         if path is None:
             return
         try:
             erase_index_files(path)
         except OSError as error:
-            told = f"the embeddings were changed, but files of the index beside {path} could not be removed: {error}"
-            raise StorageError(told) from error
+            raise StorageError(
+                f"the embeddings were changed, but files of the index beside {path} could not be removed: {error}"
+            ) from error

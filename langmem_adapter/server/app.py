@@ -1,8 +1,9 @@
-"""The app: an ASGI program that serves one memory; run it by `langmem-adapter serve`, or mount it into your own."""
+"""REST server: an ASGI app that serves one memory; run it by `langmem-adapter serve`, or mount it into your own."""
 
 from __future__ import annotations
 
 from contextlib import asynccontextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter._version import __version__
@@ -13,21 +14,23 @@ from langmem_adapter.records.checks import quoted
 
 try:
     from fastapi import FastAPI
-    from starlette.responses import PlainTextResponse
+    from fastapi.staticfiles import StaticFiles
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
     from starlette.routing import Route
 except ModuleNotFoundError as error:
     raise MissingDependencyError("fastapi", extra="server") from error
 
-from langmem_adapter.server import docs, mem0
+from langmem_adapter.server import mem0
 from langmem_adapter.server.auth import NobodyError, by_keys, locally, principal_of
 from langmem_adapter.server.calls import Anyone, Service
-from langmem_adapter.server.guard import BodyError, Guard, Rate
+from langmem_adapter.server.guard import POLICY, BodyError, Guard, Rate
 from langmem_adapter.server.jobs import Workers
 from langmem_adapter.server.log import Logged
-from langmem_adapter.server.page.layout import OPEN_FORMS, Shell, by_sessions
-from langmem_adapter.server.page.router import router as page
+from langmem_adapter.server.page import router as page
+from langmem_adapter.server.page.layout import OPEN_FORMS, PREFIX, Shell, by_sessions
 from langmem_adapter.server.problems import answer_errors
-from langmem_adapter.server.v1.router import router as ours
+from langmem_adapter.server.v1 import routes
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:
@@ -40,10 +43,10 @@ if TYPE_CHECKING:
     from langmem_adapter.server.mcp import Mounted
     from langmem_adapter.server.metrics import Metrics
 
-__all__ = ["create_app"]
-
 _MEGABYTE: Final = 1_000_000
 _SHORT: Final = 10_000
+_HERE: Final = Path(__file__).parent
+_DOCS_POLICY: Final = f"{POLICY}; img-src 'self' data:"  # the icons of Swagger UI's style sheet
 _ABOUT: Final = (
     "Every call shows a key, unless the server serves its own machine alone: "
     "`langmem-adapter keys create` makes one, *Authorize* takes it, in either of two ways."
@@ -65,20 +68,17 @@ def create_app(
     """An ASGI app that serves a memory.
 
     Args:
-        memory: The memory; whoever made it closes it.
-        auth: Who is let in: `"keys"` (those of `langmem-adapter keys`), `"local"` (this machine alone, which may do
-            everything), or a function of your own from a request to a `Principal`. It must be chosen: an app that is mounted
-            into another one knows nothing of that one's auth.
-        hosts: Names by which it may be called (`Host`), without port; `"*"` for any, where keys are needed.
+        memory: The memory; the caller closes it.
+        auth: `"keys"` (those of `langmem-adapter keys`), `"local"` (local connections only, with full access), or a function
+            from a request to a `Principal`. There is no default: a mounted app does not see the auth of the outer app.
+        hosts: Accepted `Host` names, without port; `"*"` for any, where keys are needed.
         max_body: Bytes of a request's body.
         request_timeout: Seconds in which more of a request's body must arrive, at 20 bytes a second in the long run.
         per_minute: Requests a minute from one address; 0 for any number.
-        fetch_images: Whether images may be named by addresses, which the chat model, or its client on this machine, then
-            fetches: whoever may write chooses what it asks for. `data:` URLs always pass.
-        mcp: Whether MCP clients are served as well, at `/mcp` (streamable HTTP; extra `mcp`); not where the app is mounted into
-            another one, which runs no lifespan of it.
-        metrics: Whether Prometheus is told at `/metrics` what is done, and how long it takes (extra `metrics`); it shows an
-            `admin` key that reaches everything.
+        fetch_images: Whether images may be URLs, which the chat model or its client then fetches: callers choose the address.
+            `data:` URLs always pass.
+        mcp: Serve MCP clients at `/mcp` (streamable HTTP; extra `mcp`); not in a mounted app, which runs no lifespan.
+        metrics: Serve Prometheus metrics at `/metrics` (extra `metrics`), for `admin` keys that reach everything.
 
     Raises:
         InvalidInputError: *memory* is no `Memory`, *auth* is none of these, or no key is needed under any name.
@@ -95,9 +95,7 @@ def create_app(
     """
     parts_of(memory, "create_app")
     if auth == "local" and "*" in hosts:
-        raise InvalidInputError(
-            "without keys name the hosts: a page of any site could call what is served under any name"
-        )
+        raise InvalidInputError("hosts cannot be '*' without keys: any web page could call the server; name the hosts")
     authenticate = _auth(auth, memory)
     visit = by_sessions(memory) if auth == "keys" else authenticate
     workers = Workers(memory)
@@ -121,9 +119,9 @@ def create_app(
     app.state.service = Service(memory, authenticate, fetch_images, workers)
     app.state.shell, app.state.ending = shell, False
     answer_errors(app)
-    docs.put(app)
+    _add_docs(app)
     app.include_router(mem0.router)
-    app.include_router(ours)
+    app.include_router(routes.router)
     app.include_router(page, include_in_schema=False)
     if tools is not None:
         app.router.routes.append(Route("/mcp", tools, methods=["POST"]))  # no session: no stream of it, nothing to end
@@ -140,12 +138,39 @@ def _app(workers: Workers, tools: Mounted | None) -> FastAPI:
         title="langmem_adapter",
         version=__version__,
         description=_ABOUT,
-        docs_url=None,  # `docs` makes the page
+        docs_url=None,  # `_add_docs` makes the page
         redoc_url=None,
         redirect_slashes=False,
         lifespan=running,
         telemetry={"logs": False, "operation_spans": False},  # errors may quote a memory; its inner steps tell nothing
     )
+
+
+class _Files(StaticFiles):
+    """Files that a browser keeps; it asks each time whether they have changed."""
+
+    def file_response(self, *arguments: Any, **named: Any) -> Response:
+        answer = super().file_response(*arguments, **named)
+        answer.headers["cache-control"] = "no-cache"
+        return answer
+
+
+def _add_docs(app: FastAPI) -> None:
+    """`/docs`: the OpenAPI document in Swagger UI, from files of this package, without inline scripts; `/` leads to the page.
+
+    Addresses are relative, so that it works below any other path.
+    """
+    pages = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined)
+    app.mount("/static", _Files(directory=_HERE / "static"), name="static")
+
+    @app.get("/", include_in_schema=False)
+    async def home() -> RedirectResponse:
+        return RedirectResponse(PREFIX.removeprefix("/"))
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> HTMLResponse:
+        page = pages.get_template("docs.html").render(document=app.openapi())
+        return HTMLResponse(page, headers={"content-security-policy": _DOCS_POLICY})
 
 
 def _metrics(app: FastAPI, memory: Memory) -> Metrics:
@@ -168,9 +193,9 @@ def _mcp(memory: Memory, authenticate: Auth) -> Mounted:
 
 
 def _auth(auth: Any, memory: Memory) -> Auth:
-    if callable(auth):
-        given: Auth = auth
-        return given
-    if auth not in {"keys", "local"}:
+    if auth == "keys":
+        return by_keys(memory)
+    if auth != "local" and not callable(auth):
         raise InvalidInputError(f'auth is "keys", "local" or a function of your own, not {quoted(auth)}')
-    return by_keys(memory) if auth == "keys" else locally
+    authenticate: Auth = locally if auth == "local" else auth
+    return authenticate

@@ -1,4 +1,4 @@
-"""Who calls, and what they may reach: the one place where a request gets a scope and rights."""
+"""Authentication: the one place where a request gets a caller, a scope and rights."""
 
 from __future__ import annotations
 
@@ -18,39 +18,25 @@ if TYPE_CHECKING:
 
     from langmem_adapter.memory.memory import Memory
 
-__all__ = [
-    "EVERYTHING",
-    "Auth",
-    "ForbiddenError",
-    "NobodyError",
-    "Principal",
-    "by_keys",
-    "by_secret",
-    "by_server",
-    "is_loopback",
-    "locally",
-    "principal_of",
-]
-
 _FORWARDED: Final = ("forwarded", "via", "x-real-ip", "cf-connecting-ip", "true-client-ip", "x-forwarded-")
 """How the names of headers begin that a proxy adds."""
 
 
 class NobodyError(LangmemAdapterError):
-    """A request does not say who calls, or not in a way that is worth anything."""
+    """A request has no valid credentials."""
 
 
 class ForbiddenError(LangmemAdapterError):
-    """Who calls may not do this, or not there."""
+    """The caller has not this right, or not in this scope."""
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who calls.
+    """The caller.
 
     Attributes:
-        name: What logs call them: the id of a key, or `"local"`; no secret.
-        scope: What they reach; `None` for everything.
+        name: The caller in logs: the id of a key, or `"local"`; no secret.
+        scope: The scope that is reached; `None` for everything.
         rights: `"read"`, `"write"`, `"admin"`.
     """
 
@@ -59,58 +45,63 @@ class Principal:
     rights: frozenset[str]
 
     def need(self, right: str) -> None:
-        """Raise `ForbiddenError` where they have not this right."""
+        """Raise `ForbiddenError` without this right."""
         if right not in self.rights:
             raise ForbiddenError(f"this needs a key with the right to {right}")
 
     @property
     def reaches_everything(self) -> bool:
-        """Whether they may do what counts, shows or touches everybody's."""
+        """Whether operations on all scopes are allowed."""
         return "admin" in self.rights and self.scope is None
 
     def need_everything(self) -> None:
-        """Raise `ForbiddenError` where they are no admin, or one of a scope."""
+        """Raise `ForbiddenError` for all but an admin of all scopes."""
         self.need("admin")
         if not self.reaches_everything:
-            raise ForbiddenError("this concerns everybody: it needs an admin key that reaches everything")
+            raise ForbiddenError("this concerns all scopes: it needs an admin key that reaches everything")
 
-    def narrowed(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def narrowed(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The caller's own fields of a scope and those that a request names, for any method of `Memory`.
 
         Raises:
-            ForbiddenError: The request names somebody else.
+            ForbiddenError: The request names another scope.
             ScopeError: A field is blank.
         """
-        named = {name: given[name] for name in SCOPE_FIELDS if given.get(name) is not None}
-        asked = Scope(**named) if named else None
+        named = {name: fields[name] for name in SCOPE_FIELDS if fields.get(name) is not None}
+        requested = Scope(**named).named if named else {}
         own = {} if self.scope is None else self.scope.named
-        if asked is not None and any(asked.named.get(name, value) != value for name, value in own.items()):
+        if any(requested.get(name, value) != value for name, value in own.items()):
             raise ForbiddenError("this key reaches another scope")
         return {**named, **own}
 
 
 EVERYTHING: Final = Principal("local", None, frozenset(keys.RIGHTS))
-"""Who may do all of it."""
+"""A caller with all rights."""
 
 Auth: TypeAlias = Callable[["HTTPConnection"], Awaitable[Principal]]
-"""Says who calls, or raises `NobodyError`; a program may bring its own."""
+"""Finds the caller of a request, or raises `NobodyError`; a program may bring its own."""
 
 
 def by_keys(memory: Memory) -> Auth:
-    """Callers are known by a key, as `X-API-Key` or `Authorization: Bearer` (see `langmem_adapter.storage.keys`)."""
-    return by_secret(memory, _shown_key, keys.find, "give a valid key, as X-API-Key or as Authorization: Bearer")
+    """Authenticate by a key, as `X-API-Key` or `Authorization: Bearer` (see `langmem_adapter.storage.keys`)."""
+
+    def read_key(connection: HTTPConnection) -> str:
+        kind, _, value = connection.headers.get("authorization", "").partition(" ")
+        return connection.headers.get("x-api-key") or (value.strip() if kind.casefold() == "bearer" else "")
+
+    return by_secret(memory, read_key, keys.find, "give a valid key, as X-API-Key or as Authorization: Bearer")
 
 
 def by_secret(
     memory: Memory,
-    shown: Callable[[HTTPConnection], str],
+    read: Callable[[HTTPConnection], str],
     find: Callable[[Connection, str], keys.Key | None],
     advice: str,
 ) -> Auth:
-    """Callers are known by what they show, which leads to a key; an admin may read and write as well."""
+    """Authenticate by a secret of the request, which leads to a key; an admin may read and write as well."""
 
     async def authenticate(connection: HTTPConnection) -> Principal:
-        secret = shown(connection)
+        secret = read(connection)
         key = await beside(memory.parts.reading, find, secret) if secret else None
         if key is None:
             raise NobodyError(advice)
@@ -120,9 +111,9 @@ def by_secret(
 
 
 def by_server(memory: Memory) -> Auth:
-    """Callers are whom the server around the app has signed in (Starlette's `request.user`), each with their own memories.
+    """The user whom the server around the app has signed in (Starlette's `request.user`), with that user's memories.
 
-    Who is not signed in needs a key. Who is cannot use another one: what the server knows is never contradicted.
+    Without a signed-in user a key is needed; with one, no key is read.
     """
     with_key = by_keys(memory)
 
@@ -136,7 +127,7 @@ def by_server(memory: Memory) -> Auth:
 
 
 async def principal_of(connection: HTTPConnection, authenticate: Auth) -> Principal:
-    """Who calls, looked up once for each request."""
+    """The caller, looked up once for each request."""
     if not hasattr(connection.state, "principal"):
         connection.state.principal = await authenticate(connection)
         connection.state.caller = connection.state.principal.name
@@ -145,7 +136,7 @@ async def principal_of(connection: HTTPConnection, authenticate: Auth) -> Princi
 
 
 async def locally(connection: HTTPConnection) -> Principal:
-    """Whoever calls from this machine may do everything; behind a proxy nobody does."""
+    """All rights for local connections; none through a proxy."""
     address = connection.client.host if connection.client else ""
     # A bare `proxy_pass` of nginx adds no header and names us as `Host`, but speaks HTTP/1.0, as no browser does.
     # https://nginx.org/en/docs/http/ngx_http_proxy_module.html#proxy_http_version
@@ -163,9 +154,3 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
-
-
-def _shown_key(connection: HTTPConnection) -> str:
-    headers = connection.headers
-    kind, _, given = headers.get("authorization", "").partition(" ")
-    return headers.get("x-api-key") or (given.strip() if kind.casefold() == "bearer" else "")

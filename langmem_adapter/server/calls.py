@@ -1,4 +1,4 @@
-"""A call as a route sees it: what is served, who calls, that they have the right to, and that nothing is said twice."""
+"""The request of a route: the memory, the caller, its right and scope; each query parameter only once."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -27,7 +27,7 @@ _BEARER: Final = Security(HTTPBearer(auto_error=False))
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What the routes of one app, Mem0's and ours, share; *fetch_images*: whether images may be named by addresses."""
+    """What all routes of an app share; *fetch_images*: whether images may be named by addresses."""
 
     memory: Memory
     authenticate: "Auth"
@@ -43,7 +43,7 @@ def service_of(request: Request) -> Service:
 
 @dataclass(frozen=True, slots=True)
 class RequestCall:
-    """Who calls, and what is served."""
+    """The caller, and the memory that is served."""
 
     service: Service
     principal: Principal
@@ -56,17 +56,17 @@ class RequestCall:
     def check_images(self, messages: Any) -> None:
         """Refuse messages with an image that would have to be fetched: that request would go where the caller chooses."""
         for part in () if self.service.fetch_images else _objects(messages):
-            named = address(part) if is_image(part) else None
-            if named is not None and not named.lower().startswith("data:"):
+            link = address(part) if is_image(part) else None
+            if link is not None and not link.lower().startswith("data:"):
                 raise InvalidInputError("images are not fetched from addresses here; send them as data: URLs")
 
-    def whose(self, asked: BaseModel | Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-        """The scope that a request names, within what its caller reaches: see `Principal.narrowed`."""
-        return self.principal.narrowed(dict(asked))
+    def effective_scope(self, request: BaseModel | Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+        """The scope that a request names, within the caller's: see `Principal.narrowed`."""
+        return self.principal.narrowed(dict(request))
 
-    def arguments(self, asked: BaseModel) -> dict[str, Any]:
-        """All that a request names, for the method of `Memory` that takes the same."""
-        return {**asked.model_dump(), **self.whose(asked)}
+    def arguments(self, request: BaseModel, *, exclude_unset: bool = False) -> dict[str, Any]:
+        """All fields of a request, for the method of `Memory` that takes the same."""
+        return {**request.model_dump(exclude_unset=exclude_unset), **self.effective_scope(request)}
 
 
 def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
@@ -80,12 +80,12 @@ def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 async def once(request: Request) -> None:
-    """Refuse a name that a query string gives twice: one would be overlooked, and it may say whose memories are meant."""
-    given = Counter(name for name, _ in request.query_params.multi_items())
-    repeated = [name for name, times in given.items() if times > 1]
-    if repeated:
-        told = {"msg": "Give it once", "type": "repeated"}
-        raise RequestValidationError([{"loc": ("query", name), **told} for name in repeated])
+    """Refuse a name that a query string gives twice: one would be overlooked, and it may be a field of the scope."""
+    counts = Counter(name for name, _ in request.query_params.multi_items())
+    if repeated := [name for name, times in counts.items() if times > 1]:
+        raise RequestValidationError(
+            [{"loc": ("query", n), "msg": "Give it once", "type": "repeated"} for n in repeated]
+        )
 
 
 def _calling(right: str | None) -> Callable[..., Any]:

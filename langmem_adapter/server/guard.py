@@ -1,4 +1,4 @@
-"""What every request meets before anything of it is read: its name, whether it may come from there, how long it is, how often.
+"""Limits of every request before its body is read: host, origin (CSRF), size, timeout, rate limit.
 
 Pure ASGI, so that streams pass through unbuffered.
 """
@@ -87,7 +87,7 @@ class Guard:
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], admit: Admit, timeout: float, rate: Rate) -> None:
         if not hosts or isinstance(hosts, str):
             raise InvalidInputError(
-                "hosts lists the names by which the server may be called, as ['memory.example.com']"
+                "hosts is no list of names: pass the names of the server, as ['memory.example.com']"
             )
         self._app = app
         self._hosts = frozenset(host.casefold() for host in hosts)
@@ -196,16 +196,16 @@ class _Body:
 
 
 class BodyError(HTTPException):
-    """A body that is not read; of this kind, since FastAPI makes every other a 400."""
+    """A body that is not read; an `HTTPException`, since FastAPI makes every other error a 400."""
 
 
 def _network(address: str) -> str:
     """Who comes from an address: with IPv6 one customer has 2**64 of them and could take another for each request."""
     try:
-        given = IPv6Address(address)
+        full = IPv6Address(address)
     except ValueError:
         return address
-    return str(given.ipv4_mapped or IPv6Address(given.packed[:8] + bytes(8)))
+    return str(full.ipv4_mapped or IPv6Address(full.packed[:8] + bytes(8)))
 
 
 def _answering(send: Send, number: str, body: _Body) -> Send:

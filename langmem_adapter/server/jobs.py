@@ -1,4 +1,4 @@
-"""Workers: they carry out the adds that nobody waits for, as tasks on the server's event loop."""
+"""Background jobs of the server: workers carry out adds sent with `wait=false`, as tasks on its event loop."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from langmem_adapter.errors import LangmemAdapterError, ModelError, StorageError
 from langmem_adapter.pipeline.run import run_of
 from langmem_adapter.records.results import AddResult, Usage
 from langmem_adapter.server.log import logged
-from langmem_adapter.server.problems import told_of
+from langmem_adapter.server.problems import answer_of
 from langmem_adapter.storage import jobs
 from langmem_adapter.twins import beside
 
@@ -37,11 +37,11 @@ _MOST_WAITING: Final = 1_000
 class Workers:
     """Some workers for the jobs of one memory; other processes may have some for the same database.
 
-    They begin with the app, or with the first job: an app that is mounted into another one is not told that it begins.
+    They begin with the app's lifespan, or with the first job: a mounted app has no lifespan.
 
     Args:
-        memory: What is served.
-        lease: Seconds after which the job of a worker that shows no sign of life is another's.
+        memory: The memory that is served.
+        lease: Seconds without a renewal after which another worker takes a job.
         most: How many jobs may wait.
     """
 
@@ -54,7 +54,7 @@ class Workers:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Work from the beginning of the block to its end; a job that is under way then goes back to the others."""
+        """Work until the end of the block; a job that is under way then goes back into the queue."""
         self._start()
         try:
             yield
@@ -87,16 +87,12 @@ class Workers:
 
     async def _work(self, owner: str) -> None:
         try:
-            await self._take_and_carry_out(owner)
+            await self._take_jobs(owner)
         except asyncio.CancelledError:
-            await self._give_back(owner)
+            await self._release(owner)
             raise
 
-    async def _give_back(self, owner: str) -> None:
-        with suppress(StorageError):  # then the lease runs out
-            await self._memory.parts.database.awrite(partial(jobs.release, owner=owner))
-
-    async def _take_and_carry_out(self, owner: str) -> None:
+    async def _take_jobs(self, owner: str) -> None:
         parts = self._memory.parts
         while not parts.database.closed:
             try:
@@ -109,14 +105,18 @@ class Workers:
                     await self._carry_out(job, owner)
                     continue
             except StorageError as error:
-                _log.warning("jobs are not looked after at the moment: %s", logged(error))
-                await self._give_back(owner)
+                _log.warning("jobs wait, since the database cannot be used: %s", logged(error))
+                await self._release(owner)
                 await asyncio.sleep(_LOOK)
             with suppress(TimeoutError):
                 # Contract: not `wait_for`, which overlooks a cancellation on Python 3.11.
                 # tests/server/test_jobs.py::test_workers_end_in_whatever_moment_after_a_job_came
                 async with asyncio.timeout(_LOOK):
                     await self._called.wait()
+
+    async def _release(self, owner: str) -> None:
+        with suppress(StorageError):  # then the lease runs out
+            await self._memory.parts.database.awrite(partial(jobs.release, owner=owner))
 
     async def _carry_out(self, job: Job, owner: str) -> None:
         stages = _Stages()
@@ -125,40 +125,42 @@ class Workers:
         around.run(jobs.carry_out, job, owner)
         work = asyncio.create_task(self._memory.aadd(**job.request), context=around)
         try:
-            if not await self._accompany(work, stages, job, owner):
-                return  # erased, or another's by now
+            if not await self._keep_lease(work, stages, job, owner):
+                return  # erased, or another worker's by now
         finally:
             work.cancel()
             await asyncio.wait({work})
         await self._finish(job, owner, work)
 
-    async def _accompany(self, work: asyncio.Task[AddResult], stages: _Stages, job: Job, owner: str) -> bool:
-        """Keep the lease and tell the progress until the work ends; whether the job stayed theirs."""
-        told, clock = None, asyncio.get_running_loop().time
+    async def _keep_lease(self, work: asyncio.Task[AddResult], stages: _Stages, job: Job, owner: str) -> bool:
+        """Renew the lease and store the progress until the work ends; whether the job stayed this worker's."""
+        stage, clock = None, asyncio.get_running_loop().time
         due = clock() + self._lease / 3
         while not (await asyncio.wait({work}, timeout=_TICK))[0]:
-            if stages.reached == told and clock() < due:
+            if stages.reached == stage and clock() < due:
                 continue
-            told, due = stages.reached, clock() + self._lease / 3
-            kept = partial(jobs.renew, job=job, owner=owner, lease=self._lease, progress=told)
-            if not await self._memory.parts.database.awrite(kept):
+            stage, due = stages.reached, clock() + self._lease / 3
+            renew = partial(jobs.renew, job=job, owner=owner, lease=self._lease, progress=stage)
+            if not await self._memory.parts.database.awrite(renew):
                 return False
         return True
 
     async def _finish(self, job: Job, owner: str, work: asyncio.Task[AddResult]) -> None:
         error = work.exception()
         if isinstance(error, StorageError):
-            raise error  # it is given back, and somebody tries again
+            raise error  # the job is released, and another worker tries again
         if isinstance(error, ModelError):
             _log.warning("job %s: %s", job.id, logged(error))
         elif error is not None and not isinstance(error, LangmemAdapterError):
             _log.error("job %s: %s", job.id, type(error).__name__, exc_info=error)
-        end: dict[str, Any] = {"result": _told(work.result())} if error is None else {"error": told_of(error, job.id)}
+        end: dict[str, Any] = (
+            {"result": _stored_result(work.result())} if error is None else {"error": answer_of(error, job.id)}
+        )
         await self._memory.parts.database.awrite(partial(jobs.finish, job=job, owner=owner, **end))
 
 
 class _Stages(AsyncCallbackHandler):
-    """Hears which stage of the pipeline is reached."""
+    """Follows which stage of the pipeline is reached."""
 
     def __init__(self) -> None:
         self.reached: str | None = None
@@ -175,14 +177,14 @@ class _Stages(AsyncCallbackHandler):
         self.reached = (metadata or {}).get("langgraph_node", self.reached)
 
 
-def _told(result: AddResult) -> dict[str, Any]:
-    """What a job keeps of its result; the changes are those of its run."""
+def _stored_result(result: AddResult) -> dict[str, Any]:
+    """The part of a result that a job stores; the changes are those of its run."""
     usage = {**result.usage.to_json(), "calls": []}
     return {"mode": result.mode, "usage": usage, "notes": list(result.notes), "trace_id": result.trace_id}
 
 
 def result_of(memory: Memory, job: Job) -> AddResult | None:
-    """What came of a job; `None` where it is not done."""
+    """The result of a job; `None` before it is done."""
     if job.result is None:
         return None
     changes = memory.parts.ledger.finished(job.scope, job.key) or ()

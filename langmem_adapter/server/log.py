@@ -1,4 +1,4 @@
-"""What the server tells of requests: a line of JSON and a span for each, and nothing of what anybody said."""
+"""Request log: a line of JSON and an OpenTelemetry span for each request, without texts, ids or names."""
 
 from __future__ import annotations
 
@@ -37,18 +37,24 @@ class JSONLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line = {"time": at, "level": record.levelname, "logger": record.name, "message": _message(record)}
-        error = record.exc_info[1] if record.exc_info else None
-        frames = [] if error is None else traceback.extract_tb(error.__traceback__)
-        places = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
-        told = {} if error is None else {"error": type(error).__name__, "raised": places}
-        return json.dumps({**line, **getattr(record, _FIELDS, {}), **told}, ensure_ascii=False)
+        line: dict[str, Any] = {
+            "time": at,
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _message(record),
+        }
+        line |= getattr(record, _FIELDS, {})
+        if (error := record.exc_info[1] if record.exc_info else None) is not None:
+            frames = traceback.extract_tb(error.__traceback__)
+            line["error"] = type(error).__name__
+            line["raised"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
+        return json.dumps(line, ensure_ascii=False)
 
 
 class Logged:
-    """Writes a line for each request: which route, how it ended, how long it took, who called; neither path nor query.
+    """Writes a line for each request: route, status, time, caller; no path and no query, which hold ids and names.
 
-    Its span loses both: they hold ids, and names of people. *count* is told method, template of the route, status, seconds.
+    Its span loses both, too. *count* is called with method, template of the route, status and seconds.
     """
 
     def __init__(self, app: ASGIApp, *, count: Callable[[str, str, int, float], None] | None = None) -> None:
@@ -104,9 +110,9 @@ def _route(scope: Scope) -> str | None:
 
 def _fields(scope: Scope, status: int, seconds: float) -> dict[str, Any]:
     state, traced = scope.get("state", {}), tracing.trace_id()
-    told = {"method": scope["method"], "route": _route(scope), "status": status, "ms": round(seconds * 1000, 1)}
-    told |= {"request_id": state.get("request_id"), "caller": state.get("caller")}
-    return told if traced is None else {**told, "trace_id": traced}
+    fields = {"method": scope["method"], "route": _route(scope), "status": status, "ms": round(seconds * 1000, 1)}
+    fields |= {"request_id": state.get("request_id"), "caller": state.get("caller")}
+    return fields if traced is None else {**fields, "trace_id": traced}
 
 
 def _message(record: logging.LogRecord) -> str:

@@ -1,4 +1,4 @@
-"""Mem0's routes as its self-hosted server has them, so that programs written for it go on working."""
+"""Routes of Mem0's self-hosted server, so that its clients work unchanged."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.server.auth import ForbiddenError, Principal
 from langmem_adapter.server.calls import Admin, Anyone, Reads, Writes, once
-from langmem_adapter.server.v1.requests import Body, check_count
+from langmem_adapter.server.v1.requests import Body, ScopeFields, check_count
 from langmem_adapter.storage import memories, scopes
 from langmem_adapter.twins import beside
 
@@ -68,15 +68,11 @@ def _answer(example: Any) -> dict[int | str, dict[str, Any]]:
     return {200: {"content": {"application/json": {"example": example}}}}
 
 
-# What Mem0 would overlook is refused: it may well be a scope that somebody relied on.
-class Mem0Ids(Body):
-    user_id: str | None = Field(None, description="Whose memories.", examples=["alice"])
-    agent_id: str | None = Field(None, description="The agent.")
-    run_id: str | None = Field(None, description="The run or session.")
-
+# Fields that Mem0 would ignore are refused: they may be meant as a scope.
+class Mem0Ids(ScopeFields):
     @property
     def named(self) -> dict[str, str]:
-        """The fields that say something; Mem0 overlooks empty ones."""
+        """The fields that are not empty; Mem0 ignores empty ones."""
         return {name: value.strip() for name in SCOPE_FIELDS if (value := getattr(self, name))}
 
 
@@ -106,8 +102,8 @@ class Mem0Add(
     prompt: str | None = Field(None, description="Replaces the instructions, this time; needs a chat model.")
 
     @property
-    def told(self) -> Any:
-        """The messages as the engine takes them."""
+    def plain_messages(self) -> Any:
+        """The messages as `Memory.add` takes them."""
         return self.messages if isinstance(self.messages, str) else [m.model_dump() for m in self.messages]
 
 
@@ -157,20 +153,19 @@ router = APIRouter(tags=["Mem0"], responses=_ERRORS, dependencies=[Depends(once)
 
 
 @router.get("/memories", summary="Get memories", responses=_answer({"results": [_ROW]}))
-async def list_(call: Reads, given: Annotated[_List, Query()]) -> dict[str, Any]:
+async def list_(call: Reads, query: Annotated[_List, Query()]) -> dict[str, Any]:
     """List memories, the newest first; without an id those of everybody, for admins."""
-    whose = _reached(call.principal, given.named)
-    if not whose:
+    scope = _exact_scope(call.principal, query.named)
+    if not scope:
         call.principal.need("admin")
-    if not given.top_k:
+    if not query.top_k:
         return {"results": []}
-    if not whose:
-        read = partial(memories.page, k=given.top_k, include_expired=given.show_expired)
+    if not scope:
+        read = partial(memories.page, k=query.top_k, include_expired=query.show_expired)
         items, _ = await beside(call.memory.parts.reading, read, None)
         return {"results": listed(items)}
-    plan = Calls.get_all(_Served(call.memory), top_k=given.top_k, show_expired=given.show_expired, **whose)
-    page: dict[str, Any] = await plan.arun()
-    return page
+    plan = Calls.get_all(_Served(call.memory), top_k=query.top_k, show_expired=query.show_expired, **scope)
+    return dict(await plan.arun())
 
 
 @router.post("/search", summary="Search memories", responses=_answer({"results": [{**_ROW, "score": 0.82}]}))
@@ -179,13 +174,14 @@ async def search(call: Reads, body: Mem0Search) -> dict[str, Any]:
     # Mem0 overlooks ids at the top that say nothing.
     empty = [name for name, value in (body.filters or {}).items() if name in SCOPE_FIELDS and value == ""]
     filters = body.filters and {name: value for name, value in body.filters.items() if name not in empty}
-    whose = _whose(call.principal, scoped(tidy(filters), **{name: body.named.get(name) for name in SCOPE_FIELDS}))
+    scope = _needed_scope(
+        call.principal, scoped(tidy(filters), **{name: body.named.get(name) for name in SCOPE_FIELDS})
+    )
     if body.top_k == 0:
         return {"results": []}
     how: dict[str, Any] = {"threshold": body.threshold, "explain": bool(body.explain), "top_k": body.top_k}
     how["show_expired"] = bool(body.show_expired)
-    found: dict[str, Any] = await Calls.search(_Served(call.memory), body.query, filters=filters, **whose, **how).arun()
-    return found
+    return dict(await Calls.search(_Served(call.memory), body.query, filters=filters, **scope, **how).arun())
 
 
 @router.post(
@@ -195,32 +191,30 @@ async def search(call: Reads, body: Mem0Search) -> dict[str, Any]:
 )
 async def create(call: Writes, body: Mem0Add) -> dict[str, Any]:
     """Remember what messages say: facts are found, compared with what is known, and kept up to date."""
-    call.check_images(body.told)
-    told = {"metadata": body.metadata, "memory_type": body.memory_type, "prompt": body.prompt}
-    how: dict[str, Any] = {**told, "expiration_date": body.expiration_date, "infer": body.infer is not False}
-    added: dict[str, Any] = await Calls.add(
-        _Served(call.memory), body.told, **_whose(call.principal, body.named), **how
-    ).arun()
-    return added
+    call.check_images(body.plain_messages)
+    how: dict[str, Any] = body.model_dump(include={"metadata", "memory_type", "prompt", "expiration_date"})
+    scope = _needed_scope(call.principal, body.named)
+    plan = Calls.add(_Served(call.memory), body.plain_messages, infer=body.infer is not False, **scope, **how)
+    return dict(await plan.arun())
 
 
 @router.delete("/memories", summary="Delete all memories")
-async def delete_all(call: Writes, given: Annotated[Mem0Ids, Query()]) -> Mem0Done:
+async def delete_all(call: Writes, query: Annotated[Mem0Ids, Query()]) -> Mem0Done:
     """Delete every memory of a user, agent or run; the history stays."""
-    if not given.named:
+    if not query.named:
         raise HTTPException(400, "At least one identifier is required.")
-    await _delete_all(call.memory, call.whose(given.named))
+    await _delete_all(call.memory, call.effective_scope(query.named))
     return Mem0Done(message="All relevant memories deleted")
 
 
 @router.post("/reset", summary="Reset all memories")
 async def reset(call: Admin, body: Mem0Ids | None = None) -> Mem0Done:
     """Erase everything for good, or what belongs to one user, agent or run; for admins."""
-    given = {} if body is None else {name: getattr(body, name) for name in body.model_fields_set}
-    if given:
-        Scope(**given)  # an id that says nothing must not mean everybody
-    whose = call.whose(given)
-    await (call.memory.apurge(**whose) if whose else call.memory.areset())
+    fields = {} if body is None else {name: getattr(body, name) for name in body.model_fields_set}
+    if fields:
+        Scope(**fields)  # an empty id must not mean all scopes
+    scope = call.effective_scope(fields)
+    await (call.memory.apurge(**scope) if scope else call.memory.areset())
     return Mem0Done(message="All memories reset")
 
 
@@ -228,7 +222,7 @@ async def reset(call: Admin, body: Mem0Ids | None = None) -> Mem0Done:
 async def get(call: Reads, memory_id: str) -> dict[str, Any] | None:
     """One memory, an expired one too; null where there is none."""
     try:
-        return one(await call.memory.aget(memory_id, **call.whose()))
+        return one(await call.memory.aget(memory_id, **call.effective_scope()))
     except MemoryNotFoundError:
         return None
 
@@ -237,7 +231,7 @@ async def get(call: Reads, memory_id: str) -> dict[str, Any] | None:
 async def history(call: Reads, memory_id: str) -> list[dict[str, Any]]:
     """Every change of a memory, the oldest first, a deleted one's too; an unknown id has none."""
     try:
-        return [revision(step) for step in await call.memory.ahistory(memory_id, **call.whose())]
+        return [revision(step) for step in await call.memory.ahistory(memory_id, **call.effective_scope())]
     except MemoryNotFoundError:
         return []
 
@@ -245,15 +239,14 @@ async def history(call: Reads, memory_id: str) -> list[dict[str, Any]]:
 @router.put("/memories/{memory_id}", summary="Update a memory", responses=_ABSENT)
 async def update(call: Writes, memory_id: str, body: Mem0Update) -> Mem0Done:
     """Change a memory by hand; its history keeps the old text."""
-    new = _changed(body)
-    await call.memory.aupdate(memory_id, **new, **call.whose())
+    await call.memory.aupdate(memory_id, **_changes(body), **call.effective_scope())
     return Mem0Done(message="Memory updated successfully!")
 
 
 @router.delete("/memories/{memory_id}", summary="Delete a memory", responses=_ABSENT)
 async def delete(call: Writes, memory_id: str) -> Mem0Done:
     """Delete a memory; its history stays."""
-    await call.memory.adelete(memory_id, **call.whose())
+    await call.memory.adelete(memory_id, **call.effective_scope())
     return Mem0Done(message="Memory deleted successfully")
 
 
@@ -267,7 +260,7 @@ async def entities(call: Anyone) -> list[Mem0Entity]:
 @router.delete("/entities/{entity_type}/{entity_id}", summary="Delete the memories of one of them")
 async def delete_entity(call: Writes, entity_type: Literal["user", "agent", "run"], entity_id: str) -> Mem0Done:
     """Delete every memory of a user, agent or run; the history stays."""
-    await _delete_all(call.memory, call.whose({_KINDS[entity_type]: entity_id}))
+    await _delete_all(call.memory, call.effective_scope({_KINDS[entity_type]: entity_id}))
     return Mem0Done(message="Entity deleted")
 
 
@@ -279,29 +272,27 @@ for _path in ELSEWHERE:
     router.add_api_route(_path, _elsewhere, methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False)
 
 
-def _reached(principal: Principal, named: Mapping[str, Any]) -> dict[str, Any]:
-    """The scope of a call of the adapter, which takes blanks around an id for a slip and thus for another id."""
-    whose = principal.narrowed(named)
-    if any(value != value.strip() for value in whose.values()):
-        raise ForbiddenError(
-            "this key's scope has blanks around a name, which these routes cannot say; use those of /v1"
-        )
-    return whose
+def _exact_scope(principal: Principal, named: Mapping[str, Any]) -> dict[str, Any]:
+    """The effective scope; refused with blanks around an id, which the Mem0 adapter strips: it would be another id."""
+    scope = principal.narrowed(named)
+    if any(value != value.strip() for value in scope.values()):
+        raise ForbiddenError("this key's scope has blanks around an id, which Mem0's routes strip: use those of /v1")
+    return scope
 
 
-def _whose(principal: Principal, named: Mapping[str, Any]) -> dict[str, Any]:
-    whose = _reached(principal, named)
-    if not whose:
+def _needed_scope(principal: Principal, named: Mapping[str, Any]) -> dict[str, Any]:
+    scope = _exact_scope(principal, named)
+    if not scope:
         raise HTTPException(400, "At least one identifier (user_id, agent_id, run_id) is required.")
-    return whose
+    return scope
 
 
-async def _delete_all(memory: Memory, whose: Mapping[str, Any]) -> None:
-    await memory.adelete_all(**whose)
-    await memory.graph.adelete_all(**whose)
+async def _delete_all(memory: Memory, scope: Mapping[str, Any]) -> None:
+    await memory.adelete_all(**scope)
+    await memory.graph.adelete_all(**scope)
 
 
-def _changed(body: Mem0Update) -> dict[str, Any]:
+def _changes(body: Mem0Update) -> dict[str, Any]:
     if body.text is not None and body.data is not None and body.text != body.data:
         raise InvalidInputError("text and data mean the same thing and differ; give one of them")
     new: dict[str, Any] = {"text": body.data if body.text is None else body.text, "metadata": body.metadata}
@@ -309,10 +300,10 @@ def _changed(body: Mem0Update) -> dict[str, Any]:
 
 
 def _entities(counts: Iterable[scopes.ScopeCount]) -> list[Mem0Entity]:
-    found: dict[tuple[Any, str], list[scopes.ScopeCount]] = {}
+    entities: dict[tuple[Any, str], list[scopes.ScopeCount]] = {}
     for count in counts:
         for name, value in count.scope.named.items():
-            found.setdefault((name.removesuffix("_id"), value), []).append(count)
+            entities.setdefault((name.removesuffix("_id"), value), []).append(count)
     return [
         Mem0Entity(
             id=value,
@@ -321,5 +312,5 @@ def _entities(counts: Iterable[scopes.ScopeCount]) -> list[Mem0Entity]:
             created_at=min(count.created_at for count in of_it),
             updated_at=max(count.updated_at for count in of_it),
         )
-        for (kind, value), of_it in sorted(found.items())
+        for (kind, value), of_it in sorted(entities.items())
     ]

@@ -1,7 +1,7 @@
-"""Metrics for Prometheus (extra `metrics`): requests, operations, tokens, the queue of jobs, the index; nobody's name in any.
+"""Metrics for Prometheus (extra `metrics`): requests, operations, tokens, the queue of jobs, the index; without names or ids.
 
-Of several processes each counts its own; with the variable `PROMETHEUS_MULTIPROC_DIR`, which `serve --workers` sets, whichever
-is asked tells the sum. What stands in the database is read when it is asked for; of the index it is that of who answers.
+Each process counts its own; with the variable `PROMETHEUS_MULTIPROC_DIR`, which `serve --workers` sets, every process answers
+with the sum. The queue is read from the database at each request; the index is that of the process that answers.
 """
 
 from __future__ import annotations
@@ -66,12 +66,14 @@ class Metrics:
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format; this reads the database."""
-        several = MultiProcessCollector(None) if DIRECTORY in os.environ else None  # type: ignore[no-untyped-call]
-        counted = (self._registry, ProcessCollector(registry=None)) if several is None else (several,)
-        told = CollectorRegistry()
-        for collector in (*counted, self._state):
-            told.register(collector)
-        return generate_latest(told)
+        registry = CollectorRegistry()
+        if DIRECTORY in os.environ:
+            MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        else:
+            registry.register(self._registry)
+            ProcessCollector(registry=registry)
+        registry.register(self._state)
+        return generate_latest(registry)
 
     def _operation(self, seen: Observed) -> None:
         self._operations.labels(seen.name, seen.error or "").observe(seen.seconds)
@@ -90,7 +92,7 @@ def _check_folder(name: str | None) -> None:
 
 
 class _State:
-    """How things stand when it is asked."""
+    """The current state of database, queue and index."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -114,5 +116,5 @@ class _State:
         yield _gauge("index_lag_changes", "Changes that the next search of this process reads first.", behind)
 
 
-def _gauge(name: str, said: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"langmem_adapter_{name}", said, value=value)
+def _gauge(name: str, doc: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"langmem_adapter_{name}", doc, value=value)

@@ -12,18 +12,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from langmem_adapter.errors import (
-    ConflictError,
-    EmbeddingMismatchError,
-    EntityNotFoundError,
-    LangmemAdapterError,
-    MemoryNotFoundError,
-    MissingDependencyError,
-    ModelError,
-    ModelTimeoutError,
-    RelationNotFoundError,
-    StorageError,
-)
+from langmem_adapter.errors import LangmemAdapterError, outcome_of
 from langmem_adapter.records.checks import redact_urls
 from langmem_adapter.server.auth import ForbiddenError, NobodyError
 from langmem_adapter.server.log import logged
@@ -42,29 +31,16 @@ _log = logging.getLogger("langmem_adapter.server")
 OURS: Final = "/v1"
 """Where our own routes begin."""
 _MOST_PROBLEMS: Final = 100  # that an answer lists: a body may have millions
-_STATUS: Final[Mapping[type[LangmemAdapterError], int]] = {
-    NobodyError: 401,
-    ForbiddenError: 403,
-    MemoryNotFoundError: 404,
-    RelationNotFoundError: 404,
-    EntityNotFoundError: 404,
-    ConflictError: 409,
-    QueueFullError: 429,
-    MissingDependencyError: 501,
-    EmbeddingMismatchError: 503,
-    StorageError: 503,
-    ModelTimeoutError: 504,
-    ModelError: 502,
-}
+_STATUS: Final = {NobodyError: 401, ForbiddenError: 403, QueueFullError: 429}  # the others: `errors.outcome_of`
 
 
 def answer_errors(app: FastAPI) -> None:
     """Let an app answer every error in the form of the route that it happened on."""
-    app.add_exception_handler(LangmemAdapterError, _known)
-    app.add_exception_handler(HTTPException, _http)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(ClientDisconnect, _gone)
-    app.add_exception_handler(Exception, _unknown)
+    app.add_exception_handler(LangmemAdapterError, _answer_own)
+    app.add_exception_handler(HTTPException, _answer_http)
+    app.add_exception_handler(RequestValidationError, _answer_invalid)
+    app.add_exception_handler(ClientDisconnect, _answer_disconnect)
+    app.add_exception_handler(Exception, _answer_unexpected)
 
 
 def problem(request: Request, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
@@ -76,18 +52,17 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
         return view
     more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
     if not path.startswith(f"{OURS}/"):
-        return _Told({"detail": detail}, status, more)
-    told = (
-        {"detail": detail} if isinstance(detail, str) else {"detail": "the request is not understood", "errors": detail}
-    )
-    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, **told}
+        return _EscapedJSON({"detail": detail}, status, more)
+    body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    if not isinstance(detail, str):
+        body |= {"detail": "the request is not understood", "errors": detail}
     body["instance"] = f"urn:request:{request.state.request_id}"
     if hasattr(request.state, "progress"):  # part of the work is done
         body |= request.state.progress()
-    return _Told(body, status, more, media_type="application/problem+json")
+    return _EscapedJSON(body, status, more, media_type="application/problem+json")
 
 
-class _Told(JSONResponse):
+class _EscapedJSON(JSONResponse):
     """JSON that may quote what was sent: half of a surrogate pair, which UTF-8 does not have, becomes its escape."""
 
     def render(self, content: Any) -> bytes:
@@ -105,40 +80,40 @@ class Streamed(StreamingResponse):
             _log.warning("an answer was broken off: %s", logged(error))
 
 
-def told_of(error: BaseException, number: str) -> dict[str, Any]:
-    """What may be told of an error: HTTP's `status`, and `detail`; of one not raised on purpose only where it is logged."""
+def answer_of(error: BaseException, number: str) -> dict[str, Any]:
+    """HTTP's `status` and the `detail` of an error; of an unexpected one only its *number* in the log."""
     if not isinstance(error, LangmemAdapterError):
         return {"status": 500, "detail": f"something went wrong here; the log has it under {number}"}
-    status = next((number for kind, number in _STATUS.items() if isinstance(error, kind)), 400)
+    status = next((status for kind, status in _STATUS.items() if isinstance(error, kind)), outcome_of(error).status)
     return {"status": status, "detail": redact_urls(error.brief)}
 
 
-def _known(request: Request, error: Exception) -> Response:
-    told = told_of(error, request.state.request_id)
-    if told["status"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
+def _answer_own(request: Request, error: Exception) -> Response:
+    answer = answer_of(error, request.state.request_id)
+    if answer["status"] >= HTTPStatus.INTERNAL_SERVER_ERROR:
         _log.warning("%s: %s", request.state.request_id, logged(error))
-    wait = {"retry-after": "10"} if told["status"] == HTTPStatus.TOO_MANY_REQUESTS else {}
-    return problem(request, told["status"], told["detail"], wait)
+    wait = {"retry-after": "10"} if answer["status"] == HTTPStatus.TOO_MANY_REQUESTS else {}
+    return problem(request, answer["status"], answer["detail"], wait)
 
 
-def _http(request: Request, error: Any) -> Response:
+def _answer_http(request: Request, error: Any) -> Response:
     return problem(request, error.status_code, error.detail, error.headers)
 
 
-def _invalid(request: Request, error: Any) -> Response:
+def _answer_invalid(request: Request, error: Any) -> Response:
     # What was sent is not sent back: it may be a secret in the wrong place.
-    problems = error.errors()[:_MOST_PROBLEMS]
-    told = [{"loc": [*each["loc"]], "msg": each["msg"], "type": each["type"]} for each in problems]
-    return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, told)
+    errors = error.errors()[:_MOST_PROBLEMS]
+    detail = [{"loc": [*each["loc"]], "msg": each["msg"], "type": each["type"]} for each in errors]
+    return problem(request, HTTPStatus.UNPROCESSABLE_ENTITY, detail)
 
 
-def _gone(request: Request, _: Exception) -> Response:
+def _answer_disconnect(request: Request, _: Exception) -> Response:
     _log.warning("%s: the client broke off", request.state.request_id)
     return problem(request, HTTPStatus.BAD_REQUEST, "the body was broken off")  # for the log: nobody reads it
 
 
-def _unknown(request: Request, error: Exception) -> Response:
-    number, told = request.state.request_id, told_of(error, request.state.request_id)
+def _answer_unexpected(request: Request, error: Exception) -> Response:
+    number, answer = request.state.request_id, answer_of(error, request.state.request_id)
     _log.error("%s: %s", number, type(error).__name__, exc_info=error)
     # What answers such an error stands outside of the guard, which names the request elsewhere.
-    return problem(request, told["status"], told["detail"], {"x-request-id": number})
+    return problem(request, answer["status"], answer["detail"], {"x-request-id": number})

@@ -30,7 +30,7 @@ def file(cli: Cli, tmp_path: Path) -> Path:
 
 def test_export_and_import_make_the_same_again(cli: Cli, data: Any, file: Path, tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert "everybody" in cli("import", file, code=2).output
+    assert "all scopes" in cli("import", file, code=2).output
     done = data("import", file, "--everything", "--dry-run")["data"][0]
     assert done["is_dry_run"] and done["added"] == done["lines"]
     imported = cli("import", file, "--everything")
@@ -86,4 +86,4 @@ def test_export_of_memories_to_be_read(cli: Cli, file: Path, tmp_path: Path) -> 
     (row,) = csv.DictReader(io.StringIO(table.read_text("utf-8-sig")))
     assert (row["text"], row["user_id"]) == ("Lives in Oslo", "alice")
     assert "without vectors" in cli("export", "-o", table, "--format", "csv", "--vectors", "-u", "alice", code=2).output
-    assert "whose memory" in cli("export", "-o", table, code=2).output
+    assert "scope is missing" in cli("export", "-o", table, code=2).output

@@ -86,7 +86,7 @@ def test_a_path_is_shown_and_its_absence_ends_with_3(data: Data, cli: Cli, ada: 
         ("小红", "works_at", "Bosch"),
     ]
     assert data("graph", "path", "Lyon", "Nowhere", *ADA, code=3)["data"] == []
-    assert "no way of 4 relations" in cli("graph", "path", "Lyon", "Nowhere", *ADA, code=3).stderr
+    assert "no path of 4 relations" in cli("graph", "path", "Lyon", "Nowhere", *ADA, code=3).stderr
 
 
 def test_a_question_finds_relations(data: Data, ada: dict[str, str]) -> None:

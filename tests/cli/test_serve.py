@@ -60,7 +60,7 @@ def test_a_server_answers_until_it_is_told_to_stop(database: Path, number: int) 
         assert httpx.get(f"{address}/docs").status_code == 200
         assert httpx.get(f"{address}/memories/{row['id']}", headers={"Host": "evil.example"}).status_code == 421
         told = stopped(running, number)
-    assert "no key: this machine alone" in told and f"{address}/docs" in told
+    assert "no key: only local connections" in told and f"{address}/docs" in told
     lines = [json.loads(line) for line in told.splitlines() if line.startswith("{")]
     asked = [(line["method"], line["route"], line["status"]) for line in lines if line["message"] == "request"]
     assert asked[:2] == [("POST", "/memories", 200), ("POST", "/search", 200)]
@@ -167,7 +167,7 @@ def test_a_port_that_is_taken_is_said(database: Path, data: Data) -> None:
 
 
 def test_without_keys_it_has_a_name(data: Data) -> None:
-    assert "any site" in data("serve", "--port", "0", "--host-name", "*", code=2)["error"]["message"]
+    assert "any web page" in data("serve", "--port", "0", "--host-name", "*", code=2)["error"]["message"]
 
 
 def test_keys_are_shown_once_listed_and_revoked(cli: Cli, data: Data, database: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_line_is_a_question(lines: Callable[..., Path]) -> None:
         ({"question": "Where?", "expected": []}, 'give "expected"'),
         ({"question": "Where?", "contains": [3]}, '"contains" must be a list of texts'),
         ({"question": "Where?", "contains": [" "]}, '"contains" must be a list of texts'),
-        ({"question": "Where?", "expect": ["a"]}, "unknown key 'expect'; known are question, expected"),
+        ({"question": "Where?", "expect": ["a"]}, "unknown key 'expect'; write one of question, expected"),
         ({"question": " ", "contains": ["a"]}, '"question" is blank'),
         ({"contains": ["a"]}, '"question" must be a str'),
         ({"question": "Where?", "contains": ["a"], "category": 3}, '"category" must be a str'),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from langmem_adapter.maintenance.checks import Check
+    from langmem_adapter.maintenance.checkup import Check
 
 FACTS = '{"facts": ["Name is Ada", "Lives in Lyon"]}'
 

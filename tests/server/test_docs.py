@@ -45,12 +45,19 @@ def test_the_page_lists_every_operation_for_who_runs_no_script(http: TestClient)
 
 
 @pytest.mark.parametrize("below", ["", "/memory"])
+def test_the_start_page_is_the_web_page(memory: Memory, below: str) -> None:
+    app, outer = create_app(memory, auth="local"), FastAPI()
+    outer.mount("/memory", app)
+    http = TestClient(outer if below else app, client=HERE)
+    assert http.get(f"{below}/").url.path == f"{below}/ui/memories"
+
+
+@pytest.mark.parametrize("below", ["", "/memory"])
 def test_the_page_takes_all_it_needs_from_here_and_nothing_of_it_is_inline(memory: Memory, below: str) -> None:
     app, outer = create_app(memory, auth="local"), FastAPI()
     outer.mount("/memory", app)
     http = TestClient(outer if below else app, client=HERE)
-    answer = http.get(f"{below}/")
-    assert answer.url.path == f"{below}/docs"
+    answer = http.get(f"{below}/docs")
     page = Elements(answer.text)
     addresses = {value for _, given in page.found for name in ("href", "src") if (value := given.get(name))} - {
         "data:,"

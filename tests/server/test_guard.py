@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.app import create_app
-from langmem_adapter.server.page.router import router
+from langmem_adapter.server.page import router
 from langmem_adapter.storage import keys
 from tests.cases import each
 from tests.server.conftest import ALICE, HERE, client, key, remembered

@@ -13,7 +13,7 @@ import httpx
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.server.app import create_app
 from langmem_adapter.server.page.layout import COOKIE
-from langmem_adapter.server.v1 import jobs as events
+from langmem_adapter.server.v1 import routes
 from langmem_adapter.storage import jobs, keys
 from langmem_adapter.storage import keys as sessions
 from tests.cases import each
@@ -175,7 +175,7 @@ async def test_an_export_breaks_off_when_its_key_is_revoked(
 async def test_events_of_a_job_break_off_when_the_key_is_revoked(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(events, "_PAUSE", 0)
+    monkeypatch.setattr(routes, "_PAUSE", 0)
     headers, write = key(memory), memory.parts.database.write
     request = {"messages": "I like tea", "user_id": "alice"}
     (job,) = write(partial(jobs.submit, requests=[request], most=1))  # nobody carries it out

@@ -267,7 +267,7 @@ async def test_a_job_that_the_database_refuses_to_write_wears_out_no_attempt(
         raw.execute("CREATE TRIGGER refuse BEFORE INSERT ON memories BEGIN SELECT RAISE(ABORT, 'no room'); END")
         (one,) = submitted(memory, asked())
         async with Workers(memory).running():
-            await until(lambda: "not looked after" in caplog.text)
+            await until(lambda: "jobs wait" in caplog.text)
             raw.execute("DROP TRIGGER refuse")
             await until(lambda: job(memory, one.id).state == "done")
         assert (job(memory, one.id).attempts, texts(memory)) == (1, ["Likes tea"])

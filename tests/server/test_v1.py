@@ -152,7 +152,7 @@ def test_an_add_that_is_repeated_under_its_key_adds_nothing(http: TestClient) ->
 
     first, again = add({"Idempotency-Key": "k"}), add({}, idempotency_key="k")
     assert first.json()["results"] == again.json()["results"]
-    assert "two things" in problem(add({"Idempotency-Key": "k"}, idempotency_key="l"), 400)
+    assert "differ" in problem(add({"Idempotency-Key": "k"}, idempotency_key="l"), 400)
     assert len(http.get("/v1/memories?user_id=alice").json()["items"]) == 1
 
 
@@ -421,24 +421,24 @@ def test_every_route_has_its_place_in_the_document(http: TestClient) -> None:
 
 
 ANSWERED = {
-    "MemoryShown": (
+    "MemoryResponse": (
         "actor_id agent_id created_at expires_at hash id is_verbatim memory_type metadata revision role run_id text "
         "updated_at user_id"
     ),
-    "HitShown": (
+    "HitResponse": (
         "actor_id agent_id created_at expires_at explanation hash id is_verbatim memory_type metadata passage relevance "
         "revision role run_id score text updated_at user_id"
     ),
-    "Changed": "event id previous_text reason relations text valid_to",
-    "Added": "mode notes results trace_id usage",
-    "RelationShown": (
+    "ChangeResponse": "event id previous_text reason relations text valid_to",
+    "AddResponse": "mode notes results trace_id usage",
+    "RelationResponse": (
         "agent_id confidence id memory_ids mentions recorded_at relation retired_at run_id source source_type "
         "target target_type text user_id valid_from valid_to"
     ),
-    "EntityShown": "agent_id aliases created_at id mentions name run_id type updated_at user_id",
-    "JobShown": "agent_id attempts created_at error id kind progress result run_id state updated_at user_id",
-    "TraceShown": "agent_id calls candidates created_at decisions facts id result run_id turns user_id",
-    "ConversationShown": "agent_id created_at run_id session_id turns updated_at user_id",
+    "EntityResponse": "agent_id aliases created_at id mentions name run_id type updated_at user_id",
+    "JobResponse": "agent_id attempts created_at error id kind progress result run_id state updated_at user_id",
+    "TraceResponse": "agent_id calls candidates created_at decisions facts id result run_id turns user_id",
+    "ConversationResponse": "agent_id created_at run_id session_id turns updated_at user_id",
 }
 """The fields of answers, which clients name: a record's new field is shown by whoever adds it here."""
 

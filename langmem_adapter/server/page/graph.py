@@ -1,4 +1,4 @@
-"""The graph around one entity: a table of its relations, the picture of them, and how both were at another time."""
+"""Page of the knowledge graph around one entity: a table of relations and a picture, also at another time."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,8 +15,7 @@ from langmem_adapter.knowledge.views import COUNTED, D3, Dot, Ego, Tie, data_of,
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.page.layout import PREFIX
-from langmem_adapter.server.page.view import AddressScope, Filled, Reading
+from langmem_adapter.server.page.layout import PREFIX, Filled, Reading, ScopeForm
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph import reads
 from langmem_adapter.storage.graph.reads import NOW
@@ -33,7 +32,7 @@ _FACTS: Final = 12
 RelationState: TypeAlias = Literal["later", "holds", "ended"]
 
 
-class _Asked(AddressScope):
+class _GraphQuery(ScopeForm):
     entity: Filled[str] = None
     hops: int = Field(2, ge=1, le=3)
     most: int = Field(_FIRST, ge=1, le=_MOST)
@@ -44,44 +43,43 @@ router = APIRouter(prefix=PREFIX)
 
 
 @router.get("/graph")
-async def graph(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
+async def graph(view: Reading, query: Annotated[_GraphQuery, Query()]) -> Response:
     now = datetime.now(UTC)
-    at = now if asked.as_of is None else parse_time(asked.as_of, "as_of")
-    fields = await view.shown(asked)
-    seen: dict[str, Any] = {"ego": None, "names": []}
-    if fields is not None:
-        seen = await beside(view.memory.parts.reading, _look, Scope(**fields), asked)
-    told: dict[str, Any] = {"asked": asked, "seen": seen, "grows": view.memory.parts.uses_graph}
-    if seen["ego"] is not None:
-        told |= _shown(seen["ego"], asked, at, now)
-    return view.show("graph", fields, **told)
+    at = now if query.as_of is None else parse_time(query.as_of, "as_of")
+    scope = await view.scope_to_show(query)
+    values: dict[str, Any] = {"ego": None, "names": [], "query": query, "grows": view.memory.parts.uses_graph}
+    if scope is not None:
+        values |= await beside(view.memory.parts.reading, _read, Scope(**scope), query)
+    if values["ego"] is not None:
+        values |= _table_and_picture(values["ego"], query, at, now)
+    return view.show("graph", scope, **values)
 
 
-def _look(connection: Connection, scope: Scope, asked: _Asked) -> dict[str, Any]:
-    """What lies around the one in the middle, what memories say of it, and who else there is."""
-    name = None if asked.entity is None else filled(asked.entity, "entity")
-    ego = views.ego(connection, scope, name, hops=asked.hops, most=asked.most)
-    known = reads.entity_page(connection, scope, NOW, k=_NAMES)
+def _read(connection: Connection, scope: Scope, query: _GraphQuery) -> dict[str, Any]:
+    """The entity in the middle with its surroundings and memories, and the names of the others."""
+    name = None if query.entity is None else filled(query.entity, "entity")
+    ego = views.ego(connection, scope, name, hops=query.hops, most=query.most)
+    entities = reads.entity_page(connection, scope, NOW, k=_NAMES)
     facts = _facts(connection, ego.ties if ego else ())
-    return {"ego": ego, "facts": facts, "names": [each.name for each in known]}
+    return {"ego": ego, "facts": facts, "names": [each.name for each in entities]}
 
 
 def _facts(connection: Connection, ties: Sequence[Tie]) -> list[MemoryItem]:
-    """The memories that say the relations of the one in the middle, but for those that have expired."""
-    said = (one for tie in ties if 0 in {tie.source, tie.target} for one in tie.relation.memory_ids)
-    found = (memories.get(connection, one) for one in islice(dict.fromkeys(said), _FACTS))
-    return [fact for fact in found if fact.expires_at is None or fact.expires_at > datetime.now(UTC)]
+    """The memories that state relations of the entity in the middle, without expired ones."""
+    ids = dict.fromkeys(one for tie in ties if 0 in {tie.source, tie.target} for one in tie.relation.memory_ids)
+    facts = (memories.get(connection, one) for one in islice(ids, _FACTS))
+    return [fact for fact in facts if fact.expires_at is None or fact.expires_at > datetime.now(UTC)]
 
 
-def _shown(ego: Ego, asked: _Asked, at: datetime, now: datetime) -> dict[str, Any]:
-    """What the template shows: the nearest relations first, and the same as data for the picture."""
+def _table_and_picture(ego: Ego, query: _GraphQuery, at: datetime, now: datetime) -> dict[str, Any]:
+    """The values of the template: the nearest relations first, and the same as data for the picture."""
     ties = sorted(ego.ties, key=lambda tie: min(ego.entities[end].hops for end in (tie.source, tie.target)))
     rows = [(tie, _state(tie, at)) for tie in ties]
-    more = min(asked.most + _STEP, _MOST) if len(ego.entities) < min(ego.found, _MOST) else None
+    more = min(query.most + _STEP, _MOST) if len(ego.entities) < min(ego.found, _MOST) else None
     return {
         "rows": rows,
-        "held": sum(told == "holds" for _, told in rows),
-        "ended": sum(told == "ended" for _, told in rows),
+        "current": sum(state == "holds" for _, state in rows),
+        "ended": sum(state == "ended" for _, state in rows),
         "kinds": sorted({_shape(near.entity) for near in ego.entities[1:]}),
         "more": more,
         "counted": COUNTED,
@@ -93,7 +91,7 @@ def _shown(ego: Ego, asked: _Asked, at: datetime, now: datetime) -> dict[str, An
 
 
 def _state(tie: Tie, at: datetime) -> RelationState:
-    """What a relation is at a moment."""
+    """The state of a relation at a moment."""
     relation = tie.relation
     if relation.valid_from is not None and relation.valid_from > at:
         return "later"

@@ -1,31 +1,76 @@
-"""The list of memories: searched as one types, each hit with why it was found; and the first screen of an empty database."""
+"""Page of memories: list, search, first screen, one memory with its history and source, export."""
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from operator import itemgetter
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Query, Response
+from sqlalchemy import Connection
 
+from langmem_adapter.arguments import parse_time
+from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.results import Hit, MemoryItem
+from langmem_adapter.records.escapes import MEMORY_COLUMNS, DiffPart, differences, memory_line
+from langmem_adapter.records.graph import Relation
+from langmem_adapter.records.results import Hit, MemoryItem, Revision, Turn
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.page.layout import PREFIX, BarPiece, pieces
-from langmem_adapter.server.page.view import AddressScope, Filled, Looking, Reading, View, Writing
-from langmem_adapter.storage.erasure import ScopeUsage, list_usage
+from langmem_adapter.search.relevance import RELEVANT
+from langmem_adapter.server.page.layout import (
+    PREFIX,
+    BarPiece,
+    Filled,
+    Looking,
+    Reading,
+    ScopeForm,
+    View,
+    Writing,
+    pieces,
+)
+from langmem_adapter.server.problems import Streamed
+from langmem_adapter.server.v1.exchange import LINES, PAGE, exported
+from langmem_adapter.storage import memories, traces
+from langmem_adapter.storage.erasure import holders
+from langmem_adapter.storage.graph import reads
+from langmem_adapter.storage.lexical import parted
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
 
 _PAGE: Final = 50
 _HITS: Final = 20
 _USER: Final = "me"
+_FEW: Final = 5  # memories; with less the examples are shown
+_SIMILAR: Final = 5
+_REVISIONS: Final = 50
+_TURNS_BEFORE: Final = 2
+_MINUTE: Final = "%Y-%m-%dT%H:%M"
+_LONGEST: Final = 80
+_BOM: Final = "\ufeff".encode()  # without it spreadsheets take UTF-8 for something else
+_EVIDENCE: Final = {
+    "meaning": "its vector is near that of the question",
+    "words": "words of the question, or related ones, stand in it or in the turns before it",
+    "speaker": "the question asks about who said it",
+    "time": "the question asks about its time",
+    "window": "it was said in the time that the question names, or tells of it",
+    "recency": "how new it is",
+    "newer": "a newer value of the same attribute comes first",
+    "graph": "the knowledge graph leads to it from who is asked about",
+}
+
+router = APIRouter(prefix=PREFIX)
+
+
+# ── list and search ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
 class _Example:
-    """Something to say for a first time, what it shows, and who says it where nobody is chosen."""
+    """A sentence for a first try, what it shows, and the user who says it in an empty database."""
 
     text: str
     shows: str
@@ -42,58 +87,28 @@ _EXAMPLES: Final = (
     _Example("我叫小明，住在北京，喜欢喝茶。", "the same in Chinese", "zh", "小明"),
     _Example("我上个月搬到上海了。", "after the one before: an update", "zh", "小明"),
 )
-_EVIDENCE: Final = {
-    "meaning": "its vector is near that of the question",
-    "words": "words of the question, or related ones, stand in it or in the turns before it",
-    "speaker": "the question asks about who said it",
-    "time": "the question asks about its time",
-    "window": "it was said in the time that the question names, or tells of it",
-    "recency": "how new it is",
-    "newer": "a newer value of the same attribute comes first",
-    "graph": "the knowledge graph leads to it from who is asked about",
-}
-_FEW: Final = 5  # memories; with less, somebody is still trying it out
 
 
-class _Asked(AddressScope):
+class _ListQuery(ScopeForm):
     q: Filled[str] = None
     type: Filled[str] = None
     as_of: Filled[str] = None
     after: Filled[str] = None
     expired: bool = False
 
-    @property
-    def wants_some(self) -> bool:
-        """Whether not all of them are asked for."""
-        return any(each is not None for each in (self.q, self.type, self.as_of, self.after))
 
-
-class _Added(AddressScope):
+class _AddForm(ScopeForm):
     text: str
     verbatim: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A memory of the list, with what found it where a question did."""
+    """A memory of the list, with the evidence of a search."""
 
     item: MemoryItem
     relevance: float | None = None
     parts: tuple[BarPiece, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    rows: list[_Row]
-    after: str | None = None
-
-    @property
-    def speaks(self) -> bool:
-        """Whether some memory answers the question at all; else they are only the nearest."""
-        return any(row.relevance for row in self.rows)
-
-
-router = APIRouter(prefix=PREFIX)
 
 
 @router.get("")
@@ -103,60 +118,326 @@ async def home(view: Looking) -> Response:
 
 
 @router.get("/memories")
-async def memories(view: Reading, asked: Annotated[_Asked, Query()]) -> Response:
-    fields = await view.shown(asked)
-    if fields is None:
-        return view.show("start", user=_USER, others=(), **_first(view))
+async def list_memories(view: Reading, query: Annotated[_ListQuery, Query()]) -> Response:
+    scope = await view.scope_to_show(query)
+    if scope is None:
+        return view.show("start", user=_USER, others=(), **_first_screen(view))
     began = time.perf_counter()
-    found = await (_listed if asked.q is None else _searched)(view.memory, asked, fields)
-    spent = (time.perf_counter() - began) * 1000
-    number = sum(each.memories for each in await beside(view.memory.parts.reading, counts, Scope(**fields)))
-    if not (number or found.rows or asked.wants_some):
-        return view.show("start", fields, others=await _others(view), **_first(view))
-    told: dict[str, Any] = {"asked": asked, "found": found, "total": number, "ms": spent, "evidence": _EVIDENCE}
-    told["examples"] = _EXAMPLES if number < _FEW else ()
-    return view.show("memories", fields, **told)
+    rows, after = await (_page if query.q is None else _search)(view.memory, query, scope)
+    milliseconds = (time.perf_counter() - began) * 1000
+    total = sum(each.memories for each in await beside(view.memory.parts.reading, counts, Scope(**scope)))
+    if not (total or rows or query.q or query.type or query.as_of or query.after):
+        return view.show("start", scope, others=await _other_users(view), **_first_screen(view))
+    values: dict[str, Any] = {"query": query, "rows": rows, "after": after, "total": total, "ms": milliseconds}
+    return view.show("memories", scope, **values, evidence=_EVIDENCE, examples=_EXAMPLES if total < _FEW else ())
 
 
 @router.post("/memories")
-async def add(view: Writing, form: Annotated[_Added, Form()]) -> Response:
-    fields = view.whose(form)
-    added = await view.memory.aadd(form.text, **fields, infer=not form.verbatim)
-    if added.trace_id is None:
-        return view.go("/memories", fields)
-    return view.go(f"/traces/{added.trace_id}", fields)
+async def add(view: Writing, form: Annotated[_AddForm, Form()]) -> Response:
+    scope = view.effective_scope(form)
+    added = await view.memory.aadd(form.text, **scope, infer=not form.verbatim)
+    return view.go("/memories" if added.trace_id is None else f"/traces/{added.trace_id}", scope)
 
 
-def _first(view: View) -> dict[str, Any]:
-    """What the first screen offers to try; where the database lies is told to whom Health tells it."""
-    told = view.who.reaches_everything and "://" not in view.memory.location
-    return {"examples": _EXAMPLES, "database": json.dumps(view.memory.location if told else "…", ensure_ascii=False)}
+def _first_screen(view: View) -> dict[str, Any]:
+    """Examples, and the database's location for callers who may see it on Health."""
+    is_shown = view.who.reaches_everything and "://" not in view.memory.location
+    return {
+        "examples": _EXAMPLES,
+        "database": json.dumps(view.memory.location if is_shown else "…", ensure_ascii=False),
+    }
 
 
-async def _others(view: View) -> list[ScopeUsage]:
-    """Whom else somebody may have meant, who named a scope that has nothing."""
+async def _other_users(view: View) -> list[Any]:
+    """Users with memories, for a caller who named a scope without any."""
     if not view.who.reaches_everything:
         return []
-    found: list[ScopeUsage] = await beside(view.memory.parts.reading, list_usage, "user_id", most=_FEW)
-    return [each for each in found if each.memories]
+    return [each for each in await beside(view.memory.parts.reading, holders, "user_id", most=_FEW) if each.memories]
 
 
-async def _listed(memory: Memory, asked: _Asked, fields: dict[str, Any]) -> _Found:
-    only = None if asked.type is None else {"memory_type": asked.type}
-    how: dict[str, Any] = {"filters": only, "as_of": asked.as_of, "include_expired": asked.expired}
-    page = await memory.aget_all(**fields, **how, k=_PAGE, after=asked.after)
-    return _Found([_Row(item) for item in page], page.next)
+async def _page(memory: Memory, query: _ListQuery, scope: dict[str, Any]) -> tuple[list[_Row], str | None]:
+    filters = None if query.type is None else {"memory_type": query.type}
+    how: dict[str, Any] = {"filters": filters, "as_of": query.as_of, "include_expired": query.expired}
+    page = await memory.aget_all(**scope, **how, k=_PAGE, after=query.after)
+    return [_Row(item) for item in page], page.next
 
 
-async def _searched(memory: Memory, asked: _Asked, fields: dict[str, Any]) -> _Found:
-    how: dict[str, Any] = {"memory_type": asked.type, "as_of": asked.as_of, "explain": True}
-    hits = await memory.asearch(asked.q or "", **fields, **how, k=_HITS)
-    most = max((hit.score for hit in hits), default=0.0)
-    return _Found([_Row(hit.item, hit.relevance, tuple(_parts(hit, most))) for hit in hits])
+async def _search(memory: Memory, query: _ListQuery, scope: dict[str, Any]) -> tuple[list[_Row], str | None]:
+    how: dict[str, Any] = {"memory_type": query.type, "as_of": query.as_of, "explain": True}
+    hits = await memory.asearch(query.q or "", **scope, **how, k=_HITS)
+    best = max((hit.score for hit in hits), default=0.0)
+    return [_Row(hit.item, hit.relevance, _evidence_bar(hit, best)) for hit in hits], None
 
 
-def _parts(hit: Hit, most: float) -> Iterator[BarPiece]:
-    """The evidence that counted for a hit, the bar of the best one being full."""
-    parts = hit.explanation.parts if hit.explanation else {}
-    counted = {name: value for name, value in parts.items() if value > 0}
-    return pieces(dict(sorted(counted.items(), key=itemgetter(1), reverse=True)), most)
+def _evidence_bar(hit: Hit, best: float) -> tuple[BarPiece, ...]:
+    """The evidence for a hit as a bar, which is full for the best score."""
+    parts = {name: value for name, value in (hit.explanation.parts if hit.explanation else {}).items() if value > 0}
+    return tuple(pieces(dict(sorted(parts.items(), key=itemgetter(1), reverse=True)), best))
+
+
+# ── one memory ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _MemoryQuery(ScopeForm):
+    done: Filled[Literal["edited", "unchanged", "deleted", "restored"]] = None
+    before: Filled[int] = None
+    similar: bool = False
+
+
+class _EditForm(ScopeForm):
+    text: str = ""
+    metadata: str = ""
+    expires: str = ""
+    revision: int
+
+    @classmethod
+    def of(cls, item: MemoryItem) -> "_EditForm":
+        """The form before an edit."""
+        return cls(
+            text=item.text,
+            metadata=json.dumps(dict(item.metadata), ensure_ascii=False, indent=2) if item.metadata else "",
+            expires="" if item.expires_at is None else item.expires_at.strftime(_MINUTE),
+            revision=item.revision,
+        )
+
+
+class _RestoreForm(ScopeForm):
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """A revision with its text's difference, the trace of its add, and whether the memory can return to it."""
+
+    revision: Revision
+    parts: Sequence[DiffPart]
+    trace_id: str | None
+    can_return: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """The messages that a revision comes from."""
+
+    version: int
+    trace_id: str | None = None
+    turns: Sequence[Turn] = ()  # up to the one that states it; none without a trace
+    number: int = 0  # of that turn in its conversation, from 1, of so *many*
+    many: int = 0
+    words: Sequence[str] = ()  # without a trace: the words that were kept beside the memory, nearest first
+
+
+@dataclass(frozen=True, slots=True)
+class _MemoryView:
+    """A memory with its history, source and relations."""
+
+    item: MemoryItem  # its current or last version
+    is_current: bool
+    is_deleted: bool  # a memory that is neither current nor deleted was over when it was added
+    versions: Sequence[_Version]  # the newest first
+    older: int | None  # the revision before which there are more; `None` where these are all
+    source: _Source | None
+    relations: Sequence[Relation]
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether it is current, but past its expiry."""
+        return self.is_current and self.item.expires_at is not None and self.item.expires_at <= datetime.now(UTC)
+
+    @property
+    def returns_to(self) -> int | None:
+        """The newest revision that the memory can return to; `None` where it is not among those shown."""
+        return next((each.revision.revision for each in self.versions if each.can_return), None)
+
+
+@router.get("/memories/{memory_id}")
+async def show_memory(view: Reading, memory_id: str, query: Annotated[_MemoryQuery, Query()]) -> Response:
+    return await _show(view, memory_id, query)
+
+
+@router.post("/memories/{memory_id}")
+async def edit(view: Writing, memory_id: str, form: Annotated[_EditForm, Form()]) -> Response:
+    scope = view.effective_scope(form)
+    item = await view.memory.aget(memory_id, **scope)
+    try:
+        if changes := _changes(item, form):
+            await view.memory.aupdate(memory_id, **changes, **scope)
+    except InvalidInputError as error:
+        return await _show(view, memory_id, _MemoryQuery(**scope), edit=form, wrong=str(error))
+    return view.go(f"/memories/{memory_id}", scope, done="edited" if changes else "unchanged")
+
+
+@router.post("/memories/{memory_id}/delete")
+async def delete(view: Writing, memory_id: str, form: Annotated[ScopeForm, Form()]) -> Response:
+    scope = view.effective_scope(form)
+    await view.memory.adelete(memory_id, **scope)
+    return view.go(f"/memories/{memory_id}", scope, done="deleted")
+
+
+@router.post("/memories/{memory_id}/restore")
+async def restore(view: Writing, memory_id: str, form: Annotated[_RestoreForm, Form()]) -> Response:
+    scope = view.effective_scope(form)
+    await view.memory.arestore(memory_id, form.revision, **scope)
+    return view.go(f"/memories/{memory_id}", scope, done="restored")
+
+
+async def _show(
+    view: View, memory_id: str, query: _MemoryQuery, *, edit: _EditForm | None = None, wrong: str = ""
+) -> Response:
+    fields = view.effective_scope(query)
+    scope = Scope(**fields) if fields else None
+    memory = await beside(view.memory.parts.reading, _memory_view, memory_id, scope, before=query.before)
+    metadata = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        for name, value in memory.item.metadata.items()
+    }
+    return view.show(
+        "memory",
+        fields or memory.item.scope.named,
+        status=422 if wrong else 200,
+        memory=memory,
+        metadata=metadata,
+        done=query.done,
+        similar=await _similar(view.memory, memory.item) if query.similar else None,
+        edit=edit or _EditForm.of(memory.item),
+        wrong=wrong,
+    )
+
+
+async def _similar(memory: Memory, item: MemoryItem) -> list[MemoryItem]:
+    scope: dict[str, Any] = dict(item.scope.named)
+    hits = await memory.asearch(item.text, **scope, k=_SIMILAR + 1, threshold=RELEVANT)
+    return [hit.item for hit in hits if hit.id != item.id][:_SIMILAR]
+
+
+def _changes(item: MemoryItem, form: _EditForm) -> dict[str, Any]:
+    """The fields that a form changes; `ConflictError` where the memory is no longer what the form shows."""
+    if form.revision != item.revision:
+        raise ConflictError("somebody else changed this memory meanwhile; load the page anew and edit what it says now")
+    before = _EditForm.of(item)
+    changes: dict[str, Any] = {}
+    if _lines(form.text) != _lines(before.text):
+        changes["text"] = _lines(form.text)
+    if _lines(form.metadata) != before.metadata and (patch := _metadata_patch(item.metadata, form.metadata)):
+        changes["metadata"] = patch
+    if form.expires != before.expires:
+        changes["expires_at"] = parse_time(form.expires, "expires") if form.expires else None
+    return changes
+
+
+def _lines(text: str) -> str:
+    """A text as it was before a form sent it, which ends lines in its own way."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _metadata_patch(before: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """The keys to merge into the metadata, `None` for those to remove."""
+    try:
+        after = json.loads(text) if text.strip() else {}
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"the metadata is no JSON: {error}") from None
+    if not isinstance(after, dict):
+        raise InvalidInputError('the metadata is no JSON object; write it like {"source": "letter"}')
+    old = {name: json.dumps(value) for name, value in before.items()}
+    removed = dict.fromkeys(name for name in before if name not in after)
+    return {**removed, **{name: value for name, value in after.items() if old.get(name) != json.dumps(value)}}
+
+
+def _memory_view(
+    connection: Connection, memory_id: str, scope: Scope | None, *, before: int | None = None
+) -> _MemoryView:
+    """A memory, also a deleted one, with its revisions before a number."""
+    revisions = memories.revisions(connection, memory_id, scope)
+    try:
+        item, is_current = memories.get(connection, memory_id, scope), True
+    except MemoryNotFoundError:
+        row, _, _ = memories.past(connection, memory_id, revisions[-1].revision, scope)
+        item, is_current = memories.item_of(row, revisions[-1].stated_at), False
+    page = [each for each in revisions if before is None or each.revision < before][-_REVISIONS:]
+    trace_ids = traces.of_changes(connection, memory_id, {each.created_at for each in page}, scope)
+    versions = [
+        _Version(
+            each,
+            differences(each.old_text, each.new_text or "") if each.old_text else (),
+            trace_ids.get(each.created_at),
+            can_return=each.new_text is not None and not (is_current and each is revisions[-1]),
+        )
+        for each in reversed(page)
+    ]
+    relation_pks = reads.of_memories(connection, [memory_id], reads.NOW).get(memory_id, ())
+    return _MemoryView(
+        item=item,
+        is_current=is_current,
+        is_deleted=revisions[-1].is_deleted,
+        versions=versions,
+        older=page[0].revision if page and page[0] is not revisions[0] else None,
+        source=_source(connection, versions, scope),
+        relations=list(reads.by_pks(connection, relation_pks).values()),
+    )
+
+
+def _source(connection: Connection, versions: Sequence[_Version], scope: Scope | None) -> _Source | None:
+    """The source of the newest version that has one."""
+    texts = [each for each in versions if each.revision.new_text is not None]
+    for each in texts:
+        if each.trace_id is not None:
+            return _traced_source(traces.read(connection, each.trace_id, scope), each.revision)
+    if not texts:
+        return None
+    revision = texts[0].revision
+    row, _, _ = memories.past(connection, revision.memory_id, revision.revision, scope)
+    words = parted(row.context)
+    return _Source(revision.revision, words=words) if words else None
+
+
+def _traced_source(trace: traces.Trace, revision: Revision) -> _Source:
+    """The turn whose fact became this memory, and those right before it."""
+    pairs = zip(trace.decisions, trace.result.results, strict=False)
+    facts = [each.fact for each, change in pairs if change.id == revision.memory_id and each.fact is not None]
+    if not facts:  # a run of the same name that was repeated did something else
+        return _Source(revision.revision, trace.id)
+    turn = trace.turns[trace.facts[facts[-1]].turn]
+    conversation = [each for each in trace.turns if each.item == turn.item]
+    number = conversation.index(turn)
+    turns = conversation[max(0, number - _TURNS_BEFORE) : number + 1]
+    return _Source(revision.revision, trace.id, turns, number + 1, len(conversation))
+
+
+# ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _ExportQuery(ScopeForm):
+    format: Literal["jsonl", "csv"] = "jsonl"
+
+
+@router.get("/export")
+async def export(view: Reading, query: Annotated[_ExportQuery, Query()]) -> Streamed:
+    fields = view.effective_scope(query)
+    how: dict[str, Any] = {**fields, "include_expired": True, "k": PAGE}
+    check = partial(view.shell.visit, view.request)
+    first = await view.memory.aget_all(**how)
+    headers = {"content-disposition": f"attachment; {file_name(Scope(**fields), query.format)}"}
+    if query.format == "jsonl":
+        return Streamed(exported(view.memory, first, how, check), media_type=LINES, headers=headers)
+    rows = exported(view.memory, first, how, check, lambda item: memory_line(item).encode())
+    return Streamed(_with_head(rows), media_type="text/csv; charset=utf-8; header=present", headers=headers)
+
+
+def file_name(scope: Scope, ending: str) -> str:
+    r"""The parameters of `Content-Disposition` (RFC 6266) with the scope in the file's name.
+
+    Example:
+        >>> file_name(Scope(user_id="小明"), "csv")
+        'filename="memories.csv"; filename*=UTF-8\'\'memories-%E5%B0%8F%E6%98%8E.csv'
+    """
+    values = "-".join(scope.named.values())
+    plain = "".join(each if each.isalnum() or each in "._-@" else "_" for each in values)[:_LONGEST]
+    whole = f"memories-{plain}.{ending}"
+    short = whole if whole.isascii() else f"memories.{ending}"
+    return f"filename=\"{short}\"; filename*=UTF-8''{quote(whole)}"
+
+
+async def _with_head(rows: Any) -> Any:
+    yield _BOM + MEMORY_COLUMNS.encode()
+    async for part in rows:
+        yield part

@@ -18,7 +18,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import MemoryItem, Page
 from langmem_adapter.records.scope import Scope, as_data
 from langmem_adapter.server.calls import Reads, RequestCall, Writes
-from langmem_adapter.server.problems import OURS, Streamed, told_of
+from langmem_adapter.server.problems import OURS, Streamed, answer_of
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.server.v1.requests import Moment, ScopeFields
 from langmem_adapter.storage.lossless.imports import ImportReport, read_header
@@ -39,7 +39,7 @@ _IMPORT: Final = {"requestBody": {"required": True, "content": {LINES: {"schema"
 
 
 class Line(ScopeFields):
-    """A line of an import: a memory as an export wrote it, or a text with whose it is."""
+    """A line of an import: a memory as an export wrote it, or a text with its scope."""
 
     text: str
     metadata: dict[str, Any] | None = None
@@ -57,35 +57,39 @@ class Line(ScopeFields):
     is_verbatim: bool | None = None
 
     def item(self) -> dict[str, Any]:
-        """The arguments of its add, without whose it is."""
+        """The arguments of its add, without the scope."""
         message = {"role": self.role or "user", "content": self.text}
-        spoken = {} if self.actor_id in {None, message["role"]} else {"name": self.actor_id}
-        kept = {"metadata": self.metadata, "timestamp": self.created_at, "expires_at": self.expires_at}
-        return {"messages": [{**message, **spoken}], "infer": False, "timezone": self.timezone, **kept}
+        if self.actor_id not in {None, message["role"]}:
+            message["name"] = str(self.actor_id)
+        fields = {"metadata": self.metadata, "timestamp": self.created_at, "expires_at": self.expires_at}
+        return {"messages": [message], "infer": False, "timezone": self.timezone, **fields}
 
 
 router = APIRouter(prefix=OURS, tags=["exchange"])
 
 
 @router.get("/export", summary="Export memories", response_class=StreamingResponse, responses=_EXPORT)
-async def export(call: Reads, request: Request, asked: Annotated[requests.Export, Query()]) -> StreamingResponse:
+async def export(call: Reads, request: Request, query: Annotated[requests.Export, Query()]) -> StreamingResponse:
     """Every memory of a scope, the newest statement first, as JSON lines; with `format=full` all that the scope has."""
     check = partial(call.service.authenticate, request)
-    if asked.format == "full":
-        lines = await call.memory.aexport(everything=asked.everything, vectors=asked.vectors, **_scope_of(call, asked))
+    if query.format == "full":
+        lines = await call.memory.aexport(everything=query.everything, vectors=query.vectors, **_scope_of(call, query))
         return Streamed(_parts(lines, check), media_type=LINES)
-    how: dict[str, Any] = {"include_expired": asked.include_expired, "k": PAGE, **call.whose(asked)}
+    how: dict[str, Any] = {"include_expired": query.include_expired, "k": PAGE, **call.effective_scope(query)}
     first = await call.memory.aget_all(**how)
     return Streamed(exported(call.memory, first, how, check), media_type=LINES)
 
 
 @router.post(
-    "/import", summary="Import memories", response_model=answers.Imported | answers.ImportedFull, openapi_extra=_IMPORT
+    "/import",
+    summary="Import memories",
+    response_model=answers.ImportResponse | answers.FullImportResponse,
+    openapi_extra=_IMPORT,
 )
 async def take_in(
     call: Writes,
     request: Request,
-    asked: Annotated[requests.Import, Query()],
+    query: Annotated[requests.Import, Query()],
     idempotency_key: Annotated[str | None, Header()] = None,
 ) -> Any:
     """Add a memory for each JSON line, word for word, at its own date; a line that cannot be used is reported and left out.
@@ -96,9 +100,9 @@ async def take_in(
     The header `Idempotency-Key` names the import: repeated, it adds nothing twice. An import that fails answers with
     `resume_line`: send the file from that line on, with `first_line` set to it, and the same key.
     """
-    if asked.format == "full":
-        return await _take_in_full(call, asked, request, idempotency_key or "")
-    import_ = _Import(call, idempotency_key, request, asked.first_line)
+    if query.format == "full":
+        return await _take_in_full(call, query, request, idempotency_key or "")
+    import_ = _Import(call, idempotency_key, request, query.first_line)
     request.state.progress = lambda: {**import_.report(), "resume_line": import_.resume_line}
     try:
         async for line in _lines(request.stream()):
@@ -110,12 +114,12 @@ async def take_in(
     return import_.report()
 
 
-def _scope_of(call: RequestCall, asked: requests.Export | requests.Import) -> dict[str, Any]:
+def _scope_of(call: RequestCall, query: requests.Export | requests.Import) -> dict[str, Any]:
     """The scope that is exchanged without loss: none for everything, which only an admin of everything may have."""
-    if asked.everything:
+    if query.everything:
         call.principal.need_everything()
         return {}
-    return Scope(**call.whose(asked)).named
+    return Scope(**call.effective_scope(query)).named
 
 
 async def _parts(lines: AsyncIterator[bytes], check: Callable[[], Awaitable[object]]) -> AsyncIterator[bytes]:
@@ -129,8 +133,8 @@ async def _parts(lines: AsyncIterator[bytes], check: Callable[[], Awaitable[obje
     yield b"".join(part)
 
 
-async def _take_in_full(call: RequestCall, asked: requests.Import, request: Request, name: str) -> ImportReport:
-    whose = _scope_of(call, asked)
+async def _take_in_full(call: RequestCall, query: requests.Import, request: Request, name: str) -> ImportReport:
+    fields = _scope_of(call, query)
     with TemporaryFile() as body:
         async for piece in request.stream():
             await beside(body.write, piece)
@@ -139,7 +143,7 @@ async def _take_in_full(call: RequestCall, asked: requests.Import, request: Requ
         body.seek(0)
         read_header(await beside(body.readline), _FEW_ROWS + size)
         body.seek(0)
-        return await call.memory.aimport_(body, dry_run=asked.dry_run, name=name, **whose)
+        return await call.memory.aimport_(body, dry_run=query.dry_run, name=name, **fields)
 
 
 class _Import:
@@ -195,12 +199,12 @@ class _Import:
             where = ".".join(map(str, first["loc"])) or "the line"
             raise InvalidInputError(f"{where}: {first['msg']}") from None
         key = None if self._key is None else str(uuid5(_KEYS, f"{self._key}:{self._number}"))
-        return {**read.item(), **self._call.whose(read), "idempotency_key": key}
+        return {**read.item(), **self._call.effective_scope(read), "idempotency_key": key}
 
     def _refuse(self, number: int, error: Exception) -> None:
         self._refused += 1
         if len(self._errors) < _MOST_ERRORS:
-            self._errors.append({"line": number, **told_of(error, self._request.state.request_id)})
+            self._errors.append({"line": number, **answer_of(error, self._request.state.request_id)})
 
 
 async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""What requests may say: every field is known, and an unknown one is refused by name."""
+"""Request models of REST: an unknown field is refused by name."""
 
 from __future__ import annotations
 
@@ -28,19 +28,20 @@ _MOST_OF_PAGE: Final = 10_000
 _DATE: Final = re.compile(r"\s*\d{4}-")
 
 
-def _written_out(value: Any) -> Any:
+def _check_written(value: Any) -> Any:
     if isinstance(value, int | float) or (isinstance(value, str) and not _DATE.match(value)):
         raise ValueError("a moment is written as 2026-05-01T09:30:00Z")
     return value
 
 
-Moment: TypeAlias = Annotated[datetime, BeforeValidator(_written_out)]
+Moment: TypeAlias = Annotated[datetime, BeforeValidator(_check_written)]
 """A date and time; of a number Pydantic would make seconds since 1970, also of a year."""
 
 Bound: TypeAlias = Annotated[
-    datetime | date, BeforeValidator(lambda value: date.fromisoformat(value) if is_day(value) else _written_out(value))
+    datetime | date,
+    BeforeValidator(lambda value: date.fromisoformat(value) if is_day(value) else _check_written(value)),
 ]
-"""The same, or a day, which is that of who spoke."""
+"""The same, or a day in the speaker's time zone."""
 
 
 def check_count(messages: Any) -> Any:
@@ -75,7 +76,7 @@ class Body(BaseModel, extra="forbid"):
 
 
 class ScopeFields(Body):
-    """Whose memories; a key that is bound to a scope names its fields by itself."""
+    """The scope; a key that is bound to a scope adds its fields."""
 
     user_id: str | None = Field(None, description="The user.")
     agent_id: str | None = Field(None, description="The agent.")
@@ -89,7 +90,7 @@ class PageQuery(ScopeFields):
     after: str | None = Field(None, description="The `next` of the page before.")
 
 
-class _Moments(BaseModel):
+class _PointInTime(BaseModel):
     as_of: Moment | None = Field(None, description="What was true at that moment, by the dates of what was said.")
     known_at: Moment | None = Field(None, description="What was known at that moment.")
 
@@ -132,7 +133,7 @@ class AddMany(Body):
     items: Annotated[list[AddOne], AfterValidator(_check_all)] = Field(min_length=1, max_length=_MOST_ITEMS)
 
 
-class MemoryList(PageQuery, _Moments):
+class MemoryList(PageQuery, _PointInTime):
     """Which memories are listed, the newest statement first."""
 
     filters: Json[dict[str, Any]] | None = Field(None, description="Conditions, as JSON.")
@@ -161,7 +162,7 @@ class Import(_Exchange):
 
 class Search(
     ScopeFields,
-    _Moments,
+    _PointInTime,
     json_schema_extra=_example(query="Where does she live?", user_id="alice", k=3, explain=True),
 ):
     """A question."""
@@ -197,7 +198,7 @@ class Restore(ScopeFields, json_schema_extra=_example(revision=1)):
     revision: int = Field(ge=1, description="Which of its revisions.")
 
 
-class RelationQuery(PageQuery, _Moments):
+class RelationQuery(PageQuery, _PointInTime):
     """Which relations are listed, the one that was recorded last first."""
 
     entity: str | None = Field(None, description="Only those of the thing of this name, at either end.")
@@ -205,7 +206,7 @@ class RelationQuery(PageQuery, _Moments):
     history: bool = Field(default=False, description="Everything that was ever believed, about any time.")
 
 
-class EntityList(PageQuery, _Moments):
+class EntityList(PageQuery, _PointInTime):
     """Which entities are listed, the one that is mentioned most often first."""
 
     type: str | None = Field(None, description="Only those of this type.")
@@ -241,16 +242,16 @@ class RelationSearch(ScopeFields, json_schema_extra=_example(query="Where does A
     k: int = Field(10, ge=1, le=_MOST_OF_PAGE, description="At most so many relations.")
 
 
-class Neighbours(ScopeFields, _Moments):
-    """Whose neighbours."""
+class Neighbours(ScopeFields, _PointInTime):
+    """An entity and how far around it."""
 
     entity: str = Field(description="Name of the thing.")
     hops: int = Field(1, ge=1, le=5, description="How many relations away.")
     k: int = Field(100, ge=1, le=_MOST_OF_PAGE, description="At most so many.")
 
 
-class Path(ScopeFields, _Moments):
-    """Between which two a way is looked for."""
+class Path(ScopeFields, _PointInTime):
+    """The two ends of a path."""
 
     source: str = Field(description="Name of the one.")
     target: str = Field(description="Name of the other.")

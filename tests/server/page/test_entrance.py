@@ -106,7 +106,7 @@ def test_a_form_that_is_not_ours_changes_nothing(memory: Memory, http: TestClien
     remembered(memory, "alice")
     http.get(MEMORIES)
     answer = http.post(MEMORIES, data={"text": "I like coffee.", "user_id": "alice", **sent})
-    assert answer.status_code == 403 and "load the page anew" in answer.text
+    assert answer.status_code == 403 and "load the page again" in answer.text
     assert [item.text for item in memory.get_all(user_id="alice")] == ["I am alice and I like tea."]
 
 

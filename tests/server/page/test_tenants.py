@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.server.page.router import router
+from langmem_adapter.server.page import router
 from tests.server.conftest import client, key
 from tests.server.page.test_entrance import logged_in, token
 from tests.server.test_tenants import UNKNOWN, Tenant, state
@@ -108,7 +108,7 @@ def test_every_form_wants_its_token(memory: Memory, alice: TestClient) -> None:
     for method, path in views():
         if method != "GET":
             answer = _sent(alice, method, _filled(path, UNKNOWN), "", {})
-            assert (answer.status_code, "load the page anew" in answer.text) == (403, True), path
+            assert (answer.status_code, "load the page again" in answer.text) == (403, True), path
 
 
 def _answers(
