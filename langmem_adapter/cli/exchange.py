@@ -184,7 +184,7 @@ def import_(
         if _is_everything(first) and not everything and not call.scope:
             raise CommandError("this file holds all scopes", "give --everything, or -u NAME for one user's")
         database = opened.enter_context(call.database(create=True))
-        meta.prepare(database, call.settings.language)
+        prepare(database, call.settings.language)
         embedder = call.embedder()
         mark = fingerprint(embedder.embeddings)
         note = f"embedding up to {{:,}} memories with {meta.spelled(mark)[0]}"

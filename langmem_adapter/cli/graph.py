@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from langmem_adapter.arguments import filled
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.inputs import STDIN, of_file
-from langmem_adapter.cli.options import After, AsOf, Invocation, KnownAt, Limit, flags, named, option
+from langmem_adapter.cli.options import After, AsOfDate, Invocation, KnownAt, Limit, flags, named, option
 from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
 from langmem_adapter.records.checks import check_text, redact_url
 from langmem_adapter.records.graph import ExportFormat, LineFormat
@@ -388,7 +388,7 @@ def export(
         ExportFormat | None, option(help="What to write; else what the file's ending says.")
     ] = None,
     *,
-    as_of: AsOf = None,
+    as_of: AsOfDate = None,
     known_at: KnownAt = None,
     history: Annotated[bool, typer.Option("--history", help="What is believed no longer, too.")] = False,
 ) -> None:

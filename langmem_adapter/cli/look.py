@@ -116,8 +116,8 @@ def list_(
     now = as_of is None and known_at is None
     read: Any = memories.page
     if not now:
-        when = memories.then_of(as_of, known_at, zone_of(call.settings.timezone)) or memories.Then()
-        read = partial(memories.page_then, when=when)
+        when = memories.parse_as_of(as_of, known_at, zone_of(call.settings.timezone)) or memories.AsOf()
+        read = partial(memories.page_as_of, when=when)
     with call.reading() as connection:
         page, following = read(connection, call.scope_in(connection), k=limit, after=after, include_expired=expired)
         columns = ("id", "updated_at", "text")

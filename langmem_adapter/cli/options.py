@@ -205,7 +205,7 @@ class Invocation:
             return prefix
         if len(prefix) < _LEAST:
             raise InvalidInputError(f"{prefix!r} is too short for an id; give at least {_LEAST} characters of it")
-        matches = beginning(connection, ids, prefix, self.within, most=_LISTED + 1)
+        matches = ids_with_prefix(connection, ids, prefix, self.within, most=_LISTED + 1)
         if prefix in matches or not matches:
             return prefix
         if len(matches) > 1:

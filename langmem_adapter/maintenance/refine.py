@@ -172,7 +172,7 @@ def _pending(connection: Connection, scope: Scope) -> list[_PendingText]:
 def _refine_batch(parts: Parts, pks: Sequence[int], *, keep: bool) -> Refined:
     """Read one batch, write its facts, then end the texts that these state."""
     with parts.database.read() as connection:
-        rows = best(connection, pks)
+        rows = by_pks(connection, pks)
         query = select(memories.c.pk, memories.c.seq).where(memories.c.pk.in_(pks), *_PENDING)
         seen = {row.pk: row.seq for row in connection.execute(query)}
     items = {pk: rows[pk] for pk in pks if pk in seen and pk in rows}

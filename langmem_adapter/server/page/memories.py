@@ -35,9 +35,9 @@ from langmem_adapter.server.page.layout import (
 from langmem_adapter.server.problems import Streamed
 from langmem_adapter.server.v1.exchange import LINES, PAGE, exported
 from langmem_adapter.storage import memories, traces
-from langmem_adapter.storage.erasure import holders
+from langmem_adapter.storage.erasure import list_usage
 from langmem_adapter.storage.graph import reads
-from langmem_adapter.storage.lexical import parted
+from langmem_adapter.storage.lexical import split_context
 from langmem_adapter.storage.scopes import counts
 from langmem_adapter.twins import beside
 
@@ -152,7 +152,7 @@ async def _other_users(view: View) -> list[Any]:
     """Users with memories, for a caller who named a scope without any."""
     if not view.who.reaches_everything:
         return []
-    return [each for each in await beside(view.memory.parts.reading, holders, "user_id", most=_FEW) if each.memories]
+    return [each for each in await beside(view.memory.parts.reading, list_usage, "user_id", most=_FEW) if each.memories]
 
 
 async def _page(memory: Memory, query: _ListQuery, scope: dict[str, Any]) -> tuple[list[_Row], str | None]:
@@ -386,7 +386,7 @@ def _source(connection: Connection, versions: Sequence[_Version], scope: Scope |
         return None
     revision = texts[0].revision
     row, _, _ = memories.past(connection, revision.memory_id, revision.revision, scope)
-    words = parted(row.context)
+    words = split_context(row.context)
     return _Source(revision.revision, words=words) if words else None
 
 

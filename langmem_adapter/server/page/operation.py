@@ -35,7 +35,7 @@ from langmem_adapter.server.page.layout import (
 )
 from langmem_adapter.settings import Origin, chosen_database
 from langmem_adapter.storage import erasure, jobs, meta
-from langmem_adapter.storage.erasure import ORDERS, Erasure
+from langmem_adapter.storage.erasure import SORT_KEYS, Erasure
 from langmem_adapter.storage.keys import LASTS
 from langmem_adapter.storage.traces import Trace, TracePage
 from langmem_adapter.twins import apart, beside
@@ -194,7 +194,7 @@ _RIGHTS: Final = {"delete": "write", "erase": "admin"}
 class _ScopesQuery(ScopeForm):
     by: Literal["user", "agent", "run"] = "user"
     begins: Filled[str] = None
-    sort: str = Field("-memories", pattern=f"^-?({'|'.join(ORDERS)})$")
+    sort: str = Field("-memories", pattern=f"^-?({'|'.join(SORT_KEYS)})$")
     page: int = Field(1, ge=1, le=_MOST_PAGES)
 
 
@@ -213,9 +213,9 @@ async def list_scopes(view: Reading, query: Annotated[_ScopesQuery, Query()]) ->
 
 def _all_scopes(connection: Any, query: _ScopesQuery, who: Principal) -> dict[str, Any]:
     """A page of the list, and how many there are of each kind."""
-    number, field, begins = erasure.number_of, f"{query.by}_id", query.begins or ""
+    number, field, begins = erasure.count_names, f"{query.by}_id", query.begins or ""
     how: dict[str, Any] = {"sort": query.sort, "most": _PAGE, "skipped": (query.page - 1) * _PAGE}
-    rows = erasure.holders(connection, field, who.scope, begins=begins, **how)
+    rows = erasure.list_usage(connection, field, who.scope, begins=begins, **how)
     numbers = {name.removesuffix("_id"): number(connection, name, who.scope) for name in SCOPE_FIELDS}
     total = number(connection, field, who.scope, begins=begins) if begins else numbers[query.by]
     return {"rows": rows, "numbers": numbers, "total": total}
@@ -223,7 +223,7 @@ def _all_scopes(connection: Any, query: _ScopesQuery, who: Principal) -> dict[st
 
 def _own_scope(connection: Any, _query: _ScopesQuery, who: Principal) -> dict[str, Any]:
     """The scope of a key without the right to list all."""
-    rows = [] if who.scope is None else [erasure.holder(connection, who.scope)]
+    rows = [] if who.scope is None else [erasure.scope_usage(connection, who.scope)]
     return {"rows": rows, "numbers": {}, "total": len(rows)}
 
 
@@ -250,7 +250,7 @@ async def forget(view: Sending, form: Annotated[_ForgetForm, Form()]) -> Respons
 
 async def _ask(view: View, fields: dict[str, Any], wrong: str = "") -> Response:
     scope = Scope(**fields)
-    usage = await beside(view.memory.parts.reading, erasure.held, scope)
+    usage = await beside(view.memory.parts.reading, erasure.erasure_preview, scope)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     return view.show("forget", fields, status=status, usage=usage, word=_word_to_type(scope), wrong=wrong)
 

@@ -24,7 +24,7 @@ from langmem_adapter.server.log import logged
 from langmem_adapter.server.problems import OURS, Streamed, answer_of
 from langmem_adapter.server.v1 import answers, exchange, requests
 from langmem_adapter.storage import conversations, jobs, scopes
-from langmem_adapter.storage.conversations import Conversation, Which
+from langmem_adapter.storage.conversations import Conversation, TurnFilter
 from langmem_adapter.storage.jobs import Job
 from langmem_adapter.twins import apart, beside
 
@@ -251,7 +251,7 @@ async def list_conversations(call: Reads, query: Annotated[requests.PageQuery, Q
 async def turns(call: Reads, session_id: str, query: Annotated[requests.ConversationQuery, Query()]) -> Any:
     """The turns of a conversation, which is named by its session and its exact scope; the latest page first."""
     conversation = Conversation(session_id, Scope(**call.effective_scope(query)))
-    which = Which(last=query.k + 1, before=query.before)
+    which = TurnFilter(last=query.k + 1, before=query.before)
     rows = await beside(call.memory.parts.reading, conversations.read, conversation, which)
     page = rows[-query.k :]
     return {"items": page, "next": page[0].position if len(rows) > query.k else None}
