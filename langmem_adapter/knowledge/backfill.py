@@ -17,7 +17,7 @@ from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.results import FORGET, Change, Decision, Turn, Usage
 from langmem_adapter.records.scope import Scope, shallow
-from langmem_adapter.statements.parser import read
+from langmem_adapter.statements.reader import read
 from langmem_adapter.storage.graph import hints
 from langmem_adapter.storage.graph.hints import known_names
 from langmem_adapter.storage.write import Write

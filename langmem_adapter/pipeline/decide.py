@@ -29,8 +29,8 @@ from langmem_adapter.names import entity_key, name_speaker
 from langmem_adapter.pipeline.state import Ask, StateEdit, finished, said, thinking
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, FactDecision, KnownMemory, Reasoner
 from langmem_adapter.records.results import FORGET, PROCEDURAL, UNCLEAR, Decision, Event, Fact, Turn, Usage
-from langmem_adapter.statements.parser import read, single_valued
-from langmem_adapter.statements.statement import MANY
+from langmem_adapter.statements.reader import read, single_valued
+from langmem_adapter.statements.tables import MANY
 from langmem_adapter.storage.lexical import join_context
 from langmem_adapter.text import text_hash
 

@@ -201,7 +201,7 @@ def _kept_words(
     reply: AIMessage,
 ) -> Extraction:
     """The complete items of a reply that could not be used, where there are any; else the speaker's own words."""
-    from langmem_adapter.reasoning.rules.reasoner import RuleReasoner  # noqa: PLC0415 - rarely needed
+    from langmem_adapter.reasoning.rules import RuleReasoner  # noqa: PLC0415 - rarely needed
 
     items = complete_items(full_text(reply), schema.root)
     with suppress(UnusableReplyError):
@@ -249,7 +249,7 @@ def resolve_model(model: str | BaseChatModel, settings: Settings, **prompts: str
     if model == _OFFLINE:
         if any(prompts.values()):
             raise InvalidInputError("prompts are instructions for a chat model; also give model='openai:…' or the like")
-        from langmem_adapter.reasoning.rules.reasoner import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
+        from langmem_adapter.reasoning.rules import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
 
         return RuleReasoner()
     chat_model = patiently_made(partial(named_model, model, settings), settings) if isinstance(model, str) else model

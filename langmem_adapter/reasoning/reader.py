@@ -33,7 +33,7 @@ from langmem_adapter.reasoning.replies import (
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.graph import SELF
 from langmem_adapter.records.results import FORGET, UNCLEAR, Event, Fact
-from langmem_adapter.statements.parser import read
+from langmem_adapter.statements.reader import read
 from langmem_adapter.text import STOPWORDS, content_words, is_cjk, subjects, text_hash
 
 if TYPE_CHECKING:

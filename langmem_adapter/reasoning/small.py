@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from langmem_adapter.names import entity_key
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, FactDecision, KnownNames
 from langmem_adapter.reasoning.reader import QUESTION
-from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
+from langmem_adapter.reasoning.rules import RuleReasoner
 from langmem_adapter.records.results import FORGET, Fact
-from langmem_adapter.statements.chinese import without_speaker
 from langmem_adapter.statements.dates import dated, dated_chinese
-from langmem_adapter.statements.english import expanded, third_person
+from langmem_adapter.statements.reader import expanded, third_person, without_speaker
 from langmem_adapter.text import content_words, is_cjk, text_hash, words
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from langmem_adapter.records.scope import shallow
 from langmem_adapter.search.query import names_topic
 from langmem_adapter.search.scope_cache import Floats, Postings, ScopeCache, ScopeColumns
 from langmem_adapter.statements.dates import SEASONS, WEEKDAYS
-from langmem_adapter.statements.parser import single_valued
 from langmem_adapter.statements.periods import days_over, split_periods
+from langmem_adapter.statements.reader import single_valued
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.memories import AsOf, PastMemory, current_vectors, memories_as_of
 from langmem_adapter.storage.timestamps import offset_minutes

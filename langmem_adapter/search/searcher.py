@@ -38,7 +38,7 @@ from langmem_adapter.search.ranking import (
 )
 from langmem_adapter.search.relevance import RAW, RELEVANT, relevance
 from langmem_adapter.search.scope_cache import ScopeCaches, posting_loader
-from langmem_adapter.statements.parser import attributes
+from langmem_adapter.statements.reader import attributes
 from langmem_adapter.storage import feed, memories
 from langmem_adapter.storage.graph.hints import rivals
 from langmem_adapter.storage.meta import language_of

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from langmem_adapter.statements.tables import FORMS, patterns
+from langmem_adapter.statements.tables import FORMS, StatedSpan, patterns
 
 MONTHS: Final = tuple("January February March April May June July August September October November December".split())
 MONTH_NAMES: Final = "|".join((*MONTHS, *(month[:3] for month in MONTHS), "Sept"))
@@ -34,35 +33,9 @@ TIME_WORDS: Final = frozenset(
 
 SHORT_DAYS: Final = {day[:length].lower(): day for day in WEEKDAYS for length in (3, 4, 5, 9)}
 """The days of the week, by their names and what these are cut to."""
-_GIVEN: Final = {"MONTHS": MONTHS, "WEEKDAYS": WEEKDAYS, "DAYS": (*WEEKDAYS, *MONTHS, *SHORT_DAYS)}
-_P: Final = patterns("times", {name: "|".join(words) for name, words in _GIVEN.items()} | {"MONTH_NAMES": MONTH_NAMES})
+_NAMES: Final = {"MONTHS": MONTHS, "WEEKDAYS": WEEKDAYS, "DAYS": (*WEEKDAYS, *MONTHS, *SHORT_DAYS)}
+_P: Final = patterns("times", {name: "|".join(words) for name, words in _NAMES.items()} | {"MONTH_NAMES": MONTH_NAMES})
 _MONTH: Final = re.compile(rf"\b(?:{MONTH_NAMES})\b", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class StatedSpan:
-    """When something holds, as far as a statement says so.
-
-    Attributes:
-        since: From when on.
-        until: Until when.
-        at: The date of a single event, "in 2019".
-        lasting: Whether it says that it lasts: "since 2019", "for five years".
-        partly: Whether it is said of some times only: "every Sunday", "at night".
-    """
-
-    since: datetime | None = None
-    until: datetime | None = None
-    at: datetime | None = None
-    lasting: bool = False
-    partly: bool = False
-
-    def held(self, *, over: bool, begins: bool) -> tuple[datetime | None, datetime | None]:
-        """From when until when something holds that is *over*, or that *begins* at the date."""
-        if over and self.since and not self.until:
-            return None, self.since
-        since, until = self.since or (self.at if begins else None), self.until or (self.at if over else None)
-        return (None, None) if since and until and until <= since else (since, until)
 
 
 def timed(text: str) -> tuple[str, StatedSpan] | None:
@@ -76,13 +49,13 @@ def timed(text: str) -> tuple[str, StatedSpan] | None:
     """
     times: dict[str, datetime | None] = {}
     lasting = partly = False
-    while _P["LAST_WORD"].fullmatch(text, _word(text, 1)) and (found := _P["CLOSING"].search(text, _word(text, 8))):
-        if found["ahead"]:
+    while _P["LAST_WORD"].fullmatch(text, _word(text, 1)) and (match := _P["CLOSING"].search(text, _word(text, 8))):
+        if match["ahead"]:
             return None
-        told = {name: day(found[name]) for name in ("since", "begin", "end", "until", "at") if found[name]}
-        times = {**told, **times}
-        lasting, partly = lasting or bool(found["goes"]), partly or bool(found["partly"])
-        text = text[: found.start()].rstrip(" ,")
+        dates = {name: day(match[name]) for name in ("since", "begin", "end", "until", "at") if match[name]}
+        times = {**dates, **times}
+        lasting, partly = lasting or bool(match["goes"]), partly or bool(match["partly"])
+        text = text[: match.start()].rstrip(" ,")
     since, until = times.get("since") or times.get("begin"), times.get("until") or times.get("end")
     return text, StatedSpan(since, until, times.get("at"), lasting, partly)
 
@@ -130,8 +103,8 @@ def month_of(text: str) -> int | None:
         >>> month_of("3rd of Sept."), month_of("a day in spring")
         (9, None)
     """
-    found = _MONTH.search(text)
-    return found and next(number for number, month in enumerate(MONTHS, 1) if month.startswith(found[0][:3].title()))
+    match = _MONTH.search(text)
+    return match and next(number for number, month in enumerate(MONTHS, 1) if month.startswith(match[0][:3].title()))
 
 
 def months_on(day: date, count: int) -> date:
@@ -179,25 +152,29 @@ def dated(text: str, today: date) -> str:
         >>> dated("Flying to Rome tomorrow", date(2025, 5, 1)), dated("Moved to Oslo last month", date(2025, 5, 1))
         ('Flying to Rome on 2025-05-02', 'Moved to Oslo in April 2025')
     """
-    told = FORMS.get(text.partition(" ")[0].lower(), ("", ""))[1] == "past"
-    text = _P["ON_DAY"].sub(rf"{'last' if told else 'this'} \1", text) if told or _P["AHEAD_VERB"].match(text) else text
+    is_past = FORMS.get(text.partition(" ")[0].lower(), ("", ""))[1] == "past"
+    text = (
+        _P["ON_DAY"].sub(rf"{'last' if is_past else 'this'} \1", text)
+        if is_past or _P["AHEAD_VERB"].match(text)
+        else text
+    )
     try:
-        return _P["RELATIVE"].sub(lambda found: _put(found, today), text)
+        return _P["RELATIVE"].sub(lambda match: _put(match, today), text)
     except (OverflowError, ValueError):  # the calendar ends there; the words stay as they were said
         return text
 
 
-def _put(found: re.Match[str], today: date) -> str:
-    if found["day"] or found["now"]:
-        word = (found["day"] or "").lower()
-        part = found["now"] or found["part"] or {"tonight": "evening", "last night": "night"}.get(word, "")
+def _put(match: re.Match[str], today: date) -> str:
+    if match["day"] or match["now"]:
+        word = (match["day"] or "").lower()
+        part = match["now"] or match["part"] or {"tonight": "evening", "last night": "night"}.get(word, "")
         then = today + timedelta(days=_DAYS.get(word, 0))
         link, when = "on", f"the {part.lower()} of {then.isoformat()}" if part else then.isoformat()
-    elif found["count"]:
-        link, when = _ago(found["count"].lower(), found["units"].lower(), today)
+    elif match["count"]:
+        link, when = _ago(match["count"].lower(), match["units"].lower(), today)
     else:
-        link, when = _unit(found["way"].lower().split()[-1], found["unit"].lower(), today)
-    return f"{found['before'] or (link and f'{link} ')}{when}"
+        link, when = _unit(match["way"].lower().split()[-1], match["unit"].lower(), today)
+    return f"{match['before'] or (link and f'{link} ')}{when}"
 
 
 def _ago(count: str, unit: str, today: date) -> tuple[str, str]:
@@ -283,27 +260,27 @@ def dated_chinese(text: str, today: date) -> str:
         ('2025-04-25搬到了南京', '2024年3月结婚了')
     """
 
-    def put(found: re.Match[str]) -> str:
+    def put(match: re.Match[str]) -> str:
         try:
-            return _told(found, today)
+            return _date_chinese(match, today)
         except (ValueError, OverflowError):  # no such day, or beyond the calendar: as it was said
-            return found.group()
+            return match.group()
 
     return _CHINESE["RELATIVE"].sub(put, text)
 
 
-def _told(found: re.Match[str], today: date) -> str:
-    if near := found["day"] or found["part"]:
-        part = {"晚": "晚上", "早": "早上"}.get((found["time"] or "")[:1], "")
+def _date_chinese(match: re.Match[str], today: date) -> str:
+    if near := match["day"] or match["part"]:
+        part = {"晚": "晚上", "早": "早上"}.get((match["time"] or "")[:1], "")
         return f"{today + timedelta(_CHINESE_DAYS[near])}{part}"
-    if found["week"]:
-        return _chinese_week(today + timedelta(7 * _STEPS[found["week"]]), found["weekday"])
-    if found["month"]:
-        return _month(today, _STEPS[found["month"]], found["of"])
-    if found["year"]:
-        return _year(today.year + _YEARS[found["year"]], found["in"], found["on"])
+    if match["week"]:
+        return _chinese_week(today + timedelta(7 * _STEPS[match["week"]]), match["weekday"])
+    if match["month"]:
+        return _month(today, _STEPS[match["month"]], match["of"])
+    if match["year"]:
+        return _year(today.year + _YEARS[match["year"]], match["in"], match["on"])
     return (
-        _month(today, -6, None) if found["half"] else _chinese_ago(today, chinese_number(found["count"]), found["unit"])
+        _month(today, -6, None) if match["half"] else _chinese_ago(today, chinese_number(match["count"]), match["unit"])
     )
 
 
@@ -338,15 +315,15 @@ def chinese_span(text: str) -> tuple[str, StatedSpan]:
     """A statement without its dates, and these.
 
     Example:
-        >>> told, span = chinese_span("自2019年住在杭州")
-        >>> told, span.since.year
+        >>> text, span = chinese_span("自2019年住在杭州")
+        >>> text, span.since.year
         ('住在杭州', 2019)
     """
     dates: dict[str, datetime | None] = {}
     for name in ("FROM_TO", "SINCE", "AT"):
-        if found := _CHINESE[name].search(text):
-            dates |= {key: _day(value) for key, value in found.groupdict().items() if value}
-            text = text[: found.start()] + text[found.end() :]
+        if match := _CHINESE[name].search(text):
+            dates |= {key: _day(value) for key, value in match.groupdict().items() if value}
+            text = text[: match.start()] + text[match.end() :]
     return text, StatedSpan(dates.get("since") or dates.get("then"), dates.get("until"), dates.get("at"))
 
 

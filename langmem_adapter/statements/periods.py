@@ -99,8 +99,8 @@ def periods(text: str, today: date) -> list[Period]:
     """The periods that a text names, in order; days that no calendar has are none.
 
     Args:
-        text: A question, or what was said; its first 2,000 letters are read.
-        today: When it is asked or was said.
+        text: A question, or a message; its first 2,000 letters are read.
+        today: When it is asked or said.
 
     Example:
         >>> from datetime import date
@@ -129,7 +129,7 @@ def split_periods(text: str, today: date) -> tuple[list[Period], str]:
         words |= {"this"} & frozenset(text.split())
     if not words.isdisjoint(_NEAR) or not (words.isdisjoint(_STEPS) or words.isdisjoint(_STEPPED)):
         text = dated(text, today)
-    matches: list[_Found] = []
+    matches: list[_Match] = []
     if not text.isascii():
         text = dated_chinese(_P["CHINESE_SPOKEN"].sub(lambda match: _date_spoken_chinese(match, today), text), today)
         matches += _read(text, "CHINESE", _chinese, today)
@@ -200,7 +200,7 @@ def _between(today: date, before: int, after: int) -> str:
     return f" from {date.fromordinal(first)} to {today - timedelta(after)}"
 
 
-def days_told(text: str, said: date) -> set[str]:
+def days_told(text: str, day: date) -> set[str]:
     """The dates that a text tells of, as marks that no word looks like: years and months, and few days.
 
     Example:
@@ -209,9 +209,9 @@ def days_told(text: str, said: date) -> set[str]:
         ['@2025', '@2025-04', '@2025-04-30']
     """
     marks: set[str] = set()
-    for period in periods(text, said):
+    for period in periods(text, day):
         moved = (each for each in map(period.moved, (0, -1, 1)) if each.begins != each.ends)
-        nearest = min(moved, key=lambda each: _apart(each, said), default=period) if period.yearly else period
+        nearest = min(moved, key=lambda each: _apart(each, day), default=period) if period.yearly else period
         if nearest.begins is not None and nearest.ends is not None:
             marks |= _marks(nearest.begins, nearest.ends)
     return marks
@@ -254,16 +254,16 @@ def days_over(begins: date, ends: date, years: Sequence[int]) -> list[str]:
 _Understood: TypeAlias = "Callable[[re.Match[str], str, str, date], Period | None]"
 
 
-class _Found(NamedTuple):
+class _Match(NamedTuple):
     place: int
     ends: int
     period: Period
     ranged: bool  # whether it may be the beginning of a longer one
 
 
-def _read(text: str, name: str, understood: _Understood, today: date) -> list[_Found]:
+def _read(text: str, name: str, understood: _Understood, today: date) -> list[_Match]:
     """Each period; two that are joined ("from May to July") are one."""
-    runs: list[_Found] = []
+    runs: list[_Match] = []
     for match in _P[name].finditer(text):
         before, after = text[max(0, match.start() - _FRAME) : match.start()], text[match.end() : match.end() + 12]
         try:
@@ -277,7 +277,7 @@ def _read(text: str, name: str, understood: _Understood, today: date) -> list[_F
             runs[-1] = begun._replace(ends=match.end(), period=_joined(begun.period, period), ranged=False)
         else:
             ranged = understood is _chinese or _P["RANGE"].search(before) is not None
-            runs.append(_Found(match.start(), match.end(), period, ranged))
+            runs.append(_Match(match.start(), match.end(), period, ranged))
     return runs
 
 
@@ -291,14 +291,14 @@ def _joined(first: Period, last: Period) -> Period:
     return Period(first.begins, last.ends, first.yearly and last.yearly)
 
 
-def _english(found: re.Match[str], before: str, after: str, today: date) -> Period | None:
-    said, part = found.groupdict(), _P["PART"].search(before)
+def _english(match: re.Match[str], before: str, after: str, today: date) -> Period | None:
+    groups, part = match.groupdict(), _P["PART"].search(before)
     led = _P["LED"].search(before) or part
-    if (long := said["long"]) and not (said["y5"] or led or (long[:1].isupper() and _P["ALSO"].search(before))):
+    if (long := groups["long"]) and not (groups["y5"] or led or (long[:1].isupper() and _P["ALSO"].search(before))):
         return None
-    if said["y6"] and not (led or _P["ALSO"].search(before)):
+    if groups["y6"] and not (led or _P["ALSO"].search(before)):
         return None
-    whole = _named(said, today)
+    whole = _named(groups, today)
     if part is not None:
         place = _NTH[part["nth"].lower()] if part["nth"] else None
         whole = _part(whole, part["part"].partition(" ")[0].lower(), place, part["unit"])
@@ -311,17 +311,17 @@ def _english(found: re.Match[str], before: str, after: str, today: date) -> Peri
     return _bounded(whole, before[: part.start()] if part else before)
 
 
-def _named(said: Mapping[str, str | None], today: date) -> Period:
-    year = next((int(said[name] or 0) for name in ("y1", "y2", "y3", "y4", "y5", "y6") if said[name]), None)
-    if said["a"] and said["b"]:
-        first, second = int(said["a"]), int(said["b"])
+def _named(groups: Mapping[str, str | None], today: date) -> Period:
+    year = next((int(groups[name] or 0) for name in ("y1", "y2", "y3", "y4", "y5", "y6") if groups[name]), None)
+    if groups["a"] and groups["b"]:
+        first, second = int(groups["a"]), int(groups["b"])
         month, day = (first, second) if second > 12 else (second, first)  # noqa: PLR2004 - there is no thirteenth month
         return _of(today, year, month, day)
-    if long := (said["long"] or "").lower():
+    if long := (groups["long"] or "").lower():
         return _of(today, year, _SEASONS[long], months=3) if long in _SEASONS else _of(today, year, month_of(long) or 0)
-    if named := said["m3"] or said["m4"]:
-        return _of(today, year, month_of(named) or 0, int(said["d3"] or said["d4"] or 0))
-    return _of(today, year, int(said["m1"] or 0), int(said["d1"] or 0))
+    if named := groups["m3"] or groups["m4"]:
+        return _of(today, year, month_of(named) or 0, int(groups["d3"] or groups["d4"] or 0))
+    return _of(today, year, int(groups["m1"] or 0), int(groups["d1"] or 0))
 
 
 def _bounded(whole: Period, before: str) -> Period:
@@ -340,13 +340,13 @@ def _side(whole: Period, bound: re.Match[str]) -> Period:
     return Period(whole.ends if bound["after"] else whole.begins, None, whole.yearly)
 
 
-def _chinese(found: re.Match[str], _: str, after: str, today: date) -> Period | None:
-    said = found.groupdict()
-    year = next((int(said[name] or 0) for name in ("y2", "y3", "y4") if said[name]), None)
-    if said["long"]:
-        whole = _of(today, year, _SEASONS[said["long"]], months=3)
+def _chinese(match: re.Match[str], _: str, after: str, today: date) -> Period | None:
+    groups = match.groupdict()
+    year = next((int(groups[name] or 0) for name in ("y2", "y3", "y4") if groups[name]), None)
+    if groups["long"]:
+        whole = _of(today, year, _SEASONS[groups["long"]], months=3)
     else:
-        whole = _of(today, year, chinese_number(said["m2"] or "0"), chinese_number(said["d2"] or "0"))
+        whole = _of(today, year, chinese_number(groups["m2"] or "0"), chinese_number(groups["d2"] or "0"))
     if part := _P["CHINESE_PART"].match(after):
         name = "early" if part["early"] else "mid" if part["mid"] else "late"
         unit = "weekend" if part["unit"] == "周末" else "week"

@@ -13,8 +13,8 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from langmem_adapter.records.results import tokens_in
 from langmem_adapter.statements.dates import MONTHS
-from langmem_adapter.statements.parser import attributes
 from langmem_adapter.statements.periods import days_told
+from langmem_adapter.statements.reader import attributes
 from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.tables import memories, scopes, words
 from langmem_adapter.storage.timestamps import local

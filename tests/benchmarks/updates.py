@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.reasoning.base import ExtractInput
-from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
+from langmem_adapter.reasoning.rules import RuleReasoner
 from langmem_adapter.records.results import Turn
 from tests.benchmarks.candidates import LANGUAGES, QUICK_PAIRS
 from tests.benchmarks.measure import report

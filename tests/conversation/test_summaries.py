@@ -24,7 +24,7 @@ from langmem_adapter.conversation.summaries import (
 )
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.reasoning.llm import LLMReasoner
-from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
+from langmem_adapter.reasoning.rules import RuleReasoner
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:

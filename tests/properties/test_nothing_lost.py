@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.reasoning.base import Comparison
-from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
+from langmem_adapter.reasoning.rules import RuleReasoner
 from langmem_adapter.text import STOPWORDS, TALK, words
 from tests.cases import each
 from tests.reasoning.reasoner_conformance import question, turn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
+from langmem_adapter.reasoning.rules import RuleReasoner
 from tests.cases import each
 from tests.reasoning.reasoner_conformance import question, turn
 

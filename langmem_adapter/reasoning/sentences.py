@@ -1,26 +1,190 @@
-"""Short facts read from sentences by the table of attributes.
+"""Sentences of a message: which say nothing worth keeping, and which are short facts that the table of attributes reads.
 
-"i go by River now, legally" is a name by its place, "new sim, 555-0192" a phone number by its shape and a word beside it. What
-the clause says besides stands in brackets behind the fact: "Works at Target (the one by the highway)".
+Closed lists decide what is small talk, a question, a request or a command, in English and Chinese; in doubt a sentence is a
+statement. "i go by River now, legally" is a name by its place, "new sim, 555-0192" a phone number by its shape and a word
+beside it. What a clause says besides stands in brackets behind the fact: "Works at Target (the one by the highway)". All
+patterns look at a bounded stretch of text, so that time is proportional to a message's length.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from langmem_adapter.reasoning.rules.messages import SENTENCES, Sentence, is_talk_in_chinese, kind_of, written_out
-from langmem_adapter.statements.chinese import PARTS, without_speaker
-from langmem_adapter.statements.dates import TIME_WORDS
-from langmem_adapter.statements.english import expanded, third_person
-from langmem_adapter.statements.parser import in_chinese, read
-from langmem_adapter.statements.statement import LONGEST, SINGLE
-from langmem_adapter.statements.tables import FORMS, KINDS, WORDS, rows
-from langmem_adapter.text import is_cjk
+from langmem_adapter.statements.dates import MONTH_NAMES, TIME_WORDS
+from langmem_adapter.statements.reader import (
+    KIND_WORDS,
+    PARTS,
+    expanded,
+    in_chinese,
+    read,
+    third_person,
+    without_speaker,
+)
+from langmem_adapter.statements.tables import FORMS, KINDS, LONGEST, SINGLE, WORDS, patterns, rows
+from langmem_adapter.text import STOPWORDS, STOPWORDS_CJK, TALK, TALK_CJK, is_cjk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+SENTENCES: Final = patterns("sentences", {**PARTS, "KIND": KIND_WORDS["KIND"], "MONTH_NAMES": MONTH_NAMES})
+"""Patterns of sentences and their openings."""
+_GRAMMAR: Final = frozenset(SENTENCES.texts["GRAMMAR"].split()) | STOPWORDS | TALK
+_WORDS: Final = frozenset(SENTENCES.texts["WORDS"].split())
+_LONGEST: Final = {"question": 25, "plain question": 15, "request": 20, "talk": 6, "thanks": 8}
+_LONGEST_CJK: Final = {"question": 15, "request": 40, "talk": 10}
+"""Words, in Chinese letters, of what says nothing; a longer one may state something."""
+SentenceKind = Literal["talk", "question", "request", "command", "statement"]
+
+
+_SHORT_FORMS: Final = dict(pair.split("=") for pair in SENTENCES.texts["SHORT"].split("|"))
+
+
+def written_out(clause: str) -> str:
+    """A clause with its short forms written out, those of chats as well.
+
+    Example:
+        >>> written_out("im w ur bf"), written_out("that’s it")
+        ('i am with your boyfriend', 'that is it')
+    """
+    return expanded(re.sub(r"[\w']+", lambda match: _SHORT_FORMS.get(match[0].lower(), match[0]), expanded(clause)))
+
+
+class Sentence(NamedTuple):
+    """One sentence, never blank, without its closing mark, and where it stands in the message.
+
+    Of a *quoted* one, which stands in a code block or a quotation, nothing is read.
+    """
+
+    text: str
+    start: int
+    end: int
+    asks: bool = False
+    quoted: bool = False
+
+
+def sentences(text: str) -> list[Sentence]:
+    """Split a message at closing marks and line ends; abbreviations, decimals and wrapped lines hold together.
+
+    Example:
+        >>> [s.text for s in sentences("I met Dr. Wu at 3 p.m. on Monday. 我很开心！OK?")]
+        ['I met Dr. Wu at 3 p.m. on Monday', '我很开心', 'OK']
+    """
+    parts: list[Sentence] = []
+    start, fences = 0, 0
+    for end in SENTENCES["END"].finditer(text):
+        before, after = text[max(0, end.start() - 10) : end.start()], text[end.end() : end.end() + 2].lstrip()[:1]
+        short = SENTENCES["ABBREVIATION"].search(before) or (SENTENCES["HALF_DAY"].search(before) and after.islower())
+        wrapped = end[0].count("\n") == 1 and after.islower()
+        if not wrapped and (end[0] != "." or not short):
+            parts += _sentence(text, start, end.end(), quoted=fences % 2 == 1)
+            fences += text.count("```", start, end.end())
+            start = end.end()
+    return [*parts, *_sentence(text, start, len(text), quoted=fences % 2 == 1)]
+
+
+def _sentence(text: str, start: int, end: int, *, quoted: bool) -> Iterator[Sentence]:
+    whole = text[start:end]
+    words = SENTENCES["BULLET"].sub("", whole[:12]) + whole[12:]
+    plain = " ".join(words.strip().strip("*").split()).rstrip('.!?…。！？；"”』」）')
+    if any(map(str.isalnum, plain)):
+        asks = re.search("[?？]", whole.rstrip()[-4:]) is not None
+        start = end - len(whole.lstrip())
+        yield Sentence(plain, start, end, asks, quoted or "```" in whole or plain[:1] in ">＞")
+
+
+def kind_of(sentence: Sentence) -> SentenceKind:
+    """What a sentence is; in doubt a statement.
+
+    Example:
+        >>> [kind_of(each) for each in sentences("Thanks! How are you? Write a poem. I'm vegan, what can I eat?")]
+        ['talk', 'question', 'request', 'statement']
+    """
+    text = sentence.text
+    if SENTENCES["COMMAND"].search(text):
+        return "command"
+    if SENTENCES["QUOTING"].fullmatch(text):
+        return "request"
+    plain = written_out(re.sub(r"(\w)\1{2,}", r"\1", text)).lower()
+    names = SENTENCES["NAMES"].search(text)  # what has a name, a number or a quotation says something
+    if is_cjk(text):
+        return "statement" if names else _kind_in_chinese(sentence)
+    words = re.findall(r"[^\W_]++(?:'[^\W_]++)*", plain)
+    mine = SENTENCES["OF_SPEAKER"].search(bare := SENTENCES["AFTER_AUX"].sub("", plain)) is not None
+    open_ended = sentence.asks or SENTENCES["UNMARKED"].match(plain)  # also without a question mark
+    short = len(plain.split()) <= _LONGEST["plain question"] and not re.search(r"\bthat (?:i|we)\b", plain)
+    if open_ended and short and not mine and SENTENCES["PLAIN_QUESTION"].fullmatch(plain):
+        return "question"
+    wants = SENTENCES["REQUEST"].match(plain) or (SENTENCES["SECOND"].match(plain) and not mine)
+    whole = names is None or names[0].isdigit()
+    if wants and whole and len(words) <= _LONGEST["request"] and not re.search(r"\bi\b", bare):
+        return "request"
+    return "statement" if names else _kind_in_english(sentence, plain, words, mine=mine)
+
+
+def _kind_in_english(sentence: Sentence, plain: str, words: list[str], *, mine: bool) -> SentenceKind:
+    rest, short = _WORDS.issuperset(set(words) - _GRAMMAR), len(words) <= _LONGEST["talk"]
+    if _GRAMMAR.issuperset(words) or (rest and short and {"my", "we"}.isdisjoint(words)):
+        return "talk"
+    if SENTENCES["THANKS"].match(plain) and len(words) <= _LONGEST["thanks"] and not mine:
+        return "talk"
+    shortly = short and SENTENCES["ASKING"].match(plain) is not None and "," not in plain  # "What's my email?"
+    return "question" if sentence.asks and len(words) <= _LONGEST["question"] and (not mine or shortly) else "statement"
+
+
+def _kind_in_chinese(sentence: Sentence) -> SentenceKind:
+    plain = sentence.text
+    thanks = len(plain) <= _LONGEST_CJK["talk"] and SENTENCES["THANKS"].match(plain) and "我" not in plain
+    if thanks or is_talk_in_chinese(plain):
+        return "talk"
+    if (
+        len(plain) <= _LONGEST_CJK["request"]
+        and SENTENCES["REQUEST"].match(plain)
+        and not SENTENCES["OF_ME_CJK"].search(plain)
+    ):
+        return "request"
+    is_question = sentence.asks or plain.endswith("吗")
+    plain = plain if sentence.asks else plain.removesuffix("呢")
+    states = any("我" in piece and not SENTENCES["ASKED"].search(piece) for piece in re.split("[，,；;、 ]", plain))
+    short = len(plain) <= _LONGEST_CJK["question"] and SENTENCES["ASKED"].search(plain) is not None
+    return "question" if is_question and not states and ("我" not in plain or short) else "statement"
+
+
+def is_talk_in_chinese(text: str) -> bool:
+    """Whether a text has no words but those of grammar and small talk."""
+    words = re.findall("[a-z]+", re.sub(r"(\w)\1{2,}", r"\1", text.lower()))
+    is_plain = _GRAMMAR.union(_WORDS).issuperset(words) and not re.search(r"\d", text)
+    return is_plain and not is_cjk(_talk_cjk().sub("", text))
+
+
+@cache
+def _talk_cjk() -> re.Pattern[str]:
+    return re.compile("|".join(sorted(TALK_CJK | STOPWORDS_CJK, key=len, reverse=True)))
+
+
+def paragraphs(text: str, most: int) -> list[str]:
+    r"""A text in parts of at most so many letters, cut at paragraphs, else at sentences or words, else where it must be.
+
+    Example:
+        >>> paragraphs("One.\n\nTwo. Three.", 8)
+        ['One.', 'Two.', 'Three.']
+    """
+    parts: list[str] = []
+    while len(text) > most:
+        ends = (
+            text.rfind(mark, 1, most) + len(mark.rstrip())
+            for mark in ("\n\n", "\n", ". ", "。", " ")
+            if mark in text[1:most]
+        )
+        end = next(ends, most)
+        parts.append(text[:end].strip())
+        text = text[end:].lstrip()
+    return [part for part in (*parts, text.strip()) if part]
+
+
+# ── facts of a sentence ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _FACTS: Final = {
     "name": ("Name is {}", "名字是{}"),
@@ -60,8 +224,8 @@ class Value(NamedTuple):
 
 def topic_of(sentence: str, before: str = "") -> str:
     """The attribute that a sentence is about, where it says that its value is another now; else that of *before*."""
-    found = SENTENCES["TOPIC"].search(sentence) if SENTENCES["CHANGED"].search(sentence) else None
-    return next((name for name, words in found.groupdict().items() if words), "") if found else before
+    match = SENTENCES["TOPIC"].search(sentence) if SENTENCES["CHANGED"].search(sentence) else None
+    return next((name for name, words in match.groupdict().items() if words), "") if match else before
 
 
 def attribute_named(text: str) -> str:
@@ -91,9 +255,9 @@ def value_in(clause: str, topic: str, sentence: str, *, chinese: bool, mine: boo
     """
     plain = clause if chinese else written_out(clause)
     plain = SENTENCES["LEAD"].sub("", plain)
-    found = _by_shape(plain, topic, sentence, chinese=chinese)
-    if found or SENTENCES["DOUBT"].search(plain) or SENTENCES["AHEAD"].search(plain):
-        return found
+    value = _by_shape(plain, topic, sentence, chinese=chinese)
+    if value or SENTENCES["DOUBT"].search(plain) or SENTENCES["AHEAD"].search(plain):
+        return value
     return _by_place(plain, topic, chinese=chinese, mine=mine) or _of_topic(plain, topic, chinese=chinese)
 
 
@@ -102,12 +266,12 @@ def _by_shape(plain: str, topic: str, sentence: str, *, chinese: bool) -> Value 
         return None
     text = SENTENCES["INSTEAD"].sub(" ", plain)
     for attribute in _SHAPES:
-        found = SENTENCES[attribute].search(text)
+        match = SENTENCES[attribute].search(text)
         cued = topic == attribute or SENTENCES[f"{attribute}_cue"].search(sentence)
-        denied = found and re.search(r"\b(?:not|no longer)\W*$|不是\s*$", text[: found.start()], re.IGNORECASE)
-        if found and cued and not denied and (attribute != "phone" or sum(map(str.isdigit, found[0])) > _DIGITS):
-            rest = f"{text[: found.start()]} {text[found.end() :]}"
-            return Value(_FACTS[attribute][chinese].format(found[0]), _rest(rest) if says_more(rest) else "")
+        denied = match and re.search(r"\b(?:not|no longer)\W*$|不是\s*$", text[: match.start()], re.IGNORECASE)
+        if match and cued and not denied and (attribute != "phone" or sum(map(str.isdigit, match[0])) > _DIGITS):
+            rest = f"{text[: match.start()]} {text[match.end() :]}"
+            return Value(_FACTS[attribute][chinese].format(match[0]), _rest(rest) if says_more(rest) else "")
     return None
 
 
@@ -119,26 +283,23 @@ def says_more(rest: str) -> bool:
 def _by_place(plain: str, topic: str, *, chinese: bool, mine: bool) -> Value | None:
     """What a row for clauses reads, or the longest beginning of a clause that the table of attributes reads whole."""
     for row in _CLAUSES:
-        if (found := row.pattern.match(plain)) and _is_value(row.attribute, found["v"]):
-            return Value(row.put.format(v=found["v"]), _rest(plain[found.end() :]))
+        if (match := row.pattern.match(plain)) and _is_value(row.attribute, match["v"]):
+            return Value(row.put.format(v=match["v"]), _rest(plain[match.end() :]))
     for end in _ends(plain):
         fact = without_speaker(plain[:end], goes_on=True) if chinese else _value_in_english(plain[:end])
-        said = read(fact)
-        bare = (
-            end < len(plain)
-            and (SENTENCES["BARE"].match(plain) or said.text.startswith("Job is"))
-            and plain[end : end + 1].isspace()
-        )
-        named = said.attribute == "name" or (said.attribute == "job" and not mine)
-        alone = bare or (chinese and named and "我" not in plain and said.attribute != topic)  # a cat's name
-        if is_single(fact) and not alone and _is_value(said.attribute, said.value):
+        statement = read(fact)
+        attribute = statement.attribute
+        bare = plain[end : end + 1].isspace() and (SENTENCES["BARE"].match(plain) or fact.startswith("Job is"))
+        named = attribute == "name" or (attribute == "job" and not mine)
+        alone = bare or (chinese and named and "我" not in plain and attribute != topic)  # a cat's name
+        if is_single(fact) and not alone and _is_value(attribute, statement.value):
             return Value(fact, _rest(plain[end:]))
     return None
 
 
 def _ends(plain: str) -> Iterator[int]:
     yield len(plain)
-    yield from sorted({found.start() for found in SENTENCES["BOUNDARY"].finditer(plain) if found.start()}, reverse=True)
+    yield from sorted({match.start() for match in SENTENCES["BOUNDARY"].finditer(plain) if match.start()}, reverse=True)
 
 
 def _value_in_english(plain: str) -> str:
@@ -168,8 +329,8 @@ def _of_topic(plain: str, topic: str, *, chinese: bool) -> Value | None:
 
 def is_single(fact: str) -> bool:
     """Whether a fact gives the one value of an attribute of its speaker."""
-    said = read(fact)
-    return said.positive and not said.subject and said.attribute in SINGLE
+    statement = read(fact)
+    return statement.positive and not statement.subject and statement.attribute in SINGLE
 
 
 def is_name(v: str) -> bool:
@@ -242,22 +403,20 @@ def tidied(text: str, *, greeted: bool = False, topic: str = "") -> SentenceFact
     if whole and (is_single(whole) or not value_in(plain, topic, text, chinese=False)):
         return SentenceFacts([(whole, text)], [], topic)
     clauses = [*(_in_chinese(text, topic) if chinese else _in_english(plain, topic, text, greeted=greeted))]
+    topic = topic_of(text, topic)
     sure = not any(SENTENCES["DOUBT"].search(clause.words) for clause in clauses if not clause.fact)
     values = [read(clause.fact).attribute for clause in clauses if is_single(clause.fact)]
     if len(values) > len(set(values)) and not (sure and SENTENCES["CHANGED"].search(text)):
-        return SentenceFacts([], [text], topic_of(text, topic))  # two values of one attribute
+        return SentenceFacts([], [text], topic)  # two values of one attribute
     clauses = _joined(clauses) if sure else clauses
-    topic = topic_of(text, topic)
-    if clauses and all(clause.fact for clause in clauses):
-        return SentenceFacts([(each.text, text if is_single(each.fact) else each.words) for each in clauses], [], topic)
     single = [clause for clause in clauses if is_single(clause.fact)]
+    if clauses and all(clause.fact for clause in clauses):
+        facts = [(clause.text, text if clause in single else clause.words) for clause in clauses]
+        return SentenceFacts(facts, [], topic)
     rest = [clause.words for clause in clauses if clause not in single]
-    whole_rest = not single or not sure or not all(words in text for words in rest)
-    return (
-        SentenceFacts([], [text], topic)
-        if whole_rest
-        else SentenceFacts([(each.text, text) for each in single], rest, topic)
-    )
+    if not single or not sure or not all(words in text for words in rest):
+        return SentenceFacts([], [text], topic)
+    return SentenceFacts([(clause.text, text) for clause in single], rest, topic)
 
 
 def _joined(clauses: list[_Clause]) -> list[_Clause]:
@@ -279,9 +438,9 @@ def _joined(clauses: list[_Clause]) -> list[_Clause]:
 
 def _replaces(newer: _Clause, older: _Clause) -> bool:
     """Whether a clause says what was before the value that another one gives: "I left Acme, I'm at Bosch"."""
-    said = read(older.fact)
-    about_me = said.attribute == read(newer.fact).attribute and not said.subject
-    return newer is not older and about_me and (said.positive or said.ended)
+    before = read(older.fact)
+    about_me = before.attribute == read(newer.fact).attribute and not before.subject
+    return newer is not older and about_me and (before.positive or before.ended)
 
 
 def _in_english(plain: str, topic: str, sentence: str, *, greeted: bool) -> Iterator[_Clause]:
@@ -294,11 +453,8 @@ def _in_english(plain: str, topic: str, sentence: str, *, greeted: bool) -> Iter
         if piece.strip(" ,.!…"):
             fact = _fact(f"{shared}{piece}", greeted=greeted and not start)
             value = None if is_single(fact) else value_in(f"{shared}{piece}", topic, sentence, chinese=False)
-            yield (
-                _Clause(f"{shared}{piece}", value.fact, [*filter(None, [value.rest])])
-                if value
-                else _Clause(f"{shared}{piece}", fact)
-            )
+            fact, rest = (value.fact, [*filter(None, [value.rest])]) if value else (fact, [])
+            yield _Clause(f"{shared}{piece}", fact, rest)
             topic = topic_of(piece, topic)
         if cut:
             start, shared = cut.end(), "I " if cut["shared"] is not None else ""
@@ -306,18 +462,18 @@ def _in_english(plain: str, topic: str, sentence: str, *, greeted: bool) -> Iter
 
 def _fact(clause: str, *, greeted: bool) -> str:
     plain = expanded(clause).strip(" ,.!…")
-    if greeted and (found := SENTENCES["I_AM"].fullmatch(plain)) and is_name(found["name"]):
-        return f"Name is {found['name']}"
+    if greeted and (match := SENTENCES["I_AM"].fullmatch(plain)) and is_name(match["name"]):
+        return f"Name is {match['name']}"
     pronoun = _PRONOUN.match(plain) is not None
     text = plain[0].upper() + plain[1:] if pronoun else third_person(plain)
-    said = read(text)
-    first = said.subject.split()[0] if said.subject else ""
+    statement = read(text)
+    first = statement.subject.split()[0] if statement.subject else ""
     if pronoun:  # about a person or an animal, and no thing
-        fits = first in {"she", "he"} or (first in {"her", "his", "it", "its"} and said.attribute == "name")
-    else:  # about the speaker, or one who is known by a word of kin
-        known = first in KINDS | WORDS["QUALITY"] or any(person.kind for person in said.people)
-        fits = said.attribute in {"detail", "favorite"} or not first or known
-    return text if said.attribute and fits else ""
+        fits = first in {"she", "he"} or (first in {"her", "his", "it", "its"} and statement.attribute == "name")
+    else:  # about the speaker, or a person of a word of kin
+        of_kin = first in KINDS | WORDS["QUALITY"] or any(person.kind for person in statement.people)
+        fits = statement.attribute in {"detail", "favorite"} or not first or of_kin
+    return text if statement.attribute and fits else ""
 
 
 def _in_chinese(text: str, topic: str) -> Iterator[_Clause]:
@@ -337,12 +493,13 @@ def _in_chinese(text: str, topic: str) -> Iterator[_Clause]:
             other, mine = "", True
             continue
         plain = without_speaker(piece, goes_on=mine) or (f"{other}{piece}" if other else "")
-        said = read(plain)
-        odd = piece[0] in "他她它" and said.attribute not in {"name", "pet", "family", "home", "employer", "job", "age"}
-        loose = said.attribute == "detail" and not re.match("我们?(?:的|家)|新", piece)
-        loose = loose or (said.attribute == "name" and not said.subject and "我" not in piece and before != "name")
+        statement = read(plain)
+        attribute = statement.attribute
+        odd = piece[0] in "他她它" and attribute not in {"name", "pet", "family", "home", "employer", "job", "age"}
+        loose = attribute == "detail" and not re.match("我们?(?:的|家)|新", piece)
+        loose = loose or (attribute == "name" and not statement.subject and "我" not in piece and before != "name")
         ahead = is_single(plain) and SENTENCES["AHEAD"].search(piece) is not None
-        fact = "" if odd or loose or ahead else plain if said.attribute else ""
+        fact = "" if odd or loose or ahead or not attribute else plain
         yield _Clause(piece, fact)
         other = (owned["kin"] or owned["name"]) if owned else other if other and plain.startswith(other) else ""
         mine = bool(fact) and not owned and (mine or piece.startswith("我"))

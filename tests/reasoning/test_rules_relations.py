@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, relation_name
 from langmem_adapter.reasoning.base import KnownNames
-from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
-from langmem_adapter.statements.parser import read
+from langmem_adapter.reasoning.rules import RuleReasoner
+from langmem_adapter.statements.reader import read
 from tests.cases import each
 from tests.reasoning.reasoner_conformance import question, turn
 

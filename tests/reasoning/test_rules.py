@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory
-from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
+from langmem_adapter.reasoning.rules import RuleReasoner
 from langmem_adapter.records.results import Fact, Usage
 from langmem_adapter.text import refers_back
 from tests.cases import each

@@ -6,9 +6,9 @@ from typing import Final
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.reasoning.base import Comparison, KnownMemory
-from langmem_adapter.reasoning.rules.reasoner import RuleReasoner
+from langmem_adapter.reasoning.rules import RuleReasoner
 from langmem_adapter.records.results import Fact
-from langmem_adapter.statements.parser import read
+from langmem_adapter.statements.reader import read
 from tests.cases import each
 from tests.reasoning.reasoner_conformance import check_answer, comparison
 

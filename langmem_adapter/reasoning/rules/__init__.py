@@ -1,1 +1,0 @@
-"""Reasoning without a model: rules for English and Chinese."""
