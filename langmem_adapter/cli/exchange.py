@@ -170,7 +170,7 @@ def import_(
     """
     from langmem_adapter.embedding.models import fingerprint
     from langmem_adapter.storage import meta
-    from langmem_adapter.storage.lossless.imports import Embedding, take_in
+    from langmem_adapter.storage.lossless.imports import LosslessImport
     from langmem_adapter.storage.migrations import prepare
 
     fields = dict(each.partition("=")[::2] for each in as_ or ())
@@ -195,17 +195,16 @@ def import_(
                 rejected.remove()
             bar.show(done, total)
 
-        report = take_in(
-            database,
-            chain([first], stream),
-            Embedding(mark, embedder.vectors, lambda count: call.output.note(note.format(count))),
-            name=file,
+        import_ = LosslessImport(
+            *(database, mark, embedder.vectors, lambda count: call.output.note(note.format(count))),
             within=None if everything else call.within,
             renamed=fields,
+            name=file,
             dry_run=dry_run,
             rejected=rejected.write,
             progress=show,
         )
+        report = import_.run(chain([first], stream))
     _report(call, report, rejected)
 
 

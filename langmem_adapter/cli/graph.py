@@ -108,10 +108,10 @@ def show(
 def _table(
     call: Invocation, entity: str | None, *, history: bool, as_of: str | None, known_at: str | None, **how: Any
 ) -> None:
-    from langmem_adapter.knowledge.arguments import when_of
     from langmem_adapter.storage.graph import reads
 
-    when, name = when_of(as_of, known_at, history=history), None if entity is None else filled(entity, "entity")
+    when = reads.GraphTime.parse(as_of, known_at, history=history)
+    name = None if entity is None else filled(entity, "entity")
     with call.reading() as connection:
         page = reads.page(connection, call.scope_in(connection), when, entity=name, **how)
         _relations(call, page, history=history, next=page.next)
@@ -133,10 +133,9 @@ def entities(
     $ langmem-adapter graph entities -u alice
     $ langmem-adapter graph entities -u alice --type person
     """
-    from langmem_adapter.knowledge.arguments import when_of
     from langmem_adapter.storage.graph import reads
 
-    when, kind = when_of(as_of, known_at), None if type is None else check_text(type, "type")
+    when, kind = reads.GraphTime.parse(as_of, known_at), None if type is None else check_text(type, "type")
     with call.reading() as connection:
         page = reads.entity_page(connection, call.scope_in(connection), when, kind=kind, k=limit, after=after)
         columns = ("id", "name", "type", "mentions")

@@ -1,9 +1,7 @@
-"""Relations from files and other graphs: their lines, and their import in batches.
+"""Import of relations from files and other graphs: their lines, checked, and written in batches.
 
-Whoever reads them gives each as `Told`: where it stands there, and the relation with the scope it shall have, or why it is none
-(`RefusedRow`), or that nobody believes it there any more (`PastRelation`).
-
-A line at a time is held, of bounded length. A line that cannot be read is told as one that was refused, never left out.
+A reader gives each row as an `ImportRow`: its place, and the relation with the scope that it shall have, or why it is none
+(`RefusedRow`), or that it is retired there (`PastRelation`). One line is in memory at a time, of bounded length.
 """
 
 from __future__ import annotations
@@ -16,29 +14,85 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from langmem_adapter.arguments import bounded, filled, flag, parse_time
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.knowledge.arguments import triple_of
-from langmem_adapter.records.checks import quoted
+from langmem_adapter.names import LONGEST_NAME, LONGEST_RELATION, entity_key, owner_role, relation_name
+from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.escapes import unescape_cell
+from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.storage.tables import MOST_MENTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import IO
 
-    from langmem_adapter.records.graph import LineFormat, Triple
+    from langmem_adapter.records.graph import LineFormat
     from langmem_adapter.storage.ledger import Ledger
 
-_BATCH: Final = 500
-"""Relations of one transaction: others wait for it."""
-_LISTED: Final = 1_000
-"""Refusals that a report lists; all of them are counted, and told one by one to whoever asks."""
-_ONE: Final = "source and target are one and the same; nothing is related to itself"
+# ── a relation ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def parse_name(name: object, what: str) -> str:
+    """The name of an entity; `SELF` and `ASSISTANT` for the words that mean these."""
+    text = filled(name, what).strip()
+    if len(text) > LONGEST_NAME:
+        raise InvalidInputError(f"{what} has {len(text)} characters; a name has at most {LONGEST_NAME}")
+    if not entity_key(text):
+        raise InvalidInputError(f"{what}={text!r} is no name: it holds nothing but punctuation")
+    return owner_role(text) or text
+
+
+def parse_relation(name: object) -> str:
+    """The name of a relation, in the form in which it is kept."""
+    text = filled(name, "relation")
+    if len(text) > LONGEST_RELATION:
+        raise InvalidInputError(f"relation has {len(text)} characters; its name has at most {LONGEST_RELATION}")
+    if not (kept := relation_name(text)):
+        raise InvalidInputError(f"relation={text!r} holds no word; name it like 'lives in'")
+    return kept
+
+
+def parse_type(kind: object, what: str) -> str:
+    """The type of an entity, empty where there is none."""
+    return "" if kind is None else check_text(kind, what).strip()
+
+
+def parse_triple(fields: Mapping[str, Any]) -> Triple:
+    """A relation from the fields of a `Triple`; what is left out has its default."""
+    since, until = (
+        None if fields.get(name) is None else parse_time(fields[name], name) for name in ("valid_from", "valid_to")
+    )
+    confidence = fields.get("confidence", 1.0)
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence <= 1:
+        raise InvalidInputError(f"confidence is a number above 0 and at most 1, not {quoted(confidence)}")
+    triple = Triple(
+        source=parse_name(fields.get("source"), "source"),
+        relation=parse_relation(fields.get("relation")),
+        target=parse_name(fields.get("target"), "target"),
+        source_type=parse_type(fields.get("source_type"), "source_type"),
+        target_type=parse_type(fields.get("target_type"), "target_type"),
+        valid_from=since,
+        valid_to=until,
+        single=None if fields.get("single") is None else flag(fields["single"], "single"),
+        confidence=float(confidence),
+        mentions=1 if fields.get("mentions") is None else bounded(fields["mentions"], "mentions", most=MOST_MENTIONS),
+    )
+    if since is not None and until is not None and since >= until:
+        raise InvalidInputError("valid_from must lie before valid_to")
+    return triple
+
+
+# ── import in batches ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+_BATCH: Final = 500  # relations of one transaction: others wait for it
+_LISTED: Final = 1_000  # refusals that a report lists
+_SAME_ENDS: Final = "source and target are one and the same; nothing is related to itself"
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
-    """A relation that is told elsewhere."""
+class StatedRelation:
+    """A relation of a file or another graph."""
 
     where: str  # its place there: `"line 7"`
     begins: str  # how it begins there, for a report
@@ -48,10 +102,10 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """Something that is no relation, or none that may be taken in.
+    """A row that is no relation, or none that may be imported.
 
     Attributes:
-        where: Where it stands: `"line 7"`.
+        where: Its place: `"line 7"`.
         begins: How it begins.
         reason: Why it was refused.
     """
@@ -63,29 +117,24 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True)
 class PastRelation:
-    """A relation that nobody believes any more where it is told.
-
-    Attributes:
-        where: Where it stands.
-    """
+    """A relation that is retired in the graph that it comes from."""
 
     where: str
 
 
-Told: TypeAlias = Stated | RefusedRow | PastRelation
+ImportRow: TypeAlias = StatedRelation | RefusedRow | PastRelation
 
 
 @dataclass(frozen=True, slots=True)
 class GraphImportReport:
-    """What became of relations from elsewhere; the counts add up to `read`.
+    """The result of an import of relations; the counts add up to `read`.
 
     Attributes:
-        read: How many were told.
+        read: How many rows there were.
         added: Those that are new.
         widened: Those that were known, and of which more is known now: other dates, more mentions.
         known: Those of which all was known; nothing was written.
-        past: Those that nobody believes any more where they were told. What was believed, and when, is the own past of each
-            database, which none can take over from another.
+        past: Those that are retired where they come from: recorded times belong to each database.
         refused: How many were refused.
         refusals: The first thousand of these, with the reasons.
     """
@@ -99,66 +148,55 @@ class GraphImportReport:
     refusals: tuple[RefusedRow, ...] = ()
 
 
-def take_in(
+def import_relations(
     ledger: Ledger,
-    told: Iterable[Told],
+    rows: Iterable[ImportRow],
     *,
     refused: Callable[[RefusedRow], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> GraphImportReport:
-    """Take relations in, 500 of them in one transaction, so that however many are told, only these are held.
+    """Import relations, 500 of them in one transaction; imported again, all are known (see `storage.graph.writes`).
 
-    Taken in again, they are known: what is known only grows (see `storage.graph.writes`). So whoever was broken off begins
-    anew.
-
-    Args:
-        ledger: Writes them.
-        told: What is told, in order.
-        refused: Gets each that is refused, as it comes.
-        progress: Gets the number of those that were read, after each transaction.
+    *refused* gets each row that is refused, as it comes; *progress* the number of rows, after each transaction.
     """
-    counts, refusals, source = Counter[str](), list[RefusedRow](), iter(told)
+    counts, refusals, source = Counter[str](), list[RefusedRow](), iter(rows)
     while batch := list(islice(source, _BATCH)):
-        for became, each in _taken(ledger, batch):
-            counts[became] += 1
-            if isinstance(each, RefusedRow):
-                refusals.extend([each] if len(refusals) < _LISTED else [])
+        for outcome, row in _import_batch(ledger, batch):
+            counts[outcome] += 1
+            if isinstance(row, RefusedRow):
+                refusals.extend([row] if len(refusals) < _LISTED else [])
                 if refused is not None:
-                    refused(each)
+                    refused(row)
         if progress is not None:
             progress(counts.total())
     return GraphImportReport(read=counts.total(), **counts, refusals=tuple(refusals))
 
 
-def _taken(ledger: Ledger, batch: Sequence[Told]) -> Iterator[tuple[str, Told]]:
-    """Take some in, and say of each what became of it."""
-    stated: defaultdict[Scope, list[Stated]] = defaultdict(list)
-    for each in batch:
-        if isinstance(each, Stated):
-            stated[each.scope].append(each)
+def _import_batch(ledger: Ledger, batch: Sequence[ImportRow]) -> Iterator[tuple[str, ImportRow]]:
+    stated: defaultdict[Scope, list[StatedRelation]] = defaultdict(list)
+    for row in batch:
+        if isinstance(row, StatedRelation):
+            stated[row.scope].append(row)
         else:
-            yield "past" if isinstance(each, PastRelation) else "refused", each
+            yield "past" if isinstance(row, PastRelation) else "refused", row
     for scope, some in stated.items():
-        for each, became in zip(some, ledger.take_in(scope, [one.triple for one in some]), strict=True):
-            yield ("refused", RefusedRow(each.where, each.begins, _ONE)) if became == "same" else (became, each)
+        for each, outcome in zip(some, ledger.take_in(scope, [one.triple for one in some]), strict=True):
+            is_same = outcome == "same"
+            yield ("refused", RefusedRow(each.where, each.begins, _SAME_ENDS)) if is_same else (outcome, each)
 
+
+# ── the lines of a file ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 COLUMNS: Final = (
     *SCOPE_FIELDS, "source", "relation", "target", "source_type", "target_type", "valid_from", "valid_to", "mentions",
     "confidence", "recorded_at", "retired_at", "id", "memory_ids",
 )  # fmt: skip
 """Columns of the table of relations, and beside `scope` the keys of a line of JSON."""
-
-LINE_ENDINGS: Final[dict[str, LineFormat]] = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "csv"}
-"""The formats that the ending of a file's name tells."""
-
 _NEEDED: Final = ("source", "relation", "target")
-_LONGEST: Final = 1_000_000
-"""Bytes of a line."""
-_SHOWN: Final = 60
-"""Characters of a refused line that a report shows."""
+_LONGEST: Final = 1_000_000  # bytes of a line
+_SHOWN: Final = 60  # characters of a refused line that a report shows
 _DELIMITERS: Final = ",;\t"
-_NO_LINES: Final = {
+_OTHER_FILES: Final = {
     b"\x1f\x8b": "this file is packed; unpack it first, as with gunzip",
     b"PK\x03\x04": "this file is packed, or a workbook; unpack it, or save the sheet as CSV",
     b"\xff\xfe": "this file is UTF-16; save it as UTF-8",
@@ -168,105 +206,99 @@ _NO_LINES: Final = {
 _TOO_LONG: Final = f"the line is longer than {_LONGEST:,} bytes"
 
 
-def told_in(stream: IO[bytes] | IO[str], lines: LineFormat, within: Scope | None) -> Iterator[Told]:
-    """What the lines of a file tell, in order.
+def read_rows(stream: IO[bytes] | IO[str], form: LineFormat, within: Scope | None) -> Iterator[ImportRow]:
+    """The rows of a file, in order.
 
     Args:
         stream: The file, open for reading; UTF-8 where it gives bytes.
-        lines: What they are: `"jsonl"` or `"csv"`.
-        within: Whose graph: a line may name further fields of a scope, and none that contradicts. `None` where each line says
-            whose it is.
+        form: `"jsonl"` or `"csv"`.
+        within: The scope: a line may name further fields, and none that contradicts; `None` where each line names its scope.
 
     Raises:
         InvalidInputError: The header of a table lacks a column, or has one that is not known.
     """
-    return _objects(stream, within) if lines == "jsonl" else _rows(stream, within)
+    return _read_json(stream, within) if form == "jsonl" else _read_table(stream, within)
 
 
-# ── the lines ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _raw(stream: IO[bytes] | IO[str]) -> Iterator[tuple[int, str | None]]:
+def _read_lines(stream: IO[bytes] | IO[str]) -> Iterator[tuple[int, str | None]]:
     """Lines with their numbers; `None` for one that is too long."""
     number = 0
     while line := stream.readline(_LONGEST + 1):
         number += 1
-        whole = len(line) <= _LONGEST
+        is_whole = len(line) <= _LONGEST
         while len(line) > _LONGEST and line[-1] not in {10, "\n"}:
             line = stream.readline(_LONGEST + 1)
-        yield number, _decoded(line, first=number == 1) if whole else None
+        yield number, _decode(line, is_first=number == 1) if is_whole else None
 
 
-def _decoded(line: bytes | str, *, first: bool) -> str:
-    for mark, what in _NO_LINES.items():
-        if first and isinstance(line, bytes) and line.startswith(mark):
+def _decode(line: bytes | str, *, is_first: bool) -> str:
+    for mark, what in _OTHER_FILES.items():
+        if is_first and isinstance(line, bytes) and line.startswith(mark):
             raise InvalidInputError(f"{what}; what is read are lines in UTF-8")
     # What is no UTF-8 becomes lone surrogates, which no name may hold.
     text = line.decode("utf-8", "surrogateescape") if isinstance(line, bytes) else line
-    return text.removeprefix("\ufeff") if first else text
+    return text.removeprefix("\ufeff") if is_first else text
 
 
-def _objects(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
-    for number, line in _raw(stream):
-        where = f"line {number}"
+def _read_json(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[ImportRow]:
+    for number, line in _read_lines(stream):
         if line is None:
-            yield RefusedRow(where, "", _TOO_LONG)
+            yield RefusedRow(f"line {number}", "", _TOO_LONG)
         elif line.strip():
-            yield _told(where, line.strip(), partial(_object, line.strip()), within)
+            yield _row(f"line {number}", line.strip(), partial(_parse_object, line.strip()), within)
 
 
-def _object(line: str) -> dict[str, Any]:
+def _parse_object(line: str) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        fields = json.loads(line)
     except json.JSONDecodeError as error:
         raise InvalidInputError(f"broken JSON at column {error.colno}: {error.msg}") from None
     except (ValueError, RecursionError):
         raise InvalidInputError("this JSON is nested too deeply, or holds a number of thousands of digits") from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise InvalidInputError('a relation is an object: {"source": …, "relation": …, "target": …}')
-    scope = found.pop("scope", None) or {}
+    scope = fields.pop("scope", None) or {}
     if not isinstance(scope, dict) or not scope.keys() <= {*SCOPE_FIELDS}:
         raise InvalidInputError(f"scope is an object with {', '.join(SCOPE_FIELDS)}, not {quoted(scope)}")
-    _refuse_unknown(found)
-    return {**scope, **found}
+    _refuse_unknown(fields)
+    return {**scope, **fields}
 
 
-def _rows(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[Told]:
-    lost: list[RefusedRow] = []
-    lines = _texts(stream, lost)
+def _read_table(stream: IO[bytes] | IO[str], within: Scope | None) -> Iterator[ImportRow]:
+    skipped: list[RefusedRow] = []
+
+    def texts() -> Iterator[str]:
+        for number, line in _read_lines(stream):
+            if line is None:
+                skipped.append(RefusedRow(f"line {number}", "", _TOO_LONG))
+            yield line or "\n"
+
+    lines = texts()
     header = next(lines, "")
     delimiter = max(_DELIMITERS, key=header.count)
-    names = _names(header, delimiter)
+    names = _column_names(header, delimiter)
     reader = csv.reader(lines, delimiter=delimiter)
-    while True:
+    cells: list[str] | None = []
+    while cells is not None:
         begin = reader.line_num + 2
         try:
-            row = next(reader, None)
+            cells = next(reader, None)
             where = _place(begin, reader.line_num + 1)
-            told = _told(where, ",".join(row), partial(_cells, names, row), within) if row else None
+            row = _row(where, ",".join(cells), partial(_parse_cells, names, cells), within) if cells else None
         except csv.Error as error:
-            row, told = [], RefusedRow(_place(begin, reader.line_num + 1), "", f"broken CSV: {error}")
-        yield from lost
-        lost.clear()
-        if told is not None:
-            yield told
-        if row is None:
-            return
-
-
-def _texts(stream: IO[bytes] | IO[str], lost: list[RefusedRow]) -> Iterator[str]:
-    for number, line in _raw(stream):
-        if line is None:
-            lost.append(RefusedRow(f"line {number}", "", _TOO_LONG))
-        yield line or "\n"
+            row = RefusedRow(_place(begin, reader.line_num + 1), "", f"broken CSV: {error}")
+        yield from skipped
+        skipped.clear()
+        if row is not None:
+            yield row
 
 
 def _place(first: int, last: int) -> str:
-    """Where a row stands: a quote that nobody closes takes in lines that were meant as others."""
+    """The place of a row: a quote that is not closed takes in lines that were meant as others."""
     return f"line {first}" if last <= first else f"lines {first} to {last}"
 
 
-def _names(header: str, delimiter: str) -> list[str]:
+def _column_names(header: str, delimiter: str) -> list[str]:
     try:
         names = [name.strip() for name in next(csv.reader([header], delimiter=delimiter), [])]
     except csv.Error as error:
@@ -283,14 +315,14 @@ def _names(header: str, delimiter: str) -> list[str]:
 
 def _refuse_unknown(names: Iterable[str]) -> None:
     if unknown := sorted({*names} - {*COLUMNS}):
-        told = ", ".join(map(quoted, unknown))
-        raise InvalidInputError(f"{told} has no place in a relation; remove it, or use one of {', '.join(COLUMNS)}")
+        listed = ", ".join(map(quoted, unknown))
+        raise InvalidInputError(f"{listed} has no place in a relation; remove it, or use one of {', '.join(COLUMNS)}")
 
 
-def _cells(names: list[str], row: list[str]) -> dict[str, Any]:
-    if len(row) != len(names):
-        raise InvalidInputError(f"{len(row)} cells, where the first line names {len(names)} columns")
-    values: dict[str, Any] = {name: unescape_cell(cell) for name, cell in zip(names, row, strict=True) if cell}
+def _parse_cells(names: list[str], cells: list[str]) -> dict[str, Any]:
+    if len(cells) != len(names):
+        raise InvalidInputError(f"{len(cells)} cells, where the first line names {len(names)} columns")
+    values: dict[str, Any] = {name: unescape_cell(cell) for name, cell in zip(names, cells, strict=True) if cell}
     for name, kind, what in (("mentions", int, "a whole number"), ("confidence", float, "a number")):
         try:
             values |= {name: kind(values[name])} if name in values else {}
@@ -299,33 +331,26 @@ def _cells(names: list[str], row: list[str]) -> dict[str, Any]:
     return values
 
 
-def _begins(line: str) -> str:
-    shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
-    return shown.encode(errors="replace").decode()
-
-
-# ── a relation ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _told(where: str, line: str, read: Callable[[], dict[str, Any]], within: Scope | None) -> Told:
+def _row(where: str, line: str, parse: Callable[[], dict[str, Any]], within: Scope | None) -> ImportRow:
+    begins = (line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…").encode(errors="replace").decode()
     try:
-        values = read()
+        values = parse()
         if values.get("retired_at") is not None:
             return PastRelation(where)
-        return Stated(where, _begins(line), _scope(values, within), _triple(values))
+        return StatedRelation(where, begins, _scope(values, within), _triple(values))
     except (InvalidInputError, ScopeError) as error:
-        return RefusedRow(where, _begins(line), str(error))
-
-
-def _scope(values: Mapping[str, Any], within: Scope | None) -> Scope:
-    named = {name: values[name] for name in SCOPE_FIELDS if values.get(name) is not None}
-    for name, value in {} if within is None else within.named.items():
-        if named.setdefault(name, value) != value:
-            raise ScopeError(f"{name} {quoted(named[name])} lies outside {name}={quoted(value)}, which was given")
-    return Scope(**named)
+        return RefusedRow(where, begins, str(error))
 
 
 def _triple(values: Mapping[str, Any]) -> Triple:
     if missing := [name for name in _NEEDED if values.get(name) in (None, "")]:
         raise InvalidInputError(f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")
-    return triple_of({name: value for name, value in values.items() if value is not None})
+    return parse_triple({name: value for name, value in values.items() if value is not None})
+
+
+def _scope(values: Mapping[str, Any], within: Scope | None) -> Scope:
+    fields = {name: values[name] for name in SCOPE_FIELDS if values.get(name) is not None}
+    for name, value in {} if within is None else within.named.items():
+        if fields.setdefault(name, value) != value:
+            raise ScopeError(f"{name} {quoted(fields[name])} lies outside {name}={quoted(value)}, which was given")
+    return Scope(**fields)

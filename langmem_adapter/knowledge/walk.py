@@ -1,31 +1,38 @@
-"""Walks through the knowledge graph, and the evidence that they give a search.
+"""Walks through the knowledge graph: neighbours, paths, what lies around an entity, and evidence for searches.
 
-A relation is walked in both directions: whoever lives in Lyon is as near to Lyon as Lyon is to them. Neighbours and paths ask
-the database hop by hop, in graphs of any size: one hop reads a few rows, where loading a scope of 100,000 relations takes a
-quarter of a second. Every walk is deterministic: what was recorded last is followed first.
+A relation is followed in both directions, and the newest recorded first, so every walk gives the same each time. Neighbours and
+paths ask the database hop by hop, in graphs of any size: one hop reads a few rows, where loading a scope of 100,000 relations
+takes a quarter of a second.
 
-"Where does my sister's husband work?" shares a word with everybody's employer. The memories about the sister lead to her
-husband, and he to where he works: a personalised PageRank over the entities and memories around the question, as in HippoRAG
-(Gutiérrez et al. 2024, arXiv:2405.14831), without its calls of a model. Only what lies within three steps is read, so a search
-costs six statements, over several scopes some more, however large the graph is.
+The graph has no vectors. What is near in meaning is found through the memories that answer a question, and the relations that
+they state. "Where does my sister's husband work?" shares a word with everybody's employer: the memories about the sister lead
+to her husband, and he to his employer, by a personalised PageRank over the entities and memories around the question, as in
+HippoRAG (Gutiérrez et al. 2024, arXiv:2405.14831), without its calls of a model. Only what lies within three steps is read,
+so a search costs six statements, over several scopes some more, however large the graph is.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import log, sqrt
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from sqlalchemy import or_, select
 
 from langmem_adapter.names import candidate_keys, owner_key
-from langmem_adapter.records.graph import ASSISTANT, SELF
-from langmem_adapter.storage.graph import reads as graph_reads
-from langmem_adapter.storage.graph.reads import People, called, with_keys
+from langmem_adapter.records.graph import ASSISTANT, SELF, Entity, Neighbour, Relation
+from langmem_adapter.search.query import LONGEST
+from langmem_adapter.storage.graph import reads
+from langmem_adapter.storage.graph.reads import EntityGroups, find_entities, with_keys
+from langmem_adapter.storage.meta import language_of
 from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.scopes import expand
 from langmem_adapter.storage.tables import BELIEVED, ENDS, SAYS, memories, relation_memories, relations, scopes
+from langmem_adapter.text import content_words, subjects
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -34,40 +41,51 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.storage.graph.reads import When
+    from langmem_adapter.storage.graph.reads import GraphTime
+
+MOST_NODES: Final = 400
+"""Entities of a drawing; viewers give up beyond."""
+COUNTED: Final = 1_000
+"""Entities around one are counted up to so many: each costs a look at its relations."""
+_FOLLOWED: Final = (
+    100  # relations of an entity that are followed in each direction, beside as many as neighbours are wanted
+)
+_MOST_ARROWS: Final = 2_000  # relations of a drawing
+_MOST_TIES: Final = 1_000  # relations around one entity
+_NEWEST: Final = 500  # relations of the scope, and of each named entity, that are compared with the words of a question
+_TOGETHER: Final = 256  # entities whose relations are read at once, at most; a walk that ends early begins with few
 
 Hop: TypeAlias = tuple[int, int, int]
 """A relation: its number, and those of the entities that it is from and to."""
 Around: TypeAlias = Callable[[Sequence[int]], Sequence[Hop]]
 """Gives the relations of some entities, the newest first."""
 
-_TOGETHER: Final = 256
-"""Entities whose relations are asked for at once, at most; a walk that ends early begins with few."""
 
+class GraphSnapshot:
+    """The graph of a scope, as of some time. Entities that are one have one number."""
 
-class Ground:
-    """A graph to walk on: that of a scope, as it was at some time. Entities that are one have one number."""
-
-    def __init__(self, connection: Connection, scope: Scope, when: When) -> None:
+    def __init__(self, connection: Connection, scope: Scope, when: GraphTime) -> None:
         self._connection = connection
         self._scope = scope
         self._scope_ids = expand(connection, scope)
         self._when = when
-        self.people: Final = People(connection, self._scope_ids)
+        self.groups: Final = EntityGroups(connection, self._scope_ids)
 
-    def called(self, name: str) -> list[int]:
-        """Numbers of those that go by a name, ascending; mostly one, or none."""
-        pks = called(self._connection, self._scope, self._scope_ids, name)
-        self.people.meet(pks)
-        return sorted(set(map(self.people.who, pks)))
+    def find(self, name: str) -> list[int]:
+        """Numbers of those that have a name, ascending; mostly one, or none."""
+        pks = find_entities(self._connection, self._scope, self._scope_ids, name)
+        self.groups.load(pks)
+        return sorted(set(map(self.groups.first, pks)))
 
-    def around(self, numbers: Sequence[int], *, most: int = graph_reads.ALL) -> list[Hop]:
+    def around(self, numbers: Sequence[int], *, most: int = reads.ALL) -> list[Hop]:
         """The relations of some entities, the newest first; of those with more than so many the newest, in each direction."""
-        pks = [pk for number in numbers for pk in self.people.members(number)]
-        rows = graph_reads.around(self._connection, pks, self._when, most=most)
-        self.people.meet(pk for _, *ends in rows for pk in ends)
-        who = self.people.who
-        return [(pk, who(source), who(target)) for pk, source, target in rows]
+        pks = [pk for number in numbers for pk in self.groups.members(number)]
+        rows = reads.around(self._connection, pks, self._when, most=most)
+        self.groups.load(pk for _, *ends in rows for pk in ends)
+        return [(pk, self.groups.first(source), self.groups.first(target)) for pk, source, target in rows]
+
+
+# ── walks ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,44 +97,40 @@ class Reached:
 
 
 def reach(around: Around, starts: Sequence[int], *, hops: int, most: int) -> dict[int, Reached]:
-    """Everybody up to some hops away, breadth first, at most so many; in the order in which they are found."""
-    found: dict[int, Reached] = {}
+    """Entities up to some hops away, breadth first, at most so many; in the order in which they are reached."""
+    reached: dict[int, Reached] = {}
     last: Sequence[int] = starts
     for hop in range(1, hops + 1):
-        near, reached = set(last), list[int]()
-        for some in _together(last):
-            for pk, far in _leaving(around(some), near):
-                if far in found:
-                    found[far].relations.extend([pk] * (found[far].hops == hop))
-                elif far not in starts and len(found) < most:
-                    found[far] = Reached(hop, [pk])
-                    reached.append(far)
-            if len(found) == most:
-                return found
-        last = reached
-    return found
+        near, fresh = set(last), list[int]()
+        for some in _parts(last):
+            for pk, *ends in around(some):
+                # A relation that leads away has one end near, and the other far.
+                here = [end in near for end in ends]
+                if all(here) or not any(here):
+                    continue
+                far = ends[here.index(False)]
+                if far in reached:
+                    reached[far].relations.extend([pk] * (reached[far].hops == hop))
+                elif far not in starts and len(reached) < most:
+                    reached[far] = Reached(hop, [pk])
+                    fresh.append(far)
+            if len(reached) == most:
+                return reached
+        last = fresh
+    return reached
 
 
-def _together(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
+def _parts(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
     start, size = 0, 4
     while start < len(numbers):
         yield numbers[start : start + size]
         start, size = start + size, min(2 * size, _TOGETHER)
 
 
-def _leaving(edges: Sequence[Hop], near: set[int]) -> Iterator[tuple[int, int]]:
-    """Relations that lead away from some entities, and where to."""
-    for pk, source, target in edges:
-        if source in near and target not in near:
-            yield pk, target
-        elif target in near and source not in near:
-            yield pk, source
-
-
 def shortest(around: Around, starts: Sequence[int], goals: Sequence[int], *, most: int) -> list[int]:
-    """The relations, at most so many, on a shortest way from one of some entities to one of others, found from both sides.
+    """The relations, at most so many, on a shortest path from some entities to others, walked from both sides.
 
-    Empty where there is no such way, or nothing to walk.
+    Empty where there is no such path, or nothing to walk.
     """
     if not starts or not goals or not set(starts).isdisjoint(goals):
         return []
@@ -124,9 +138,9 @@ def shortest(around: Around, starts: Sequence[int], goals: Sequence[int], *, mos
     last = [list(starts), list(goals)]
     for _ in range(most):
         side = int(len(last[1]) < len(last[0]))
-        last[side], met = _advance(around, last[side], came[side], came[1 - side])
-        if met is not None:
-            return [*reversed(_back(came[0], met)), *_back(came[1], met)]
+        last[side], middle = _advance(around, last[side], came[side], came[1 - side])
+        if middle is not None:
+            return [*reversed(_back(came[0], middle)), *_back(came[1], middle)]
         if not last[side]:
             break
     return []
@@ -137,9 +151,9 @@ _Came: TypeAlias = dict[int, tuple[int, int] | None]
 
 
 def _advance(around: Around, last: Sequence[int], came: _Came, other: _Came) -> tuple[list[int], int | None]:
-    """One hop on one side: whom it reaches, and where it meets the other side."""
+    """One hop on one side: the entities that it reaches, and the one where it meets the other side."""
     reached: list[int] = []
-    for some in _together(last):
+    for some in _parts(last):
         near = set(some)
         for pk, one, two in around(some):
             for here, far in ((one, two), (two, one)):
@@ -153,11 +167,195 @@ def _advance(around: Around, last: Sequence[int], came: _Came, other: _Came) -> 
 
 
 def _back(came: _Came, number: int) -> list[int]:
-    relations: list[int] = []
+    path: list[int] = []
     while (step := came[number]) is not None:
-        relations.append(step[0])
+        path.append(step[0])
         number = step[1]
-    return relations
+    return path
+
+
+# ── views ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def neighbours(
+    connection: Connection, scope: Scope, when: GraphTime, entity: str, *, hops: int, k: int
+) -> list[Neighbour]:
+    """The neighbours of an entity, nearest first."""
+    graph = GraphSnapshot(connection, scope, when)
+    reached = reach(partial(graph.around, most=_FOLLOWED + k), graph.find(entity), hops=hops, most=k)
+    nodes = reads.entities_by_pks(connection, graph.groups, list(reached))
+    rows = reads.by_pks(connection, list({pk for each in reached.values() for pk in each.relations}), when)
+    return [
+        Neighbour(nodes[number], each.hops, tuple(rows[pk] for pk in each.relations))
+        for number, each in reached.items()
+    ]
+
+
+def path(
+    connection: Connection, scope: Scope, when: GraphTime, source: str, target: str, *, most: int
+) -> list[Relation]:
+    """The relations on a shortest path from one entity to another."""
+    graph = GraphSnapshot(connection, scope, when)
+    pks = shortest(graph.around, graph.find(source), graph.find(target), most=most)
+    rows = reads.by_pks(connection, pks, when)
+    return [rows[pk] for pk in pks]
+
+
+def drawn(
+    connection: Connection, scope: Scope, when: GraphTime, entity: str | None, *, hops: int
+) -> tuple[list[Relation], bool]:
+    """The relations that are drawn, newest first, and whether some were left out: those around an entity, or the newest."""
+    if entity is None:
+        pks = reads.newest(connection, scope, when, k=_MOST_ARROWS + 1)
+        is_cut = len(pks) > _MOST_ARROWS
+    else:
+        pks, is_cut = _surroundings(GraphSnapshot(connection, scope, when), entity, hops)
+    return list(reads.by_pks(connection, pks[:_MOST_ARROWS], when).values()), is_cut
+
+
+def _surroundings(graph: GraphSnapshot, entity: str, hops: int) -> tuple[list[int], bool]:
+    """The relations between an entity and those around it, newest first, and whether there is more around it."""
+    starts = graph.find(entity)
+    reached = reach(partial(graph.around, most=_FOLLOWED + MOST_NODES), starts, hops=hops, most=MOST_NODES)
+    kept = dict([*reached.items()][: MOST_NODES - len(starts)])
+    pks, inside = {pk for each in kept.values() for pk in each.relations}, {*starts, *kept}
+    pks.update(pk for pk, *ends in graph.around(sorted(inside), most=_FOLLOWED) if inside.issuperset(ends))
+    return sorted(pks, reverse=True), len(kept) < len(reached) or len(pks) > _MOST_ARROWS
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """An entity, and how many relations lie between it and the one in the middle at least."""
+
+    entity: Entity
+    hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A relation, with the places that its ends have among the entities."""
+
+    relation: Relation
+    source: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ego:
+    """The graph around one entity, at whatever time.
+
+    Attributes:
+        entities: It first, then those around it, nearest first; of one distance those of the newest relations first.
+        ties: The relations between them, newest recorded first.
+        found: How many entities there are, up to `COUNTED`.
+    """
+
+    entities: Sequence[Near]
+    ties: Sequence[Tie]
+    found: int
+
+
+def ego(connection: Connection, scope: Scope, entity: str | None, *, hops: int, most: int) -> Ego | None:
+    """The graph around an entity, by all that is known now about whatever time, of at most so many entities.
+
+    Without a name it is the scope's own user or agent, or else the entity that is mentioned most often. `None` where there is
+    none.
+    """
+    graph = GraphSnapshot(connection, scope, reads.NOW)
+    starts = _main_entity(graph, connection, scope) if entity is None else graph.find(entity)
+    if not starts:
+        return None
+    follow = partial(graph.around, most=COUNTED)
+    reached = reach(follow, starts, hops=hops, most=COUNTED - len(starts))
+    distances = dict.fromkeys(starts, 0) | {number: each.hops for number, each in reached.items()}
+    numbers = list(distances)[:most]
+    nodes = reads.entities_by_pks(connection, graph.groups, numbers)
+    places = {number: place for place, number in enumerate(numbers)}
+    inside = [edge for edge in follow(numbers) if places.keys() >= {*edge[1:]}][:_MOST_TIES]
+    rows = reads.by_pks(connection, [pk for pk, *_ in inside])
+    ties = [Tie(rows[pk], places[source], places[target]) for pk, source, target in inside]
+    return Ego([Near(nodes[number], distances[number]) for number in numbers], ties, len(distances))
+
+
+def _main_entity(graph: GraphSnapshot, connection: Connection, scope: Scope) -> list[int]:
+    for name in (scope.user_id, scope.agent_id):
+        if name is not None and graph.around(own := graph.find(name), most=1):
+            return own
+    page = reads.entity_page(connection, scope, reads.NOW, k=1)
+    return graph.find(page[0].name) if page else []
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A relation between two entities by their ids; of one relation there may be several rows, where the history is read."""
+
+    row: int
+    source: str
+    target: str
+    relation: Relation
+
+
+Part: TypeAlias = Entity | Edge
+
+
+def parts(connection: Connection, scope: Scope, when: GraphTime) -> Iterator[Part]:
+    """The whole graph, however large: every relation, the first recorded first, and each entity before its first relation."""
+    groups, ids = EntityGroups(connection, expand(connection, scope)), dict[int, str]()
+    for rows in reads.every(connection, scope, when):
+        groups.load(pk for _, *ends in rows for pk in ends)
+        fresh = {groups.first(pk) for _, *ends in rows for pk in ends} - ids.keys()
+        for number, entity in sorted(reads.entities_by_pks(connection, groups, fresh).items()):
+            ids[number] = entity.id
+            yield entity
+        loaded = reads.by_pks(connection, [pk for pk, *_ in rows], when)
+        for pk, source, target in rows:
+            yield Edge(pk, ids[groups.first(source)], ids[groups.first(target)], loaded[pk])
+
+
+# ── search ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def search(
+    connection: Connection, scope: Scope, when: GraphTime, query: str, memory_ids: Sequence[str], k: int
+) -> list[Relation]:
+    """The relations that answer a question, of which the beginning is read, best first."""
+    query = query[:LONGEST]
+    scope_ids = expand(connection, scope)
+    stated = reads.of_memories(connection, memory_ids, when)
+    ranks = {pk: rank for rank, one in reversed([*enumerate(memory_ids, 1)]) for pk in stated.get(one, ())}
+    named = _count_named_ends(connection, scope_ids, query, when)
+    newest = reads.newest(connection, scope, when, k=_NEWEST)
+    rows = reads.by_pks(connection, list({*ranks, *named, *newest}))
+    shares = _word_shares(rows, query, language_of(connection))
+    scores = {pk: shares[pk] + named[pk] / 2 + (1 / sqrt(ranks[pk]) if pk in ranks else 0) for pk in rows}
+    best = sorted((pk for pk in rows if scores[pk] > 0), key=lambda pk: -scores[pk])
+    return [rows[pk] for pk in best[:k]]
+
+
+def _count_named_ends(connection: Connection, scope_ids: Sequence[int], query: str, when: GraphTime) -> Counter[int]:
+    """How many ends of each relation the question names, and never the owner's: nearly everything is stated of the owner."""
+    pks = {pk for _, pk in with_keys(connection, scope_ids, candidate_keys(query))}
+    members = EntityGroups(connection, scope_ids).all_members(pks)
+    edges = reads.around(connection, members, when, most=_NEWEST)
+    return Counter({pk: len({*ends}.intersection(members)) for pk, *ends in edges})
+
+
+def _word_shares(rows: Mapping[int, Relation], query: str, language: str) -> dict[int, float]:
+    """How much of the question each relation's words repeat, from 0 to 1; rare words count more."""
+    wanted = _terms(query, language)
+    shared = {pk: wanted & _terms(relation.text, language) for pk, relation in rows.items()}
+    counts = Counter(term for terms in shared.values() for term in terms)
+    weights = {term: log(1 + len(rows) / max(counts[term], 1)) for term in wanted}
+    total = sum(weights.values()) or 1
+    return {pk: sum(weights[term] for term in terms) / total for pk, terms in shared.items()}
+
+
+def _terms(text: str, language: str) -> set[str]:
+    """The words of a text, and the groups of related words that they belong to."""
+    return content_words(text, language) | subjects(text, language)
+
+
+# ── evidence ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def pagerank(
@@ -168,15 +366,14 @@ def pagerank(
     damping: float = 0.5,
     rounds: int = 20,
 ) -> NDArray[np.float64]:
-    """How near everybody is to some: personalised PageRank (Haveliwala 2002), as HippoRAG finds passages with it.
+    """Personalised PageRank (Haveliwala 2002): how often a random walk from the seeds comes by each entity.
 
-    Somebody who walks from the seeds along random relations, in both directions, and goes back to a seed every other step is
-    to be met that often.
+    The walk follows relations in both directions, and goes back to a seed every other step.
 
     Args:
         sources: Number of the entity that each relation is from, 0 to n - 1, shape (m,).
         targets: That of the entity that it is to, shape (m,).
-        seeds: How much of the walk begins at each entity, and goes back to it, 0 or more, shape (n,).
+        seeds: How much of the walk begins at each entity, 0 or more, shape (n,).
         damping: Chance of going on instead of back.
         rounds: Steps that are computed; each leaves *damping* times the error of the one before.
 
@@ -202,7 +399,7 @@ def pagerank(
 
 _HOPS: Final = 2
 _MOST: Final = 1_000  # relations read at each step
-_BESIDE: Final = 0.3  # what the memories that answer a question best count beside a name in it
+_SEED_SHARE: Final = 0.3  # what the memories that answer a question best count beside a name in it
 _SHARPNESS: Final = 6  # how much more one of them that stands out counts than the others
 _LEAST: Final = 0.02
 _DAMPING: Final = 0.8
@@ -210,137 +407,133 @@ _POWER: Final = 0.5  # three steps away little of a walk is left
 
 _ends: Final = (relations.c.id, *ENDS)
 _OWNERS: Final = Prepared(select(scopes.c.user_id, scopes.c.agent_id).where(any_of(scopes.c.id, "scopes")).distinct())
-_SAID: Final = Prepared(
+_STATED: Final = Prepared(
     select(*_ends)
     .join_from(memories, relation_memories, relation_memories.c.memory_id == memories.c.id)
     .join(relations, relations.c.id == relation_memories.c.relation_id)
     .where(any_of(memories.c.pk, "pks"), SAYS, BELIEVED)
 )
 _AROUND: Final = Prepared(select(*_ends).where(or_(*(any_of(end, "pks") for end in ENDS)), BELIEVED).limit(_MOST))
-_SPEAKERS: Final = Prepared(
+_SUPPORT: Final = Prepared(
     select(relation_memories.c.relation_id, memories.c.pk)
     .join_from(relation_memories, memories, memories.c.id == relation_memories.c.memory_id)
-    .where(
-        any_of(relation_memories.c.relation_id, "ids"),
-        SAYS,
-        any_of(memories.c.scope_id, "scopes"),
-    )
+    .where(any_of(relation_memories.c.relation_id, "ids"), SAYS, any_of(memories.c.scope_id, "scopes"))
 )
 
 
 class GraphEvidence:
-    """Leads to memories whose relations are near to those of the question."""
+    """Leads a search to memories whose relations are near to those of the question."""
 
     def leads(
         self, connection: Connection, scope_ids: Sequence[int], text: str, best: Mapping[int, float]
     ) -> Mapping[int, float]:
         """What the relations of the question lead to: see `EvidenceSource.leads`."""
-        around = _Around(connection, scope_ids)
-        named, begins = around.named(text), _strengths(best)
-        around.take(_SAID, begins)
+        around = _Surroundings(connection, scope_ids)
+        named, seeds = around.find_named(text), _seed_strengths(best)
+        around.take(_STATED, seeds)
         for _ in range(_HOPS):
             around.widen()
-        return _ranked(around, named, begins) if around.relations else {}
+        return _rank(around, named, seeds) if around.relations else {}
 
 
 class _Ends(NamedTuple):
-    """The two ends of a relation, without those whom the memories are about."""
+    """The two ends of a relation, and those of them that the memories are not about."""
 
     source: int
     target: int
     led: tuple[int, ...]
 
 
-class _Around:
-    """The part of the graph around a question. Entities are told apart as the reader of several scopes does."""
+class _Surroundings:
+    """The part of the graph around a question. Entities are one as for a reader of several scopes."""
 
     def __init__(self, connection: Connection, scope_ids: Sequence[int]) -> None:
         self.relations: dict[str, _Ends] = {}
         self._connection = connection
         self._scope_ids = scope_ids
-        self._people = People(connection, scope_ids) if len(scope_ids) > 1 else None
+        self._groups = EntityGroups(connection, scope_ids) if len(scope_ids) > 1 else None
         self._fresh: set[int] = set()
         self._seen: set[int] = set()
         self._owners: set[int] = set()
 
-    def named(self, text: str) -> set[int]:
-        """The entities whose names stand in a text; the walk begins with them."""
-        whose = _OWNERS.rows(self._connection, {"scopes": self._scope_ids})
-        owners = {owner_key(who, id_) for row in whose for who, id_ in zip((SELF, ASSISTANT), row, strict=True) if id_}
-        found = with_keys(self._connection, self._scope_ids, candidate_keys(text) | owners)
-        # Nearly everything is said of the owners: nothing is near because it is near to them.
-        self._owners = {self._who(pk) for key, pk in found if key in owners}
-        named = {self._who(pk) for key, pk in found} - self._owners
+    def find_named(self, text: str) -> set[int]:
+        """The entities that a text names; the walk begins with them."""
+        rows = _OWNERS.rows(self._connection, {"scopes": self._scope_ids})
+        owners = {owner_key(who, id_) for row in rows for who, id_ in zip((SELF, ASSISTANT), row, strict=True) if id_}
+        keyed = with_keys(self._connection, self._scope_ids, candidate_keys(text) | owners)
+        # Nearly everything is stated of the owners: nothing is near because it is near to them.
+        self._owners = {self._first(pk) for key, pk in keyed if key in owners}
+        named = {self._first(pk) for key, pk in keyed} - self._owners
         self._fresh |= named
         return named
 
     def take(self, statement: Prepared, pks: Iterable[int]) -> None:
         """Read relations."""
-        found = [row for row in statement.rows(self._connection, {"pks": list(pks)}) if row[0] not in self.relations]
-        if self._people is not None:
-            self._people.meet(pk for _, *ends in found for pk in ends)
-        for relation_id, *ends in found:
-            source, target = map(self._who, ends)
+        rows = [row for row in statement.rows(self._connection, {"pks": list(pks)}) if row[0] not in self.relations]
+        if self._groups is not None:
+            self._groups.load(pk for _, *ends in rows for pk in ends)
+        for relation_id, *ends in rows:
+            source, target = map(self._first, ends)
             led = tuple({source, target} - self._owners)
             self.relations[relation_id] = _Ends(source, target, led)
             self._fresh.update(led)
 
     def widen(self) -> None:
-        """Read the relations of every entity that was met last."""
+        """Read the relations of every entity that was reached last."""
         fresh = self._fresh - self._seen
         self._seen |= fresh
         if fresh:
-            self.take(_AROUND, fresh if self._people is None else self._people.everyone(fresh))
+            self.take(_AROUND, fresh if self._groups is None else self._groups.all_members(fresh))
 
-    def speakers(self) -> list[tuple[str, int]]:
-        """Which memories say the relations."""
-        return _SPEAKERS.rows(self._connection, {"ids": list(self.relations), "scopes": self._scope_ids})
+    def support(self) -> list[tuple[str, int]]:
+        """Which memories state the relations."""
+        return _SUPPORT.rows(self._connection, {"ids": list(self.relations), "scopes": self._scope_ids})
 
-    def _who(self, pk: int) -> int:
-        return pk if self._people is None else self._people.who(pk)
+    def _first(self, pk: int) -> int:
+        return pk if self._groups is None else self._groups.first(pk)
 
 
-def _ranked(around: _Around, named: Collection[int], begins: Mapping[int, float]) -> dict[int, float]:
+def _rank(around: _Surroundings, named: Collection[int], strengths: Mapping[int, float]) -> dict[int, float]:
     """Memories by how much of the walk from the question comes by them."""
-    said = around.speakers()
-    memory = {pk: number for number, pk in enumerate(dict.fromkeys((*begins, *(pk for _, pk in said))))}
+    support = around.support()
+    memory = {pk: number for number, pk in enumerate(dict.fromkeys((*strengths, *(pk for _, pk in support))))}
     entity: dict[int, int] = {}
     for pk in (*named, *(end for ends in around.relations.values() for end in ends.led)):
         entity.setdefault(pk, len(memory) + len(entity))
-    edges = {(memory[pk], entity[end]) for relation_id, pk in said for end in around.relations[relation_id].led}
+    edges = {(memory[pk], entity[end]) for relation_id, pk in support for end in around.relations[relation_id].led}
     edges |= {(entity[r.source], entity[r.target]) for r in around.relations.values() if len(r.led) > 1}
     if not edges:
         return {}
     seeds = np.zeros(len(memory) + len(entity))
-    for pk, strength in begins.items():
-        seeds[memory[pk]] = strength * (_BESIDE if named else 1)
+    for pk, strength in strengths.items():
+        seeds[memory[pk]] = strength * (_SEED_SHARE if named else 1)
     seeds[[entity[pk] for pk in named]] = 1
-    met = _met(np.array(sorted(edges), np.int64), seeds, len(memory))
-    most = met.max(initial=0.0)
-    return {pk: float(met[number] / most) ** _POWER for pk, number in memory.items() if met[number] > 0}
+    visits = _visits(np.array(sorted(edges), np.int64), seeds, len(memory))
+    most = visits.max(initial=0.0)
+    return {pk: float(visits[number] / most) ** _POWER for pk, number in memory.items() if visits[number] > 0}
 
 
-def _met(edges: NDArray[np.int64], seeds: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """How often a walk from the seeds comes by each of the memories, which are the first *count* numbers."""
-    one, other = _leading_on(edges, count)
+def _visits(edges: NDArray[np.int64], seeds: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """How often a walk from the seeds comes by each of the memories, which are the first *count* numbers.
+
+    Edges to entities that only one memory states anything of lead nowhere else, and are left out.
+    """
+    one, other = edges.T
+    degrees = np.bincount(edges.ravel())
+    leads_on = (degrees[other] > 1) & ((one < count) | (degrees[one] > 1))
+    one, other = one[leads_on], other[leads_on]
     ranks = pagerank(one, other, seeds, damping=_DAMPING)
     ranks -= seeds / max(seeds.sum(), 1e-9) * (1 - _DAMPING)  # what came by, without what began there
     led = np.zeros(len(seeds), np.bool_)
     led[one] = True
-    met: NDArray[np.float64] = np.where(led, ranks, 0.0)[:count]
-    return met
+    visits: NDArray[np.float64] = np.where(led, ranks, 0.0)[:count]
+    return visits
 
 
-def _leading_on(edges: NDArray[np.int64], count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The edges without those to entities that only one memory speaks of: they lead nowhere else."""
-    one, other = edges.T
-    degrees = np.bincount(edges.ravel())
-    kept = (degrees[other] > 1) & ((one < count) | (degrees[one] > 1))
-    return one[kept], other[kept]
-
-
-def _strengths(best: Mapping[int, float]) -> dict[int, float]:
+def _seed_strengths(best: Mapping[int, float]) -> dict[int, float]:
     """How much the walk begins at the best memories: much more at one that stands out, not at all at the many."""
     least, most = min(best.values(), default=0.0), max(best.values(), default=0.0)
-    told = {pk: ((score - least) / (most - least)) ** _SHARPNESS for pk, score in best.items()} if most > least else {}
-    return {pk: strength for pk, strength in told.items() if strength >= _LEAST}
+    if most <= least:
+        return {}
+    strengths = {pk: ((score - least) / (most - least)) ** _SHARPNESS for pk, score in best.items()}
+    return {pk: strength for pk, strength in strengths.items() if strength >= _LEAST}

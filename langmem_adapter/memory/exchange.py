@@ -12,7 +12,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import MemoryMixin
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.lossless.export import export_lines
-from langmem_adapter.storage.lossless.imports import Embedding, ImportReport, take_in
+from langmem_adapter.storage.lossless.imports import ImportReport, LosslessImport
 from langmem_adapter.twins import Plan, awaited, beside, planned
 
 if TYPE_CHECKING:
@@ -141,18 +141,15 @@ class ExchangeMethods(MemoryMixin):
         if as_scope is not None and not (isinstance(as_scope, Mapping) and as_scope.keys() <= set(SCOPE_FIELDS)):
             raise InvalidInputError(f"as_scope names {', '.join(SCOPE_FIELDS)}, as {{'user_id': 'bob'}}")
         within, parts = optional_scope(fields), self.parts
-        work = partial(
-            take_in,
-            parts.database,
-            lines,
-            Embedding(parts.fingerprint, parts.embedder.vectors, announce),
-            name=name,
+        import_ = LosslessImport(
+            *(parts.database, parts.fingerprint, parts.embedder.vectors, announce),
             within=within,
             renamed=Scope(**as_scope).named if as_scope else {},
+            name=name,
             dry_run=flag(dry_run, "dry_run"),
             rejected=rejected,
             progress=progress,
         )
-        return Plan.apart(work)
+        return Plan.apart(partial(import_.run, lines))
 
     aimport_ = awaited(import_)

@@ -24,7 +24,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, shallow
 from langmem_adapter.settings import neo4j_login
 from langmem_adapter.storage.feed import Cursor
 from langmem_adapter.storage.graph import reads
-from langmem_adapter.storage.graph.statements import NAMES_OF
+from langmem_adapter.storage.graph.rows import NAMES_OF
 from langmem_adapter.storage.scopes import reach
 from langmem_adapter.storage.tables import EDGE, ENTITIES, ENTITIES_OF, RELATIONS, entities, relations, scopes
 
@@ -232,7 +232,7 @@ def _reason(error: BaseException | None) -> str | None:
 
 
 Properties: TypeAlias = dict[str, Any]
-_EVER: Final = reads.When(history=True)
+_EVER: Final = reads.GraphTime(history=True)
 _KEPT: Final = {ENTITIES: entities, RELATIONS: relations}
 _TOLD: Final = tuple("id valid_from valid_to recorded_at retired_at mentions confidence".split())
 

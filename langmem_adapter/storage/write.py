@@ -20,7 +20,7 @@ from langmem_adapter.records.results import Change, Decision, Event
 from langmem_adapter.records.scope import shallow
 from langmem_adapter.storage import lexical
 from langmem_adapter.storage.feed import INSERT_CHANGE, LAST_SEQ
-from langmem_adapter.storage.graph.rows import GraphRows, Home, Span
+from langmem_adapter.storage.graph.rows import GraphRows, ScopeRow, Span
 from langmem_adapter.storage.graph.writes import Claims, carry_out, relates_two, take_in
 from langmem_adapter.storage.memories import MemoryTimeline, timelines
 from langmem_adapter.storage.meta import EMBEDDINGS, LANGUAGE
@@ -314,8 +314,8 @@ class WriteRows:
         of_two = tuple(triple for triple in _with_names(triples, scope) if relates_two(triple, scope))
         if not of_two:  # and a scope that is new takes its number from the first entity
             return ()
-        home = Home(self._scope_id(scope, self._rows.seq + 1), scope)
-        self._claims[0] = Claims(home, time or self.now, of_two, by_hand=True)
+        scope_row = ScopeRow(self._scope_id(scope, self._rows.seq + 1), scope)
+        self._claims[0] = Claims(scope_row, time or self.now, of_two, by_hand=True)
         self.post()
         return self.relations()[0]
 
@@ -324,10 +324,10 @@ class WriteRows:
         triples = _with_names(triples, scope)
         if not any(relates_two(triple, scope) for triple in triples):
             return ["same"] * len(triples)
-        home = Home(self._scope_id(scope, self._rows.seq + 1), scope)
+        scope_row = ScopeRow(self._scope_id(scope, self._rows.seq + 1), scope)
         self.post()
         rows = GraphRows(self._connection, self.now, self._rows.draw)
-        results = take_in(rows, home, triples)
+        results = take_in(rows, scope_row, triples)
         rows.post()
         return results
 
@@ -515,9 +515,9 @@ class WriteRows:
         self, decision: Decision, row: Mapping[str, Any], before: str | None, after: str | None, **more: Any
     ) -> None:
         """Collect what a decision states and retracts of relations; *more* are fields of `Claims`."""
-        home = Home(row["scope_id"], row["scope"])
+        scope_row = ScopeRow(row["scope_id"], row["scope"])
         claims = Claims(
-            home=home,
+            scope_row=scope_row,
             time=decision.time or self.now,
             triples=decision.relations,
             memory_id=decision.memory_id,
@@ -525,10 +525,10 @@ class WriteRows:
             after=after,
             by_hand=decision.time is None,
             successor_id=decision.successor_id,
-            speaker=named_speaker(row["actor_id"], row["role"], home.scope),
+            speaker=named_speaker(row["actor_id"], row["role"], scope_row.scope),
             **more,
         )
-        if claims.triples or claims.unsays:
+        if claims.triples or claims.retracts:
             self._claims[self._place] = claims
 
     # ── the rows of one decision ────────────────────────────────────────────────────────────────────────────────────

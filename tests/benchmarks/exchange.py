@@ -9,7 +9,7 @@ import numpy as np
 
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.lossless.export import KINDS, export_lines
-from langmem_adapter.storage.lossless.imports import Embedding, take_in
+from langmem_adapter.storage.lossless.imports import LosslessImport
 from langmem_adapter.storage.meta import EMBEDDINGS, get
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import meta, metadata
@@ -28,7 +28,7 @@ def bench_exchange(path: Path, size: Size) -> None:
     database, driver = Database(copied(path, "exported.db")), raw(copied(path, "read.db"))
     with database.read() as connection:
         mark = str(get(connection, EMBEDDINGS))
-    vectors = Embedding(mark, lambda texts: np.ones((len(texts), 8), np.float32))
+    vectors = mark, lambda texts: np.ones((len(texts), 8), np.float32)
     lines = list(export_lines(database, None, vectors=True))
     tables = [table for table in metadata.sorted_tables if table is not meta]
     rows = {table.name: driver.execute(f"SELECT * FROM {table.name}").fetchall() for table in tables}
@@ -41,7 +41,7 @@ def bench_exchange(path: Path, size: Size) -> None:
         target, alone = Database(empty[0]), raw(empty[1])
         times[0].take(1, lambda: list(export_lines(database, None, vectors=True)))
         times[1].take(1, lambda: [_dumped(driver, kind.table.name) for kind in KINDS.values()])
-        times[2].take(1, lambda target=target: take_in(target, lines, vectors))  # type: ignore[misc]
+        times[2].take(1, lambda target=target: LosslessImport(target, *vectors).run(lines))  # type: ignore[misc]
         times[3].take(1, lambda alone=alone: _written(alone, rows))  # type: ignore[misc]
         target.close()
         alone.close()

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.knowledge.draw import MOST_NODES, DrawForm, checked, drawing
+from langmem_adapter.knowledge.draw import DrawForm, check_form, drawing
+from langmem_adapter.knowledge.walk import MOST_NODES
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.records.scope import Scope
 
@@ -155,4 +156,4 @@ def test_a_large_graph_is_cut_to_its_newest_part_and_says_so(form: DrawForm, com
 
 def test_an_unknown_form_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="'mermaid', 'dot', 'graphml', not 'svg'"):
-        checked("svg")
+        check_form("svg")

@@ -22,9 +22,9 @@ from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.knowledge.draw import CUT
-from langmem_adapter.knowledge.exchange import writing, written
-from langmem_adapter.knowledge.imports import PastRelation, RefusedRow, Stated, told_in
-from langmem_adapter.knowledge.views import Edge
+from langmem_adapter.knowledge.exchange import write_graph, writing
+from langmem_adapter.knowledge.imports import PastRelation, RefusedRow, StatedRelation, read_rows
+from langmem_adapter.knowledge.walk import Edge
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.names import entity_key, owner_role
 from langmem_adapter.records.graph import Entity, ExportFormat, Relation
@@ -100,7 +100,7 @@ def edges(relations: Iterable[Relation]) -> list[Edge]:
 
 def text_of(form: ExportFormat, parts: Iterable[Edge | Entity]) -> str:
     pieces: list[str] = []
-    written(form, parts, DAY, pieces.append)
+    write_graph(form, parts, DAY, pieces.append)
     return "".join(pieces)
 
 
@@ -199,10 +199,10 @@ def test_a_table_comes_in_as_it_went_out_and_again_changes_nothing(memory: Memor
 @settings(max_examples=60)
 @given(relations=st.lists(RELATIONS, max_size=4), form=st.sampled_from(["jsonl", "csv"]))
 def test_any_relation_is_read_as_it_was_written(relations: list[Relation], form: LineFormat) -> None:
-    told = list(told_in(io.BytesIO(text_of(form, edges(relations)).encode()), form, Scope("alice")))
+    told = list(read_rows(io.BytesIO(text_of(form, edges(relations)).encode()), form, Scope("alice")))
     assert len(told) == len(relations)
     for relation, one in zip(relations, told, strict=True):
-        assert isinstance(one, Stated)
+        assert isinstance(one, StatedRelation)
         assert one.scope == relation.scope
         for name in ("source", "relation", "target", "source_type", "valid_from", "valid_to", "mentions", "confidence"):
             assert getattr(one.triple, name) == getattr(relation, name), name
@@ -312,7 +312,7 @@ def test_an_empty_graph_is_a_file(form: ExportFormat, tmp_path: Path) -> None:
     assert (done.format, done.entities, done.relations) == (form, 0, 0)
     text = (tmp_path / "graph").read_text("utf-8")
     assert form != "graphml" or nx.parse_graphml(text).number_of_nodes() == 0
-    assert form not in {"jsonl", "csv"} or list(told_in(io.StringIO(text), form, None)) == []
+    assert form not in {"jsonl", "csv"} or list(read_rows(io.StringIO(text), form, None)) == []
 
 
 def test_a_drawing_of_a_part_says_how_to_get_all(memory: Memory) -> None:
@@ -377,8 +377,8 @@ def test_every_line_that_is_refused_is_told_and_the_others_are_taken(other: Memo
     ],
 )
 def test_a_table_is_read_as_spreadsheets_write_it(table: str, reasons: list[str]) -> None:
-    told = list(told_in(io.BytesIO(table.encode()), "csv", Scope("alice")))
-    assert isinstance(told[0], Stated) and (told[0].where, told[0].triple.target) == ("line 2", "B")
+    told = list(read_rows(io.BytesIO(table.encode()), "csv", Scope("alice")))
+    assert isinstance(told[0], StatedRelation) and (told[0].where, told[0].triple.target) == ("line 2", "B")
     refused = [one for one in told[1:] if isinstance(one, RefusedRow)]
     assert len(refused) == len(told) - 1
     assert all(any(reason in one.reason for one in refused) for reason in reasons)
@@ -397,12 +397,12 @@ def test_a_table_is_read_as_spreadsheets_write_it(table: str, reasons: list[str]
 )
 def test_a_file_that_is_something_else_is_refused_with_its_remedy(begins: bytes, form: LineFormat, reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
-        list(told_in(io.BytesIO(begins), form, Scope("alice")))
+        list(read_rows(io.BytesIO(begins), form, Scope("alice")))
 
 
 def test_a_quote_that_nobody_closes_tells_how_far_it_reached() -> None:
     table = 'source,relation,target\nA,knows,B\n"C,knows,D\nE,knows,F\n'
-    told = list(told_in(io.BytesIO(table.encode()), "csv", Scope("alice")))
+    told = list(read_rows(io.BytesIO(table.encode()), "csv", Scope("alice")))
     assert [one.where for one in told] == ["line 2", "lines 3 to 4"] and isinstance(told[1], RefusedRow)
 
 
@@ -419,9 +419,11 @@ def test_mentions_are_counted_no_further_than_the_database_can(database_url: str
 
 def test_a_table_in_another_encoding_is_refused_line_by_line() -> None:
     told = list(
-        told_in(io.BytesIO("source,relation,target\nZoë,knows,B\nAnna,knows,B\n".encode("latin-1")), "csv", Scope("a"))
+        read_rows(
+            io.BytesIO("source,relation,target\nZoë,knows,B\nAnna,knows,B\n".encode("latin-1")), "csv", Scope("a")
+        )
     )
-    assert [type(one) for one in told] == [RefusedRow, Stated]
+    assert [type(one) for one in told] == [RefusedRow, StatedRelation]
 
 
 def test_a_table_needs_its_columns_and_a_file_its_format(other: Memory, tmp_path: Path) -> None:
@@ -441,8 +443,8 @@ def test_a_table_needs_its_columns_and_a_file_its_format(other: Memory, tmp_path
 def test_a_file_is_read_as_it_is_taken_in() -> None:
     row = json.dumps(triple("A", "knows", "B")).encode() + b"\n"
     file = io.BytesIO(row * 100_000)
-    told = told_in(file, "jsonl", Scope("alice"))
-    assert isinstance(next(told), Stated)
+    told = read_rows(file, "jsonl", Scope("alice"))
+    assert isinstance(next(told), StatedRelation)
     assert file.tell() < 100 * len(row)
 
 
@@ -551,5 +553,5 @@ def test_lines_say_whose_they_are_within_what_was_given(other: Memory) -> None:
 
 
 def test_what_is_not_believed_there_is_counted_and_left_out() -> None:
-    told = list(told_in(lines(triple("A", "knows", "B", retired_at="2020-01-01")), "jsonl", Scope("alice")))
+    told = list(read_rows(lines(triple("A", "knows", "B", retired_at="2020-01-01")), "jsonl", Scope("alice")))
     assert told == [PastRelation("line 1")]

@@ -14,8 +14,8 @@ from langmem_adapter.errors import (
     ScopeError,
     UnknownArgumentError,
 )
-from langmem_adapter.knowledge.draw import MOST_NODES
 from langmem_adapter.knowledge.memory import GraphMemory
+from langmem_adapter.knowledge.walk import MOST_NODES
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.scope import Scope

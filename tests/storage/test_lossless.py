@@ -76,7 +76,7 @@ def test_every_field_of_an_export_is_documented() -> None:
     text = (files("langmem_adapter.storage.lossless") / "FORMAT.md").read_text(encoding="utf-8")
     told = {match[1]: match[2] for match in re.finditer(r"^- `(\w+)`: ((?:.+\n)+?)(?=- `|\n)", text, re.MULTILINE)}
     for kind in KINDS.values():
-        own = [name for name in kind.known if name not in {"kind", "id", *SCOPE_FIELDS}]
+        own = [name for name in kind.field_names if name not in {"kind", "id", *SCOPE_FIELDS}]
         assert [name for name in own if f"`{name}`" not in told[kind.name]] == [], kind.name
 
 

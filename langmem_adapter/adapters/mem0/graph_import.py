@@ -14,8 +14,16 @@ from typing import TYPE_CHECKING, Any, Final
 from langmem_adapter.adapters.mem0 import memory as doors
 from langmem_adapter.arguments import parse_time, scope_if_given
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.knowledge.arguments import name_of, relation_of, type_of
-from langmem_adapter.knowledge.imports import GraphImportReport, PastRelation, RefusedRow, Stated, take_in
+from langmem_adapter.knowledge.imports import (
+    GraphImportReport,
+    PastRelation,
+    RefusedRow,
+    StatedRelation,
+    import_relations,
+    parse_name,
+    parse_relation,
+    parse_type,
+)
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.graph import ASSISTANT, SELF, Triple
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -26,7 +34,7 @@ if TYPE_CHECKING:
 
     from neo4j import Driver
 
-    from langmem_adapter.knowledge.imports import Told
+    from langmem_adapter.knowledge.imports import ImportRow
     from langmem_adapter.memory.memory import Memory
 
 _FETCHED: Final = 1_000  # relations that lie in memory at a time
@@ -94,7 +102,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
         try:
             with translated(place_of(source)):
                 told = _told(driver, database, within, manner(driver))
-                return take_in(engine.ledger, told, refused=refused, progress=progress)
+                return import_relations(engine.ledger, told, refused=refused, progress=progress)
         finally:
             if made:
                 driver.close()
@@ -105,7 +113,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
 aimport_graph = awaited(import_graph)
 
 
-def _told(driver: Driver, database: str | None, within: Scope | None, how: Mapping[str, Any]) -> Iterator[Told]:
+def _told(driver: Driver, database: str | None, within: Scope | None, how: Mapping[str, Any]) -> Iterator[ImportRow]:
     named = {} if within is None else within.named
     narrowed = "".join(f" AND (s.{name} = ${name} OR t.{name} = ${name})" for name in named)
     with driver.session(database=database, default_access_mode="READ", fetch_size=_FETCHED, **how) as session:
@@ -113,13 +121,13 @@ def _told(driver: Driver, database: str | None, within: Scope | None, how: Mappi
         yield from (_read(number, row.data(), within) for number, row in enumerate(rows, 1))
 
 
-def _read(number: int, row: Mapping[str, Any], within: Scope | None) -> Told:
+def _read(number: int, row: Mapping[str, Any], within: Scope | None) -> ImportRow:
     where, begins = f"relation {number}", f"({row['s_name']})-[{row['relation']}]->({row['t_name']})"[:_SHOWN]
     try:
         if _is_undated_past(row["told"]):
             return PastRelation(where)
         scope = _scope(row, within)
-        return Stated(where, begins, scope, _triple(row, scope))
+        return StatedRelation(where, begins, scope, _triple(row, scope))
     except (InvalidInputError, ScopeError) as error:
         return RefusedRow(where, begins, str(error))
 
@@ -140,7 +148,7 @@ def _triple(row: Mapping[str, Any], scope: Scope) -> Triple:
     since, until = _span(row["told"])
     return Triple(
         source=_name(row["s_name"], "source", scope),
-        relation=relation_of(row["relation"]),
+        relation=parse_relation(row["relation"]),
         target=_name(row["t_name"], "target", scope),
         source_type=_type(row["s_labels"]),
         target_type=_type(row["t_labels"]),
@@ -155,7 +163,7 @@ def _name(name: object, what: str, scope: Scope) -> str:
 
     Mem0 tells its model to say `user_id: alice, agent_id: guide` for the user, and lowers all names, blanks to underscores.
     """
-    text = name_of(name, what)
+    text = parse_name(name, what)
     ids = {SELF: ("user_id", scope.user_id), ASSISTANT: ("agent_id", scope.agent_id)}
     for who, (field, owner) in ids.items():
         spelled = None if owner is None else _spelled(owner)
@@ -170,7 +178,7 @@ def _spelled(name: str) -> str:
 
 def _type(labels: list[str]) -> str:
     kinds = [label for label in labels if label.casefold() not in _NO_TYPES]
-    return type_of(kinds[0].casefold(), "label") if kinds else ""
+    return parse_type(kinds[0].casefold(), "label") if kinds else ""
 
 
 def _mentions(told: object) -> int:

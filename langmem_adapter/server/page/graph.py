@@ -10,8 +10,9 @@ from pydantic import Field
 from sqlalchemy import Connection
 
 from langmem_adapter.arguments import filled, parse_time
-from langmem_adapter.knowledge import views
-from langmem_adapter.knowledge.views import COUNTED, D3, Dot, Ego, Tie, data_of, shape_of, stops_of
+from langmem_adapter.knowledge import walk
+from langmem_adapter.knowledge.draw import D3, Dot, picture_data, shape_of
+from langmem_adapter.knowledge.walk import COUNTED, Ego, Tie
 from langmem_adapter.records.graph import Entity
 from langmem_adapter.records.results import MemoryItem
 from langmem_adapter.records.scope import Scope
@@ -58,7 +59,7 @@ async def graph(view: Reading, query: Annotated[_GraphQuery, Query()]) -> Respon
 def _read(connection: Connection, scope: Scope, query: _GraphQuery) -> dict[str, Any]:
     """The entity in the middle with its surroundings and memories, and the names of the others."""
     name = None if query.entity is None else filled(query.entity, "entity")
-    ego = views.ego(connection, scope, name, hops=query.hops, most=query.most)
+    ego = walk.ego(connection, scope, name, hops=query.hops, most=query.most)
     entities = reads.entity_page(connection, scope, NOW, k=_NAMES)
     facts = _facts(connection, ego.ties if ego else ())
     return {"ego": ego, "facts": facts, "names": [each.name for each in entities]}
@@ -107,4 +108,4 @@ def _picture(ego: Ego, ties: list[Tie], now: datetime, at: datetime) -> dict[str
         Dot(near.entity.name, near.entity.type, _shape(near.entity), near.hops, near.entity.mentions)
         for near in ego.entities
     ]
-    return data_of(dots, ties, stops_of((tie.relation for tie in ties), now), at)
+    return picture_data(dots, ties, now, at)

@@ -1,7 +1,4 @@
-"""Entity names for extraction, memories without relations, and candidates for a merge of entities.
-
-Such a memory says where somebody lives, for the news of a move.
-"""
+"""What others look up in the knowledge graph: names for extraction, memories without relations, candidates for merges."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from sqlalchemy import desc, exists, func, or_, select, update
 
 from langmem_adapter.names import candidate_keys
-from langmem_adapter.storage.graph.reads import People
+from langmem_adapter.storage.graph.reads import EntityGroups
 from langmem_adapter.storage.graph.rows import Span
 from langmem_adapter.storage.graph.writes import ends, normal, single
 from langmem_adapter.storage.memories import timelines
 from langmem_adapter.storage.queries import Prepared, any_of
-from langmem_adapter.storage.scopes import expand, ids_within, of_row
+from langmem_adapter.storage.scopes import OWNER, expand, ids_within, of_row
 from langmem_adapter.storage.tables import (
     BELIEVED,
     EDGE,
@@ -40,20 +37,22 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.memories import MemoryTimeline
 
-_says: Final = exists().where(relation_memories.c.memory_id == memories.c.id, SAYS)
-_OPEN: Final = (func.coalesce(memories.c.related, 0) == 0, memories.c.memory_type.is_(None), ~_says)
+# ── memories that were not read for relations ───────────────────────────────────────────────────────────────────────────
+
+_states: Final = exists().where(relation_memories.c.memory_id == memories.c.id, SAYS)
+_UNREAD: Final = (func.coalesce(memories.c.related, 0) == 0, memories.c.memory_type.is_(None), ~_states)
 
 
-class Waiting(NamedTuple):
-    """A memory that is to be read: where it stands, who said it, and how many letters it has."""
+class UnreadRow(NamedTuple):
+    """A memory that is to be read: its place, who said it, and how many letters it has."""
 
     pk: int
-    home: int
+    scope_id: int
     role: str | None
     letters: int
 
 
-class Unread(NamedTuple):
+class UnreadMemory(NamedTuple):
     """A memory as it is read, and since when it says what it says."""
 
     pk: int
@@ -66,48 +65,51 @@ class Unread(NamedTuple):
     since: datetime
 
 
-def unread(connection: Connection, scope: Scope) -> list[Waiting]:
-    """The facts within *scope* that were not read and say nothing.
+def list_unread(connection: Connection, scope: Scope) -> list[UnreadRow]:
+    """The facts within *scope* that were not read and state no relation, without records and expired ones.
 
-    Those of one exact scope and one role stand together, oldest first. Expired ones are left out, and so are records.
+    Those of one exact scope and one role stand together, oldest first.
     """
     lasting = or_(memories.c.expires_at.is_(None), memories.c.expires_at > datetime.now(UTC))
-    whose = memories.c.scope_id.in_(ids_within(scope))
     order = memories.c.scope_id, memories.c.role, memories.c.pk
-    query = select(memories.c.pk, *order[:2], func.length(memories.c.text)).where(whose, lasting, *_OPEN)
-    return [Waiting(*row) for row in connection.execute(query.order_by(*order))]
+    query = select(memories.c.pk, *order[:2], func.length(memories.c.text)).order_by(*order)
+    rows = connection.execute(query.where(memories.c.scope_id.in_(ids_within(scope)), lasting, *_UNREAD))
+    return [UnreadRow(*row) for row in rows]
 
 
-def texts(connection: Connection, pks: Sequence[int]) -> list[Unread]:
+def load_unread(connection: Connection, pks: Sequence[int]) -> list[UnreadMemory]:
     """Those of some memories that are there and still not read, oldest first."""
-    columns = memories, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id
-    query = select(*columns).join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
-    rows = connection.execute(query.where(memories.c.pk.in_(pks), *_OPEN).order_by(memories.c.pk)).all()
-    known = timelines(connection, [row.id for row in rows])
+    query = select(memories, *OWNER).join_from(memories, scopes, memories.c.scope_id == scopes.c.id)
+    rows = connection.execute(query.where(memories.c.pk.in_(pks), *_UNREAD).order_by(memories.c.pk)).all()
+    histories = timelines(connection, [row.id for row in rows])
     return [
-        Unread(row.pk, row.id, row.seq, row.text, row.actor_id, row.role, of_row(row), _since(known[row.id], row))
+        UnreadMemory(
+            row.pk, row.id, row.seq, row.text, row.actor_id, row.role, of_row(row), _since(histories[row.id], row)
+        )
         for row in rows
     ]
 
 
-def was_read(connection: Connection, memory: Unread) -> bool:
-    """Note that a memory was read, and whether that is so: it stands as it was read, and nobody has read it meanwhile."""
-    as_it_was = memories.c.pk == memory.pk, memories.c.seq == memory.seq
-    return connection.execute(update(memories).where(*as_it_was, *_OPEN).values(related=1)).rowcount == 1
+def mark_read(connection: Connection, memory: UnreadMemory) -> bool:
+    """Note that a memory was read, and whether that is so: it is as it was read, and nobody has read it meanwhile."""
+    unchanged = memories.c.pk == memory.pk, memories.c.seq == memory.seq
+    return connection.execute(update(memories).where(*unchanged, *_UNREAD).values(related=1)).rowcount == 1
 
 
-def _since(course: MemoryTimeline, row: Any) -> datetime:
+def _since(timeline: MemoryTimeline, row: Any) -> datetime:
     """The date of the first of the statements, one after the other up to now, that say what the memory says."""
     since: datetime = row.updated_at
-    for step in reversed(course.steps):
+    for step in reversed(timeline.steps):
         if step.text != row.text:
             break
         since = min(since, step.valid_from)
     return local(since, row.utc_offset)
 
 
-_MOST: Final = 30  # that are named, or relations in use
-_BESIDE: Final = 10  # that are not named; all together some two hundred tokens
+# ── names for extraction ────────────────────────────────────────────────────────────────────────────────────────────────
+
+_MOST_NAMED: Final = 30  # entities named in the texts, or relations in use
+_MOST_OFTEN: Final = 10  # entities not named there; all together some two hundred tokens
 _MOST_RIVALS: Final = 50
 _RECENT: Final = 2_000  # relations whose names are counted, however many there are
 # Reasoners have words of their own for the user and the agent.
@@ -116,27 +118,18 @@ _NAMED: Final = Prepared(
     _NODE.join(entity_names, entity_names.c.entity_pk == entities.c.pk)
     .where(any_of(entity_names.c.scope_id, "scopes"), any_of(entity_names.c.key, "keys"))
     .order_by(desc(entities.c.mentions), entities.c.pk)
-    .limit(_MOST)
+    .limit(_MOST_NAMED)
 )
 _OFTEN: Final = Prepared(
     _NODE.where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None))
     .order_by(desc(entities.c.mentions), entities.c.pk)
-    .limit(_BESIDE)
+    .limit(_MOST_OFTEN)
 )
-_recent: Final = (
-    select(relations.c.relation)
-    .where(any_of(relations.c.scope_id, "scopes"), BELIEVED)
-    .order_by(desc(relations.c.pk))
-    .limit(_RECENT)
-    .subquery()
-)
-_IN_USE: Final = Prepared(
-    select(_recent.c.relation)
-    .group_by(_recent.c.relation)
-    .order_by(func.count().desc(), _recent.c.relation)
-    .limit(_MOST)
-)
-_SAYING: Final = Prepared(
+_of_scopes: Final = any_of(relations.c.scope_id, "scopes")
+_newest: Final = select(relations.c.relation).where(_of_scopes, BELIEVED).order_by(desc(relations.c.pk))
+_recent: Final = _newest.limit(_RECENT).subquery().c.relation
+_IN_USE: Final = Prepared(select(_recent).group_by(_recent).order_by(func.count().desc(), _recent).limit(_MOST_NAMED))
+_RIVALS: Final = Prepared(
     select(memories.c.pk)
     .join_from(relations, entity_names, entity_names.c.entity_pk == relations.c.source_pk)
     .join(relation_memories, relation_memories.c.relation_id == relations.c.id)
@@ -161,55 +154,60 @@ def known_names(
 
     Entities that are named in the texts come first, then those that are stated most.
     """
-    scope_ids = list(expand(connection, scope))
-    keys = {key for text in texts for key in candidate_keys(text)}
-    named = _NAMED.rows(connection, {"scopes": scope_ids, "keys": list(keys)})
-    often = _OFTEN.rows(connection, {"scopes": scope_ids})
-    nodes = dict.fromkeys((row.name, row.type) for row in (*named, *often))
-    return tuple(nodes), tuple(row.relation for row in _IN_USE.rows(connection, {"scopes": scope_ids}))
+    values = {
+        "scopes": list(expand(connection, scope)),
+        "keys": list({key for text in texts for key in candidate_keys(text)}),
+    }
+    rows = (*_NAMED.rows(connection, values), *_OFTEN.rows(connection, values))
+    names = dict.fromkeys((row.name, row.type) for row in rows)
+    return tuple(names), tuple(name for (name,) in _IN_USE.rows(connection, values))
 
 
 def rivals(connection: Connection, scope: Scope, scope_ids: Iterable[int], triples: Sequence[Triple]) -> list[int]:
-    """Pks of the facts that say a relation of the same kind and the same source as new triples, the latest first.
+    """Pks of the facts that state a relation of the same kind and source as new triples of *scope*, the latest first.
 
-    Of relations that can have several targets nothing is found. The speakers are those of *scope*.
+    For relations that can have several targets it gives none.
     """
-    lone = [normal(triple) for triple in triples if single(normal(triple))]
-    if not lone:
+    alone = [each for each in map(normal, triples) if single(each)]
+    if not alone:
         return []
-    asked = {
+    values = {
         "scopes": list(scope_ids),
-        "sources": [ends(triple, scope)[0].key for triple in lone],
-        "relations": [triple.relation for triple in lone],
+        "sources": [ends(triple, scope)[0].key for triple in alone],
+        "relations": [triple.relation for triple in alone],
     }
-    return list(dict.fromkeys(row.pk for row in _SAYING.rows(connection, asked)))
+    return list(dict.fromkeys(pk for (pk,) in _RIVALS.rows(connection, values)))
 
 
-_whose, _apart = any_of(relations.c.scope_id, "scopes"), any_of(merges.c.scope_id, "scopes")
-_lasting = any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None), entities.c.owner.is_(None)
+# ── candidates for merges ───────────────────────────────────────────────────────────────────────────────────────────────
+
 _edges: Final = select(*EDGE, relations.c.relation, relations.c.valid_from, relations.c.valid_to)
-_EDGES: Final = Prepared(_edges.where(_whose, BELIEVED).order_by(relations.c.pk))
-_PARTED: Final = Prepared(select(merges.c.winner_pk, merges.c.loser_pk).where(_apart, merges.c.undone_at.is_not(None)))
-_CANDIDATE_NAMES: Final = Prepared(
+_EDGES: Final = Prepared(_edges.where(_of_scopes, BELIEVED).order_by(relations.c.pk))
+_SPLIT: Final = Prepared(
+    select(merges.c.winner_pk, merges.c.loser_pk).where(
+        any_of(merges.c.scope_id, "scopes"), merges.c.undone_at.is_not(None)
+    )
+)
+_CANDIDATES: Final = Prepared(
     select(entities.c.pk, entities.c.name, entity_names.c.name.label("alias"), entities.c.type, entities.c.mentions)
     .join(entity_names, entity_names.c.entity_pk == entities.c.pk)
-    .where(*_lasting)
+    .where(any_of(entities.c.scope_id, "scopes"), entities.c.merged_into.is_(None), entities.c.owner.is_(None))
     .order_by(entities.c.pk, entity_names.c.key)
 )
 
 
 class NamedEntity(NamedTuple):
-    """Somebody or something that has a name of its own; its pk is the least of those that are one."""
+    """An entity with a name of its own; its pk is the least of those that are one."""
 
     pk: int
     name: str
-    names: tuple[str, ...]  # all that it is called
+    names: tuple[str, ...]
     type: str
     mentions: int
 
 
-class KnownEdge(NamedTuple):
-    """What is believed of two."""
+class CurrentEdge(NamedTuple):
+    """A current relation between two."""
 
     source: int
     relation: str
@@ -218,34 +216,31 @@ class KnownEdge(NamedTuple):
 
 
 class MergeCandidates(NamedTuple):
-    """Everybody in a scope."""
+    """The entities in a scope that may be one."""
 
-    named: list[NamedEntity]  # whoever has a relation that is believed, but for the scope's own user and agent
-    edges: list[KnownEdge]  # what is believed, of any time
-    apart: set[frozenset[int]]  # pairs that a relation connects, or that were one until somebody undid it
+    named: list[NamedEntity]  # those that have a current relation, but for the scope's own user and agent
+    edges: list[CurrentEdge]  # current relations, of any time
+    different: set[frozenset[int]]  # pairs that a relation connects, or whose merge was undone
 
 
 def merge_candidates(connection: Connection, scope: Scope) -> MergeCandidates:
-    """Everybody within *scope*; those of one name in several exact scopes are one."""
+    """The entities within *scope*; those of one name in several exact scopes are one."""
     scope_ids = expand(connection, scope)
-    rows, edges, parted = (each.rows(connection, {"scopes": scope_ids}) for each in (_CANDIDATE_NAMES, _EDGES, _PARTED))
-    people = People(connection, scope_ids)
-    pairs = [*((edge.source_pk, edge.target_pk) for edge in edges), *parted]
-    people.meet({row.pk for row in rows}.union(*pairs))
-    who = people.who
-    told = [KnownEdge(who(e.source_pk), e.relation, who(e.target_pk), Span(e.valid_from, e.valid_to)) for e in edges]
-    related = {end for edge in told for end in (edge.source, edge.target)}
-    named = _grouped([(who(row.pk), row) for row in rows if who(row.pk) in related])
-    return MergeCandidates(named, told, {frozenset(map(who, pair)) for pair in pairs})
-
-
-def _grouped(rows: Iterable[tuple[int, Any]]) -> list[NamedEntity]:
-    groups: dict[int, NamedEntity] = {}
-    for pk, row in rows:
-        known = groups.get(pk) or NamedEntity(pk, row.name, (), "", 0)
-        groups[pk] = known._replace(
-            names=tuple(dict.fromkeys((*known.names, row.alias))),
-            type=known.type or row.type,
-            mentions=max(known.mentions, row.mentions),
-        )
-    return list(groups.values())
+    rows, edges, split = (each.rows(connection, {"scopes": scope_ids}) for each in (_CANDIDATES, _EDGES, _SPLIT))
+    groups = EntityGroups(connection, scope_ids)
+    pairs = [*((edge.source_pk, edge.target_pk) for edge in edges), *split]
+    groups.load({row.pk for row in rows}.union(*pairs))
+    first = groups.first
+    current = [
+        CurrentEdge(first(e.source_pk), e.relation, first(e.target_pk), Span(e.valid_from, e.valid_to)) for e in edges
+    ]
+    related = {end for edge in current for end in (edge.source, edge.target)}
+    named: dict[int, NamedEntity] = {}
+    for row in rows:
+        if (pk := first(row.pk)) in related:
+            known = named.get(pk) or NamedEntity(pk, row.name, (), "", 0)
+            names = tuple(dict.fromkeys((*known.names, row.alias)))
+            named[pk] = known._replace(
+                names=names, type=known.type or row.type, mentions=max(known.mentions, row.mentions)
+            )
+    return MergeCandidates(list(named.values()), current, {frozenset(map(first, pair)) for pair in pairs})

@@ -1,8 +1,8 @@
-"""Lossless export: the kinds of lines, and how a database is read as lines.
+"""Lossless export: the table of line kinds, and a database as lines.
 
-A line is a row of a table, or of two, with the columns in the order of the table: a new column is carried by itself. `without`
-names the columns that are not, each with what stands in their place; `NOT_CARRIED` names the tables that are left out.
-Numbers of this database (`pk`, `seq`) are not carried: `order` counts the rows of a kind in the order of such a number, from 1.
+A line is a row of a table with its columns in the order of the table: a new column is carried by itself. `without` names the
+columns that are not carried, each with what stands in their place; `NOT_CARRIED` names the tables that are left out.
+Numbers of one database (`pk`, `seq`) are not carried: `order` counts the rows of a kind in the order of such a number, from 1.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from array import array
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from itertools import count, groupby
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from sqlalchemy import JSON, BigInteger, Boolean, Float, Integer, LargeBinary, and_, false, func, null, select, true
+from sqlalchemy import JSON, BigInteger, Boolean, Float, Integer, LargeBinary, String, false, func, null, select, true
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_metadata, check_text, quoted
@@ -46,7 +47,7 @@ from langmem_adapter.storage.tables import (
 from langmem_adapter.storage.timestamps import COUNTED, EPOCH, UTCDateTime
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 
     from sqlalchemy import Column, ColumnElement, Connection, FromClause, Select, Table
 
@@ -55,91 +56,116 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "langmem_adapter"
 VERSION: Final = 1
-_STEP: Final = EPOCH.resolution
 _SCOPE: Final = {"scope_id": "user_id, agent_id, run_id"}
 
 
+@dataclass(eq=False)
 class LineKind:
-    """A kind of lines, or of the objects of a list in a line.
+    """A kind of line, or of the objects of a list in a line: how its rows are read, and which fields it has.
 
     Args:
-        name: What `kind` says.
-        table: Where its columns come from.
+        name: The value of `kind`.
+        table: The table of its columns.
         without: Columns that are not carried, each with the field that stands in its place, or with why there is none.
+        group: What the ids of its lines begin with.
+        number: What `order` counts.
+        place: The end of the id.
+        more: Fields of other tables, behind the columns; `LineReader` replaces those that begin with `_`.
+        lists: Fields that `LineReader` adds.
+        joins: Tables of *more*, each with the column that names its row.
         renamed: Columns that have another name in a line.
-        more: Fields behind the columns.
     """
 
-    def __init__(
-        self,
-        name: str,
-        table: Table,
-        without: Mapping[str, str],
-        *,
-        renamed: Mapping[str, str] | None = None,
-        more: tuple[str, ...] = (),
-    ) -> None:
-        self.name: Final = name
-        self.table: Final = table
-        self.without: Final = without
-        self.columns: Final = [column for column in table.c if column.key not in without]
-        self.fields: Final = [(renamed or {}).get(column.key, column.key) for column in self.columns]
-        self.numbered: Final = "order" in without.values()
-        head = ["kind", "id", *(SCOPE_FIELDS if "scope_id" in table.c else ()), *(["order"] if self.numbered else [])]
-        self.known: Final = {*head, *self.fields, *more}
-        self.defaults: Final = {
+    name: str
+    table: Table
+    without: Mapping[str, str]
+    group: ColumnElement[str] | None = None
+    number: ColumnElement[int] | None = None
+    place: ColumnElement[Any] | None = None
+    more: Mapping[str, ColumnElement[Any]] = field(default_factory=dict)
+    lists: tuple[str, ...] = ()
+    joins: Mapping[FromClause, ColumnElement[Any]] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Derive the fields from the columns."""
+        self.columns = [column for column in self.table.c if column.key not in self.without]
+        self.fields = [self.renamed.get(column.key, column.key) for column in self.columns]
+        self.is_owned = "scope_id" in self.table.c
+        self.is_numbered = "order" in self.without.values()
+        head = ["kind", "id", *(SCOPE_FIELDS if self.is_owned else ()), *(["order"] if self.is_numbered else [])]
+        self.field_names = {*head, *self.fields, *(name for name in self.more if name[0] != "_"), *self.lists}
+        self.defaults = {
             name: str(column.server_default.arg) == "true"  # type: ignore[attr-defined]  # an attribute of each that we give
             for name, column in zip(self.fields, self.columns, strict=True)
             if column.server_default is not None
         }
-        """Fields that a file of before may lack, each a boolean, with what they are then."""
-        self._writers: Final = [_writer(column) for column in self.columns]
-        self._readers: Final = [_reader(column) for column in self.columns]
+        """Fields that an older file may lack, each a boolean, with their values then."""
+        other = {*SCOPE_FIELDS, "source", "target", "winner", "loser", "conversation"}
+        self.texts = sorted(other & self.field_names.difference(self.fields))
+        """Fields with texts that are no columns."""
+        codecs = [_codec(column) for column in self.columns]
+        self._writers = [(name, write) for name, (write, _) in zip(self.fields, codecs, strict=True)]
+        self._readers = [
+            (column.key, name, column.nullable, read)
+            for column, name, (_, read) in zip(self.columns, self.fields, codecs, strict=True)
+        ]
 
-    def told(self, values: tuple[Any, ...]) -> dict[str, Any]:
+    def write(self, values: Iterator[Any]) -> dict[str, Any]:
         """The fields of a row, given the values of `columns`."""
-        parts = zip(self.fields, self._writers, values, strict=True)
-        return {name: value if write is None or value is None else write(value) for name, write, value in parts}
+        pairs = zip(self._writers, values, strict=False)
+        return {name: value if write is None or value is None else write(value) for (name, write), value in pairs}
 
     def read(self, line: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of a row by its columns; a column that the line does not name has its default.
+        """The values of a row by its columns.
 
         Raises:
             InvalidInputError: A field is unknown or missing, or its value does not fit.
         """
-        if not line.keys() <= self.known:
-            raise InvalidInputError(f"unknown field {quoted(min(line.keys() - self.known))}")
-        for name in {"names", "memories"} & self.known:
+        if not line.keys() <= self.field_names:
+            raise InvalidInputError(f"unknown field {quoted(min(line.keys() - self.field_names))}")
+        for name in {"names", "memories"} & self.field_names:
             objects_of(line, name)
         row = {}
-        for column, name, read in zip(self.columns, self.fields, self._readers, strict=True):
+        for key, name, is_nullable, read in self._readers:
             value = line.get(name)
-            if value is None and not column.nullable:
+            if value is None and not is_nullable:
                 raise InvalidInputError(f"{name} is missing")
-            row[column.key] = None if value is None else read(value, name)
+            row[key] = None if value is None else read(value, name)
         return row
+
+    def group_of(self, id_: str) -> str:
+        """What an id begins with."""
+        if self.place is None:
+            return id_
+        return id_[:_UUID] if self.name == "source" else id_.rpartition("/")[0]
+
+
+_UUID: Final = 36
+
+
+def line_id(group: str, place: int | str) -> str:
+    """The id of a line that is one of a group; numbers sort as they count."""
+    return f"{group}/{place:09d}" if isinstance(place, int) else f"{group}/{place}"
 
 
 # ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _writer(column: Column[Any]) -> Callable[[Any], Any] | None:
-    if column.info is COUNTED:
-        return lambda count: as_iso(moment(count))
-    writers = {UTCDateTime: as_iso, JSON: _sorted, LargeBinary: text_of}
-    return next((writer for kind, writer in writers.items() if isinstance(column.type, kind)), None)
-
-
-def _reader(column: Column[Any]) -> Callable[[Any, str], Any]:
+def _codec(column: Column[Any]) -> tuple[Callable[[Any], Any] | None, Callable[[Any, str], Any]]:
+    """How a value of a column is written to a line and read from it; `None` writes it as it is."""
     kind: Any = column.type
     if column.info is COUNTED:
-        return lambda value, name: (_moment(value, name) - EPOCH) // _STEP
-    readers = {UTCDateTime: _moment, JSON: lambda value, _: check_metadata(value), LargeBinary: as_bytes}
-    readers |= dict.fromkeys((Boolean, Float, Integer), partial(_number, kind))
-    return next(
-        (read for type_, read in readers.items() if isinstance(kind, type_)),
-        partial(_text, getattr(kind, "length", None)),
-    )
+        return lambda count: as_iso(moment(count)), lambda value, name: (_time(value, name) - EPOCH) // EPOCH.resolution
+    if isinstance(kind, UTCDateTime):
+        return as_iso, _time
+    if isinstance(kind, JSON):
+        return _sorted, lambda value, _: {} if value == {} else check_metadata(value)
+    if isinstance(kind, LargeBinary):
+        return text_of, as_bytes
+    if isinstance(kind, Boolean | Float | Integer):
+        return None, partial(_number, kind)
+    return None, partial(_text, getattr(kind, "length", None))
 
 
 def _text(most: int | None, value: object, name: str) -> str:
@@ -162,12 +188,12 @@ def _number(kind: object, value: object, name: str) -> Any:
     return value
 
 
-def _moment(value: object, name: str) -> datetime:
+def _time(value: object, name: str) -> datetime:
     try:
-        time = datetime.fromisoformat(check_text(value, name))
+        time = datetime.fromisoformat(value)  # type: ignore[arg-type]  # a TypeError is an answer, too
         if time.tzinfo is not None:
-            return time.astimezone(UTC)
-    except (ValueError, OverflowError):
+            return time if time.tzinfo is UTC else time.astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
         pass
     raise InvalidInputError(f"{name} is no ISO 8601 time with an offset: {quoted(value)}")
 
@@ -186,7 +212,7 @@ def text_of(value: bytes) -> str:
 
 
 def as_vector(value: object, name: str, size: int | None) -> bytes:
-    """The vector of base64 text, with as many bytes as others have."""
+    """The vector of base64 text, which has *size* bytes."""
     vector = as_bytes(value, name)
     if len(vector) != (size or len(vector)) or len(vector) % 4 or not np.isfinite(np.frombuffer(vector, "f4")).all():
         raise InvalidInputError(f"{name} has another size than others here, or holds NaN or infinity")
@@ -195,10 +221,10 @@ def as_vector(value: object, name: str, size: int | None) -> bytes:
 
 def objects_of(line: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """A list of objects of a line."""
-    listed = line.get(name)
-    if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
+    objects = line.get(name)
+    if not isinstance(objects, list) or not all(isinstance(each, dict) for each in objects):
         raise InvalidInputError(f"{name} must be a list of objects")
-    return listed
+    return objects
 
 
 def order_of(line: Mapping[str, Any], name: str, most: int, *, least: int = 1) -> int:
@@ -219,62 +245,118 @@ def _sorted(value: Any) -> Any:
 
 _OF_LINE: Final = "the id of the line"
 _DERIVED: Final = "made from the text"
+_SCOPE_WITHOUT: Final = {
+    "id": "as the rows need it",
+    "key": _OF_LINE,
+    "word_count": _DERIVED,
+    "compared": "of writes under way",
+}
+_winner, _loser, _source, _target = (entities.alias(name) for name in ("winner", "loser", "source", "target"))
+
+
+def _count_in(group: ColumnElement[str], number: ColumnElement[int]) -> ColumnElement[int]:
+    """The place of a row in its group, from 1."""
+    return func.row_number().over(partition_by=group, order_by=number)
+
+
+_revisions: Final = select(func.count()).where(history.c.memory_id == memories.c.id).scalar_subquery()
 
 KINDS: Final[Mapping[str, LineKind]] = {
     kind.name: kind
     for kind in (  # in code-point order, as in a file
-        LineKind("conversation", conversations, {"id": "order", "key": _OF_LINE}),
+        LineKind(
+            "conversation", conversations, {"id": "order", "key": _OF_LINE}, conversations.c.key, conversations.c.id
+        ),
         LineKind(
             "entity",
             entities,
             {"pk": "order", "id": _OF_LINE, **_SCOPE, "merged_into": "winner"},
-            more=("winner", "names"),
+            entities.c.id,
+            entities.c.pk,
+            more={"winner": _winner.c.id, "_pk": entities.c.pk},
+            lists=("names",),
+            joins={_winner: entities.c.merged_into},
         ),
         LineKind(
             "item",
             items,
             {"pk": "born", "seq": "order", "id": _OF_LINE, "namespace_id": "namespace", "vectors": "its length"},
-            more=("born", "namespace", "vectors"),
+            items.c.id,
+            items.c.seq,
+            more={"_pk": items.c.pk, "_path": namespaces.c.path, "_count": items.c.vectors},
+            lists=("born", "namespace", "vectors"),
+            joins={namespaces: items.c.namespace_id},
         ),
         LineKind(
             "memory",
             memories,
             {"pk": "its last ADD", "seq": "order", "id": _OF_LINE, **_SCOPE, "embedding": "vector"},
-            more=("revisions", "sources", "vector"),
+            memories.c.id,
+            memories.c.seq,
+            more={"revisions": _revisions, "_vector": memories.c.embedding},
+            lists=("sources", "vector"),
         ),
         LineKind(
             "merge",
             merges,
             {"pk": "order", **_SCOPE, "winner_pk": "winner", "loser_pk": "loser", "moved": "rows, links, keys"},
-            more=("winner", "loser", "rows", "links", "keys"),
+            _loser.c.id,
+            merges.c.pk,
+            _count_in(_loser.c.id, merges.c.pk),
+            more={"winner": _winner.c.id, "loser": _loser.c.id, "_moved": merges.c.moved},
+            lists=("rows", "links", "keys"),
+            joins={_loser: merges.c.loser_pk, _winner: merges.c.winner_pk},
         ),
-        LineKind("message", turns, {"conversation_id": "conversation"}, more=("conversation",)),
+        LineKind(
+            "message",
+            turns,
+            {"conversation_id": "conversation"},
+            conversations.c.key,
+            place=turns.c.position,
+            more={"conversation": conversations.c.key},
+            joins={conversations: turns.c.conversation_id},
+        ),
         LineKind(
             "note",
             notes,
             {"id": "order", "conversation_id": "conversation"},
+            conversations.c.key,
+            notes.c.id,
+            _count_in(conversations.c.key, notes.c.id),
+            more={"conversation": conversations.c.key},
+            joins={conversations: notes.c.conversation_id},
             renamed={"kind": "note"},
-            more=("conversation",),
         ),
         LineKind(
             "relation",
             relations,
             {"pk": "order", **_SCOPE, "source_pk": "source", "target_pk": "target"},
+            relations.c.id,
+            relations.c.pk,
+            _count_in(relations.c.id, relations.c.pk),
+            more={"source": _source.c.id, "target": _target.c.id},
+            lists=("memories",),
+            joins={_source: relations.c.source_pk, _target: relations.c.target_pk},
             renamed={"id": "relation_id"},
-            more=("source", "target", "memories"),
         ),
-        LineKind("revision", history, {"seq": "order", **_SCOPE}, renamed={"id": "history_id"}),
         LineKind(
-            "scope",
-            scopes,
-            {
-                "id": "as the rows need it",
-                "key": _OF_LINE,
-                "word_count": _DERIVED,
-                "compared": "a mark of writes under way",
-            },
+            "revision",
+            history,
+            {"seq": "order", **_SCOPE},
+            history.c.memory_id,
+            history.c.seq,
+            _count_in(history.c.memory_id, history.c.seq),
+            renamed={"id": "history_id"},
         ),
-        LineKind("source", sources, {"thread": "user_id, agent_id, run_id, thread_id"}, more=("memories",)),
+        LineKind("scope", scopes, _SCOPE_WITHOUT, scopes.c.key),
+        LineKind(
+            "source",
+            sources,
+            {"thread": "user_id, agent_id, run_id, thread_id"},
+            sources.c.thread,
+            place=sources.c.message_id,
+            lists=("memories",),
+        ),
     )
 }
 NAMES: Final = LineKind("name", entity_names, {**_SCOPE, "entity_pk": "its line"})
@@ -304,71 +386,11 @@ NOT_CARRIED: Final[Mapping[str, str]] = {
 """Tables that an export leaves out, and why; `copy` carries them."""
 
 
+# ── reading rows as lines ───────────────────────────────────────────────────────────────────────────────────────────────
+
 _PAGE: Final = 1_000
-_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
-_winner, _loser, _source, _target = (entities.alias(name) for name in ("winner", "loser", "source", "target"))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Query:
-    """How the rows of a kind are read. Its first column is what their ids begin with, the second what their order is by."""
-
-    group: ColumnElement[str]
-    number: ColumnElement[int] | None = None
-    place: ColumnElement[Any] | None = None  # the end of the id
-    counted: bool = False  # or the id ends with the place of the row in its group
-    more: tuple[ColumnElement[Any], ...] = ()
-    joins: tuple[tuple[FromClause, ColumnElement[bool]], ...] = ()
-
-
-_talk: Final = (conversations, conversations.c.id == turns.c.conversation_id)
-_noted: Final = (conversations, conversations.c.id == notes.c.conversation_id)
-_revisions: Final = select(func.count()).where(history.c.memory_id == memories.c.id).scalar_subquery()
-_QUERIES: Final = {
-    "conversation": _Query(conversations.c.key, conversations.c.id),
-    "entity": _Query(
-        entities.c.id,
-        entities.c.pk,
-        more=(entities.c.pk, _winner.c.id),
-        joins=((_winner, _winner.c.pk == entities.c.merged_into),),
-    ),
-    "item": _Query(
-        items.c.id,
-        items.c.seq,
-        more=(items.c.pk, namespaces.c.path, items.c.vectors),
-        joins=((namespaces, namespaces.c.id == items.c.namespace_id),),
-    ),
-    "memory": _Query(memories.c.id, memories.c.seq, more=(_revisions, memories.c.embedding)),
-    "merge": _Query(
-        _loser.c.id,
-        merges.c.pk,
-        counted=True,
-        more=(_winner.c.id, merges.c.moved),
-        joins=((_loser, _loser.c.pk == merges.c.loser_pk), (_winner, _winner.c.pk == merges.c.winner_pk)),
-    ),
-    "message": _Query(conversations.c.key, place=turns.c.position, joins=(_talk,)),
-    "note": _Query(conversations.c.key, notes.c.id, counted=True, joins=(_noted,)),
-    "relation": _Query(
-        relations.c.id,
-        relations.c.pk,
-        counted=True,
-        more=(_source.c.id, _target.c.id),
-        joins=(
-            (_source, _source.c.pk == relations.c.source_pk),
-            (_target, _target.c.pk == relations.c.target_pk),
-        ),
-    ),
-    "revision": _Query(history.c.memory_id, history.c.seq, counted=True),
-    "scope": _Query(scopes.c.key),
-    "source": _Query(sources.c.thread, place=sources.c.message_id, more=(sources.c.message_id,)),
-}
-_NUMBERS: Final = {name: query.number for name, query in _QUERIES.items() if query.number is not None}
 _BORN: Final = "born"
-
-
-def line_id(group: str, place: int | str) -> str:
-    """The id of a line that is one of a group; numbers sort as they count."""
-    return f"{group}/{place:09d}" if isinstance(place, int) else f"{group}/{place}"
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def export_lines(database: Database, scope: Scope | None, *, vectors: bool = False) -> Generator[bytes, None, None]:
@@ -387,12 +409,11 @@ def export_lines(database: Database, scope: Scope | None, *, vectors: bool = Fal
 def _lines(reader: LineReader) -> Iterator[bytes]:
     yield _encode(reader.header()).encode() + b"\n"
     digest, number = sha256(), 0
-    for kind in KINDS.values():
-        for line in reader.read(kind):
-            written = _encode(line).encode() + b"\n"
-            digest.update(written)
-            number += 1
-            yield written
+    for line in chain.from_iterable(map(reader.read, KINDS.values())):
+        data = _encode(line).encode() + b"\n"
+        digest.update(data)
+        number += 1
+        yield data
     yield _encode({"kind": "end", "lines": number, "sha256": digest.hexdigest()}).encode() + b"\n"
 
 
@@ -416,196 +437,150 @@ class LineReader:
 
     def header(self) -> dict[str, Any]:
         """The first line."""
+        counts = {}
+        for name, kind in KINDS.items():
+            query = self._select(kind).with_only_columns(func.count())
+            counts[name] = int(self._connection.execute(query).scalar_one())
+        scopes_named = None if self._scope is None else [self._scope.named]
         head = {"format": FORMAT, "version": VERSION, "exported_at": datetime.now(UTC).isoformat()}
-        head |= {"scopes": None if self._scope is None else [self._scope.named]}
-        head |= {"counts": {name: self._count(kind) for name, kind in KINDS.items()}}
+        head |= {"scopes": scopes_named, "counts": counts}
         models = {"memory": VECTORS.model, "item": ITEMS.model}
         marks = {name: meta.get(self._connection, key) for name, key in models.items()}
         return {**head, "vectors": marks} if self._vectors else head
 
-    def read(self, kind: LineKind, *chosen: ColumnElement[bool]) -> Iterator[dict[str, Any]]:
+    def read(self, kind: LineKind, *conditions: ColumnElement[bool]) -> Iterator[dict[str, Any]]:
         """The lines of a kind, sorted by their ids in code-point order."""
-        query, complete = _QUERIES[kind.name], self._completing.get(kind.name)
-        owned, after = "scope_id" in kind.table.c, 3 + len(query.more)
-        for rows in self._pages(self._select(kind, query).where(self._within(kind), *chosen), query):
-            lines = []
-            for row in rows:
-                id_ = row[0] if row[2] is None else line_id(row[0], row[2])
-                line = {"kind": kind.name, "id": id_}
-                if owned:
-                    line |= zip(SCOPE_FIELDS, row[after:], strict=False)
-                if kind.numbered:
-                    line["order"] = self._rank(kind.name, row[1])
-                lines.append(line | kind.told(tuple(row[after + 3 * owned :])))
-            if complete is not None:
-                complete(self, lines, [row[3:after] for row in rows])
-            yield from lines
+        order = [self._in_code_points(part) for part in (kind.group, kind.place) if part is not None]
+        query = self._select(kind).where(*conditions).order_by(*order)
+        complete = getattr(self, f"_complete_{kind.name}", None)
+        with self._connection.execute(query, execution_options={"yield_per": _PAGE}) as result:
+            for rows in result.partitions():
+                lines = [self._line(kind, iter(row)) for row in rows]
+                if complete is not None:
+                    complete(lines)
+                yield from lines
 
     def of(
         self, kind: LineKind, groups: Collection[str], places: Collection[Any] = ()
     ) -> dict[str, list[dict[str, Any]]]:
-        """The lines of some groups, by what their ids begin with; with *places* only those."""
-        query = _QUERIES[kind.name]
-        chosen = [any_of(query.group, list(groups))]
-        if query.place is not None:
-            chosen.append(any_of(query.place, list(places)))
-        parted = groupby(self.read(kind, *chosen), key=lambda line: line["id"][: _cut(line["id"], query)])
-        return {group: list(lines) for group, lines in parted}
+        """The lines of some groups, by these; with *places* only those."""
+        listed = ((kind.group, groups), (kind.place, places))
+        conditions = [any_of(column, list(values)) for column, values in listed if column is not None and values]
+        lines = self.read(kind, *conditions)
+        return {group: list(own) for group, own in groupby(lines, key=lambda line: kind.group_of(line["id"]))}
 
-    def _select(self, kind: LineKind, query: _Query) -> Select[Any]:
-        owned = "scope_id" in kind.table.c
-        more = [null() if column is memories.c.embedding and not self._vectors else column for column in query.more]
-        head = (null() if column is None else column for column in (query.group, query.number, query.place))
-        columns = [*head, *more, *(OWNER if owned else ()), *kind.columns]
-        chosen = select(*(column.label(f"c{number}") for number, column in enumerate(columns))).select_from(kind.table)
-        for table, condition in query.joins:
-            chosen = chosen.outerjoin(table, condition)
-        return chosen.join(scopes, scopes.c.id == kind.table.c.scope_id) if owned else chosen
+    def _line(self, kind: LineKind, values: Iterator[Any]) -> dict[str, Any]:
+        group, number, place = next(values), next(values), next(values)
+        line = {"kind": kind.name, "id": group if place is None else line_id(group, place)}
+        if kind.is_owned:
+            line |= zip(SCOPE_FIELDS, values, strict=False)
+        if kind.is_numbered:
+            line["order"] = self._rank(kind.name, number)
+        line |= kind.write(values)
+        line |= zip(kind.more, values, strict=True)
+        return line
 
-    def _pages(self, chosen: Select[Any], query: _Query) -> Iterator[list[list[Any]]]:
-        order = [_code_points(query.group, self._connection)]
-        if query.place is not None:
-            text = query.place is sources.c.message_id
-            order.append(_code_points(query.place, self._connection) if text else query.place)
-        elif query.counted and query.number is not None:
-            order.append(query.number)
-        last, places = None, count(1)
-        executed = self._connection.execute(chosen.order_by(*order), execution_options={"yield_per": _PAGE})
-        with executed:
-            for part in executed.partitions():
-                rows = [list(row) for row in part]
-                for row in rows if query.counted else ():
-                    if row[0] != last:
-                        last, places = row[0], count(1)
-                    row[2] = next(places)
-                yield rows
+    def _select(self, kind: LineKind) -> Select[Any]:
+        more = [null() if name == "_vector" and not self._vectors else column for name, column in kind.more.items()]
+        head = [null() if column is None else column for column in (kind.group, kind.number, kind.place)]
+        columns = [*head, *(OWNER if kind.is_owned else ()), *kind.columns, *more]
+        tables: FromClause = kind.table
+        for table, column in kind.joins.items():
+            tables = tables.outerjoin(table, column == next(iter(table.primary_key)))
+        if kind.is_owned:
+            tables = tables.join(scopes, scopes.c.id == kind.table.c.scope_id)
+        query = select(*(column.label(f"c{number}") for number, column in enumerate(columns)))
+        return query.select_from(tables).where(self._within(kind))
 
     def _within(self, kind: LineKind) -> ColumnElement[bool]:
         if self._scope is None:
             return true()
-        if "scope_id" in kind.table.c:
+        if kind.is_owned:
             return kind.table.c.scope_id.in_(ids_within(self._scope))
-        if kind.name in {"conversation", "message", "note"}:
-            return reach(self._scope, conversations)
-        return false() if kind.table is items else reach(self._scope, kind.table)
+        if kind.table is items:
+            return false()
+        return reach(self._scope, conversations if kind.name in {"message", "note"} else kind.table)
 
-    # ── numbers ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _count(self, kind: LineKind) -> int:
-        if kind.name in _NUMBERS:
-            return len(self._numbers(kind.name))
-        chosen = self._select(kind, _QUERIES[kind.name]).where(self._within(kind)).subquery()
-        return int(self._connection.execute(select(func.count()).select_from(chosen)).scalar_one())
-
-    def _numbers(self, name: str) -> array[int]:
-        if self._ranks is None:
-            return array("q")
-        if name not in self._ranks:
-            kind = KINDS["item" if name == _BORN else name]
-            number = items.c.pk if name == _BORN else _NUMBERS[name]
-            chosen = select(number).where(self._within(kind)).order_by(number)
-            if kind.name == "note":
-                chosen = chosen.join(*_noted)
-            found = self._connection.execute(chosen, execution_options={"yield_per": 10 * _PAGE})
-            self._ranks[name] = array("q", found.scalars())
-        return self._ranks[name]
+    def _in_code_points(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        is_text = isinstance(column.type, String) and self._connection.dialect.name == "postgresql"
+        return column.collate("C") if is_text else column
 
     def _rank(self, name: str, number: int) -> int:
-        """How many rows of a kind have this number or a smaller one."""
-        return bisect_right(self._numbers("revision" if name == "memory" else name), number)
+        """How many rows of a kind have this number or a smaller one; for `born` how many items have this pk."""
+        if self._ranks is None:
+            return 0
+        name = "revision" if name == "memory" else name
+        if name not in self._ranks:
+            kind = KINDS["item" if name == _BORN else name]
+            column: Any = items.c.pk if name == _BORN else kind.number
+            query = self._select(kind).with_only_columns(column).order_by(column)
+            rows = self._connection.execute(query, execution_options={"yield_per": 10 * _PAGE})
+            self._ranks[name] = array("q", rows.scalars())
+        return bisect_right(self._ranks[name], number)
 
-    # ── what stands in other tables ─────────────────────────────────────────────────────────────────────────────────
+    # ── fields of other tables ──────────────────────────────────────────────────────────────────────────────────────
 
-    def _children(
-        self, kind: LineKind, key: ColumnElement[Any], keys: Iterable[Any], *more: Any
-    ) -> dict[Any, list[Any]]:
-        """The rows of a table that belong to some others, by these: the columns *more*, and then the fields."""
-        chosen = select(key, *more, *kind.columns).where(any_of(key, list(keys)))
-        found: dict[Any, list[Any]] = {}
-        for row in self._connection.execute(chosen):
-            found.setdefault(row[0], []).append((*row[1 : 1 + len(more)], kind.told(tuple(row[1 + len(more) :]))))
-        return found
+    def _objects(self, kind: LineKind, key: ColumnElement[Any], keys: Iterable[Any]) -> dict[Any, list[dict[str, Any]]]:
+        """The objects of a list, by the rows that they belong to, sorted by their first field."""
+        objects = defaultdict(list)
+        for row in self._connection.execute(select(key, *kind.columns).where(any_of(key, list(keys)))):
+            values = iter(row)
+            objects[next(values)].append(kind.write(values))
+        for each in objects.values():
+            each.sort(key=lambda one: str(one[kind.fields[0]]))
+        return objects
 
-    def _entity(self, lines: list[dict[str, Any]], rows: Sequence[Any]) -> None:
-        names = self._children(NAMES, entity_names.c.entity_pk, [pk for pk, _ in rows])
-        for line, (pk, winner) in zip(lines, rows, strict=True):
-            line["winner"] = winner
-            line["names"] = sorted((name for (name,) in names.get(pk, ())), key=lambda name: name["key"])
+    def _complete_entity(self, lines: list[dict[str, Any]]) -> None:
+        pks = [line.pop("_pk") for line in lines]
+        names = self._objects(NAMES, entity_names.c.entity_pk, pks)
+        for line, pk in zip(lines, pks, strict=True):
+            line["names"] = names.get(pk, [])
 
-    def _item(self, lines: list[dict[str, Any]], rows: Sequence[Any]) -> None:
-        pks = [pk * PLACES + place for pk, _, number in rows for place in range(number if self._vectors else 0)]
-        chosen = select(item_vectors.c.pk, item_vectors.c.embedding).where(any_of(item_vectors.c.pk, pks))
-        found = self._connection.execute(chosen).all() if pks else []
-        vectors = {row.pk: row.embedding for row in found}
-        for line, (pk, path, number) in zip(lines, rows, strict=True):
+    def _complete_item(self, lines: list[dict[str, Any]]) -> None:
+        numbers = [[line.pop(name) for name in ("_pk", "_path", "_count")] for line in lines]
+        pks = [pk * PLACES + place for pk, _, count in numbers for place in range(count if self._vectors else 0)]
+        query = select(item_vectors.c.pk, item_vectors.c.embedding).where(any_of(item_vectors.c.pk, pks))
+        vectors = {row.pk: row.embedding for row in self._connection.execute(query)} if pks else {}
+        for line, (pk, path, count) in zip(lines, numbers, strict=True):
             line |= {"born": self._rank(_BORN, pk), "namespace": list(decode(path))}
             if self._vectors:
-                places = (vectors.get(pk * PLACES + place) for place in range(number))
+                places = (vectors.get(pk * PLACES + place) for place in range(count))
                 line["vectors"] = [text_of(vector) for vector in places if vector is not None]
 
-    def _memory(self, lines: list[dict[str, Any]], rows: Sequence[Any]) -> None:
+    def _complete_memory(self, lines: list[dict[str, Any]]) -> None:
         key, message = source_memories.c.memory_id, source_memories.c.message_id
-        found = self._connection.execute(select(key, message).where(any_of(key, [line["id"] for line in lines])))
-        told: dict[str, set[str]] = {}
-        for memory_id, message_id in found:
-            told.setdefault(memory_id, set()).add(message_id)
-        for line, (revisions, vector) in zip(lines, rows, strict=True):
-            line |= {"revisions": revisions, "sources": sorted(told.get(line["id"], ()))}
+        messages = defaultdict(set)
+        for memory_id, message_id in self._connection.execute(
+            select(key, message).where(any_of(key, [line["id"] for line in lines]))
+        ):
+            messages[memory_id].add(message_id)
+        for line in lines:
+            vector, line["sources"] = line.pop("_vector"), sorted(messages.get(line["id"], ()))
             if self._vectors:
                 line["vector"] = text_of(vector)
 
-    def _merge(self, lines: list[dict[str, Any]], rows: Sequence[Any]) -> None:
+    def _complete_merge(self, lines: list[dict[str, Any]]) -> None:
         rank = partial(self._rank, "relation")
-        for line, (winner, moved) in zip(lines, rows, strict=True):
-            line |= {"winner": winner, "loser": line["id"].rpartition("/")[0]}
+        for line in lines:
+            moved = line.pop("_moved")
             line["rows"] = [[rank(old), None if new is None else rank(new)] for old, new in moved["rows"]]
             line |= {"links": moved["links"], "keys": moved["keys"]}
 
-    def _message(self, lines: list[dict[str, Any]], _: Sequence[Any]) -> None:
-        for line in lines:
-            line["conversation"] = line["id"].rpartition("/")[0]
-
-    def _relation(self, lines: list[dict[str, Any]], rows: Sequence[Any]) -> None:
+    def _complete_relation(self, lines: list[dict[str, Any]]) -> None:
         firsts = [line["relation_id"] for line in lines if line["id"].endswith("/000000001")]
-        memories_of = self._children(SUPPORT, relation_memories.c.relation_id, firsts)
-        for line, (source, target) in zip(lines, rows, strict=True):
-            support = memories_of.pop(line["relation_id"], ())
-            listed = sorted((each for (each,) in support), key=lambda each: each["memory_id"])
-            line |= {"source": source, "target": target, "memories": listed}
-
-    def _source(self, lines: list[dict[str, Any]], rows: Sequence[Any]) -> None:
-        threads = {line["id"][:_UUID] for line in lines}
-        seq, message = source_memories.c.seq, source_memories.c.message_id
-        chosen = and_(any_of(source_memories.c.thread, threads), any_of(message, [each for (each,) in rows]))
-        columns = select(source_memories.c.thread, message, seq, *LINKS.columns).where(chosen)
-        told: dict[str, list[dict[str, Any]]] = {}
-        for thread, message_id, number, *values in self._connection.execute(columns):
-            link = {"order": self._rank("revision", number), **LINKS.told(tuple(values))}
-            told.setdefault(line_id(thread, message_id), []).append(link)
+        support = self._objects(SUPPORT, relation_memories.c.relation_id, firsts)
         for line in lines:
-            line["memories"] = sorted(told.get(line["id"], ()), key=lambda link: link["memory_id"])
+            line["memories"] = support.pop(line["relation_id"], [])
 
-    _completing: Final[dict[str, Callable[..., None]]] = {
-        "entity": _entity,
-        "item": _item,
-        "memory": _memory,
-        "merge": _merge,
-        "message": _message,
-        "note": _message,
-        "relation": _relation,
-        "source": _source,
-    }
-
-
-_UUID: Final = 36
-
-
-def _cut(id_: str, query: _Query) -> int:
-    """Where what an id begins with ends."""
-    if query.place is sources.c.message_id:
-        return _UUID
-    return id_.rindex("/") if query.counted or query.place is not None else len(id_)
-
-
-def _code_points(column: ColumnElement[Any], connection: Connection) -> ColumnElement[Any]:
-    return column.collate("C") if connection.dialect.name == "postgresql" else column
+    def _complete_source(self, lines: list[dict[str, Any]]) -> None:
+        thread, message = source_memories.c.thread, source_memories.c.message_id
+        query = select(thread, message, source_memories.c.seq, *LINKS.columns).where(
+            any_of(thread, {line["id"][:_UUID] for line in lines}),
+            any_of(message, [line["message_id"] for line in lines]),
+        )
+        links = defaultdict(list)
+        for thread_id, message_id, number, *values in self._connection.execute(query):
+            link = {"order": self._rank("revision", number), **LINKS.write(iter(values))}
+            links[line_id(thread_id, message_id)].append(link)
+        for line in lines:
+            line["memories"] = sorted(links.get(line["id"], ()), key=lambda link: link["memory_id"])

@@ -1,4 +1,4 @@
-"""Lossless import: lines become units of rows, resumable, and under another scope where asked."""
+"""Lossless import: lines of an export become rows again, resumable, and under another scope where asked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from langmem_adapter.errors import ConflictError, InvalidInputError, LangmemAdap
 from langmem_adapter.names import owner_id, owner_key
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.graph import ASSISTANT, SELF
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope, shallow
+from langmem_adapter.records.scope import Scope, shallow
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.conversations import Conversation
 from langmem_adapter.storage.erasure import erased_until
@@ -41,81 +41,14 @@ if TYPE_CHECKING:
 
     from langmem_adapter.storage.database import Database
 
-_IDS: Final = {"winner", "loser", "relation_id", "source", "target", "history_id", "memory_id", "past_of", "links"}
-
-
-class Names:
-    """Gives lines of one scope another name; the ids are the same ones however often a file is imported."""
-
-    def __init__(self, fields: Mapping[str, str]) -> None:
-        self._fields = fields
-        self._scope = Scope(**fields) if fields else None
-        self._before: dict[str, Any] = {}
-        self._conversations: dict[str, str] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._fields)
-
-    def apply(self, line: Mapping[str, Any]) -> dict[str, Any] | None:
-        """A line under the other name; `None` for sources, whose digests are those of their thread."""
-        kind, new, (group, slash, place) = line["kind"], dict(line), line["id"].partition("/")
-        if kind == "item":
-            raise InvalidInputError("items of the store belong to no scope")
-        if kind == "source":
-            return None
-        if kind in {"message", "note"}:
-            new["conversation"] = group = self._conversations.get(group, group)
-        else:
-            group = self._moved(new, group)
-            self._rename_owners(line, new)
-        for name in _IDS & new.keys() if kind != "note" else ():
-            new[name] = self.new_id(new[name])
-        for each in new["memories"] if kind == "relation" else ():
-            each["memory_id"] = self.new_id(each.get("memory_id"))
-        return {**new, "id": f"{group}{slash}{place}"}
-
-    def _moved(self, new: dict[str, Any], group: str) -> str:
-        """Name the other scope, and give what the id begins with then."""
-        for name, value in self._fields.items():
-            if new[name] is None or self._before.setdefault(name, new[name]) != new[name]:
-                one = quoted(self._before.get(name))
-                raise InvalidInputError(f"its {name} is not {one}; only one scope can get another name")
-            new[name] = value
-        if new["kind"] == "conversation":
-            self._conversations[group] = Conversation(new["session"], scope_of(new)).key
-            return self._conversations[group]
-        return key_of(scope_of(new) or Scope()) if new["kind"] == "scope" else str(self.new_id(group))
-
-    def new_id(self, value: Any) -> Any:
-        """What stands for an id, or each of a list; the same where there is no other name."""
-        if isinstance(value, list):
-            return [self.new_id(part) for part in value]
-        return id_within(self._scope, f"import {value}") if self._scope and value and isinstance(value, str) else value
-
-    def _rename_owners(self, line: Mapping[str, Any], new: dict[str, Any]) -> None:
-        """The scope's own user and agent are known by their ids."""
-        ids = [[owner_id(who, scope_of(each) or Scope()) for who in (SELF, ASSISTANT)] for each in (line, new)]
-        names = dict(zip(*ids, strict=True))
-        keys = {
-            owner_key(who, one): owner_key(who, names[one]) for who, one in zip((SELF, ASSISTANT), ids[0], strict=True)
-        }
-        if line.get("owner") is not None:
-            new["name"] = names.get(line["name"], line["name"])
-        for each in new.get("names", ()):
-            if str(each.get("key")) in keys:
-                each.update(key=keys[each["key"]], name=names.get(str(each.get("name")), each.get("name")))
-        if isinstance(new.get("keys"), list):
-            new["keys"] = [keys.get(key, key) if isinstance(key, str) else key for key in new["keys"]]
-
-
-_BATCH: Final = 500
+_BATCH: Final = 500  # units of one transaction
 _MOST: Final = 5_000  # lines of a batch, where units have many
 _LISTED: Final = 1_000
 _CACHE: Final = 48_000  # kibibytes
 _ROWS: Final = 2**32
-_GROUPS: Final = {"relation": "relation_id", "revision": "memory_id"}
-"""Kinds of which several lines make a unit, and the field that they have in common."""
-_TEXTS: Final = (*SCOPE_FIELDS, "source", "target", "winner", "loser", "conversation")
+_GROUPED: Final = {"relation", "revision"}
+"""Kinds of which several lines make a unit."""
+_IDS: Final = {"winner", "loser", "relation_id", "source", "target", "history_id", "memory_id", "past_of", "links"}
 _CUT: Final = "the file ends before its last line"
 _WRONG: Final = "the digest in the last line is another one: lines were changed, lost or added since the export"
 _CHANGED: Final = (
@@ -139,7 +72,7 @@ class RejectedLine:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of the lines of an import, those of earlier attempts at the same file included.
+    """The result of an import, earlier attempts at the same file included.
 
     Attributes:
         lines: How many were read, without the first and the last.
@@ -171,335 +104,6 @@ class ImportReport:
         return not self.rejected and not self.problem
 
 
-@dataclass(frozen=True, slots=True)
-class Embedding:
-    """The model whose vectors memories get: its fingerprint, what embeds texts, and what is told their number before."""
-
-    fingerprint: str
-    embed: Callable[[Sequence[str]], NDArray[Any]]
-    announce: Callable[[int], object] = lambda _: None
-
-
-def take_in(  # noqa: PLR0913 - what `Memory.import_` takes
-    database: Database,
-    lines: Iterable[bytes | str],
-    embedding: Embedding,
-    *,
-    name: str = "",
-    within: Scope | None = None,
-    renamed: Mapping[str, str] | None = None,
-    dry_run: bool = False,
-    rejected: Callable[[RejectedLine], object] = lambda _: None,
-    progress: Callable[[int, int], object] = lambda _, __: None,
-) -> ImportReport:
-    """Import the lines of a lossless export; `Memory.import_` says what the arguments mean."""
-    if not isinstance(lines, Iterable) or isinstance(lines, str | bytes):
-        raise InvalidInputError("import_ takes the lines of an export: an open file, or what export() gives")
-    source = iter(lines)
-    with closing(sqlite3.connect("")) as waiting:
-        import_ = _Import(database, next(source, b""), embedding, within, renamed or {}, waiting, dry_run=dry_run)
-        return import_.run(source, name, rejected, progress)
-
-
-class _Import:
-    def __init__(
-        self,
-        database: Database,
-        first: bytes | str,
-        embedding: Embedding,
-        within: Scope | None,
-        renamed: Mapping[str, str],
-        waiting: sqlite3.Connection,
-        *,
-        dry_run: bool,
-    ) -> None:
-        head = _as_bytes(first)
-        self._head = read_header(head)
-        self._database = database
-        self._embedding = embedding
-        self._within = within
-        self._names = Names(renamed)
-        self._dry = dry_run
-        # Contract: an import within a scope neither moves the position of another one, nor uses its numbers.
-        # tests/storage/test_lossless.py::test_import_within_a_scope_leaves_the_position_of_other_imports
-        target = json.dumps([*renamed.items(), within and within.named]).encode()
-        self._key = f"import:{sha256(head.strip() + target).hexdigest()[:48]}"
-        self._digest = sha256()
-        self._number = 1
-        self._position = _Position(0, {})
-        self._kept: dict[tuple[str, Any], Any] = {}
-        # Memories wait here for their revisions, which come later in the file.
-        self._waiting = waiting
-        self._waiting.execute("CREATE TABLE waiting (id TEXT PRIMARY KEY, number INTEGER, line BLOB) WITHOUT ROWID")
-        marks = self._head.get("vectors") or {}
-        self._uses_vectors = marks.get("memory") == embedding.fingerprint
-        self._item_mark = marks.get("item")
-        self._dimensions = self._embedded = 0
-        self._rejections: list[RejectedLine] = []
-
-    def run(
-        self,
-        source: Iterator[bytes | str],
-        name: str,
-        rejected: Callable[[RejectedLine], object],
-        progress: Callable[[int, int], object],
-    ) -> ImportReport:
-        """Take in every line."""
-        self._tell, total = rejected, sum(self._head["counts"].values())
-        if self._dry:
-            with self._database.read() as connection:
-                none = _Position(last_seq(connection), {"conversations": 0, "notes": 0})
-                self._position = (self._stored(connection) or none).again
-        else:
-            self._position = self._database.write(partial(self._begin, name=name))
-            self._kept |= {("conversation", key): None for key in self._position.refused}
-        self._numbers = Numbers(self._position.base, self._head["counts"], self._position.serials)
-        resumed = self._position.line
-        progress(resumed, total)
-        batch: list[ImportUnit] = []
-        size = 0
-        for unit in self._units(source):
-            batch.append(unit)
-            size += len(unit.lines)
-            if len(batch) == _BATCH or size > _MOST:
-                self._write(batch)
-                progress(self._number, total)
-                batch, size = [], 0
-        self._write(batch)
-        self._finish()
-        counts = self._position.counts
-        return ImportReport(
-            lines=self._number - 1,
-            added=sum(self._position.added.values()),
-            **{each: counts[each] for each in ("known", "rejected", "embedded")},
-            resumed_at=resumed + 1 if resumed > 1 else 0,
-            problem=self._problem,
-            is_dry_run=self._dry,
-            kinds=dict(sorted(self._position.added.items())),
-            rejections=tuple(sorted(self._rejections, key=attrgetter("line"))),
-        )
-
-    # ── the position ────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _begin(self, connection: Connection, name: str) -> _Position:
-        position, erased = self._stored(connection), erased_until(connection)
-        if position is None:
-            numbers = Numbers.reserve(connection, self._head["counts"])
-            position = _Position(numbers.base, numbers.serials, erased)
-        elif position.erased != erased:  # what was here may be gone
-            position = replace(position.again, erased=erased)
-        position.name = name or position.name
-        meta.put(connection, self._key, position.told())
-        return position
-
-    def _stored(self, connection: Connection) -> _Position | None:
-        """The position of an earlier attempt."""
-        stored = meta.get(connection, self._key)
-        return None if stored is None else _Position.of(stored)
-
-    def _finish(self) -> None:
-        """Forget the position of a file that is done; keep the numbers where it can still be mended or completed."""
-        # Contract: nothing of a file is skipped that was not imported, and nothing is numbered anew that was: the position is
-        # written with the rows; where lines were rejected the next attempt begins at the first line, with the same numbers.
-        # tests/faults/test_lossless.py::test_an_import_that_is_killed_goes_on_where_it_was
-        if self._dry:
-            return
-        if not self._position.counts["rejected"] and not self._problem:
-            self._database.write(partial(meta.drop, key=self._key))
-        elif self._problem != _CUT:
-            self._database.write(partial(meta.put, key=self._key, value=self._position.again.told()))
-
-    # ── lines ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _units(self, source: Iterator[bytes | str]) -> Iterator[ImportUnit]:
-        group: list[ImportLine] = []
-        end = self._end()
-        for line in self._lines(source):
-            if group and _group_of(line) != _group_of(group[0]):
-                yield self._unit(group, end)
-                group = []
-            group.append(line)
-            end = self._end()
-            if line["kind"] not in _GROUPS:
-                yield self._unit([group.pop()], end)
-        if self._problem == _CUT:  # whether the last unit is whole nobody knows
-            return
-        if group:
-            yield self._unit(group, self._end())
-        for (number,) in self._waiting.execute("SELECT number FROM waiting ORDER BY number").fetchall():
-            self._reject(number, "the memory has no revision in this file")
-
-    def _lines(self, source: Iterator[bytes | str]) -> Iterator[ImportLine]:
-        """The lines that are to be imported; counts all, and notes what is wrong with the file."""
-        self._problem = _CUT
-        for line in map(_as_bytes, source):
-            read, ended = _parsed(line), line.endswith(b"\n")
-            if self._problem != _CUT:
-                if line.strip():
-                    self._reject(self._number + 1, "it stands behind the last line")
-            elif isinstance(read, dict) and read.get("kind") == "end":
-                if self._number < self._position.line:
-                    self._refuse_changed()
-                fits = (read.get("lines"), read.get("sha256")) == (self._number - 1, self._digest.hexdigest())
-                self._problem = "" if fits else _WRONG
-            elif ended or read is not None:  # else it was cut off
-                self._number += 1
-                self._digest.update(line if ended else line + b"\n")
-                checked = self._checked(read, line)
-                if self._number > self._position.line:
-                    yield from () if checked is None else (checked,)
-                elif self._number == self._position.line and self._digest.hexdigest() != self._position.digest:
-                    self._refuse_changed()
-                elif checked is not None and checked["kind"] == "revision":  # an earlier attempt has used up the memory
-                    self._waiting.execute("DELETE FROM waiting WHERE id = ?", (checked["memory_id"],))
-
-    def _refuse_changed(self) -> NoReturn:
-        self._database.write(partial(meta.put, key=self._key, value=self._position.again.told()))
-        raise InvalidInputError(_CHANGED.format(self._position.line))
-
-    def _checked(self, read: Any, raw: bytes) -> ImportLine | None:
-        """A line that may be imported; `None` where it waits, is left out, or is rejected."""
-        try:
-            if isinstance(read, dict) and read.get("kind") == "memory":  # it is read with its revisions
-                id_ = self._names.new_id(check_text(read.get("id"), "id"))
-                self._waiting.execute("INSERT INTO waiting VALUES (?, ?, ?)", (id_, self._number, raw))
-                return None
-            return self._renamed(read, self._number)
-        except (LangmemAdapterError, sqlite3.IntegrityError) as error:
-            if self._number > self._position.line:
-                again = isinstance(error, sqlite3.IntegrityError)
-                self._reject(self._number, "another line has the same id" if again else str(error))
-            return None
-
-    def _renamed(self, read: Any, number: int) -> ImportLine | None:
-        line = _line(read, number)
-        if not self._names:
-            return line
-        renamed = self._names.apply(line)
-        return None if renamed is None else _line(renamed, number)
-
-    def _memory_of(self, memory_id: str) -> ImportLine | None:
-        found = self._waiting.execute("SELECT number, line FROM waiting WHERE id = ?", (memory_id,)).fetchone()
-        if found is None:
-            return None
-        self._waiting.execute("DELETE FROM waiting WHERE id = ?", (memory_id,))
-        try:
-            return self._renamed(_parsed(found[1]), found[0])
-        except LangmemAdapterError as error:
-            self._reject(found[0], str(error))
-            return None
-
-    def _end(self) -> tuple[int, str]:
-        return self._number, self._digest.hexdigest()
-
-    def _unit(self, lines: Sequence[ImportLine], end: tuple[int, str]) -> ImportUnit:
-        kind, group = _group_of(lines[0])
-        return ImportUnit(kind, group, lines, end, self._memory_of(group) if kind == "revision" else None)
-
-    def _reject(self, number: int, reason: str) -> None:
-        rejection = RejectedLine(number, reason)
-        self._position.counts["rejected"] += 1
-        if len(self._rejections) < _LISTED:
-            self._rejections.append(rejection)
-        self._tell(rejection)
-
-    # ── batches ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _write(self, units: Sequence[ImportUnit]) -> None:
-        if not units:
-            return
-        vectors = {} if self._dry else self._vectors(units)
-        kept: ChainMap[tuple[str, Any], Any] = ChainMap({}, self._kept)
-        try:
-            if self._dry:
-                with self._database.read() as connection:
-                    batch, position = self._carry_out(connection, units, vectors, kept)
-            else:
-                batch, position = self._database.write(partial(self._post, units=units, vectors=vectors, kept=kept))
-        except StorageError as error:
-            if not _is_of_rows(error):
-                raise
-            if len(units) > 1:
-                for unit in units:
-                    self._write([unit])
-            else:
-                for line in units[0].all_lines:
-                    self._reject(line.number, "the database refuses it: another row has its id, or its number")
-            return
-        self._position = position
-        known = kept.maps[0].items()
-        self._kept.update(each for each in known if self._dry or each[0][0] == "scope" or each[1] is None)
-        for number, reason in sorted(batch.rejected.items()):
-            self._reject(number, reason)
-
-    def _post(
-        self,
-        connection: Connection,
-        units: Sequence[ImportUnit],
-        vectors: Mapping[str, bytes],
-        kept: ChainMap[Any, Any],
-    ) -> tuple[ImportBatch, _Position]:
-        if connection.dialect.name == "sqlite":  # rows come in the order of their ids, and lie in that of their numbers
-            connection.exec_driver_sql(f"PRAGMA cache_size = -{_CACHE}")
-        stored = json.loads(meta.get(connection, self._key) or "{}")
-        if stored.get("line") != self._position.line:
-            raise ConflictError("another process imports this file at the same time; let it finish")
-        batch, position = self._carry_out(connection, units, vectors, kept)
-        batch.post(meta.language_of(connection), self._embedding.fingerprint, self._item_mark)
-        meta.put(connection, self._key, position.told(len(batch.rejected)))
-        return batch, position
-
-    def _carry_out(
-        self,
-        connection: Connection,
-        units: Sequence[ImportUnit],
-        vectors: Mapping[str, bytes],
-        kept: ChainMap[Any, Any],
-    ) -> tuple[ImportBatch, _Position]:
-        batch = ImportBatch(connection, self._numbers, vectors=vectors, within=self._within, kept=kept)
-        for kind, group in groupby(units, key=attrgetter("kind")):
-            batch.take(kind, list(group))
-        line, digest = units[-1].end
-        counts = self._position.counts + Counter(known=batch.known, embedded=self._embedded)
-        self._embedded = 0
-        refused = self._position.refused + [
-            key[1] for key, value in kept.maps[0].items() if key[0] == "conversation" and value is None
-        ]
-        added = self._position.added + batch.added
-        moved = replace(self._position, line=line, digest=digest, counts=counts, added=added, refused=refused)
-        return batch, moved
-
-    def _vectors(self, units: Sequence[ImportUnit]) -> dict[str, bytes]:
-        """The vectors of memories that are not here yet: those of the file where they fit, else made now."""
-        inside = ({} if self._within is None else self._within.named).items()
-        lines = [unit.memory for unit in units if unit.memory is not None and inside <= unit.memory.items()]
-        with self._database.read() as connection:
-            ids = [line["id"] for line in lines]
-            here = set(connection.execute(select(memories.c.id).where(any_of(memories.c.id, ids))).scalars())
-            self._dimensions = self._dimensions or meta.dimensions(connection) or 0
-        new = [line for line in lines if line["id"] not in here]
-        texts, embed = list(dict.fromkeys(line["text"] for line in new)), self._embedding.embed
-        made: dict[str, bytes] = {}
-        if self._uses_vectors and texts:
-            self._dimensions = self._dimensions or len(embed(texts[:1])[0])
-            made = {line["text"]: vector for line in new if (vector := self._vector_of(line)) is not None}
-        if missing := [text for text in texts if text not in made]:
-            if not self._position.counts["embedded"]:
-                self._embedding.announce(self._head["counts"]["memory"])
-            rows = (np.ascontiguousarray(vector, np.float32).tobytes() for vector in embed(missing))
-            made |= zip(missing, rows, strict=True)
-        self._embedded = len(missing)
-        return made
-
-    def _vector_of(self, line: ImportLine) -> bytes | None:
-        """The vector of a line, where it is one of the model's."""
-        try:
-            vector = as_vector(line.get("vector"), "vector", 4 * self._dimensions)
-        except InvalidInputError:
-            return None
-        return vector if any(vector) else None
-
-
 @dataclass(slots=True)
 class _Position:
     """How far an import has come, and with which numbers."""
@@ -514,20 +118,391 @@ class _Position:
     added: Counter[str] = field(default_factory=Counter)
     refused: list[str] = field(default_factory=list)  # conversations that are others here
 
-    def told(self, rejected: int = 0) -> str:
-        """As text for the database."""
-        return json.dumps({**shallow(self), "counts": self.counts + Counter(rejected=rejected)})
-
     @classmethod
-    def of(cls, text: str) -> _Position:
-        """The inverse of `told`."""
-        told = json.loads(text)
-        return cls(**{**told, "counts": Counter(told["counts"]), "added": Counter(told["added"])})
+    def load(cls, connection: Connection, key: str) -> _Position | None:
+        """The position of an earlier attempt."""
+        stored = meta.get(connection, key)
+        if stored is None:
+            return None
+        position = cls(**json.loads(stored))
+        position.counts, position.added = Counter(position.counts), Counter(position.added)
+        return position
 
-    @property
-    def again(self) -> _Position:
+    def save(self, connection: Connection, key: str) -> None:
+        """Keep it."""
+        meta.put(connection, key, json.dumps(shallow(self)))
+
+    def restarted(self, **changes: Any) -> _Position:
         """The same numbers, from the first line on."""
-        return _Position(self.base, self.serials, self.erased, name=self.name)
+        return replace(_Position(self.base, self.serials, self.erased, name=self.name), **changes)
+
+
+@dataclass(eq=False)
+class LosslessImport:
+    """Imports the lines of a lossless export into a database.
+
+    Args:
+        database: Where to.
+        fingerprint: The embedding model of memories.
+        embed: Gives the vectors of texts.
+        announce: Gets the number of memories before the first text is embedded.
+        within: The scope that all lines must lie in; `None` for any.
+        renamed: The other name of the one scope that is imported: `{"user_id": "bob"}`.
+        name: What the lines are called, for the position that is kept while they are not all imported.
+        dry_run: Write nothing, and count.
+        rejected: Gets each line that is rejected.
+        progress: Gets the number of lines that are done, and of all, after each 500.
+    """
+
+    database: Database
+    fingerprint: str
+    embed: Callable[[Sequence[str]], NDArray[Any]]
+    announce: Callable[[int], object] = lambda _: None
+    within: Scope | None = None
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+    dry_run: bool = False
+    rejected: Callable[[RejectedLine], object] = lambda _: None
+    progress: Callable[[int, int], object] = lambda _, __: None
+
+    def run(self, lines: Iterable[bytes | str]) -> ImportReport:
+        """Take in every line."""
+        if not isinstance(lines, Iterable) or isinstance(lines, str | bytes):
+            raise InvalidInputError("import_ takes the lines of an export: an open file, or what export() gives")
+        source = map(_as_bytes, lines)
+        with closing(sqlite3.connect("")) as waiting:
+            self._prepare(next(source, b""), waiting)
+            return self._run(source)
+
+    def _prepare(self, first: bytes, waiting: sqlite3.Connection) -> None:
+        self._head = read_header(first)
+        self._scope_names = _ScopeNames(self.renamed)
+        # Contract: an import within a scope neither moves the position of another one, nor uses its numbers.
+        # tests/storage/test_lossless.py::test_import_within_a_scope_leaves_the_position_of_other_imports
+        target = json.dumps([*self.renamed.items(), self.within and self.within.named]).encode()
+        self._key = f"import:{sha256(first.strip() + target).hexdigest()[:48]}"
+        self._digest = sha256()
+        self._number = 1
+        self._position = _Position(0, {})
+        self._kept: dict[tuple[str, Any], Any] = {}
+        # Memories wait here for their revisions, which come later in the file.
+        self._waiting = waiting
+        self._waiting.execute("CREATE TABLE waiting (id TEXT PRIMARY KEY, number INTEGER, line BLOB) WITHOUT ROWID")
+        marks = self._head.get("vectors") or {}
+        self._uses_vectors = marks.get("memory") == self.fingerprint
+        self._item_mark = marks.get("item")
+        self._dimensions = self._embedded = 0
+        self._rejections: list[RejectedLine] = []
+
+    def _run(self, source: Iterator[bytes]) -> ImportReport:
+        total = sum(self._head["counts"].values())
+        if self.dry_run:
+            with self.database.read() as connection:
+                none = _Position(last_seq(connection), {"conversation": 0, "note": 0})
+                self._position = (_Position.load(connection, self._key) or none).restarted()
+        else:
+            self._position = self.database.write(self._begin)
+            self._kept |= {("conversation", key): None for key in self._position.refused}
+        self._numbers = Numbers(self._position.base, self._head["counts"], self._position.serials)
+        resumed = self._position.line
+        self.progress(resumed, total)
+        batch: list[ImportUnit] = []
+        size = 0
+        for unit in self._units(source):
+            batch.append(unit)
+            size += len(unit.lines)
+            if len(batch) == _BATCH or size > _MOST:
+                self._write(batch)
+                self.progress(self._number, total)
+                batch, size = [], 0
+        self._write(batch)
+        self._finish()
+        counts = self._position.counts
+        return ImportReport(
+            lines=self._number - 1,
+            added=sum(self._position.added.values()),
+            **{each: counts[each] for each in ("known", "rejected", "embedded")},
+            resumed_at=resumed + 1 if resumed > 1 else 0,
+            problem=self._problem,
+            is_dry_run=self.dry_run,
+            kinds=dict(sorted(self._position.added.items())),
+            rejections=tuple(sorted(self._rejections, key=attrgetter("line"))),
+        )
+
+    # ── the position ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, connection: Connection) -> _Position:
+        position, erased = _Position.load(connection, self._key), erased_until(connection)
+        if position is None:
+            numbers = Numbers.reserve(connection, self._head["counts"])
+            position = _Position(numbers.base, numbers.serials, erased)
+        elif position.erased != erased:  # what was here may be gone
+            position = position.restarted(erased=erased)
+        position.name = self.name or position.name
+        position.save(connection, self._key)
+        return position
+
+    def _finish(self) -> None:
+        """Forget the position of a file that is done; keep the numbers where it can still be mended or completed."""
+        # Contract: nothing of a file is skipped that was not imported, and nothing is numbered anew that was: the position is
+        # written with the rows; where lines were rejected the next attempt begins at the first line, with the same numbers.
+        # tests/faults/test_lossless.py::test_an_import_that_is_killed_goes_on_where_it_was
+        if self.dry_run:
+            return
+        if not self._position.counts["rejected"] and not self._problem:
+            self.database.write(partial(meta.drop, key=self._key))
+        elif self._problem != _CUT:
+            self.database.write(partial(self._position.restarted().save, key=self._key))
+
+    # ── lines ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _units(self, source: Iterator[bytes]) -> Iterator[ImportUnit]:
+        group: list[ImportLine] = []
+        end = self._end()
+        for line in self._lines(source):
+            if group and _group_of(line) != _group_of(group[0]):
+                yield self._unit(group, end)
+                group = []
+            group.append(line)
+            end = self._end()
+            if line["kind"] not in _GROUPED:
+                yield self._unit([group.pop()], end)
+        if self._problem == _CUT:  # whether the last unit is whole nobody knows
+            return
+        if group:
+            yield self._unit(group, self._end())
+        for (number,) in self._waiting.execute("SELECT number FROM waiting ORDER BY number").fetchall():
+            self._reject(number, "the memory has no revision in this file")
+
+    def _lines(self, source: Iterator[bytes]) -> Iterator[ImportLine]:
+        """The lines that are to be imported; counts all, and notes what is wrong with the file."""
+        self._problem = _CUT
+        for line in source:
+            read, has_end = _parse(line), line.endswith(b"\n")
+            if self._problem != _CUT:
+                if line.strip():
+                    self._reject(self._number + 1, "it stands behind the last line")
+            elif isinstance(read, dict) and read.get("kind") == "end":
+                if self._number < self._position.line:
+                    self._refuse_changed()
+                fits = (read.get("lines"), read.get("sha256")) == (self._number - 1, self._digest.hexdigest())
+                self._problem = "" if fits else _WRONG
+            elif has_end or read is not None:  # else it was cut off
+                self._number += 1
+                self._digest.update(line if has_end else line + b"\n")
+                checked = self._check(read, line)
+                if self._number > self._position.line:
+                    yield from () if checked is None else (checked,)
+                elif self._number == self._position.line and self._digest.hexdigest() != self._position.digest:
+                    self._refuse_changed()
+                elif checked is not None and checked["kind"] == "revision":  # an earlier attempt has used up the memory
+                    self._waiting.execute("DELETE FROM waiting WHERE id = ?", (checked["memory_id"],))
+
+    def _refuse_changed(self) -> NoReturn:
+        self.database.write(partial(self._position.restarted().save, key=self._key))
+        raise InvalidInputError(_CHANGED.format(self._position.line))
+
+    def _check(self, read: Any, raw: bytes) -> ImportLine | None:
+        """A line that may be imported; `None` where it waits, is left out, or is rejected."""
+        try:
+            if isinstance(read, dict) and read.get("kind") == "memory":  # it is read with its revisions
+                id_ = self._scope_names.new_id(check_text(read.get("id"), "id"))
+                self._waiting.execute("INSERT INTO waiting VALUES (?, ?, ?)", (id_, self._number, raw))
+                return None
+            return self._rename(read, self._number)
+        except sqlite3.IntegrityError:
+            reason = "another line has the same id"
+        except LangmemAdapterError as error:
+            reason = str(error)
+        if self._number > self._position.line:
+            self._reject(self._number, reason)
+        return None
+
+    def _rename(self, read: Any, number: int) -> ImportLine | None:
+        line = _line(read, number)
+        if not self.renamed:
+            return line
+        renamed = self._scope_names.apply(line)
+        return None if renamed is None else _line(renamed, number)
+
+    def _pop_memory(self, memory_id: str) -> ImportLine | None:
+        row = self._waiting.execute("DELETE FROM waiting WHERE id = ? RETURNING number, line", (memory_id,)).fetchone()
+        try:
+            return None if row is None else self._rename(_parse(row[1]), row[0])
+        except LangmemAdapterError as error:
+            self._reject(row[0], str(error))
+            return None
+
+    def _end(self) -> tuple[int, str]:
+        return self._number, self._digest.hexdigest()
+
+    def _unit(self, lines: Sequence[ImportLine], end: tuple[int, str]) -> ImportUnit:
+        kind, group = _group_of(lines[0])
+        return ImportUnit(kind, group, lines, end, self._pop_memory(group) if kind == "revision" else None)
+
+    def _reject(self, number: int, reason: str) -> None:
+        self._position.counts["rejected"] += 1
+        self._tell(number, reason)
+
+    def _tell(self, number: int, reason: str) -> None:
+        rejection = RejectedLine(number, reason)
+        if len(self._rejections) < _LISTED:
+            self._rejections.append(rejection)
+        self.rejected(rejection)
+
+    # ── batches ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _write(self, units: Sequence[ImportUnit]) -> None:
+        if not units:
+            return
+        kept: ChainMap[tuple[str, Any], Any] = ChainMap({}, self._kept)
+        work = partial(self._carry_out, units=units, vectors={} if self.dry_run else self._vectors(units), kept=kept)
+        try:
+            if self.dry_run:
+                with self.database.read() as connection:
+                    position, rejected = work(connection)
+            else:
+                position, rejected = self.database.write(work)
+        except StorageError as error:
+            if not _is_of_rows(error):
+                raise
+            if len(units) > 1:
+                for unit in units:
+                    self._write([unit])
+            else:
+                for line in units[0].all_lines:
+                    self._reject(line.number, "the database refuses it: another row has its id, or its number")
+            return
+        self._position, self._embedded = position, 0
+        new = kept.maps[0].items()
+        self._kept.update(each for each in new if self.dry_run or each[0][0] == "scope" or each[1] is None)
+        for number, reason in sorted(rejected.items()):
+            self._tell(number, reason)
+
+    def _carry_out(
+        self,
+        connection: Connection,
+        units: Sequence[ImportUnit],
+        vectors: Mapping[str, bytes],
+        kept: ChainMap[Any, Any],
+    ) -> tuple[_Position, Mapping[int, str]]:
+        """Import some units in a transaction; gives the position behind them, and the lines that were rejected."""
+        if not self.dry_run:
+            if (
+                connection.dialect.name == "sqlite"
+            ):  # rows come in the order of their ids, and lie in that of their numbers
+                connection.exec_driver_sql(f"PRAGMA cache_size = -{_CACHE}")
+            stored = _Position.load(connection, self._key)
+            if stored is None or stored.line != self._position.line:
+                raise ConflictError("another process imports this file at the same time; let it finish")
+        batch = ImportBatch(connection, self._numbers, vectors, self.within, kept)
+        for kind, group in groupby(units, key=attrgetter("kind")):
+            batch.take(kind, list(group))
+        (line, digest), before = units[-1].end, self._position
+        new = Counter(known=batch.known, embedded=self._embedded, rejected=len(batch.rejected))
+        refused = [key[1] for key, value in kept.maps[0].items() if key[0] == "conversation" and value is None]
+        position = replace(
+            before,
+            line=line,
+            digest=digest,
+            counts=before.counts + new,
+            added=before.added + batch.added,
+            refused=before.refused + refused,
+        )
+        if not self.dry_run:
+            batch.post(meta.language_of(connection), self.fingerprint, self._item_mark)
+            position.save(connection, self._key)
+        return position, batch.rejected
+
+    def _vectors(self, units: Sequence[ImportUnit]) -> dict[str, bytes]:
+        """The vectors of memories that are not here yet: those of the file where they fit, else made now."""
+        inside = ({} if self.within is None else self.within.named).items()
+        lines = [unit.memory for unit in units if unit.memory is not None and inside <= unit.memory.items()]
+        with self.database.read() as connection:
+            here = select(memories.c.id).where(any_of(memories.c.id, [line["id"] for line in lines]))
+            ids = set(connection.execute(here).scalars())
+            self._dimensions = self._dimensions or meta.dimensions(connection) or 0
+        new = [line for line in lines if line["id"] not in ids]
+        texts = list(dict.fromkeys(line["text"] for line in new))
+        made: dict[str, bytes] = {}
+        if self._uses_vectors and texts:
+            self._dimensions = self._dimensions or len(self.embed(texts[:1])[0])
+            made = {line["text"]: vector for line in new if (vector := self._vector_of(line)) is not None}
+        if missing := [text for text in texts if text not in made]:
+            if not self._position.counts["embedded"]:
+                self.announce(self._head["counts"]["memory"])
+            rows = (np.ascontiguousarray(vector, np.float32).tobytes() for vector in self.embed(missing))
+            made |= zip(missing, rows, strict=True)
+        self._embedded = len(missing)
+        return made
+
+    def _vector_of(self, line: ImportLine) -> bytes | None:
+        """The vector of a line, where it is one of the model's."""
+        try:
+            vector = as_vector(line.get("vector"), "vector", 4 * self._dimensions)
+        except InvalidInputError:
+            return None
+        return vector if any(vector) else None
+
+
+class _ScopeNames:
+    """Gives lines of one scope another name; the ids are the same ones however often a file is imported."""
+
+    def __init__(self, fields: Mapping[str, str]) -> None:
+        self._fields = fields
+        self._scope = Scope(**fields) if fields else None
+        self._before: dict[str, Any] = {}
+        self._conversations: dict[str, str] = {}
+
+    def apply(self, line: Mapping[str, Any]) -> dict[str, Any] | None:
+        """A line under the other name; `None` for sources, whose digests are those of their thread."""
+        kind, new, (group, slash, place) = line["kind"], dict(line), line["id"].partition("/")
+        if kind == "item":
+            raise InvalidInputError("items of the store belong to no scope")
+        if kind == "source":
+            return None
+        if kind in {"message", "note"}:
+            new["conversation"] = group = self._conversations.get(group, group)
+        else:
+            group = self._move(new, group)
+            self._rename_owners(line, new)
+        for name in _IDS & new.keys() if kind != "note" else ():
+            new[name] = self.new_id(new[name])
+        for each in new["memories"] if kind == "relation" else ():
+            each["memory_id"] = self.new_id(each.get("memory_id"))
+        return {**new, "id": f"{group}{slash}{place}"}
+
+    def _move(self, new: dict[str, Any], group: str) -> str:
+        """Name the other scope, and give what the id begins with then."""
+        for name, value in self._fields.items():
+            if new[name] is None or self._before.setdefault(name, new[name]) != new[name]:
+                one = quoted(self._before.get(name))
+                raise InvalidInputError(f"its {name} is not {one}; only one scope can get another name")
+            new[name] = value
+        if new["kind"] == "conversation":
+            self._conversations[group] = Conversation(new["session"], scope_of(new)).key
+            return self._conversations[group]
+        return key_of(scope_of(new) or Scope()) if new["kind"] == "scope" else str(self.new_id(group))
+
+    def new_id(self, value: Any) -> Any:
+        """What stands for an id, or each of a list; the same where there is no other name."""
+        if isinstance(value, list):
+            return [self.new_id(part) for part in value]
+        return id_within(self._scope, f"import {value}") if self._scope and value and isinstance(value, str) else value
+
+    def _rename_owners(self, line: Mapping[str, Any], new: dict[str, Any]) -> None:
+        """The scope's own user and agent are known by their ids."""
+        names, keys = {}, {}
+        for who in (SELF, ASSISTANT):
+            old, other = (owner_id(who, scope_of(each) or Scope()) for each in (line, new))
+            names[old], keys[owner_key(who, old)] = other, owner_key(who, other)
+        if line.get("owner") is not None:
+            new["name"] = names.get(line["name"], line["name"])
+        for each in new.get("names", ()):
+            if str(each.get("key")) in keys:
+                each.update(key=keys[each["key"]], name=names.get(str(each.get("name")), each.get("name")))
+        if isinstance(new.get("keys"), list):
+            new["keys"] = [keys.get(key, key) if isinstance(key, str) else key for key in new["keys"]]
 
 
 # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -535,7 +510,7 @@ class _Position:
 
 def read_header(line: bytes, most: int = _ROWS) -> dict[str, Any]:
     """Parse and check the first line of an export, which may count at most so many rows."""
-    head = _parsed(line.removeprefix(BOM_UTF8))
+    head = _parse(line.removeprefix(BOM_UTF8))
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise InvalidInputError("this is no lossless export: its first line does not say so")
     if head.get("version") != VERSION:
@@ -561,7 +536,7 @@ def _refuse(constant: str) -> None:
 _decode: Final = json.JSONDecoder(parse_constant=_refuse).decode
 
 
-def _parsed(line: bytes) -> Any:
+def _parse(line: bytes) -> Any:
     """The value of a line; `None` where it is no JSON."""
     try:
         return _decode(line.decode())
@@ -582,7 +557,7 @@ def _line(read: Any, number: int) -> ImportLine:
     if kind is None:
         raise InvalidInputError(f"unknown kind {quoted(read.get('kind'))}")
     check_text(read.get("id"), "id")
-    for name in _TEXTS:
+    for name in kind.texts:
         if read.get(name) is not None:
             check_text(read[name], name)
     line = ImportLine(kind.defaults | read)
@@ -592,12 +567,7 @@ def _line(read: Any, number: int) -> ImportLine:
 
 def _group_of(line: Mapping[str, Any]) -> tuple[str, str]:
     """The kind of a line, and what its id begins with."""
-    kind, id_ = line["kind"], line["id"]
-    if kind in _GROUPS:
-        return kind, line[_GROUPS[kind]]
-    if kind == "source":
-        return kind, id_[:36]
-    return kind, id_.rpartition("/")[0] if kind in {"merge", "message", "note"} else id_
+    return line["kind"], KINDS[line["kind"]].group_of(line["id"])
 
 
 def _is_of_rows(error: StorageError) -> bool:

@@ -1,14 +1,15 @@
-"""The second writer beside the ledger: takes rows that another database wrote, once they fit what the ledger guarantees."""
+"""Lossless import: the second writer beside the ledger takes rows of another database that fit the ledger's guarantees."""
 
 from __future__ import annotations
 
 import json
 import secrets
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate, chain, pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from langchain_core.messages import messages_from_dict
 from sqlalchemy import exists, func, insert, not_, select, text, update
@@ -17,9 +18,9 @@ from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.checks import check_text, json_object
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import lexical, meta
-from langmem_adapter.storage.conversations import Conversation, conversations
+from langmem_adapter.storage.conversations import Conversation, conversations, notes, turns
 from langmem_adapter.storage.feed import INSERT_CHANGE, last_seq
-from langmem_adapter.storage.items import ITEMS, PLACES, encode, item_id, item_vectors, namespaces
+from langmem_adapter.storage.items import ITEMS, PLACES, encode, item_id, item_vectors, items, namespaces
 from langmem_adapter.storage.lossless.export import (
     KINDS,
     LINKS,
@@ -31,9 +32,9 @@ from langmem_adapter.storage.lossless.export import (
     objects_of,
     order_of,
 )
-from langmem_adapter.storage.queries import any_of
+from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.scopes import ids_within, key_of
-from langmem_adapter.storage.sources import MessageThread, source_memories
+from langmem_adapter.storage.sources import MessageThread, source_memories, sources
 from langmem_adapter.storage.tables import (
     BY_HAND,
     ENTITIES,
@@ -44,29 +45,32 @@ from langmem_adapter.storage.tables import (
     entity_names,
     history,
     memories,
+    merges,
     metadata,
     relation_memories,
+    relations,
     scopes,
 )
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 
     from sqlalchemy import Connection, Table
 
+_TableRow: TypeAlias = "tuple[Table, dict[str, Any]]"
+
 _UNCOMPARED: Final = {"order", "born", "hash", "rows", "sources", "vector", "vectors"}
 """Fields that say the same in other words, or where a row stands in one database."""
-_NUMBERED: Final = ("revision", "entity", "relation", "merge", "item", "item", "scope", "scope")
-_BORN: Final = 5  # places among these
-_SCOPES: Final = 6
+_BLOCKS: Final = ("revision", "entity", "relation", "merge", "item", "born", "scope", "more scopes")
+_COUNTED_AS: Final = {"born": "item", "more scopes": "scope"}
 _MOST: Final = 2**46  # the numbers of an item's vectors are 65,536 times as large
 _EVENTS: Final = {"ADD", "UPDATE", "DELETE", "NONE"}
 _OTHER: Final = "it is here already, with other content"
 _SECOND: Final = "its scope has a history of its own here; purge that first, or import under another name"
 _NO_CONVERSATION: Final = "its conversation is not here"
+_OUTSIDE: Final = "it lies outside the scope that is imported"
 _NAMED: Final = {"conversation", "scope", "source"}  # their ids follow from a scope and a name
-_SERIALS: Final = ("conversations", "notes")
 
 
 class ImportLine(dict[str, Any]):
@@ -92,22 +96,19 @@ class ImportUnit:
         return [*self.lines, *([] if self.memory is None else [self.memory])]
 
 
-@dataclass(frozen=True, slots=True)
 class Numbers:
     """The numbers that an import has for its rows: of the change feed, and of the two tables that count by themselves."""
 
-    base: int
-    counts: Mapping[str, int]
-    serials: Mapping[str, int]
+    def __init__(self, base: int, counts: Mapping[str, int], serials: Mapping[str, int]) -> None:
+        self.base: Final = base
+        self.counts: Final[dict[str, int]] = {**counts, **{block: counts[kind] for block, kind in _COUNTED_AS.items()}}
+        self.serials: Final = serials
+        *starts, self.top = accumulate((self.counts[block] for block in _BLOCKS), initial=base)
+        self.starts: Final[dict[str, int]] = {**dict(zip(_BLOCKS, starts, strict=True)), **serials}
 
-    @property
-    def top(self) -> int:
-        """The last of the feed."""
-        return self.base + sum(self.counts[kind] for kind in _NUMBERED)
-
-    def of(self, place: int, order: int) -> int:
-        """The number of a row, by its place among rows of its kind."""
-        return self.base + [0, *accumulate(self.counts[kind] for kind in _NUMBERED)][place] + order
+    def of(self, line: Mapping[str, Any], block: str, name: str = "order", *, least: int = 1) -> int:
+        """The number of a row, by its place among the rows of its kind."""
+        return self.starts[block] + order_of(line, name, self.counts[block], least=least)
 
     @classmethod
     def reserve(cls, connection: Connection, counts: Mapping[str, int]) -> Numbers:
@@ -116,42 +117,44 @@ class Numbers:
         # the reservation, so what others write comes after them; rows that use them are named again at the end of the feed
         # with the commit that brings them, under numbers drawn as every writer draws his.
         # tests/storage/test_lossless.py::test_indexes_follow_import_while_others_write
-        numbers = cls(last_seq(connection), counts, {name: _serial(connection, name, counts) for name in _SERIALS})
+        serials = {kind: _reserve_serials(connection, f"{kind}s", counts[kind]) for kind in ("conversation", "note")}
+        numbers = cls(last_seq(connection), counts, serials)
         if numbers.top >= _MOST:
             raise InvalidInputError("the first line counts more rows than a database can number")
-        _mark(connection, [numbers.top + 1])
+        _write_changes(connection, {numbers.top + 1: ("imports", 0)})
         return numbers
 
 
-def _serial(connection: Connection, name: str, counts: Mapping[str, int]) -> int:
-    number = counts[name.removesuffix("s")]
+def _reserve_serials(connection: Connection, table: str, number: int) -> int:
+    """Take so many numbers of a table that counts by itself; gives the last one before them."""
     if connection.dialect.name == "postgresql":
-        begun = f"setval(pg_get_serial_sequence('{name}', 'id'), nextval(pg_get_serial_sequence('{name}', 'id')) + :n)"
-        return int(connection.execute(text(f"SELECT {begun}"), {"n": number}).scalar_one()) - number
-    last = connection.execute(text("SELECT seq FROM sqlite_sequence WHERE name = :t"), {"t": name}).scalar()
+        begun = "setval(pg_get_serial_sequence(:t, 'id'), nextval(pg_get_serial_sequence(:t, 'id')) + :n)"
+        return int(connection.execute(text(f"SELECT {begun}"), {"t": table, "n": number}).scalar_one()) - number
+    last = connection.execute(text("SELECT seq FROM sqlite_sequence WHERE name = :t"), {"t": table}).scalar()
     write = "INSERT INTO sqlite_sequence (name, seq) VALUES (:t, :n)"
     if last is not None:
         write = "UPDATE sqlite_sequence SET seq = :n WHERE name = :t"
-    connection.execute(text(write), {"t": name, "n": (last or 0) + number})
+    connection.execute(text(write), {"t": table, "n": (last or 0) + number})
     return int(last or 0)
 
 
-def _mark(connection: Connection, seqs: Iterable[int]) -> None:
-    """Let the feed have these numbers, which name no row."""
-    rows = [{"seq": seq, "nonce": secrets.token_bytes(8), "space": "imports", "row": 0, "op": "put"} for seq in seqs]
-    INSERT_CHANGE.run(connection, *rows)
+def _write_changes(connection: Connection, rows: Mapping[int, tuple[str, int]]) -> None:
+    """Let the feed name rows, each as space and row, under these numbers."""
+    named = ({"seq": seq, "space": space, "row": row, "op": "put"} for seq, (space, row) in rows.items())
+    INSERT_CHANGE.run(connection, *({**row, "nonce": secrets.token_bytes(8)} for row in named))
 
 
 def scope_of(line: Mapping[str, Any]) -> Scope | None:
     """The scope that a line names; `None` where it names none."""
-    named = _named(line)
-    return Scope(*named) if any(each is not None for each in named) else None
+    fields = _scope_fields(line)
+    return Scope(*fields) if any(each is not None for each in fields) else None
 
 
-def _named(line: Mapping[str, Any]) -> tuple[Any, ...]:
+def _scope_fields(line: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(line.get(name) for name in SCOPE_FIELDS)
 
 
+@dataclass(slots=True, eq=False)
 class ImportBatch:
     """Some units on their way into a database: `take` checks them and collects their rows, `post` writes these.
 
@@ -165,186 +168,190 @@ class ImportBatch:
 
     # Contract: a row that this writer takes fits what `Ledger.apply` guarantees. A memory has all of its revisions, counted
     # from 1 without a gap, in the order of their numbers and in one scope; it is there if its last change left it, with its
-    # text; nothing ends before it begins; no relation, course or merge joins two scopes; of a relation one row is
+    # text; nothing ends before it begins; no relation, past or merge joins two scopes; of a relation one row is
     # believed. Of a unit with a line that does not fit nothing is taken.
     # `test_import_takes_no_row_that_breaks_a_guarantee_of_the_ledger`
-    def __init__(
-        self,
-        connection: Connection,
-        numbers: Numbers,
-        *,
-        vectors: Mapping[str, bytes],
-        within: Scope | None,
-        kept: MutableMapping[tuple[str, Any], Any],
-    ) -> None:
-        self.added: Counter[str] = Counter()
-        self.known = 0
-        self.rejected: dict[int, str] = {}
-        self._connection = connection
-        self._numbers = numbers
-        self._vectors = vectors
-        self._within = within
-        self._kept = kept
-        self._reader = LineReader(connection, ranks=False)
-        self._rows: defaultdict[Table, list[dict[str, Any]]] = defaultdict(list)
-        self._told: list[tuple[str, int]] = []
-        self._homes: dict[str, int] = {}  # the scopes of memories that are here, or that rows here name
-        self._merged: list[dict[str, int]] = []
-        self._outside: set[str] = set()  # memories that lie outside the scope that is imported
+    connection: Connection
+    numbers: Numbers
+    vectors: Mapping[str, bytes]
+    within: Scope | None
+    kept: MutableMapping[tuple[str, Any], Any]
+    added: Counter[str] = field(default_factory=Counter)
+    known: int = 0
+    rejected: dict[int, str] = field(default_factory=dict)
+    _rows: defaultdict[Table, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    _homes: dict[str, int] = field(default_factory=dict)  # the scopes of memories that are here, or that rows here name
+    _outside: set[str] = field(default_factory=set)  # memories that lie outside the scope that is imported
 
-    # ── what becomes of units ───────────────────────────────────────────────────────────────────────────────────────
+    # ── checks ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def take(self, kind: str, units: Sequence[ImportUnit]) -> None:
         """Check units of one kind against each other's rows here, and collect what is new."""
-        groups, place = {unit.group for unit in units}, {"message": "position", "source": "message_id"}.get(kind)
-        places = () if place is None else [unit.lines[0].row[place] for unit in units]
-        here = self._reader.of(KINDS[kind], groups, places)
-        standing = self._reader.of(KINDS["memory"], groups) if kind == "revision" else {}
-        build: Callable[[ImportUnit], None] = getattr(self, f"_take_{kind}")
-        self._meet(kind, units)
+        stored = self._stored(kind, units)
+        self._look_up(kind, units)
         for unit in units:
-            stored = [*here.get(unit.group, ()), *standing.get(unit.group, ())]
             lines = unit.all_lines
-            same = {line["id"]: line for line in stored if line["kind"] != "memory"}
-            if unit.kind not in {"revision", "relation"}:
-                stored = [same[lines[0]["id"]]] if lines[0]["id"] in same and not self._is_own(unit) else []
-            before = {table: len(rows) for table, rows in self._rows.items()}, len(self._told), len(self._merged)
             try:
-                # Contract: whether a row of another scope is here is not told to who may import one scope.
-                # tests/server/test_import.py::test_import_of_a_full_export_makes_the_same_again
-                # tests/storage/test_lossless.py::test_import_within_a_scope_tells_nothing_of_rows_of_another_one
-                self._check_within(lines)
-                if kind in _NAMED and stored and _named(stored[0]) != _named(lines[0]):
-                    stored = []  # what is built refuses such an id, as it does where there is no row
-                if stored and _bare(lines) == _bare(stored):
-                    self.known += len(lines)
-                    continue
-                if stored:
-                    raise InvalidInputError(_OTHER)
-                build(unit)
+                rows = self._new_rows(unit, lines, stored)
             except LangmemAdapterError as error:
-                self._forget(*before)
                 self.rejected |= dict.fromkeys((line.number for line in lines), str(error))
                 if kind == "conversation":
-                    self._kept[kind, unit.group] = None
-            else:
-                self.added[kind] += len(unit.lines)
-                self.added["memory"] += unit.memory is not None
+                    self.kept[kind, unit.group] = None
+                continue
+            if rows is None:
+                self.known += len(lines)
+                continue
+            for table, row in rows:
+                self._rows[table].append(row)
+            self.added[kind] += len(unit.lines)
+            self.added["memory"] += unit.memory is not None
+
+    def _stored(self, kind: str, units: Sequence[ImportUnit]) -> dict[str, list[dict[str, Any]]]:
+        """The lines that are here of the same groups."""
+        reader, groups = LineReader(self.connection, ranks=False), {unit.group for unit in units}
+        place = {"message": "position", "source": "message_id"}.get(kind)
+        stored = reader.of(KINDS[kind], groups, [] if place is None else [unit.lines[0].row[place] for unit in units])
+        for group, lines in reader.of(KINDS["memory"], groups).items() if kind == "revision" else ():
+            stored[group] = [*stored.get(group, ()), *lines]
+        return stored
+
+    def _new_rows(
+        self, unit: ImportUnit, lines: Sequence[ImportLine], stored: Mapping[str, list[dict[str, Any]]]
+    ) -> list[_TableRow] | None:
+        """The rows of a unit; `None` where it is here already."""
+        here = stored.get(unit.group, [])
+        if unit.kind not in {"revision", "relation"}:
+            here = [line for line in here if line["id"] == lines[0]["id"] and not self._is_own_scope(unit)]
+        # Contract: whether a row of another scope is here is not told to who may import one scope.
+        # tests/server/test_import.py::test_import_of_a_full_export_makes_the_same_again
+        # tests/storage/test_lossless.py::test_import_within_a_scope_tells_nothing_of_rows_of_another_one
+        self._check_within(lines)
+        if unit.kind in _NAMED and here and _scope_fields(here[0]) != _scope_fields(lines[0]):
+            here = []  # the builder refuses such an id, as it does where there is no row
+        if here and _comparable(lines) == _comparable(here):
+            return None
+        if here:
+            raise InvalidInputError(_OTHER)
+        build: Any = getattr(self, f"_build_{unit.kind}")
+        return list(build(unit) if unit.kind in {"revision", "relation"} else build(unit.lines[0]))
 
     def _check_within(self, lines: Iterable[ImportLine]) -> None:
-        for line in lines if self._within is not None else ():
-            told = line["kind"] in {"message", "note"}
-            scope = self._conversation_of(line)[2] if told else scope_of(line)
-            if self._within is None or scope is None or not self._within.covers(scope):
-                raise InvalidInputError(_NO_CONVERSATION if told else "it lies outside the scope that is imported")
+        for line in lines if self.within is not None else ():
+            in_conversation = line["kind"] in {"message", "note"}
+            scope = self._conversation_of(line)[2] if in_conversation else scope_of(line)
+            if self.within is None or scope is None or not self.within.covers(scope):
+                raise InvalidInputError(_NO_CONVERSATION if in_conversation else _OUTSIDE)
 
-    def _is_own(self, unit: ImportUnit) -> bool:
+    def _is_own_scope(self, unit: ImportUnit) -> bool:
         """Whether it is a scope that this import has made."""
         if unit.kind != "scope":
             return False
         try:
-            return self._numbers.base < self._scope(unit.lines[0]) <= self._numbers.top
+            return self.numbers.base < self._scope_id(unit.lines[0]) <= self.numbers.top
         except LangmemAdapterError:
             return False
 
-    def _forget(self, rows: Mapping[Table, int], told: int, merged: int) -> None:
-        for table in self._rows.keys() - {scopes}:  # a scope may be there without rows
-            del self._rows[table][rows.get(table, 0) :]
-        del self._told[told:], self._merged[merged:]
+    # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def post(self, language: str, fingerprint: str, item_mark: str | None) -> None:
         """Write what was collected: memories with vectors of the first model, items with those of the second."""
-        connection, rows = self._connection, self._rows
+        connection, rows = self.connection, self._rows
         if rows[memories] and not meta.fits(connection, meta.get(connection, meta.EMBEDDINGS), fingerprint):
             meta.put(connection, meta.EMBEDDINGS, fingerprint)
         if item_mark and rows[item_vectors] and not meta.check_embeddings(connection, item_mark, ITEMS):
             meta.put(connection, ITEMS.model, item_mark)
-        seqs = {row["seq"] for table in (history, memories, KINDS["item"].table) for row in rows[table]}
-        there = connection.execute(select(changes.c.seq).where(any_of(changes.c.seq, seqs))) if seqs else ()
-        _mark(connection, sorted(seqs.difference(seq for (seq,) in there)))
+        seqs = {row["seq"] for table in (history, memories, items) for row in rows[table]}
+        present = connection.execute(select(changes.c.seq).where(any_of(changes.c.seq, seqs))) if seqs else ()
+        missing = sorted(seqs.difference(seq for (seq,) in present))
+        _write_changes(connection, dict.fromkeys(missing, ("imports", 0)))
         for table in metadata.sorted_tables:
             if rows[table]:
                 if "seq" in table.c:
                     rows[table].sort(key=itemgetter("seq"))
-                connection.execute(insert(table), rows[table])
+                _insert(table).run(connection, *rows[table])
         self._post_words(language)
-        first = last_seq(connection) + 1
-        for row in self._merged:
-            connection.execute(update(entities).where(entities.c.pk == row["loser"]).values(merged_into=row["winner"]))
-        told = dict.fromkeys(self._told)
-        named = (
-            {"seq": seq, "nonce": secrets.token_bytes(8), "space": s, "row": pk}
-            for seq, (s, pk) in enumerate(told, first)
-        )
-        INSERT_CHANGE.run(connection, *({**row, "op": "put"} for row in named))
+        for row in rows[merges]:
+            if row["undone_at"] is None:
+                loser = entities.c.pk == row["loser_pk"]
+                connection.execute(update(entities).where(loser).values(merged_into=row["winner_pk"]))
+        named = [(space, row["pk"]) for space, table in _SPACES.items() for row in rows[table]]
+        named += [
+            (ITEMS.name, row["pk"] * PLACES + place) for row in rows[items] for place in range(max(1, row["vectors"]))
+        ]
+        _write_changes(connection, dict(enumerate(named, last_seq(connection) + 1)))
 
     def _post_words(self, language: str) -> None:
-        grown: Counter[int] = Counter()
+        lengths: Counter[int] = Counter()
         postings = [lexical.postings(row, language) for row in self._rows[memories]]
         ordered = sorted(chain.from_iterable(postings), key=itemgetter("scope_id", "term"))
-        lexical.INSERT_WORDS.run(self._connection, *ordered)
+        lexical.INSERT_WORDS.run(self.connection, *ordered)
         for first, *_ in postings:
-            grown[first["scope_id"]] += first["length"]
-        for scope_id, count in grown.items():
-            longer = update(scopes).where(scopes.c.id == scope_id).values(word_count=scopes.c.word_count + count)
-            self._connection.execute(longer)
+            lengths[first["scope_id"]] += first["length"]
+        for scope_id, length in lengths.items():
+            longer = update(scopes).where(scopes.c.id == scope_id).values(word_count=scopes.c.word_count + length)
+            self.connection.execute(longer)
 
     # ── scopes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _scope(self, line: Mapping[str, Any]) -> int:
-        """The number of the scope that a line is of, which it may be added to."""
-        key = ("scope", _named(line))
-        if key not in self._kept:
-            scope = Scope(*key[1])
-            self._kept[key] = self._new_scope(scope, key_of(scope))
-        if self._kept[key] is None:
-            raise InvalidInputError(_SECOND)
-        return int(self._kept[key])
+    def _build_scope(self, line: ImportLine) -> Iterator[_TableRow]:
+        if line["id"] != key_of(scope_of(line) or Scope()):
+            raise InvalidInputError("its id is not that of its fields")
+        self._scope_id(line)
+        yield from ()
 
-    def _new_scope(self, scope: Scope, key: str) -> int | None:
-        row = self._connection.execute(select(scopes.c.id).where(scopes.c.key == key)).first()
-        base, top = self._numbers.base, self._numbers.top
+    def _scope_id(self, line: Mapping[str, Any]) -> int:
+        """The number of the scope that a line is of, which it may be added to."""
+        key = ("scope", _scope_fields(line))
+        if key not in self.kept:
+            scope = Scope(*key[1])
+            self.kept[key] = self._find_scope(scope, key_of(scope))
+        if self.kept[key] is None:
+            raise InvalidInputError(_SECOND)
+        return int(self.kept[key])
+
+    def _find_scope(self, scope: Scope, key: str) -> int | None:
+        """The number of a scope, which is made where there is none; `None` where it has a history of its own here."""
+        row = self.connection.execute(select(scopes.c.id).where(scopes.c.key == key)).first()
+        base, top = self.numbers.base, self.numbers.top
         if row is not None:
-            own = base < row.id <= top
-            numbers = {history: history.c.seq, entities: entities.c.pk}
-            written = (
-                exists().where(table.c.scope_id == row.id, not_(number.between(base + 1, top))).select()
-                for table, number in numbers.items()
+            is_own = base < row.id <= top
+            foreign = (
+                exists().where(number.table.c.scope_id == row.id, not_(number.between(base + 1, top))).select()
+                for number in (history.c.seq, entities.c.pk)
             )
-            return int(row.id) if own or not any(self._connection.execute(each).scalar() for each in written) else None
-        taken = select(func.max(scopes.c.id)).where(scopes.c.id.between(base + 1, top))
-        last = self._connection.execute(taken).scalar() or self._numbers.of(_SCOPES, 0)
-        number = last + len(self._rows[scopes]) + 1
+            is_free = is_own or not any(self.connection.execute(each).scalar() for each in foreign)
+            return int(row.id) if is_free else None
+        last = self.connection.execute(select(func.max(scopes.c.id)).where(scopes.c.id.between(base + 1, top))).scalar()
+        number: int = (last or self.numbers.starts["scope"]) + len(self._rows[scopes]) + 1
         if number > top:
             raise InvalidInputError("there are more scopes than the first line counts")
         fields = {name: getattr(scope, name) for name in SCOPE_FIELDS}
+        # It stays where the unit is rejected: a scope may be there without rows.
         self._rows[scopes].append({"id": number, "key": key, **fields, "word_count": 0, "compared": None})
         return number
 
     # ── conversations ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take_conversation(self, unit: ImportUnit) -> None:
-        (line,) = unit.lines
-        row = line.row
-        scope = scope_of(row)
-        if Conversation(row["session"], scope).key != line["id"]:
+    def _build_conversation(self, line: ImportLine) -> Iterator[_TableRow]:
+        scope = scope_of(line.row)
+        if Conversation(line.row["session"], scope).key != line["id"]:
             raise InvalidInputError("its id is not that of its session and scope")
-        number = self._numbers.serials["conversations"] + order_of(line, "order", self._numbers.counts["conversation"])
-        self._rows[conversations].append({**row, "key": line["id"], "id": number})
-        self._kept["conversation", line["id"]] = number, row["last"], scope
+        number = self.numbers.of(line, "conversation")
+        self.kept["conversation", line["id"]] = number, line.row["last"], scope
+        yield conversations, {**line.row, "key": line["id"], "id": number}
 
     def _conversation_of(self, line: Mapping[str, Any]) -> tuple[int, int, Scope | None]:
+        """Number, last position and scope of the conversation of a line."""
         key = ("conversation", check_text(line.get("conversation"), "conversation"))
-        if key not in self._kept:
-            row = self._connection.execute(select(conversations).where(conversations.c.key == key[1])).first()
-            self._kept[key] = None if row is None else (row.id, row.last, scope_of(row._asdict()))
-        if self._kept[key] is None or not str(line["id"]).startswith(f"{key[1]}/"):
+        if key not in self.kept:
+            row = self.connection.execute(select(conversations).where(conversations.c.key == key[1])).first()
+            self.kept[key] = None if row is None else (row.id, row.last, scope_of(row._asdict()))
+        if self.kept[key] is None or not str(line["id"]).startswith(f"{key[1]}/"):
             raise InvalidInputError(_NO_CONVERSATION)
-        number, last, scope = self._kept[key]
+        number, last, scope = self.kept[key]
         return number, last, scope
 
-    def _take_message(self, unit: ImportUnit) -> None:
-        (line,) = unit.lines
+    def _build_message(self, line: ImportLine) -> Iterator[_TableRow]:
         row, (number, last, _) = line.row, self._conversation_of(line)
         if not 1 <= row["position"] <= last or line["id"] != line_id(line["conversation"], row["position"]):
             raise InvalidInputError("its position is not one of its conversation")
@@ -354,169 +361,172 @@ class ImportBatch:
             messages_from_dict([message])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise InvalidInputError("message is not the JSON of a LangChain message") from None
-        self._rows[KINDS["message"].table].append({**row, "conversation_id": number})
+        yield turns, {**row, "conversation_id": number}
 
-    def _take_note(self, unit: ImportUnit) -> None:
-        (line,) = unit.lines
-        row, (number, _, _) = line.row, self._conversation_of(line)
-        serial = self._numbers.serials["notes"] + order_of(line, "order", self._numbers.counts["note"])
-        self._rows[KINDS["note"].table].append({**row, "conversation_id": number, "id": serial})
+    def _build_note(self, line: ImportLine) -> Iterator[_TableRow]:
+        number, _, _ = self._conversation_of(line)
+        yield notes, {**line.row, "conversation_id": number, "id": self.numbers.of(line, "note")}
+
+    def _build_source(self, line: ImportLine) -> Iterator[_TableRow]:
+        row = line.row
+        key = {"thread": MessageThread(scope_of(row) or Scope(), row["thread_id"]).key, "message_id": row["message_id"]}
+        if line["id"] != line_id(*key.values()):
+            raise InvalidInputError("its id is not that of its thread and message")
+        yield sources, {**row, **key}
+        for each in objects_of(line, "memories"):
+            if each.get("memory_id") in self._outside:
+                raise InvalidInputError("a memory that it names lies outside the scope that is imported")
+            seq = self.numbers.of(each, "revision", least=0)
+            yield source_memories, {**LINKS.read(each), **key, "seq": seq}
 
     # ── the knowledge graph ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _meet(self, kind: str, units: Sequence[ImportUnit]) -> None:
-        """Read the entities and the scopes of the memories that relations and merges name."""
-        lines = [line for unit in units if kind in {"relation", "merge", "source"} for line in unit.lines]
-        ids = {line.get(name) for line in lines for name in ("source", "target", "winner", "loser")}
-        texts = {id_ for id_ in ids if isinstance(id_, str) and ("entity", id_) not in self._kept}
-        chosen = select(entities.c.id, entities.c.pk, entities.c.scope_id, entities.c.merged_into)
-        for row in self._connection.execute(chosen.where(any_of(entities.c.id, texts))) if texts else ():
-            self._kept["entity", row.id] = row.pk, row.scope_id
-            self._kept["merged", row.pk] = row.merged_into
-        rows = [line.row for unit in units if kind == "revision" for line in unit.lines]
-        named = {row[name] for row in rows for name in ("memory_id", "past_of")} - {None}
-        named |= (
-            {each.get("memory_id") for line in lines for each in objects_of(line, "memories")}
-            if kind in {"relation", "source"}
-            else set()
-        )
-        texts = {id_ for id_ in named if isinstance(id_, str) and "\0" not in id_}
+    def _look_up(self, kind: str, units: Sequence[ImportUnit]) -> None:
+        """Read the entities and the scopes of the memories that lines name."""
+        lines = [line for unit in units for line in unit.lines]
+        if kind in {"relation", "merge"}:
+            names = {line.get(name) for line in lines for name in ("source", "target", "winner", "loser")}
+            ids = {id_ for id_ in names if isinstance(id_, str) and ("entity", id_) not in self.kept}
+            query = select(entities.c.id, entities.c.pk, entities.c.scope_id, entities.c.merged_into)
+            for row in self.connection.execute(query.where(any_of(entities.c.id, ids))) if ids else ():
+                self.kept["entity", row.id] = row.pk, row.scope_id
+                self.kept["merged", row.pk] = row.merged_into
+        named: set[Any] = set()
+        if kind == "revision":
+            named = {line.row[name] for line in lines for name in ("memory_id", "past_of")}
+        elif kind in {"relation", "source"}:
+            named = {each.get("memory_id") for line in lines for each in objects_of(line, "memories")}
+        ids = {id_ for id_ in named if isinstance(id_, str) and "\0" not in id_}
         if kind == "source":
-            if self._within is not None:
-                outside = history.c.scope_id.not_in(ids_within(self._within))
-                chosen = select(history.c.memory_id).where(any_of(history.c.memory_id, texts), outside)
-                self._outside.update(self._connection.execute(chosen).scalars())
+            if self.within is not None:
+                outside = history.c.scope_id.not_in(ids_within(self.within))
+                query = select(history.c.memory_id).where(any_of(history.c.memory_id, ids), outside)
+                self._outside.update(self.connection.execute(query).scalars())
             return
-        for column in (history.c.memory_id, history.c.past_of, relation_memories.c.memory_id) if texts else ():
-            homes = select(column, column.table.c.scope_id).where(any_of(column, texts)).distinct()
-            self._homes.update((id_, scope_id) for id_, scope_id in self._connection.execute(homes))
-
-    def _number(self, place: int, line: Mapping[str, Any], name: str = "order") -> int:
-        return self._numbers.of(place, order_of(line, name, self._numbers.counts[_NUMBERED[place]]))
-
-    def _take_entity(self, unit: ImportUnit) -> None:
-        (line,) = unit.lines
-        pk, scope_id = self._number(1, line), self._scope(line)
-        row = line.row
-        self._rows[entities].append({**row, "id": line["id"], "pk": pk, "scope_id": scope_id, "merged_into": None})
-        names = [NAMES.read(name) for name in objects_of(line, "names")]
-        self._rows[entity_names] += [{**name, "scope_id": scope_id, "entity_pk": pk} for name in names]
-        self._told.append((ENTITIES, pk))
-        self._kept["entity", line["id"]] = pk, scope_id
-
-    def _entity_of(self, line: Mapping[str, Any], name: str, scope_id: int) -> int:
-        pk, of_scope = self._kept.get(("entity", line.get(name)), (0, None))
-        if of_scope != scope_id:
-            raise InvalidInputError(f"its {name} is not here, or of another scope")
-        return int(pk)
-
-    def _take_relation(self, unit: ImportUnit) -> None:
-        scope_id, standing, numbers = self._scope(unit.lines[0]), 0, []
-        for place, line in enumerate(unit.lines, 1):
-            if line["id"] != line_id(unit.group, place) or _named(line) != _named(unit.lines[0]):
-                raise InvalidInputError(f"row {place} of the relation is missing, or of another scope")
-            row = line.row
-            _check_span(row)
-            numbers.append(self._number(2, line))
-            standing += row["retired_at"] is None
-            ends = {f"{name}_pk": self._entity_of(line, name, scope_id) for name in ("source", "target")}
-            self._rows[KINDS["relation"].table].append({**row, **ends, "pk": numbers[-1], "scope_id": scope_id})
-        if standing > 1 or numbers != sorted(set(numbers)):
-            raise InvalidInputError("rows of the relation contradict each other")
-        support = [SUPPORT.read(each) for line in unit.lines for each in objects_of(line, "memories")]
-        self._refuse_others((each["memory_id"] for each in support), scope_id)
-        self._homes |= dict.fromkeys((each["memory_id"] for each in support), scope_id)
-        more = {"relation_id": unit.group, "scope_id": scope_id}
-        self._rows[relation_memories] += [{**each, **more} for each in support]
-        self._told += [(RELATIONS, number) for number in numbers]
+        for column in (history.c.memory_id, history.c.past_of, relation_memories.c.memory_id) if ids else ():
+            homes = select(column, column.table.c.scope_id).where(any_of(column, ids)).distinct()
+            self._homes.update((id_, scope_id) for id_, scope_id in self.connection.execute(homes))
 
     def _refuse_others(self, ids: Iterable[str], scope_id: int) -> None:
         """Refuse what would join two scopes: another one has, or names, memories of these ids."""
         if any(self._homes.get(id_, scope_id) != scope_id for id_ in ids if id_ != BY_HAND):
             raise InvalidInputError("a memory that it names is of another scope")
 
-    def _take_merge(self, unit: ImportUnit) -> None:
-        (line,) = unit.lines
-        row, scope_id = line.row, self._scope(line)
-        two = {name: self._entity_of(line, name, scope_id) for name in ("winner", "loser")}
-        moved: dict[str, Any] = {name: line.get(name) for name in ("rows", "links", "keys")}
-        self._check_moved(moved)
-        of = self._numbers.of
-        moved["rows"] = [[of(2, old), None if new is None else of(2, new)] for old, new in moved["rows"]]
-        if row["undone_at"] is None:
-            pk: int | None = two["winner"]
-            while pk is not None and pk != two["loser"]:
-                if ("merged", pk) not in self._kept:
-                    chosen = select(entities.c.merged_into).where(entities.c.pk == pk)
-                    self._kept["merged", pk] = self._connection.execute(chosen).scalar()
-                pk = self._kept["merged", pk]
-            if pk is not None or self._kept.get(("merged", two["loser"])) is not None:
-                raise InvalidInputError("the entity is merged into another one already, or into itself")
-            self._kept["merged", two["loser"]] = two["winner"]
-            self._merged.append(two)
-        pks = {"pk": self._number(3, line), **{f"{name}_pk": pk for name, pk in two.items()}}
-        self._rows[KINDS["merge"].table].append({**row, **pks, "scope_id": scope_id, "moved": moved})
+    def _build_entity(self, line: ImportLine) -> Iterator[_TableRow]:
+        pk, scope_id = self.numbers.of(line, "entity"), self._scope_id(line)
+        yield entities, {**line.row, "id": line["id"], "pk": pk, "scope_id": scope_id, "merged_into": None}
+        for name in objects_of(line, "names"):
+            yield entity_names, {**NAMES.read(name), "scope_id": scope_id, "entity_pk": pk}
+        self.kept["entity", line["id"]] = pk, scope_id
 
-    def _check_moved(self, moved: Mapping[str, Any]) -> None:
-        most = self._numbers.counts["relation"]
+    def _entity_pks(self, line: Mapping[str, Any], scope_id: int, *names: str) -> dict[str, int]:
+        """The entities that a line names in these fields, as columns."""
+        pks = {}
+        for name in names:
+            pk, of_scope = self.kept.get(("entity", line.get(name)), (0, None))
+            if of_scope != scope_id:
+                raise InvalidInputError(f"its {name} is not here, or of another scope")
+            pks[f"{name}_pk"] = int(pk)
+        return pks
+
+    def _build_relation(self, unit: ImportUnit) -> Iterator[_TableRow]:
+        scope_id, current, numbers = self._scope_id(unit.lines[0]), 0, []
+        for place, line in enumerate(unit.lines, 1):
+            if line["id"] != line_id(unit.group, place) or not _is_same_scope(line, unit.lines[0]):
+                raise InvalidInputError(f"row {place} of the relation is missing, or of another scope")
+            _check_span(line.row)
+            numbers.append(self.numbers.of(line, "relation"))
+            current += line.row["retired_at"] is None
+            ends = self._entity_pks(line, scope_id, "source", "target")
+            yield relations, {**line.row, **ends, "pk": numbers[-1], "scope_id": scope_id}
+        if current > 1 or numbers != sorted(set(numbers)):
+            raise InvalidInputError("rows of the relation contradict each other")
+        support = [SUPPORT.read(each) for line in unit.lines for each in objects_of(line, "memories")]
+        ids = [each["memory_id"] for each in support]
+        self._refuse_others(ids, scope_id)
+        self._homes |= dict.fromkeys(ids, scope_id)
+        for each in support:
+            yield relation_memories, {**each, "relation_id": unit.group, "scope_id": scope_id}
+
+    def _build_merge(self, line: ImportLine) -> Iterator[_TableRow]:
+        scope_id, pk = self._scope_id(line), self.numbers.of(line, "merge")
+        ends = self._entity_pks(line, scope_id, "winner", "loser")
+        moved = self._check_moved({name: line.get(name) for name in ("rows", "links", "keys")})
+        if line.row["undone_at"] is None:
+            self._check_merge(ends["winner_pk"], ends["loser_pk"])
+            self.kept["merged", ends["loser_pk"]] = ends["winner_pk"]
+        yield merges, {**line.row, **ends, "pk": pk, "scope_id": scope_id, "moved": moved}
+
+    def _check_merge(self, winner: int, loser: int) -> None:
+        pk: int | None = winner
+        while pk is not None and pk != loser:
+            if ("merged", pk) not in self.kept:
+                query = select(entities.c.merged_into).where(entities.c.pk == pk)
+                self.kept["merged", pk] = self.connection.execute(query).scalar()
+            pk = self.kept["merged", pk]
+        if pk is not None or self.kept.get(("merged", loser)) is not None:
+            raise InvalidInputError("the entity is merged into another one already, or into itself")
+
+    def _check_moved(self, moved: Mapping[str, Any]) -> dict[str, Any]:
+        """What a merge moved, with the numbers of relations here."""
+        most, start = self.numbers.counts["relation"], self.numbers.starts["relation"]
         try:
-            rows = all(1 <= old <= most and (new is None or 1 <= new <= most) for old, new in moved["rows"])
-            fits = rows and all(check_text(part, "links") for a, b in moved["links"] for part in (a, b))
+            fits = all(1 <= old <= most and (new is None or 1 <= new <= most) for old, new in moved["rows"])
+            fits = fits and all(check_text(part, "links") for a, b in moved["links"] for part in (a, b))
             fits = fits and all(check_text(key, "keys") for key in moved["keys"])
         except (TypeError, ValueError):
             fits = False
         if not fits:
             raise InvalidInputError("what the merge moved cannot be read")
+        return {**moved, "rows": [[start + old, None if new is None else start + new] for old, new in moved["rows"]]}
 
     # ── memories ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take_revision(self, unit: ImportUnit) -> None:
-        scope_id, rows, memory = self._scope(unit.lines[0]), [], unit.memory
+    def _build_revision(self, unit: ImportUnit) -> Iterator[_TableRow]:
+        scope_id, rows, memory = self._scope_id(unit.lines[0]), [], unit.memory
         for place, line in enumerate(unit.lines, 1):
-            row = line.row
-            if line["id"] != line_id(unit.group, place) or row["revision"] != place:
+            if line["id"] != line_id(unit.group, place) or line.row["revision"] != place:
                 raise InvalidInputError(f"revision {place} of the memory is missing")
-            if _named(line) != _named(unit.lines[0]):
+            if not _is_same_scope(line, unit.lines[0]):
                 raise InvalidInputError("its revisions are of two scopes")
-            _check_span(row)
-            _check_event(row)
-            rows.append({**row, "seq": self._number(0, line), "scope_id": scope_id})
+            _check_span(line.row)
+            _check_event(line.row)
+            rows.append({**line.row, "seq": self.numbers.of(line, "revision"), "scope_id": scope_id})
         if any(one["seq"] >= next_["seq"] for one, next_ in pairwise(rows)) or rows[0]["event"] != "ADD":
             raise InvalidInputError("its revisions are in another order than they were written")
-        courses = {unit.group, *(row["past_of"] for row in rows if row["past_of"] is not None)}
-        if BY_HAND in courses:  # it means more than this scope
+        ids = {unit.group, *(row["past_of"] for row in rows if row["past_of"] is not None)}
+        if BY_HAND in ids:  # it means more than this scope
             raise InvalidInputError("a memory that it names has no id")
-        self._refuse_others(courses, scope_id)
+        self._refuse_others(ids, scope_id)
         own = [row for row in rows if row["past_of"] is None and row["event"] != "NONE"]
         text = own[-1]["new_memory"] if own else None
         if text != (None if memory is None else memory.get("text")):
             raise InvalidInputError("its revisions do not end with what the memory says")
         if memory is not None:
-            self._put_memory(memory, rows, _named(unit.lines[0]))
-        self._homes |= dict.fromkeys(courses, scope_id)
-        self._rows[history] += rows
+            if not _is_same_scope(memory, unit.lines[0]):
+                raise InvalidInputError(_INCOMPLETE)
+            yield memories, self._memory_row(memory, rows)
+        self._homes |= dict.fromkeys(ids, scope_id)
+        yield from ((history, row) for row in rows)
 
-    def _put_memory(self, line: ImportLine, revisions: Sequence[Mapping[str, Any]], scope: tuple[Any, ...]) -> None:
-        row, last = line.row, self._number(0, line)
-        if _named(line) != scope or line.get("revisions") != len(revisions):
-            raise InvalidInputError("the memory has not all of its revisions")
+    def _memory_row(self, line: ImportLine, revisions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        row, last = line.row, self.numbers.of(line, "revision")
+        if line.get("revisions") != len(revisions):
+            raise InvalidInputError(_INCOMPLETE)
         if row["revision"] > len(revisions) or last < max(each["seq"] for each in revisions if each["past_of"] is None):
             raise InvalidInputError("the memory is older than its revisions")
-        pk = max(each["seq"] for each in revisions if each["event"] == "ADD")
         made = {
             "id": line["id"],
-            "pk": pk,
+            "pk": max(each["seq"] for each in revisions if each["event"] == "ADD"),
             "seq": last,
             "scope_id": revisions[0]["scope_id"],
             "hash": text_hash(row["text"]),
         }
-        self._rows[memories].append({**row, **made, "embedding": self._vectors.get(row["text"], b"")})
-        self._told.append((MEMORIES, pk))
+        return {**row, **made, "embedding": self.vectors.get(row["text"], b"")}
 
-    # ── what belongs to none of these ───────────────────────────────────────────────────────────────────────────────
+    # ── items of the LangGraph store ────────────────────────────────────────────────────────────────────────────────
 
-    def _take_item(self, unit: ImportUnit) -> None:
-        (line,) = unit.lines
+    def _build_item(self, line: ImportLine) -> Iterator[_TableRow]:
         row, labels = line.row, line.get("namespace")
         if not isinstance(labels, list):
             raise InvalidInputError("namespace must be a list of labels")
@@ -526,63 +536,51 @@ class ImportBatch:
         _check_json(row["value"], dict, "value")
         if row["fields"] is not None:
             _check_json(row["fields"], list, "fields")
-        pk = self._number(_BORN, line, "born")
-        if ("namespace", path) not in self._kept:
-            chosen = select(namespaces.c.id).where(namespaces.c.path == path)
-            self._kept["namespace", path] = self._connection.execute(chosen).scalar() or pk
-            if self._kept["namespace", path] == pk:
-                self._rows[namespaces].append({"id": pk, "path": path})
-        namespace_id = self._kept["namespace", path]
-        vectors = self._vectors_of(line)
-        made = {"id": line["id"], "pk": pk, "seq": self._number(4, line), "namespace_id": namespace_id}
-        self._rows[KINDS["item"].table].append({**row, **made, "vectors": len(vectors)})
+        pk, seq, vectors = self.numbers.of(line, "born", "born"), self.numbers.of(line, "item"), self._vectors_of(line)
+        if ("namespace", path) not in self.kept:
+            query = select(namespaces.c.id).where(namespaces.c.path == path)
+            self.kept["namespace", path] = self.connection.execute(query).scalar() or pk
+            if self.kept["namespace", path] == pk:
+                yield namespaces, {"id": pk, "path": path}
+        namespace = {"namespace_id": self.kept["namespace", path]}
+        yield items, {**row, "id": line["id"], "pk": pk, "seq": seq, **namespace, "vectors": len(vectors)}
         for place, vector in enumerate(vectors):
-            number = {"pk": pk * PLACES + place, "namespace_id": namespace_id}
-            self._rows[item_vectors].append({**number, "embedding": vector})
-        self._told += [(ITEMS.name, pk * PLACES + place) for place in range(max(1, len(vectors)))]
+            yield item_vectors, {"pk": pk * PLACES + place, **namespace, "embedding": vector}
 
     def _vectors_of(self, line: ImportLine) -> list[bytes]:
-        listed, key = line.get("vectors", []), ("size", "vectors")
-        if not isinstance(listed, list) or len(listed) > PLACES:
+        vectors, key = line.get("vectors", []), ("size", "vectors")
+        if not isinstance(vectors, list) or len(vectors) > PLACES:
             raise InvalidInputError(f"vectors must be a list of up to {PLACES:,}")
-        if listed and key not in self._kept:
-            here = self._connection.execute(select(item_vectors.c.embedding).limit(1)).scalar()
-            self._kept[key] = len(here or as_vector(listed[0], "vectors", None))
-        return [as_vector(each, "vectors", self._kept[key]) for each in listed]
+        if vectors and key not in self.kept:
+            here = self.connection.execute(select(item_vectors.c.embedding).limit(1)).scalar()
+            self.kept[key] = len(here or as_vector(vectors[0], "vectors", None))
+        return [as_vector(each, "vectors", self.kept[key]) for each in vectors]
 
-    def _take_scope(self, unit: ImportUnit) -> None:
-        (line,) = unit.lines
-        if line["id"] != key_of(scope_of(line) or Scope()):
-            raise InvalidInputError("its id is not that of its fields")
-        self._scope(line)
 
-    def _take_source(self, unit: ImportUnit) -> None:
-        (line,) = unit.lines
-        row = line.row
-        scope = scope_of(row) or Scope()
-        thread = MessageThread(scope, row["thread_id"]).key
-        if line["id"] != line_id(thread, row["message_id"]):
-            raise InvalidInputError("its id is not that of its thread and message")
-        self._rows[KINDS["source"].table].append({**row, "thread": thread})
-        for each in objects_of(line, "memories"):
-            if each.get("memory_id") in self._outside:
-                raise InvalidInputError("a memory that it names lies outside the scope that is imported")
-            seq = self._numbers.of(0, order_of(each, "order", self._numbers.counts["revision"], least=0))
-            link = {"thread": thread, "message_id": row["message_id"], "seq": seq}
-            self._rows[source_memories].append({**LINKS.read(each), **link})
+@cache
+def _insert(table: Table) -> Prepared:
+    return Prepared(insert(table))
+
+
+_INCOMPLETE: Final = "the memory has not all of its revisions"
+_SPACES: Final[dict[str, Table]] = {MEMORIES: memories, ENTITIES: entities, RELATIONS: relations}
 
 
 # ── looking at lines ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _bare(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _is_same_scope(line: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return _scope_fields(line) == _scope_fields(other)
+
+
+def _comparable(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What lines say, whatever database they come from."""
-    told = ({name: _plain(value) for name, value in line.items() if name not in _UNCOMPARED} for line in lines)
-    bare = ({name: value for name, value in line.items() if value not in (None, False)} for line in told)
+    plain = ({name: _without_order(value) for name, value in line.items() if name not in _UNCOMPARED} for line in lines)
+    bare = ({name: value for name, value in line.items() if value not in (None, False)} for line in plain)
     return sorted(bare, key=lambda line: (str(line.get("kind")), str(line.get("id"))))
 
 
-def _plain(value: Any) -> Any:
+def _without_order(value: Any) -> Any:
     if isinstance(value, list):
         return [{k: v for k, v in each.items() if k != "order"} if isinstance(each, dict) else each for each in value]
     return value
@@ -595,8 +593,8 @@ def _check_span(row: Mapping[str, Any]) -> None:
 
 
 def _check_event(row: Mapping[str, Any]) -> None:
-    deleted = row["event"] == "DELETE"
-    if row["event"] not in _EVENTS or row["is_deleted"] != int(deleted) or (row["new_memory"] is None) != deleted:
+    is_deleted = row["event"] == "DELETE"
+    if row["event"] not in _EVENTS or row["is_deleted"] != int(is_deleted) or (row["new_memory"] is None) != is_deleted:
         raise InvalidInputError(f"event {row['event']!r} does not fit the rest of the revision")
 
 

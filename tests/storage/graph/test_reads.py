@@ -21,7 +21,7 @@ from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.graph import reads as graph_entities
 from langmem_adapter.storage.graph import reads as graph_reads
-from langmem_adapter.storage.graph.reads import NOW, People, When, called
+from langmem_adapter.storage.graph.reads import NOW, EntityGroups, GraphTime, find_entities
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.scopes import expand
@@ -65,14 +65,14 @@ class Book:
     def forget(self, memory_id: str) -> None:
         self.ledger.apply(Write((Decision("DELETE", memory_id, None),)))
 
-    def read(self, when: When = NOW, *, k: int = 1_000, **how: Any) -> list[Relation]:
+    def read(self, when: GraphTime = NOW, *, k: int = 1_000, **how: Any) -> list[Relation]:
         with self.database.read() as connection:
             return list(graph_reads.page(connection, self.scope, when, k=k, **how))
 
-    def texts(self, when: When = NOW, **how: Any) -> list[str]:
+    def texts(self, when: GraphTime = NOW, **how: Any) -> list[str]:
         return [relation.text for relation in self.read(when, **how)]
 
-    def entities(self, when: When = NOW, *, k: int = 1_000, **how: Any) -> list[Entity]:
+    def entities(self, when: GraphTime = NOW, *, k: int = 1_000, **how: Any) -> list[Entity]:
         with self.database.read() as connection:
             return list(graph_entities.entity_page(connection, self.scope, when, k=k, **how))
 
@@ -110,7 +110,7 @@ def test_a_relation_is_read_as_it_was_written(book: Book) -> None:
 
 def test_an_empty_graph_has_nothing(book: Book) -> None:
     assert book.read() == [] and book.entities() == []
-    assert book.read(When(START, START, history=True), entity="Anna", relation="likes") == []
+    assert book.read(GraphTime(START, START, history=True), entity="Anna", relation="likes") == []
 
 
 def test_nobody_elses_relations_are_read(database: Database) -> None:
@@ -120,7 +120,7 @@ def test_nobody_elses_relations_are_read(database: Database) -> None:
     for number, scope in enumerate(owners):
         each = Book(database, scope)
         assert each.texts() == [f"Anna likes thing {number}"]
-        assert each.texts(entity="anna") == each.texts(When(history=True)) == each.texts()
+        assert each.texts(entity="anna") == each.texts(GraphTime(history=True)) == each.texts()
         assert {entity.name for entity in each.entities()} == {"Anna", f"thing {number}"}
 
 
@@ -183,16 +183,16 @@ def test_what_held_then_is_not_what_is_believed_then(book: Book) -> None:
     book.state("Anna", "lives_in", "Lyon", valid_from=day(0))
     believed_lyon = datetime.now(UTC)
     book.state("Anna", "lives_in", "Oslo", valid_from=day(100))
-    assert book.texts(When(day(50))) == ["Anna lives in Lyon"]
-    assert book.texts(When(day(100))) == ["Anna lives in Oslo"]  # half-open: on that day no longer Lyon
-    assert book.texts(When(day(-1))) == []
-    assert book.texts(When(day(150), believed_lyon)) == ["Anna lives in Lyon"]
-    assert book.texts(When(day(150), before)) == []
+    assert book.texts(GraphTime(day(50))) == ["Anna lives in Lyon"]
+    assert book.texts(GraphTime(day(100))) == ["Anna lives in Oslo"]  # half-open: on that day no longer Lyon
+    assert book.texts(GraphTime(day(-1))) == []
+    assert book.texts(GraphTime(day(150), believed_lyon)) == ["Anna lives in Lyon"]
+    assert book.texts(GraphTime(day(150), before)) == []
     assert len(book.read()) == 2  # what is believed now about any time
-    beliefs = book.read(When(history=True))
+    beliefs = book.read(GraphTime(history=True))
     assert [(belief.target, belief.retired_at is None) for belief in beliefs].count(("Lyon", False)) == 1
     assert len(beliefs) == 3
-    assert book.texts(When(known=believed_lyon, history=True)) == ["Anna lives in Lyon"]
+    assert book.texts(GraphTime(known_at=believed_lyon, history=True)) == ["Anna lives in Lyon"]
 
 
 STEPS = st.lists(
@@ -228,26 +228,26 @@ def _step(book: Book, step: tuple[str, str, str, str, int, int]) -> None:
             by_hand(book.ledger, edits.split, "Ben", within=book.scope)
 
 
-def _naive(database: Database, scope_ids: tuple[int, ...], when: When) -> list[int]:
+def _naive(database: Database, scope_ids: tuple[int, ...], when: GraphTime) -> list[int]:
     """The same by looking at every row."""
     with database.read() as connection:
         rows = connection.execute(select(relations).where(relations.c.scope_id.in_(scope_ids))).all()
     return sorted((row.pk for row in rows if _believed(row, when) and _held(row, when)), reverse=True)
 
 
-def _believed(row: Any, when: When) -> bool:
-    if when.known is not None and row.recorded_at > when.known:
+def _believed(row: Any, when: GraphTime) -> bool:
+    if when.known_at is not None and row.recorded_at > when.known_at:
         return False
     if when.history or row.retired_at is None:
         return True
-    return when.known is not None and bool(row.retired_at > when.known)
+    return when.known_at is not None and bool(row.retired_at > when.known_at)
 
 
-def _held(row: Any, when: When) -> bool:
-    if when.held is None:
+def _held(row: Any, when: GraphTime) -> bool:
+    if when.as_of is None:
         return True
-    return (row.valid_from is None or row.valid_from <= when.held) and (
-        row.valid_to is None or row.valid_to > when.held
+    return (row.valid_from is None or row.valid_from <= when.as_of) and (
+        row.valid_to is None or row.valid_to > when.as_of
     )
 
 
@@ -276,7 +276,7 @@ def test_every_moment_about_every_moment_is_as_a_look_at_every_row_tells(
         _step(book, step)
         shown.append((datetime.now(UTC), book.texts()))
     for moment, texts in shown:
-        assert book.texts(When(known=moment)) == texts
+        assert book.texts(GraphTime(known_at=moment)) == texts
     with shared.read() as connection:
         scope_ids = expand(connection, book.scope)
     moments: list[datetime | None] = [None, *(moment for moment, _ in shown[:: max(1, len(shown) // 3)])]
@@ -284,7 +284,7 @@ def test_every_moment_about_every_moment_is_as_a_look_at_every_row_tells(
         for known in moments:
             for held in (None, day(0), day(3), day(6), datetime.now(UTC)):
                 for history in (False, True):
-                    when = When(held, known, history)
+                    when = GraphTime(held, known, history)
                     assert graph_reads.newest(connection, book.scope, when, k=1_000) == _naive(shared, scope_ids, when)
 
 
@@ -299,14 +299,14 @@ def test_a_relation_names_the_memories_that_say_it_and_then_said_it(book: Book) 
     assert [relation.memory_ids for relation in book.read()] == [(first, second)]
     book.forget(first)
     assert [relation.memory_ids for relation in book.read()] == [(second,)]
-    assert [relation.memory_ids for relation in book.read(When(known=both))] == [(first, second)]
-    assert {relation.memory_ids for relation in book.read(When(history=True))} == {(first, second)}
+    assert [relation.memory_ids for relation in book.read(GraphTime(known_at=both))] == [(first, second)]
+    assert {relation.memory_ids for relation in book.read(GraphTime(history=True))} == {(first, second)}
     with book.database.read() as connection:
         said = graph_reads.of_memories(connection, [first, second], NOW)
     assert list(said) == [second]
     book.forget(second)
     assert book.read() == []
-    assert [relation.memory_ids for relation in book.read(When(known=both))] == [(first, second)]
+    assert [relation.memory_ids for relation in book.read(GraphTime(known_at=both))] == [(first, second)]
 
 
 # ── who is whom ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -341,10 +341,10 @@ def test_a_merged_entity_is_found_by_either_name_now_and_then(book: Book) -> Non
     by_hand(book.ledger, edits.merge, "Bob", "Robert", within=ALICE)
     for name in ("bob", "Robert"):
         assert sorted(book.texts(entity=name)) == ["Robert likes cake", "Robert likes tea"]
-        assert sorted(book.texts(When(known=apart), entity=name)) == ["Bob likes tea", "Robert likes cake"]
+        assert sorted(book.texts(GraphTime(known_at=apart), entity=name)) == ["Bob likes tea", "Robert likes cake"]
     (robert,) = (entity for entity in book.entities() if entity.name == "Robert")
     assert robert.aliases == ("Bob",) and robert.mentions == 2
-    assert {entity.name for entity in book.entities(When(known=apart))} == {"Robert", "tea", "cake"}
+    assert {entity.name for entity in book.entities(GraphTime(known_at=apart))} == {"Robert", "tea", "cake"}
     by_hand(book.ledger, edits.split, "Bob", within=ALICE)
     assert book.texts(entity="Bob") == ["Bob likes tea"]
     assert {entity.name for entity in book.entities()} == {"Bob", "Robert", "tea", "cake"}
@@ -364,10 +364,10 @@ def test_who_has_one_name_in_two_scopes_is_one_to_the_reader(database: Database)
     assert (robert.name, robert.type, robert.aliases, robert.mentions) == ("Robert", "person", ("Bob",), 3)
     assert robert.scope == first.scope
     with database.read() as connection:
-        people = People(connection, expand(connection, ALICE))
-        pks = called(connection, ALICE, expand(connection, ALICE), "Bob")
-        assert len(pks) == 2 and len({people.who(pk) for pk in pks}) == 1
-        assert set(pks) < set(people.everyone(pks[:1])) == set(people.members(pks[1]))
+        people = EntityGroups(connection, expand(connection, ALICE))
+        pks = find_entities(connection, ALICE, expand(connection, ALICE), "Bob")
+        assert len(pks) == 2 and len({people.first(pk) for pk in pks}) == 1
+        assert set(pks) < set(people.all_members(pks[:1])) == set(people.members(pks[1]))
 
 
 # ── entities ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -379,15 +379,15 @@ def test_entities_are_those_with_a_relation_that_holds(book: Book) -> None:
     book.state("Anna", "likes", "tea", valid_from=day(0))
     by_hand(book.ledger, edits.withdraw, book.read(entity="Lyon")[0].id)
 
-    def names(when: When = NOW, **how: Any) -> set[str]:
+    def names(when: GraphTime = NOW, **how: Any) -> set[str]:
         return {entity.name for entity in book.entities(when, **how)}
 
-    assert names(When(day(5))) == {"Anna", "tea"} == names()
-    assert names(When(day(5), believed)) == {"Anna", "Lyon"}
-    assert names(When(day(9), believed)) == set()
+    assert names(GraphTime(day(5))) == {"Anna", "tea"} == names()
+    assert names(GraphTime(day(5), believed)) == {"Anna", "Lyon"}
+    assert names(GraphTime(day(9), believed)) == set()
     assert names(unrelated=True) == {"Anna", "tea", "Lyon"}
     assert names(unrelated=True, kind="city") == {"Lyon"} and names(kind="city") == set()
-    assert names(When(history=True), kind="person") == {"Anna"}
+    assert names(GraphTime(history=True), kind="person") == {"Anna"}
 
 
 @pytest.mark.parametrize("runs", [1, 3])
@@ -413,12 +413,12 @@ def test_around_an_entity_are_its_newest_relations_in_both_directions(book: Book
         book.state(f"person {number}", "knows", "Anna")
     book.state("Anna", "dislikes", "cake", valid_to=day(0))
     with book.database.read() as connection:
-        pks = called(connection, ALICE, expand(connection, ALICE), "Anna")
-        everything = graph_reads.around(connection, pks, When(datetime.now(UTC)))
-        newest = graph_reads.around(connection, pks, When(datetime.now(UTC)), most=2)
+        pks = find_entities(connection, ALICE, expand(connection, ALICE), "Anna")
+        everything = graph_reads.around(connection, pks, GraphTime(datetime.now(UTC)))
+        newest = graph_reads.around(connection, pks, GraphTime(datetime.now(UTC)), most=2)
         assert graph_reads.around(connection, [], NOW) == []
         twice = graph_reads.around(connection, [end for edge in everything for end in edge[1:]], NOW)
-        assert len(graph_reads.around(connection, pks, When(history=True))) == 11
+        assert len(graph_reads.around(connection, pks, GraphTime(history=True))) == 11
     assert len(everything) == 10 and everything == sorted(everything, reverse=True)
     assert newest == [edge for edge in everything if edge in newest]
     assert len(newest) == 3  # two to Anna, and of the two newest from her the one that holds

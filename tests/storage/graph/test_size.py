@@ -14,8 +14,8 @@ from sqlalchemy import event, func, select
 
 from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.graph import reads as graph_reads
-from langmem_adapter.storage.graph import statements as sql
-from langmem_adapter.storage.graph.reads import When
+from langmem_adapter.storage.graph import rows as sql
+from langmem_adapter.storage.graph.reads import GraphTime
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.tables import BELIEVED, relations
 from tests.cases import each
@@ -136,7 +136,7 @@ def test_the_newest_relations_of_a_hub_cost_little_more_than_to_count_them(hub: 
         driver: Any = connection.connection.dbapi_connection
         looks: dict[str, Callable[[], object]] = {
             "count": lambda: connection.execute(held).all(),
-            "newest": lambda: graph_reads.around(connection, [pk], When(datetime.now(UTC)), most=100),
+            "newest": lambda: graph_reads.around(connection, [pk], GraphTime(datetime.now(UTC)), most=100),
         }
         for name, look in looks.items():
             driver.set_progress_handler(partial(steps.update, [name]), 1_000)
