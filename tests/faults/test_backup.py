@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from langmem_adapter.errors import StorageError
+from langmem_adapter.storage import backup as backups
 from langmem_adapter.storage.backup import backup, copy
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.migrations import prepare
@@ -108,3 +110,25 @@ def test_copy_killed_at_random_moments_leaves_the_target_as_it_was(
         assert memory.verify().ok
     where = "Postgres" if "://" in database_url else "SQLite"
     measured(f"{where}: a copy killed {rounds} times, {kept} times before its commit: 0 halves")
+
+
+def back_up_and_wait(database: str, file: str) -> None:
+    backups._STEPS = 10  # type: ignore[misc]
+    with closing(Database(database)) as opened:
+        backup(opened, file, progress=lambda *_: time.sleep(PATIENCE))
+
+
+def test_backup_removes_what_a_killed_backup_left(tmp_path: Path) -> None:
+    source, folder = str(tmp_path / "m.db"), tmp_path / "backups"
+    fill(source)
+    folder.mkdir()
+    process = start(back_up_and_wait, source, str(folder / "b.db"))
+    while not list(folder.glob(".backup-*/*")):
+        time.sleep(0.01)
+    with closing(Database(source)) as opened:
+        with pytest.raises(StorageError, match="another backup"):
+            backup(opened, folder / "b.db")
+        process.kill()
+        process.join()
+        assert backup(opened, folder / "b.db").memories > 0
+    assert [path.name for path in folder.iterdir()] == ["b.db"]

@@ -98,7 +98,7 @@ def test_backup_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
         memory.add("I live in Lyon.", user_id="ada")
         with pytest.raises(StorageError, match=r"cannot be written: No such file or directory"):
             memory.backup(tmp_path / "missing" / "b.db")
-        monkeypatch.setattr("langmem_adapter.storage.backup._EVERY", 10)
+        monkeypatch.setattr("langmem_adapter.storage.backup._STEPS", 10)
 
         def stop(done: int, total: int) -> None:
             raise KeyboardInterrupt(done, total)
@@ -107,7 +107,7 @@ def test_backup_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Mo
             memory.backup(folder / "b.db", progress=stop)
         usage = shutil.disk_usage(folder)._replace(free=1000)
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-        with pytest.raises(StorageError, match=r"0 MiB free.*needs about 1;"):
+        with pytest.raises(StorageError, match=r"0 MiB free.*needs about 1:"):
             memory.backup(folder / "b.db")
         assert list(folder.iterdir()) == []
         assert memory.verify().ok

@@ -140,22 +140,10 @@ def test_copy_replace_is_followed_where_the_source_has_more_changes(filled: Path
         assert "Lives in Kyoto" in {hit.text for hit in memory.search("Where?", user_id="ada")}
 
 
-def test_copy_into_a_file_with_pages_of_another_size(filled: Path, tmp_path: Path) -> None:
-    path = tmp_path / "m.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA page_size=8192")
-        connection.execute("PRAGMA journal_mode=WAL")
-    copy(filled, path)
-    check_same(rows_of(str(filled)), rows_of(str(path)))
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA page_size").fetchone() == (8192,)
-
-
 def test_copy_that_is_interrupted_leaves_the_target_as_it_was(
     filled: Path, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("langmem_adapter.storage.backup._PAGES", 3)
-    monkeypatch.setattr("langmem_adapter.storage.backup._EVERY", 100)
+    monkeypatch.setattr("langmem_adapter.storage.backup._STEPS", 100)
 
     def stop_at(percent: int) -> Callable[[int, int], None]:
         def progress(done: int, total: int) -> None:
@@ -253,30 +241,19 @@ def test_copy_refuses_dates_that_the_other_database_cannot_hold(
     copy(path, tmp_path / "copy.db")  # which keeps it as it is
 
 
-def test_copy_keeps_tables_of_other_programs_or_refuses(filled: Path, tmp_path: Path, postgres_url: str) -> None:
-    shared, foreign = tmp_path / "shared.db", tmp_path / "foreign.db"
-    copy(filled, shared)
-    for path in (shared, foreign):
-        run_sql("CREATE TABLE others (x)", "INSERT INTO others VALUES (1)")(path)
-    content = foreign.read_bytes()
-    for target in (shared, foreign):
-        with pytest.raises(StorageError, match=r"tables of other programs.*: others;"):
-            copy(filled, target, replace=True)
-    assert foreign.read_bytes() == content
-    with closing(sqlite3.connect(shared)) as connection:
-        assert connection.execute("SELECT x FROM others").fetchall() == [(1,)]
-    with open_memory(str(shared)) as memory:  # the log beside the file does not hinder
-        copy(shared, tmp_path / "again.db")
-        copy(tmp_path / "again.db", shared, replace=True)
-        assert memory.verify().ok
-    with closing(sqlite3.connect(shared)) as connection:
-        assert connection.execute("SELECT x FROM others").fetchall() == [(1,)]
-    with closing(Database(postgres_url)) as database:
+def test_copy_keeps_tables_of_other_programs(filled: Path, tmp_path: Path, database_url: str) -> None:
+    copy(filled, database_url)
+    with closing(Database(database_url)) as database:
         database.write(lambda connection: connection.execute(text("CREATE TABLE others AS SELECT 1 AS x")))
-        copy(filled, postgres_url)
-        copy(filled, postgres_url, replace=True)
+        copy(filled, database_url, replace=True)
         with database.read() as reading:
             assert reading.execute(text("SELECT x FROM others")).scalars().all() == [1]
+    foreign = tmp_path / "foreign.db"
+    run_sql("CREATE TABLE others (x)", "INSERT INTO others VALUES (1)")(foreign)
+    content = foreign.read_bytes()
+    with pytest.raises(StorageError, match="another program"):
+        copy(filled, foreign, replace=True)
+    assert foreign.read_bytes() == content
 
 
 def test_copy_refuses_targets_that_cannot_be_one(filled: Path) -> None:
