@@ -1,14 +1,11 @@
 """Checkpoints of LangGraph threads: reading, writing, copying, removing.
 
-A checkpoint names the version of each channel; a channel's value is kept once per version and shared by all checkpoints that
-name it, so a step writes only what it changed. Beside a checkpoint stand the writes of the tasks that ran from it.
+A checkpoint names the version of each channel. A channel's value is stored once per version and shared by all checkpoints that
+name it, so a step writes only what it changed. A checkpoint also has the writes of the tasks that ran from it. LangGraph's
+objects are rows and bytes here; the adapter packs and unpacks them.
 
-This module knows rows and bytes only: LangGraph's objects are packed and unpacked by the adapter. Whole threads, and the way
-from a checkpoint to its parents, are in `threads`.
-
-A delta channel (LangGraph's `DeltaChannel`) is kept as what tasks wrote to it; only now and then a checkpoint holds its
-value. It is read by walking from a checkpoint to its parents, gathering writes, until one has a value of the channel. So an
-old checkpoint may be part of a newer one's state, and whoever removes checkpoints has to know which.
+Of a delta channel (LangGraph's `DeltaChannel`) the writes are stored, and only some checkpoints have its value. A read walks
+from a checkpoint to its parents and gathers writes until one has a value. So an old checkpoint may be part of a newer state.
 """
 
 from __future__ import annotations
@@ -62,8 +59,8 @@ def _key(*names: str) -> list[Column[Any]]:
     return [Column(name, _Ordered, primary_key=True) for name in names]
 
 
-# These names are not those of LangGraph's own savers: both may live in one database. A checkpoint without a state is none any
-# more: it was pruned, and stays as a step on the way from a younger one to what its delta channels are rebuilt from.
+# LangGraph's own savers have other names, so both fit into one database. A checkpoint without a state was pruned; it stays as a
+# step from a newer one to what its delta channels are rebuilt from.
 checkpoints: Final = Table(
     "thread_checkpoints",
     metadata,
@@ -87,7 +84,7 @@ channel_values: Final = Table(
     Column("body", LargeBinary, nullable=False),
 )
 
-# Without a foreign key: a task's writes may be committed before the checkpoint that they belong to.
+# Without a foreign key: a task's writes may be committed before their checkpoint.
 task_writes: Final = Table(
     "thread_writes",
     metadata,
@@ -101,7 +98,7 @@ task_writes: Final = Table(
 
 
 def slots_of(versions: Mapping[str, Version]) -> dict[str, str]:
-    """By channel the key under which its value at a version is kept."""
+    """The key of each channel's value at a version, by channel."""
     return {channel: f"{channel}{_SEPARATOR}{version}" for channel, version in versions.items()}
 
 
@@ -109,50 +106,50 @@ def slots_of(versions: Mapping[str, Version]) -> dict[str, str]:
 
 
 class Packed(NamedTuple):
-    """A value as its serializer made it: the serializer's name for the encoding, and the bytes."""
+    """A serialized value: the serializer's name for the encoding, and the bytes."""
 
     kind: str
     body: bytes
 
 
 class ThreadSpace(NamedTuple):
-    """Where a chain of checkpoints lies: a thread, and the namespace in it: `""` for the graph, a path for its subgraphs."""
+    """A chain of checkpoints: a thread, and its namespace: `""` for the graph, a path for a subgraph."""
 
     thread_id: str
     ns: str
 
 
 class Loaded(NamedTuple):
-    """A checkpoint with all that belongs to it."""
+    """A checkpoint with its values and writes."""
 
-    row: Any  # its row of `checkpoints`
-    versions: Mapping[str, Version]  # the version of each channel
-    values: Mapping[str, Packed]  # the values of its channels, of those that have one
-    writes: Sequence[Any]  # rows of `task_writes` from here on, in the order in which a step applies them
+    row: Any  # of `checkpoints`
+    versions: Mapping[str, Version]  # by channel
+    values: Mapping[str, Packed]  # by channel, of those that have one
+    writes: Sequence[Any]  # rows of `task_writes`, in the order in which a step applies them
 
 
 # ── statements ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _inserts(table: Table, *, replace: bool, **kept: Callable[[Any], Any]) -> Mapping[str, Prepared]:
+def _inserts(table: Table, *, replace: bool, **values: Callable[[Any], Any]) -> Mapping[str, Prepared]:
     """By dialect: an INSERT that replaces a row with the same key, or leaves it as it is."""
     key = [column.name for column in table.primary_key]
     rest = [column.name for column in table.columns if column.name not in key]
-    made = {}
+    statements = {}
     for name, dialect in (("sqlite", sqlite), ("postgresql", postgresql)):
         plain: Any = dialect.insert(table)
-        new = {column: kept.get(column, lambda value: value)(plain.excluded[column]) for column in rest}
+        new = {column: values.get(column, lambda value: value)(plain.excluded[column]) for column in rest}
         over = plain.on_conflict_do_update(index_elements=key, set_=new)
-        made[name] = Prepared(over if replace else plain.on_conflict_do_nothing(index_elements=key))
-    return made
+        statements[name] = Prepared(over if replace else plain.on_conflict_do_nothing(index_elements=key))
+    return statements
 
 
 WHOLE: Final = checkpoints.c.state.is_not(None)
-"""The condition that a checkpoint is more than a step on the way."""
+"""The condition that a checkpoint was not pruned."""
 
 
 def in_space(table: Table) -> ColumnElement[bool]:
-    """The condition that a row lies in a space, which is given as `ThreadSpace._asdict()`."""
+    """The condition that a row belongs to a space, with `ThreadSpace._asdict()` as parameters."""
     return and_(table.c.thread_id == bindparam("thread_id"), table.c.ns == bindparam("ns"))
 
 
@@ -182,7 +179,7 @@ _WRITES_TO: Final = Prepared(_WRITTEN_AT.where(any_of(task_writes.c.channel, "ch
 
 
 def put(connection: Connection, checkpoint: Mapping[str, Any], changed: Mapping[str, Packed]) -> None:
-    """Keep a checkpoint, a row of `checkpoints`, within a write transaction; one with the same id is replaced.
+    """Write a row of `checkpoints`, within a write transaction; one with the same id is replaced.
 
     *changed* are the values of the channels that it has changed, by their slots.
     """
@@ -193,9 +190,9 @@ def put(connection: Connection, checkpoint: Mapping[str, Any], changed: Mapping[
 
 
 def put_writes(connection: Connection, written: Collection[Mapping[str, Any]]) -> None:
-    """Keep rows of `task_writes`, within a write transaction: the same task may say it again, that changes nothing.
+    """Write rows of `task_writes`, within a write transaction; the same row again changes nothing.
 
-    A write with a negative number replaces the one before it, the others are written once.
+    A write with a negative number replaces the one before it.
     """
     for replace, statements in _PUT_WRITES.items():
         rows = [row for row in written if (row["idx"] < 0) is replace]
@@ -223,27 +220,23 @@ def page(
     keep: Callable[[Packed], bool] | None = None,
     most: int | None = None,
 ) -> tuple[list[Loaded], Any]:
-    """Some of the checkpoints that are wanted, newest first, and where this page ended; `None` where nothing can follow.
+    """A page of checkpoints, newest first, and its last row; `None` where nothing can follow.
 
-    Their rows hold what *equal* says, and are older than the one with the id *before*; *after* is where the page before ended.
-    *keep* looks at the metadata and says whether to take a checkpoint; at *most* so many are wanted.
+    Their columns have the values of *equal*, and they are older than the one with the id *before*; *after* is the last row of
+    the page before. *keep* decides by the metadata whether to take a checkpoint; at *most* so many are taken.
     """
-    size = min(_PAGE, most) if keep is None and most is not None else _PAGE
-    wanted = [checkpoints.c[name] == value for name, value in equal.items()]
-    older = [] if before is None else [checkpoints.c.id < before]
-    order = (checkpoints.c.id.desc(), checkpoints.c.thread_id, checkpoints.c.ns)
-    query = select(checkpoints).where(WHOLE, *wanted, *older, *_beyond(after)).order_by(*order).limit(size)
-    scanned = connection.execute(query).all()
-    kept = [row for row in scanned if keep is None or keep(Packed(row.metadata_kind, row.metadata))][:most]
-    done = len(scanned) < size or len(kept) == most
-    return _load(connection, kept), None if done else scanned[-1]
-
-
-def _beyond(last: Any) -> list[ColumnElement[bool]]:
-    if last is None:
-        return []
-    row = checkpoints.c  # a copied thread has the ids of its original: they are told apart by the rest of the key
-    return [row.id <= last.id, or_(row.id < last.id, tuple_(row.thread_id, row.ns) > tuple_(last.thread_id, last.ns))]
+    size, row = min(_PAGE, most) if keep is None and most is not None else _PAGE, checkpoints.c
+    conditions = [row[name] == value for name, value in equal.items()]
+    if before is not None:
+        conditions.append(row.id < before)
+    if after is not None:  # a copied thread has the ids of its original, and another key
+        rest = tuple_(row.thread_id, row.ns) > tuple_(after.thread_id, after.ns)
+        conditions += [row.id <= after.id, or_(row.id < after.id, rest)]
+    query = select(checkpoints).where(WHOLE, *conditions).order_by(row.id.desc(), row.thread_id, row.ns).limit(size)
+    rows = connection.execute(query).all()
+    matching = [each for each in rows if keep is None or keep(Packed(each.metadata_kind, each.metadata))][:most]
+    is_last = len(rows) < size or len(matching) == most
+    return _load(connection, matching), None if is_last else rows[-1]
 
 
 def values_at(connection: Connection, space: ThreadSpace, slots: Iterable[str]) -> dict[str, Packed]:
@@ -255,40 +248,38 @@ def values_at(connection: Connection, space: ThreadSpace, slots: Iterable[str]) 
 def writes_at(
     connection: Connection, space: ThreadSpace, ids: Sequence[str], channels: Sequence[str] | None = None
 ) -> dict[str, list[Any]]:
-    """What tasks wrote at checkpoints, by the checkpoint's id, in the order in which a step applies it."""
-    asked = space._asdict() | {"ids": ids, "channels": channels}
-    found: dict[str, list[Any]] = defaultdict(list)
-    for row in (_WRITES if channels is None else _WRITES_TO).rows(connection, asked):
-        found[row.checkpoint_id].append(row)
-    return found
+    """The writes of tasks at checkpoints, by the checkpoint's id, in the order in which a step applies them."""
+    values = space._asdict() | {"ids": ids, "channels": channels}
+    writes: dict[str, list[Any]] = defaultdict(list)
+    for row in (_WRITES if channels is None else _WRITES_TO).rows(connection, values):
+        writes[row.checkpoint_id].append(row)
+    return writes
 
 
 def _load(connection: Connection, rows: Sequence[Any]) -> list[Loaded]:
-    """Checkpoints with their values and writes, a value that several of them share once."""
+    """Checkpoints with their values and writes; a value that several share is read once."""
     by_space: dict[ThreadSpace, dict[str, Mapping[str, Version]]] = defaultdict(dict)
     for row in rows:
         by_space[ThreadSpace(row.thread_id, row.ns)][row.id] = json.loads(row.versions)
-    found: dict[ThreadSpace, tuple[dict[str, Packed], dict[str, list[Any]]]] = {}
-    for space, these in by_space.items():
-        slots = {slot for versions in these.values() for slot in slots_of(versions).values()}
-        found[space] = values_at(connection, space, slots), writes_at(connection, space, list(these))
+    loaded: dict[tuple[ThreadSpace, str], Loaded] = {}
+    for space, versions_by_id in by_space.items():
+        slots = {slot for versions in versions_by_id.values() for slot in slots_of(versions).values()}
+        bodies, writes = values_at(connection, space, slots), writes_at(connection, space, list(versions_by_id))
+        for one, versions in versions_by_id.items():
+            values = {channel: bodies[slot] for channel, slot in slots_of(versions).items() if slot in bodies}
+            loaded[space, one] = Loaded(None, versions, values, writes.get(one, []))
+    return [loaded[ThreadSpace(row.thread_id, row.ns), row.id]._replace(row=row) for row in rows]
 
-    def loaded(row: Any) -> Loaded:
-        space = ThreadSpace(row.thread_id, row.ns)
-        (bodies, written), versions = found[space], by_space[space][row.id]
-        values = {channel: bodies[slot] for channel, slot in slots_of(versions).items() if slot in bodies}
-        return Loaded(row, versions, values, written.get(row.id, []))
 
-    return [loaded(row) for row in rows]
-
+# ── delta channels ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _TABLES: Final = (checkpoints, channel_values, task_writes)
-_SIGNALS: Final = ("branch:to:", "__start__")  # LangGraph's channels that start a node and are used up by it
-_STRIDES: Final = (16, 64, 256)  # ancestors fetched in one go; most walks are short
+_SIGNALS: Final = ("branch:to:", "__start__")  # LangGraph's channels that start a node, which consumes them
+_STRIDES: Final = (16, 64, 256)  # ancestors read in one query; most walks are short
 
 
 class _Node(NamedTuple):
-    """A checkpoint as a step of a walk; one that is not whole is nothing more."""
+    """A checkpoint as a step of a walk."""
 
     id: str
     parent_id: str | None
@@ -303,11 +294,9 @@ def _ancestry() -> Select[Any]:
     """A checkpoint and its nearest ancestors, the checkpoint first."""
     first = select(*_STEP, literal(1).label("depth")).where(in_space(checkpoints), checkpoints.c.id == bindparam("one"))
     chain = first.cte("chain", recursive=True)
-    older = select(*_STEP, chain.c.depth + 1).where(
-        in_space(checkpoints), checkpoints.c.id == chain.c.parent_id, chain.c.depth < bindparam("stride")
-    )
-    whole = chain.union_all(older)
-    return select(whole.c.id, whole.c.parent_id, whole.c.versions, whole.c.whole).order_by(whole.c.depth)
+    is_parent = checkpoints.c.id == chain.c.parent_id, chain.c.depth < bindparam("stride")
+    chain = chain.union_all(select(*_STEP, chain.c.depth + 1).where(in_space(checkpoints), *is_parent))
+    return select(*(chain.c[column.name] for column in _STEP)).order_by(chain.c.depth)
 
 
 _ANCESTRY: Final = Prepared(_ancestry())
@@ -317,42 +306,40 @@ _STORED: Final = Prepared(
 )
 
 
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def histories(
     connection: Connection, space: ThreadSpace, checkpoint_id: str | None, channels: Sequence[str]
 ) -> dict[str, tuple[Packed | None, list[Any]]]:
-    """What channels are made of at a checkpoint (`None`: the latest), along the chain of its parents.
+    """What delta channels are made of at a checkpoint (`None`: the latest).
 
     Returns:
-        By channel: the value at the nearest ancestor that has one, `None` where the channel began empty; and what was written
-        to it since, rows of `task_writes`, that ancestor's own included and the checkpoint's not, oldest first.
+        By channel: the value at the nearest ancestor that has one, `None` where the channel began empty; and the rows of
+        `task_writes` since then, oldest first, with those of that ancestor and without those of the checkpoint.
     """
-    path, seeds = _down_to_seeds(connection, space, checkpoint_id, set(channels))
+    path, seeds = _path_to_seeds(connection, space, checkpoint_id, set(channels))
     bodies = values_at(connection, space, [slot for slot, _ in seeds.values()])
-    written = writes_at(connection, space, path, list(channels))
+    writes = writes_at(connection, space, path, list(channels))
     since: dict[str, list[Any]] = {channel: [] for channel in channels}
     for depth, one in reversed(list(enumerate(path))):
-        for write in written.get(one, ()):
+        for write in writes.get(one, ()):
             if write.channel not in seeds or depth <= seeds[write.channel][1]:
                 since[write.channel].append(write)
     return {channel: (bodies[seeds[channel][0]] if channel in seeds else None, since[channel]) for channel in since}
 
 
-def _down_to_seeds(
+def _path_to_seeds(
     connection: Connection, space: ThreadSpace, checkpoint_id: str | None, channels: set[str]
 ) -> tuple[list[str], dict[str, tuple[str, int]]]:
-    """The ancestors as far as they matter, and for each channel the slot of its nearest value and how far away it is."""
+    """The ids of the ancestors to be read, and for each channel the slot of its nearest value and its distance."""
     path: list[str] = []
     seeds: dict[str, tuple[str, int]] = {}
     for nodes in _ancestors(connection, space, checkpoint_id):
         slots = [slots_of(_only(node.versions, channels)) for node in nodes]
-        asked = {"slots": [slot for these in slots for slot in these.values()]}
-        stored = {row.slot for row in _STORED.rows(connection, space._asdict() | asked)}
-        for node, these in zip(nodes, slots, strict=True):
-            found = {channel: slot for channel, slot in these.items() if slot in stored and channel not in seeds}
-            seeds |= {channel: (slot, len(path)) for channel, slot in found.items()}
+        values = space._asdict() | {"slots": [slot for by_channel in slots for slot in by_channel.values()]}
+        stored = {row.slot for row in _STORED.rows(connection, values)}
+        for node, by_channel in zip(nodes, slots, strict=True):
+            for channel, slot in by_channel.items():
+                if slot in stored:
+                    seeds.setdefault(channel, (slot, len(path)))
             path.append(node.id)
             if seeds.keys() == channels:
                 return path, seeds
@@ -364,12 +351,12 @@ def _ancestors(connection: Connection, space: ThreadSpace, checkpoint_id: str | 
     start = checkpoint_id or _LATEST_OF_THREAD.first(connection, space._asdict()).id
     seen, strides = set[str](), iter(_STRIDES)
     while start is not None:
-        asked = {"one": start, "stride": next(strides, _STRIDES[-1])}
-        nodes = [_node(row) for row in _ANCESTRY.rows(connection, space._asdict() | asked)]
+        values = space._asdict() | {"one": start, "stride": next(strides, _STRIDES[-1])}
+        nodes = [_node(row) for row in _ANCESTRY.rows(connection, values)]
         fresh = [node for node in nodes if node.id not in seen]
         yield fresh if seen else fresh[1:]  # the first of all is the checkpoint itself
         seen.update(node.id for node in fresh)
-        start = nodes[-1].parent_id if len(fresh) == len(nodes) > 0 else None  # a chain may not bite its own tail
+        start = nodes[-1].parent_id if len(fresh) == len(nodes) > 0 else None  # else the chain is a circle
 
 
 def _only(versions: Mapping[str, Version], channels: Collection[str]) -> dict[str, Version]:
@@ -384,10 +371,10 @@ def _node(row: Any) -> _Node:
 
 
 def copy_thread(connection: Connection, source: str, target: str) -> None:
-    """Copy everything of a thread, within a write transaction; a thread without checkpoints has nothing to copy.
+    """Copy everything of a thread, within a write transaction.
 
     Raises:
-        InvalidInputError: The target has checkpoints of its own, or something that a task wrote to one.
+        InvalidInputError: The target has checkpoints or writes.
     """
     one = select(literal(1)).limit(1)
     if any(connection.execute(one.where(table.c.thread_id == target)).first() for table in _TABLES):
@@ -408,18 +395,18 @@ def delete_thread(connection: Connection, thread_id: str) -> None:
 
 
 def erase(connection: Connection) -> int:
-    """Delete everything of all threads, within a write transaction, and tell how many checkpoints there were."""
-    erased = {table.name: connection.execute(delete(table)).rowcount for table in _TABLES}
-    return erased[checkpoints.name]
+    """Delete everything of all threads, within a write transaction, and count the checkpoints."""
+    count, *_ = [connection.execute(delete(table)).rowcount for table in _TABLES]
+    return count
 
 
 # ── removing ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def keep_latest(connection: Connection, thread_id: str) -> None:
-    """Keep the latest checkpoint of each namespace of a thread; what its delta channels are rebuilt from stays as bare steps.
+    """Keep the latest checkpoint of each namespace of a thread, and bare steps with what its delta channels are rebuilt from.
 
-    Nobody finds such a step any more: its own state may need checkpoints that are gone.
+    A bare step is not listed: its own state may need checkpoints that were deleted.
     """
     spaces = select(checkpoints.c.ns).where(checkpoints.c.thread_id == thread_id, WHOLE).distinct()
     for ns in connection.execute(spaces).scalars().all():
@@ -432,16 +419,17 @@ def keep_latest(connection: Connection, thread_id: str) -> None:
 
 def delete_runs(connection: Connection, run_ids: Sequence[str]) -> None:
     """Delete the checkpoints that runs wrote, with the writes and values that only these have."""
-    gone: dict[ThreadSpace, set[str]] = defaultdict(set)
-    place = checkpoints.c.thread_id, checkpoints.c.ns, checkpoints.c.id
-    query = select(*place).where(any_of(checkpoints.c.run_id, "run_ids"))
+    ids_by_space: dict[ThreadSpace, set[str]] = defaultdict(set)
+    query = select(checkpoints.c.thread_id, checkpoints.c.ns, checkpoints.c.id).where(
+        any_of(checkpoints.c.run_id, "run_ids")
+    )
     for row in connection.execute(query, {"run_ids": run_ids}):
-        gone[ThreadSpace(row.thread_id, row.ns)].add(row.id)
-    for space, ids in gone.items():
+        ids_by_space[ThreadSpace(row.thread_id, row.ns)].add(row.id)
+    for space, ids in ids_by_space.items():
         chains = _Chains(connection, space)
         chains.refuse_to_strand(ids)
-        left = any(node.whole for node in chains.nodes.values() if node.id not in ids)
-        chains.remove(ids if left else chains.nodes.keys())
+        is_left = any(node.whole for node in chains.nodes.values() if node.id not in ids)
+        chains.remove(ids if is_left else chains.nodes.keys())
 
 
 class _Chains:
@@ -457,10 +445,9 @@ class _Chains:
                 self._written[row.checkpoint_id].add(row.channel)
 
     def needed_by(self, checkpoint_id: str) -> tuple[list[str], set[str]]:
-        """The ancestors without which a checkpoint's delta channels could not be rebuilt, and which channels these are.
+        """The ancestors that a checkpoint's delta channels are rebuilt from, and these channels.
 
-        A delta channel is known by what is kept: something was written to it at a checkpoint, yet no checkpoint from the next
-        one on has a value of it.
+        A channel is a delta channel where a task wrote to it at a checkpoint, yet no later checkpoint has a value of it.
         """
         path = list(self._path(checkpoint_id))
         versioned = {channel for node in path for channel in node.versions}
@@ -474,17 +461,21 @@ class _Chains:
         return [node.id for node in path[1 : reach + 1]], channels
 
     def refuse_to_strand(self, gone: set[str]) -> None:
-        """Refuse to take from a checkpoint that is left what its delta channels are rebuilt from."""
-        left = (node for node in self.nodes.values() if node.whole and node.id not in gone)
-        for node in left:
-            if self._borders(node, gone) and not gone.isdisjoint(self.needed_by(node.id)[0]):
+        """Refuse to remove what the delta channels of a remaining checkpoint are rebuilt from."""
+        for node in self.nodes.values():
+            is_left = node.whole and node.id not in gone
+            # Only where a removed one comes above it before another whole one, which would need it as well.
+            above = (one for one in islice(self._path(node.id), 1, None) if one.whole or one.id in gone)
+            if not is_left or (first := next(above, None)) is None or first.id not in gone:
+                continue
+            if not gone.isdisjoint(self.needed_by(node.id)[0]):
                 raise InvalidInputError(
                     f"checkpoint {node.id} of thread {self._space.thread_id!r} is rebuilt from what these runs wrote to a "
                     "DeltaChannel; delete the runs after them as well, or the thread with delete_thread; nothing was deleted"
                 )
 
     def strip(self, steps: list[str], channels: set[str]) -> None:
-        """Leave of checkpoints what these channels are rebuilt from."""
+        """Remove from checkpoints everything but what these channels are rebuilt from."""
         bare = dict.fromkeys(("state_kind", "state", "metadata_kind", "metadata"))
         needed = {one: _only(self.nodes[one].versions, channels) for one in steps}
         self.nodes |= {one: self.nodes[one]._replace(versions=versions) for one, versions in needed.items()}
@@ -493,13 +484,14 @@ class _Chains:
         self._delete(task_writes.c.checkpoint_id, steps, others, channels=list(channels))
 
     def remove(self, gone: Collection[str]) -> None:
-        """Delete checkpoints, their writes, and the values that no other names; children go to the nearest that is left."""
+        """Delete checkpoints, their writes, and the values that no other names; their children get the nearest parent left."""
         left = [node for node in self.nodes.values() if node.id not in gone]
-        orphans = [node for node in left if node.parent_id in gone]
-        parents = (
-            (node.id, (one.parent_id for one in self._path(node.id) if one.parent_id not in gone)) for node in orphans
-        )
-        self._change([{"one": one, "parent_id": next(near, None)} for one, near in parents])
+        changes: list[dict[str, str | None]] = []
+        for node in left:
+            if node.parent_id in gone:
+                parents = (one.parent_id for one in self._path(node.id) if one.parent_id not in gone)
+                changes.append({"one": node.id, "parent_id": next(parents, None)})
+        self._change(changes)
         used = {slot for node in left for slot in slots_of(node.versions).values()}
         self._delete(checkpoints.c.id, gone)
         self._delete(task_writes.c.checkpoint_id, gone)
@@ -513,13 +505,13 @@ class _Chains:
     def _change(self, values: Sequence[Mapping[str, str | None]]) -> None:
         """Change columns of the checkpoints that "one" names."""
         (thread_id, ns), row = self._space, checkpoints.c
-        mine = update(checkpoints).where(row.thread_id == thread_id, row.ns == ns, row.id == bindparam("one"))
         if values:
-            self._connection.execute(mine, values)
+            one = row.thread_id == thread_id, row.ns == ns, row.id == bindparam("one")
+            self._connection.execute(update(checkpoints).where(*one), values)
 
-    def _delete(self, column: Any, listed: Collection[str], *conditions: ColumnElement[bool], **given: Any) -> None:
-        these = delete(column.table).where(in_space(column.table), any_of(column, "listed"), *conditions)
-        self._connection.execute(these, {**self._space._asdict(), "listed": list(listed), **given})
+    def _delete(self, column: Any, values: Collection[str], *conditions: ColumnElement[bool], **more: Any) -> None:
+        rows = delete(column.table).where(in_space(column.table), any_of(column, "values"), *conditions)
+        self._connection.execute(rows, {**self._space._asdict(), "values": list(values), **more})
 
     def _path(self, checkpoint_id: str) -> Iterator[_Node]:
         seen, node = set[str](), self.nodes.get(checkpoint_id)
@@ -527,13 +519,6 @@ class _Chains:
             seen.add(node.id)
             yield node
             node = self.nodes.get(node.parent_id or "")
-
-    def _borders(self, node: _Node, gone: set[str]) -> bool:
-        """Whether something above is gone, and no other checkpoint stands between that would need it as well."""
-        for one in islice(self._path(node.id), 1, None):
-            if one.whole or one.id in gone:
-                return one.id in gone
-        return False
 
     def _valued(self, node: _Node) -> set[str]:
         return {channel for channel, slot in slots_of(node.versions).items() if slot in self._stored}

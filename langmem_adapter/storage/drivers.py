@@ -34,11 +34,7 @@ _AMBIGUOUS: Final = re.compile(r"[\w+]+://(?:(?>[^:/]*(?::[^@]*)?@).*@|[^:/]*:[^
 _CONNINFO: Final = re.compile(r"^(?!\S+://).*\b(?:host|dbname|password)=")  # libpq's own form, no file of that name
 # Of a URL without its slashes a folder or a file would be made, named like the password.
 _NO_URL: Final = re.compile(rf"\s*+(?:(?!file:){SCHEMES}|(?://)?[^/\\:@]*+:[^/\\@]*+@)")
-_MODEL: Final = re.compile(
-    r"(hash|openai|azure_openai|azure_ai|anthropic|anthropic_bedrock|bedrock|bedrock_converse|google_genai|google_vertexai|"
-    r"google_anthropic_vertex|cohere|deepseek|fireworks|groq|huggingface|ibm|litellm|mistralai|nvidia|ollama|openrouter|"
-    r"perplexity|together|upstage|xai):[^/\\]"
-)  # LangChain's names for providers
+_MODEL: Final = re.compile(r"[a-z_]{2,}:[^/\\]")  # as LangChain names models: PROVIDER:MODEL
 
 
 def url_of(where: str | Path | URL | Engine) -> URL:
@@ -71,13 +67,11 @@ def url_of(where: str | Path | URL | Engine) -> URL:
 def _read(name: str) -> URL:
     if not check_text(name, "the database's name").strip():
         raise InvalidInputError("the database's name is blank; give a path, ':memory:' or an SQLAlchemy URL")
-    if (named := _MODEL.match(name)) is not None:
-        option = "embeddings" if named[1] == "hash" else "model"
-        raise InvalidInputError(
-            f"{redact_url(name)} names a model, no database; write Memory({option}={redact_url(name)!r})"
-        )
     if _CONNINFO.search(name) or _NO_URL.match(name):
         raise InvalidInputError(UNREADABLE)
+    if _MODEL.match(name) and name != ":memory:":
+        plain = redact_url(name)
+        raise InvalidInputError(f"{plain} is no database: pass a model as model=… or embeddings=…, a file as ./{plain}")
     if "://" not in name:
         return URL.create("sqlite", database=name if name == ":memory:" else str(expanded(name)))
     try:
@@ -125,70 +119,67 @@ def expanded(path: str | Path) -> Path:
         raise InvalidInputError(f"{quoted(str(path))} names a user without a home here; write the whole path") from None
 
 
-_HELD: Final = "another process holds the write lock; raise the setting busy_timeout or look who it is"
-_POOL: Final = (
-    "a pooler such as PgBouncer in transaction mode does not keep prepared statements: add ?prepare_threshold=None to the URL, "
-    "or set prepare_threshold to none; an Engine takes connect_args={'prepare_threshold': None}"
-)
-_MANY: Final = (
+_LOCKED: Final = "another process holds the write lock: raise the setting busy_timeout, or find that process"
+_NO_CONNECTION: Final = (
     "the server or this role has no connection left: lower the settings pool_size and max_overflow, so that calls wait for one "
     "another, or allow more connections there"
 )
-_NOT_OPENED: Final = "the folder is missing or may not be entered, the file may not be read, or too many files are open"
-_UTF8: Final = "the database cannot hold this text: make one with ENCODING 'UTF8'"
-_COPY: Final = (
-    "a standby, or set so: add ?target_session_attrs=read-write to the URL, or see default_transaction_read_only"
-)
-_RIGHTS: Final = (
-    "let an owner GRANT this role what it lacks: SELECT, INSERT, UPDATE and DELETE on the tables, USAGE on sequences and the "
-    "schema, CREATE where tables are made or changed; or see the policies of row-level security"
-)
-_SCHEMA: Final = "search_path names no schema that exists: CREATE SCHEMA, or ALTER ROLE … SET search_path"
-_ENDED: Final = "statement_timeout or an administrator ended it: ALTER ROLE … SET statement_timeout gives more time"
 _HINTS: Final = {
-    "database is locked": _HELD,
+    "database is locked": _LOCKED,
     "database or disk is full": "free some space; nothing was written",
     "readonly database": "the file or its folder is not writable for this user; SQLite needs both",
-    "unable to open database file": _NOT_OPENED,
-    "file is not a database": "this file is no SQLite database; give another path",
-    "disk image is malformed": "the file is damaged; restore a backup",
-    # The write stands in the WAL and was not synced: a process that opens the file after a crash takes it for committed.
+    "unable to open database file": "the folder is missing or may not be entered, the file may not be read, or too many files "
+    "are open",
+    "file is not a database": "this file is no SQLite database: give another path",
+    "disk image is malformed": "the file is damaged: restore a backup",
+    # The write is in the WAL and was not synced: a process that opens the file after a crash takes it for committed.
     "disk I/O error": "the disk failed; should the process die before its next write, this one may still come true: look first",
     "QueuePool limit": "on Postgres raise the settings pool_size, max_overflow or pool_timeout, or make fewer calls at once",
     "invalid connection option": "libpq has no such parameter; pool_size, max_overflow and pool_timeout are settings",
-    "too many connections": _MANY,
-    "too many clients": _MANY,
-    "remaining connection slots": _MANY,
-    "no more connections allowed": _MANY,
+    "too many connections": _NO_CONNECTION,
+    "too many clients": _NO_CONNECTION,
+    "remaining connection slots": _NO_CONNECTION,
+    "no more connections allowed": _NO_CONNECTION,
     # Of PgBouncer, which speaks English alone.
     "unsupported startup parameter": "a pooler refuses what the URL asks for: leave it out and let ALTER ROLE … SET do it, or "
     "let PgBouncer pass it over (ignore_startup_parameters)",
     "statement pooling mode": "transactions are needed: set PgBouncer's pool_mode to transaction",
 }
-_LOST: Final = "the database broke this off, or does not answer; try again in a moment"
-# PgBouncer's code for these is a lost connection.
-_SETTINGS: Final = ("unsupported startup parameter", "statement pooling mode")
-_POOL_EXHAUSTED: Final = "3o7r"  # SQLAlchemy's code for a call that got no connection of its pool
+"""What to do, by a part of a message in English: of SQLite, SQLAlchemy and PgBouncer, and where Postgres sends no code."""
+_PERMANENT: Final = ("unsupported startup parameter", "statement pooling mode")  # PgBouncer's code says connection lost
 
-# Of Postgres, whose texts come in the server's language: https://www.postgresql.org/docs/current/errcodes-appendix.html
+# The texts of Postgres are in the server's language: https://www.postgresql.org/docs/current/errcodes-appendix.html
 LOCK_TIMEOUT: Final = "55P03"
-"""SQLSTATE of a lock that was not to be had in time."""
-_PASSING: Final = ("08", "40", "53300", LOCK_TIMEOUT, "57P01", "57P02", "57P03", "57P05")
-_STATES: Final = {LOCK_TIMEOUT: _HELD, "53300": _MANY, "22P05": _UTF8, "25006": _COPY, "26000": _POOL, "42P05": _POOL}
-_STATES.update({"42501": _RIGHTS, "3F000": _SCHEMA, "57014": _ENDED})
-# Whom the server turned away has no code, only this word; and these will be let in in a moment.
-_REFUSED: Final = "FATAL:"
-_NOT_YET: Final = (
-    "starting up",
-    "shutting down",
-    "recovery mode",
-    "not yet accepting",
-    "too many",
-    "connection slots",
-    "no more connections",
-    "terminating connection",
+"""SQLSTATE of a lock that did not come in time."""
+_TRANSIENT: Final = ("08", "40", "53300", LOCK_TIMEOUT, "57P01", "57P02", "57P03", "57P05")
+_POOLER: Final = (
+    "a pooler such as PgBouncer in transaction mode does not keep prepared statements: add ?prepare_threshold=None to the URL, "
+    "or set prepare_threshold to none; an Engine takes connect_args={'prepare_threshold': None}"
 )
-_RECONNECT: Final = "8s2b"  # SQLAlchemy's code for a statement that came after the connection was lost
+_STATES: Final = {
+    LOCK_TIMEOUT: _LOCKED,
+    "53300": _NO_CONNECTION,
+    "22P05": "the database cannot hold this text: create one with ENCODING 'UTF8'",
+    "25006": "a standby, or set so: add ?target_session_attrs=read-write to the URL, or see default_transaction_read_only",
+    "26000": _POOLER,
+    "42P05": _POOLER,
+    "42501": "let an owner GRANT this role what it lacks: SELECT, INSERT, UPDATE and DELETE on the tables, USAGE on sequences "
+    "and the schema, CREATE where tables are made or changed; or see the policies of row-level security",
+    "3F000": "search_path names no schema that exists: CREATE SCHEMA, or ALTER ROLE … SET search_path",
+    "57014": "statement_timeout or an administrator ended it: ALTER ROLE … SET statement_timeout gives more time",
+}
+"""What to do, by SQLSTATE."""
+# A refused connection has no code, only this word; with one of these texts it will succeed in a moment.
+_REFUSED: Final = "FATAL:"
+_NOT_YET: Final = re.compile(
+    "starting up|shutting down|recovery mode|not yet accepting|too many|connection slots|no more connections|"
+    "terminating connection"
+)
+_LOST_OR_WAITING: Final = {
+    "8s2b",
+    "3o7r",
+}  # SQLAlchemy: a statement after the connection was lost; no connection of the pool
+_LOST: Final = "the database broke this off, or does not answer: try again in a moment"
 
 
 @contextmanager
@@ -197,14 +188,20 @@ def translated(location: str) -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        passing = error.connection_invalidated or _is_passing(error)
-        hint = _STATES.get(getattr(error.orig, "sqlstate", None) or "")
-        raise _storage_error(location, without_rows(error), passing=passing, hint=hint) from error
+        state: str | None = getattr(error.orig, "sqlstate", None)
+        if state is None:
+            of_postgres, text = hasattr(error.orig, "sqlstate"), str(error.orig)
+            is_lost = _REFUSED not in text or _NOT_YET.search(text) is not None
+            transient = isinstance(error, OperationalError) and of_postgres and is_lost
+        else:
+            transient = state.startswith(_TRANSIENT)
+        hint = _STATES.get(state or "")
+        transient = transient or error.connection_invalidated
+        raise _storage_error(location, without_rows(error), transient=transient, hint=hint) from error
     except sqlite3.Error as error:
         raise _storage_error(location, str(error)) from error
     except SQLAlchemyError as error:
-        passing = error.code in {_RECONNECT, _POOL_EXHAUSTED}
-        raise _storage_error(location, without_rows(error), passing=passing) from error
+        raise _storage_error(location, without_rows(error), transient=error.code in _LOST_OR_WAITING) from error
 
 
 def without_rows(error: BaseException) -> str:
@@ -227,21 +224,11 @@ def without_rows(error: BaseException) -> str:
     return str(error.args[0] if isinstance(error, StatementError) else error)
 
 
-def _is_passing(error: DBAPIError) -> bool:
-    state: str | None = getattr(error.orig, "sqlstate", None)
-    if state is not None:
-        return state.startswith(_PASSING)
-    lost, told = isinstance(error, OperationalError) and hasattr(error.orig, "sqlstate"), str(error.orig)
-    return lost and (_REFUSED not in told or any(sign in told for sign in _NOT_YET))
-
-
-def _storage_error(location: str, message: str, *, passing: bool = False, hint: str | None = None) -> StorageError:
+def _storage_error(location: str, message: str, *, transient: bool = False, hint: str | None = None) -> StorageError:
     sign = next((sign for sign in _HINTS if sign in message), None)
     hint = hint or _HINTS.get(sign or "")
-    transient = sign not in _SETTINGS and (passing or sign == "database is locked")
-    end = f" ({hint})" if hint else ""
-    waited = hint == _HELD
+    transient = sign not in _PERMANENT and (transient or sign == "database is locked")
+    waited, end = hint == _LOCKED, f" ({hint})" if hint else ""
     brief = f"{sign or 'the database is locked'}{end}" if waited or sign else _LOST if transient else UNUSABLE
-    return StorageError(
-        f"{location}: {redact_urls(message.strip())}{end}", transient=transient, waited=waited, brief=brief
-    )
+    text = f"{location}: {redact_urls(message.strip())}{end}"
+    return StorageError(text, transient=transient, waited=waited, brief=brief)

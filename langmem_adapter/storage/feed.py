@@ -1,12 +1,9 @@
 """The change feed: writing it, and following it with a cursor.
 
-One feed tells of every space: memories, items of a LangGraph store, entities and relations of the knowledge graph. Who reads it
-on and on is a follower (`storage.feed`).
-
-Indexes of this process and shared ones, the word caches of a search, and mirrors of the graph all read the feed in this way,
-and only apply the rows that it names, as they now stand. A reader stands at a `Cursor`: the last change that it has applied,
-that change's nonce, and the embedding model whose vectors it holds. The nonce tells whether this is still the same history:
-after a backup was restored the numbers go on as if nothing had happened, the nonces do not.
+One feed names the changed rows of every space: memories, items of a LangGraph store, entities and relations of the knowledge
+graph. Indexes, the word caches of a search and mirrors of the graph follow it, and apply the current rows. A reader has a
+`Cursor`: the last change that it has applied, the nonce of that change, and the embedding model of its vectors. The nonce tells
+whether the history is still the same: after a backup was restored the numbers continue, the nonces do not.
 """
 
 from __future__ import annotations
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Row
 
 Rows: TypeAlias = "Sequence[Row[*tuple[Any, ...]]]"
-"""Rows of a space: pk, scope_id, embedding and its `more`; all but the first are `None` where the row is gone."""
+"""Rows of a space: pk, scope_id, embedding and its `more`; all but the first are `None` where the row was deleted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +38,8 @@ class Space:
     model: str  # key in `meta` of the fingerprint of the model that they come from
     remedy: str  # what to do about vectors of another model than the one in use; `{location}` is the database's
     more: tuple[Column[Any], ...] = ()  # what else a follower reads of each row
-    sizes: Select[*tuple[Any, ...]] | None = None  # a quicker way to count the rows of each scope, ascending by scope
-    batch: int = 10_000  # changes or rows read in one go
-
-    # Statements are built once.
+    sizes: Select[*tuple[Any, ...]] | None = None  # a faster way to count the rows of each scope, ascending by scope
+    batch: int = 10_000  # changes or rows read at a time
 
     @cached_property
     def all(self) -> Select[*tuple[Any, ...]]:
@@ -54,20 +49,20 @@ class Space:
 
     @cached_property
     def counts(self) -> Select[*tuple[Any, ...]]:
-        """Each scope that has rows, ascending, and how many."""
+        """Each scope with rows, ascending, and their number."""
         plain = select(self.scope, func.count()).group_by(self.scope).order_by(self.scope)
         return plain if self.sizes is None else self.sizes
 
     @cached_property
     def until(self) -> Select[*tuple[Any, ...]]:
-        """The end of the next batch of changes, whatever space they belong to, and how many they are."""
+        """The end of the next batch of changes of all spaces, and their number."""
         after = select(changes.c.seq).where(changes.c.seq > bindparam("applied"))
         batch = after.order_by(changes.c.seq).limit(self.batch).subquery()
         return select(func.max(batch.c.seq), func.count(batch.c.seq))
 
     @cached_property
     def changed(self) -> Select[*tuple[Any, ...]]:
-        """Each row of this space that the changes of a batch name, once, as it stands now."""
+        """The current rows of this space that the changes of a batch name, each once."""
         within = changes.c.seq > bindparam("applied"), changes.c.seq <= bindparam("until")
         named = select(changes.c.row).where(*within, changes.c.space == self.name).distinct().subquery()
         query = select(named.c.row.label("pk"), *self._rest)
@@ -96,7 +91,7 @@ LAST_SEQ: Final = select(func.coalesce(func.max(changes.c.seq), 0))
 """Number of the last change; 0 in an empty database."""
 _LAST_SEQ: Final = Prepared(LAST_SEQ)
 INSERT_CHANGE: Final = Prepared(insert(changes))
-"""A change, written by whoever holds the write lock."""
+"""Writes a change; it needs the write lock."""
 
 
 # ── the feed ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -108,7 +103,7 @@ def last_seq(connection: Connection) -> int:
 
 
 def birth(connection: Connection) -> bytes | None:
-    """The nonce of the very first change, which tells one database from another; `None` while nothing ever changed."""
+    """The nonce of the first change, which tells one database from another; `None` before any change."""
     return connection.execute(_FIRST).scalar()
 
 
@@ -119,7 +114,7 @@ def all_rows(connection: Connection, space: Space) -> Iterator[Rows]:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a reader has come."""
+    """The position of a reader."""
 
     applied: int  # number of the last change that it has applied; 0 before the first
     nonce: bytes  # that change's nonce, 8 bytes
@@ -132,7 +127,7 @@ NOTHING: Final = Cursor(0, b"")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """The next changes, as each row of a space that they name, once, and where a reader stands that has applied them."""
+    """The rows of a space that the next changes name, each once, and the cursor after them."""
 
     rows: Rows
     count: int
@@ -141,7 +136,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedRows:
-    """The next changes, as the pks that they name, by space, each once; and where a reader stands that has applied them."""
+    """The pks that the next changes name, by space, each once, and the cursor after them."""
 
     rows: Mapping[str, Sequence[int]]
     cursor: Cursor
@@ -160,17 +155,17 @@ _CHANGED: Final = Prepared(
     .order_by(changes.c.seq)
     .limit(bindparam("most"))
 )
-_KEPT: Final = select(cursors.c.applied, cursors.c.nonce, cursors.c.fingerprint)
+_STORED: Final = select(cursors.c.applied, cursors.c.nonce, cursors.c.fingerprint)
 
 
 def last(connection: Connection, fingerprint: str = "") -> Cursor:
-    """The cursor of a reader that has applied everything; its number is 0 while nothing ever changed."""
+    """The cursor of a reader that has applied everything; its number is 0 before any change."""
     row = _LAST.first(connection)
     return Cursor(0, b"", fingerprint) if row is None else Cursor(row.seq, row.nonce, fingerprint)
 
 
 def is_known(connection: Connection, cursor: Cursor) -> bool:
-    """Whether a cursor stands in this database's history."""
+    """Whether a cursor belongs to this database's history."""
     if not cursor.applied:
         return True
     row = _NONCE.first(connection, {"seq": cursor.applied})
@@ -178,40 +173,34 @@ def is_known(connection: Connection, cursor: Cursor) -> bool:
 
 
 def windows(connection: Connection, cursor: Cursor, space: Space) -> Iterator[Window]:
-    """What comes after a cursor, a batch of changes at a time.
-
-    Whether the rows are newer than the last of their changes does not matter: those changes come again.
-    """
+    """The changes after a cursor, in batches. A row may be newer than its change: the later change comes again."""
     while True:
-        asked = {"applied": cursor.applied}
-        until, count = connection.execute(space.until, asked).one()
+        values = {"applied": cursor.applied}
+        until, count = connection.execute(space.until, values).one()
         if not count:
             return
-        rows = connection.execute(space.changed, {**asked, "until": until}).all()
+        rows = connection.execute(space.changed, {**values, "until": until}).all()
         cursor = Cursor(until, _NONCE.first(connection, {"seq": until}).nonce, cursor.fingerprint)
         yield Window(rows, count, cursor)
 
 
 def named(connection: Connection, cursor: Cursor, spaces: Collection[str], most: int) -> NamedRows | None:
-    """What the changes after a cursor name, at most so many of them; `None` where there are no more.
-
-    As with `windows`, the rows may be newer than these changes.
-    """
-    found = connection.execute(_AFTER.limit(most), {"applied": cursor.applied}).all()
-    if not found:
+    """The pks that at most *most* changes after a cursor name; `None` after the last change."""
+    next_changes = connection.execute(_AFTER.limit(most), {"applied": cursor.applied}).all()
+    if not next_changes:
         return None
     rows: dict[str, dict[int, None]] = {space: {} for space in spaces}
-    for change in found:
+    for change in next_changes:
         if change.space in rows:
             rows[change.space][change.row] = None
-    end = Cursor(found[-1].seq, found[-1].nonce, cursor.fingerprint)
+    end = Cursor(next_changes[-1].seq, next_changes[-1].nonce, cursor.fingerprint)
     return NamedRows({space: list(pks) for space, pks in rows.items()}, end)
 
 
 def changed(connection: Connection, cursor: Cursor, space: str, most: int) -> list[int] | None:
     """Pks of the rows of a space that changed after a cursor, in the order of their first change.
 
-    `None` where they are more than *most*, or where the cursor stands in another history (a backup was restored).
+    `None` where they are more than *most*, or the cursor belongs to another history (a backup was restored).
     """
     if not is_known(connection, cursor):
         return None
@@ -219,22 +208,22 @@ def changed(connection: Connection, cursor: Cursor, space: str, most: int) -> li
     return None if len(rows) > most else list(dict.fromkeys(row.row for row in rows))
 
 
-# ── kept cursors ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── stored cursors ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def get(connection: Connection, name: str) -> Cursor | None:
     """The cursor of the reader of this name."""
-    row = connection.execute(_KEPT.where(cursors.c.name == name)).one_or_none()
+    row = connection.execute(_STORED.where(cursors.c.name == name)).one_or_none()
     return None if row is None else Cursor(row.applied, row.nonce, row.fingerprint)
 
 
 def put(connection: Connection, name: str, cursor: Cursor) -> None:
-    """Keep a reader's cursor, within a write transaction."""
+    """Store a reader's cursor, within a write transaction."""
     values = {"applied": cursor.applied, "nonce": cursor.nonce, "fingerprint": cursor.fingerprint}
     if connection.execute(update(cursors).where(cursors.c.name == name).values(values)).rowcount == 0:
         connection.execute(insert(cursors).values(name=name, **values))
 
 
 def lock_of(name: str) -> int:
-    """The number of the advisory lock that the readers of one name take on Postgres."""
+    """The number of the advisory lock on Postgres for the readers of one name."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big", signed=True)

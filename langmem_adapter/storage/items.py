@@ -1,15 +1,12 @@
 """Items of a LangGraph store: namespaces, reads, and the one writer.
 
-A label may hold any character but NUL, so no character is free to stand between two labels. U+0001 ends a label, and where
-it is part of one it is written as U+0002 U+0001 (and U+0002 twice). That keeps the order of code points, hence everything
-under a prefix is one range of an index, whatever stands in the labels: no LIKE, no pattern, no other case.
+A label of a namespace may have any character but NUL. U+0001 ends a label; within one it is written as U+0002 U+0001, and
+U+0002 twice. That keeps the order of code points, so everything under a prefix is one range of an index.
 
-An item has any number of vectors: one for each field that is indexed, and for each element of a list. The numbers of its
-vectors follow from its own, `pk * 65_536 + place`, so that whoever finds a vector knows the item without asking. In the change
-feed the space `items` names vectors; that of place 0 is named by every change of an item, whether it has a vector or not.
-
-A value is kept as JSON text on both databases: what comes back is what was put, with its numbers and the order of its keys.
-Times and lifetimes are whole microseconds, times since 1970: every put writes several, and every search compares them.
+An item has any number of vectors: one for each field that is indexed, and for each element of a list. Their numbers follow from
+its own, `pk * 65_536 + place`. In the change feed the space `items` names vectors; every change of an item names that of place
+0, whether it exists or not. A value is stored as JSON text, so it comes back with its numbers and the order of its keys. Times
+and lifetimes are whole microseconds, times since 1970: every put writes several, and every search compares them.
 """
 
 from __future__ import annotations
@@ -63,31 +60,34 @@ Namespace: TypeAlias = tuple[str, ...]
 
 _END: Final = "\x01"
 _ESCAPE: Final = "\x02"
-_LONGEST: Final = 2_000  # bytes; a row in an index of Postgres may have some more
-_KEPT: Final = 65_536
+_MAX_BYTES: Final = 2_000  # a row in an index of Postgres may have some more
+PLACES: Final = 1 << 16
+"""The maximum of vectors of an item."""
+
+# ── namespaces ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@bounded_cache(_KEPT)
+@bounded_cache(65_536)
 def encode(namespace: Namespace) -> str:
     """The text of a namespace.
 
     Raises:
-        InvalidInputError: A label is no text that databases can keep, or all of them are too long.
+        InvalidInputError: A label cannot be stored, or all of them are too long.
     """
     labels = (check_text(label, "a namespace label") for label in namespace)
     text = "".join(label.replace(_ESCAPE, _ESCAPE * 2).replace(_END, _ESCAPE + _END) + _END for label in labels)
-    if (size := len(text.encode())) > _LONGEST:
-        raise InvalidInputError(f"this namespace has {size:,} bytes; {_LONGEST:,} are allowed, use a hash of it")
+    if (size := len(text.encode())) > _MAX_BYTES:
+        raise InvalidInputError(f"this namespace has {size:,} bytes; {_MAX_BYTES:,} are allowed: use a hash of it")
     return text
 
 
 def item_id(namespace: Namespace, key: str) -> str:
-    """The name of an item in the whole store, 20 letters long: a hash of its namespace and its key."""
+    """The id of an item in the whole store, 20 letters: a hash of its namespace and its key."""
     digest = blake2b(f"{encode(namespace)}\x00{key}".encode(), digest_size=15).digest()
     return urlsafe_b64encode(digest).decode()
 
 
-@bounded_cache(_KEPT)
+@bounded_cache(65_536)
 def decode(text: str) -> Namespace:
     """The namespace of a text, the inverse of `encode`."""
     labels, label, signs = [], "", iter(text)
@@ -105,9 +105,7 @@ def end_of(prefix: str) -> str:
     return prefix.removesuffix(_END) + _ESCAPE
 
 
-PLACES: Final = 1 << 16
-"""So many vectors an item may have."""
-
+# ── tables ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 # The collation is that of code points, on every server: paths must sort as Python sorts their labels.
 namespaces: Final = Table(
@@ -119,8 +117,8 @@ namespaces: Final = Table(
 
 _EXPIRES: Final = text("expires_at IS NOT NULL")
 
-# `id` is the hash of namespace and key, so that keys may be of any length, and many are looked up at once. `fields` is the
-# `index` argument of the put as JSON: NULL for the store's own fields, [] for none.
+# `id` is the hash of namespace and key, so that keys may have any length. `fields` is the `index` argument of the put as JSON:
+# NULL for the store's own fields, [] for none.
 items: Final = Table(
     "items",
     metadata,
@@ -162,6 +160,8 @@ ITEMS: Final = Space(
 )
 """Vectors of items, for an index."""
 
+# ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
 _ROW: Final = select(
     *(items.c[name] for name in "pk key value fields vectors created_at updated_at ttl expires_at seq".split()),
     namespaces.c.path,
@@ -193,12 +193,12 @@ _PAGE: Final = 1_000
 
 
 def present() -> int:
-    """The time as items keep it."""
+    """The time as items store it."""
     return time.time_ns() // 1_000
 
 
 def moment(at: int) -> datetime:
-    """A time that was kept; the nearest that Python can hold."""
+    """A stored time; the nearest that Python can hold."""
     try:
         return EPOCH + timedelta(microseconds=at)
     except (OverflowError, TypeError):  # SQLite sorts texts after numbers
@@ -206,7 +206,7 @@ def moment(at: int) -> datetime:
 
 
 def by_key(connection: Connection, namespace: Namespace, key: str) -> Any:
-    """The row of one item, or `None`: the columns of `items` but the namespace's id, and its `path`."""
+    """The row of one item, or `None`: the columns of `items` without the namespace's id, and its `path`."""
     return _BY_ID.first(connection, {"id": item_id(namespace, key)})
 
 
@@ -216,46 +216,45 @@ def by_pks(connection: Connection, pks: Sequence[int]) -> dict[int, Any]:
 
 
 def values_by_pks(connection: Connection, pks: Sequence[int]) -> list[Any]:
-    """Only pk, value and expires_at of those that exist, in the order given: enough to tell which are wanted."""
+    """The pk, value and expires_at of the items that exist, in the order of *pks*."""
     rows = {row.pk: row for row in _VALUES.rows(connection, {"pks": pks})}
     return [rows[pk] for pk in pks if pk in rows]
 
 
 def after(connection: Connection, pk: int, limit: int) -> list[Any]:
-    """The same rows, ascending by their numbers, of the items after one."""
+    """The rows of the items after one, ascending by their numbers."""
     return list(connection.execute(_ROW.where(items.c.pk > pk).order_by(items.c.pk).limit(limit)))
 
 
 def count(connection: Connection) -> int:
-    """How many items there are."""
+    """The number of items."""
     return int(connection.execute(select(func.count()).select_from(items)).scalar_one())
 
 
 def expand(connection: Connection, prefix: Namespace) -> list[int]:
-    """Ids of every namespace that begins with these labels, itself included, ascending."""
+    """Ids of the namespaces that begin with these labels, ascending."""
     if not prefix:
         return [row.id for row in _EVERYWHERE.rows(connection)]
     return [row.id for row in _WITHIN.rows(connection, _range(prefix))]
 
 
 def newest(connection: Connection, ids: Collection[int], *, first: int, unindexed: bool = False) -> Iterator[list[int]]:
-    """Numbers of items in these namespaces, that changed last first, page by page, the first of a length of its own.
+    """Numbers of items in these namespaces, latest change first, in pages; *first* is the length of the first page.
 
-    The transaction has to last as long as they are asked for; *unindexed* means only those without a vector.
+    The transaction has to last until the end; *unindexed* means only items without a vector.
     """
-    asked = {"ids": list(ids), "before": _LAST, "vectors": 0 if unindexed else PLACES}
-    limit = first
-    while rows := _NEWEST.rows(connection, {**asked, "limit": limit}):
+    values: dict[str, Any] = {"ids": list(ids), "before": _LAST, "vectors": 0 if unindexed else PLACES, "limit": first}
+    while rows := _NEWEST.rows(connection, values):
         yield [row.pk for row in rows]
-        if len(rows) < limit:
+        if len(rows) < values["limit"]:
             return
-        asked["before"], limit = rows[-1].seq, _PAGE
+        values |= {"before": rows[-1].seq, "limit": _PAGE}
 
 
 def listed(connection: Connection, prefix: Namespace, *, now: int | None) -> Iterator[Namespace]:
-    """Every namespace that begins with these labels and has an item, in order, while the transaction lasts.
+    """The namespaces that begin with these labels and have an item, in order, while the transaction lasts.
 
-    *now* leaves out namespaces whose items have all expired by then; `None` counts these, too.
+    With *now* an item counts only if it has not expired by then.
     """
     query, values = _PATHS, dict[str, Any]()
     if prefix:
@@ -271,7 +270,10 @@ def _range(prefix: Namespace) -> dict[str, str]:
     return {"begin": begin, "end": end_of(begin)}
 
 
-# ── writing ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+# An item that is put again keeps its number and the time when it was created; its old vectors are deleted. A namespace is
+# created with its first item, and deleted with the last.
 
 _CHANGING: Final = "value fields vectors updated_at ttl expires_at seq".split()
 
@@ -291,9 +293,9 @@ _DELETE_EMPTY: Final = Prepared(
     )
 )
 _NAMESPACES: Final = Prepared(select(namespaces.c.id, namespaces.c.path).where(any_of(namespaces.c.path, "paths")))
-_KNOWN: Final = select(*(items.c[name] for name in ("pk", "id", "namespace_id", "vectors", "updated_at", "seq")))
-_KNOWN_IDS: Final = Prepared(_KNOWN.where(any_of(items.c.id, "ids")))
-_KNOWN_PKS: Final = Prepared(_KNOWN.where(any_of(items.c.pk, "pks")))
+_CURRENT: Final = select(*(items.c[name] for name in ("pk", "id", "namespace_id", "vectors", "updated_at", "seq")))
+_BY_IDS: Final = Prepared(_CURRENT.where(any_of(items.c.id, "ids")))
+_BY_PKS: Final = Prepared(_CURRENT.where(any_of(items.c.pk, "pks")))
 _COUNT_VECTORS: Final = Prepared(
     update(items).where(items.c.pk == bindparam("_pk")).values(vectors=bindparam("vectors"))
 )
@@ -303,7 +305,7 @@ _REFRESH: Final = Prepared(
     .values(expires_at=bindparam("expires_at"))
 )
 _CHUNK: Final = 500
-_POSTED: Final = (
+_STATEMENTS: Final = (
     INSERT_CHANGE,
     _INSERT_NAMESPACE,
     _INSERT_ITEM,
@@ -319,7 +321,7 @@ _POSTED: Final = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Put:
-    """What shall become of one item."""
+    """The new content of one item."""
 
     namespace: Namespace
     key: str
@@ -330,14 +332,14 @@ class Put:
     vectors: Sequence[bytes] = ()
     """Float32 bytes."""
     ttl: int | None = None
-    """Microseconds that it lives after it was read or written last; `None` for ever."""
+    """Its lifetime in microseconds after the last read or write; `None` for ever."""
 
 
 def write(connection: Connection, puts: Sequence[Put], *, fingerprint: str | None = None) -> None:
-    """Carry out some puts and deletions, no two of them of one item.
+    """Carry out puts and deletions, at most one of each item.
 
     Raises:
-        EmbeddingMismatchError: The vectors kept were made by another one.
+        EmbeddingMismatchError: The stored vectors are those of another model.
     """
     if fingerprint is not None and any(put.vectors for put in puts):
         _claim(connection, fingerprint)
@@ -345,23 +347,26 @@ def write(connection: Connection, puts: Sequence[Put], *, fingerprint: str | Non
         return
     entry = _Entry(connection)
     ids = [item_id(put.namespace, put.key) for put in puts]
-    known = {row.id: row for row in _KNOWN_IDS.rows(connection, {"ids": ids})}
-    places = _NAMESPACES.rows(connection, {"paths": {encode(put.namespace) for put in puts}})
-    entry.namespace_ids.update({row.path: row.id for row in places})
-    for name, put in zip(ids, puts, strict=True):
-        entry.take(name, put, known.get(name))
+    current = {row.id: row for row in _BY_IDS.rows(connection, {"ids": ids})}
+    rows = _NAMESPACES.rows(connection, {"paths": {encode(put.namespace) for put in puts}})
+    entry.namespace_ids.update({row.path: row.id for row in rows})
+    for id_, put in zip(ids, puts, strict=True):
+        if put.value is not None:
+            entry.put(id_, put, current.get(id_))
+        elif id_ in current:
+            entry.delete(current[id_])
     entry.post()
 
 
 def refresh(connection: Connection, rows: Iterable[Any], now: int) -> None:
-    """Let items that were read live on from *now*, unless they were written meanwhile."""
+    """Extend the lifetime of items that were read, from *now*, unless they were written meanwhile."""
     lives = [{"_pk": row.pk, "_seq": row.seq, "expires_at": now + row.ttl} for row in rows]
     _REFRESH.run(connection, *lives)
 
 
 def sweep(connection: Connection, now: int) -> int:
-    """Delete some hundred items that have expired, and tell how many; 0 when there are no more."""
-    expired = connection.execute(_KNOWN.where(items.c.expires_at <= now).order_by(items.c.pk).limit(_CHUNK)).all()
+    """Delete some hundred expired items, and count them; 0 when there are no more."""
+    expired = connection.execute(_CURRENT.where(items.c.expires_at <= now).order_by(items.c.pk).limit(_CHUNK)).all()
     entry = _Entry(connection)
     for row in expired:
         entry.delete(row)
@@ -370,7 +375,7 @@ def sweep(connection: Connection, now: int) -> int:
 
 
 def erase(connection: Connection) -> int:
-    """Remove every item with its vectors, and every namespace; every index is told so. How many items there were."""
+    """Remove all items with their vectors, and all namespaces, and count the items."""
     _forget_vectors(connection)
     count = connection.execute(delete(items)).rowcount
     connection.execute(delete(namespaces))
@@ -379,7 +384,7 @@ def erase(connection: Connection) -> int:
 
 
 def drop_vectors(connection: Connection, fingerprint: str) -> None:
-    """Remove the vectors of every item; from now on those of another embedding model are kept."""
+    """Remove all vectors; from now on those of another embedding model are stored."""
     _forget_vectors(connection)
     connection.execute(update(items).values(vectors=0))
     meta.put(connection, ITEMS.model, fingerprint)
@@ -388,13 +393,13 @@ def drop_vectors(connection: Connection, fingerprint: str) -> None:
 def give_vectors(
     connection: Connection, vectors: Mapping[int, Sequence[bytes]], rows: Iterable[Any], *, fingerprint: str
 ) -> None:
-    """Give items, as they were read, their vectors by their numbers, unless they were written, or given some, since then."""
+    """Give items their vectors by their numbers, unless they were written, or got vectors, since their *rows* were read."""
     _claim(connection, fingerprint)
     seqs = {row.pk: row.seq for row in rows}
     entry = _Entry(connection)
-    for known in _KNOWN_PKS.rows(connection, {"pks": list(seqs)}):
-        if known.seq == seqs[known.pk] and not known.vectors:
-            entry.give(known, vectors[known.pk])
+    for current in _BY_PKS.rows(connection, {"pks": list(seqs)}):
+        if current.seq == seqs[current.pk] and not current.vectors:
+            entry.give(current, vectors[current.pk])
     entry.post()
 
 
@@ -412,81 +417,71 @@ def _claim(connection: Connection, fingerprint: str) -> None:
 
 
 class _Entry:
-    """The rows of one write, collected by the statement that writes them."""
+    """The rows of one write, collected by the statement that writes them; *current* is the row of an item that exists."""
 
     def __init__(self, connection: Connection) -> None:
         self.namespace_ids: dict[str, int] = {}
         self._connection = connection
         self._now = present()
         self._seq = last_seq(connection)
-        self._rows: dict[Prepared, list[dict[str, Any]]] = {statement: [] for statement in _POSTED}
+        self._rows: dict[Prepared, list[dict[str, Any]]] = {statement: [] for statement in _STATEMENTS}
         self._left: set[int] = set()  # namespaces that may be empty now
 
-    def take(self, name: str, put: Put, known: Any) -> None:
-        """Collect the rows of one put or deletion of the item of this id; *known* is what is there, or `None`."""
-        if put.value is None:
-            if known is not None:
-                self.delete(known)
-        elif known is None:
-            self._add(name, put)
-        else:
-            self._update(put, known)
-
-    def delete(self, known: Any) -> None:
-        """Collect the rows of one deletion."""
-        self._tell(known.pk, known.vectors, "delete")
-        self._drop_vectors(known)
-        self._rows[_DELETE_ITEM].append({"pk": known.pk})
-        self._left.add(known.namespace_id)
-
-    def give(self, known: Any, vectors: Sequence[bytes]) -> None:
-        """Collect the vectors of an item that has none; it counts as unchanged."""
-        self._tell(known.pk, len(vectors), "put")
-        self._rows[_COUNT_VECTORS].append({"_pk": known.pk, "vectors": len(vectors)})
-        self._keep_vectors(vectors, known.pk, known.namespace_id)
-
-    def draw(self, row: int, op: str) -> int:
-        """Collect one change and give its number."""
-        self._seq += 1
-        change = {"seq": self._seq, "nonce": secrets.token_bytes(8), "space": ITEMS.name, "row": row, "op": op}
-        self._rows[INSERT_CHANGE].append(change)
-        return self._seq
-
-    def post(self) -> None:
-        """Write what was collected."""
-        self._rows[_DELETE_EMPTY] = [{"id": namespace_id} for namespace_id in self._left]
-        for statement, rows in self._rows.items():
-            statement.run(self._connection, *rows)
-
-    def _add(self, name: str, put: Put) -> None:
-        pk = self._seq + 1  # an item's number is that of its first change
-        path = encode(put.namespace)
-        if path not in self.namespace_ids:
-            self.namespace_ids[path] = pk
-            self._rows[_INSERT_NAMESPACE].append({"id": pk, "path": path})
-        namespace_id = self.namespace_ids[path]
-        row = {"pk": pk, "id": name, "namespace_id": namespace_id, "key": put.key, "created_at": self._now}
-        self._rows[_INSERT_ITEM].append({**row, **self._written(put, pk, self._now, places=1)})
-        self._keep_vectors(put.vectors, pk, namespace_id)
-
-    def _update(self, put: Put, known: Any) -> None:
-        now = max(self._now, known.updated_at + 1)  # also where two puts, or two clocks, tell the same time
-        self._rows[_UPDATE_ITEM].append({"_pk": known.pk, **self._written(put, known.pk, now, places=known.vectors)})
-        self._drop_vectors(known)
-        self._keep_vectors(put.vectors, known.pk, known.namespace_id)
-
-    def _written(self, put: Put, pk: int, now: int, *, places: int) -> Mapping[str, Any]:
-        return {
+    def put(self, id_: str, put: Put, current: Any) -> None:
+        pk = self._seq + 1 if current is None else current.pk  # an item's number is that of its first change
+        places = 1 if current is None else current.vectors
+        # Also where two puts, or two clocks, have the same time.
+        now = self._now if current is None else max(self._now, current.updated_at + 1)
+        values = {
             "value": put.value,
             "fields": put.fields,
             "vectors": len(put.vectors),
             "updated_at": now,
             "ttl": put.ttl,
             "expires_at": None if put.ttl is None else self._now + put.ttl,
-            "seq": self._tell(pk, max(places, len(put.vectors)), "put"),
+            "seq": self._draw_each(pk, max(places, len(put.vectors)), "put"),
         }
+        if current is None:
+            namespace_id = self._namespace_id(encode(put.namespace), pk)
+            new = {"pk": pk, "id": id_, "namespace_id": namespace_id, "key": put.key, "created_at": self._now}
+            self._rows[_INSERT_ITEM].append(new | values)
+        else:
+            namespace_id = current.namespace_id
+            self._rows[_UPDATE_ITEM].append({"_pk": pk, **values})
+            self._drop_vectors(current)
+        self._keep_vectors(put.vectors, pk, namespace_id)
 
-    def _tell(self, pk: int, places: int, op: str) -> int:
+    def delete(self, current: Any) -> None:
+        self._draw_each(current.pk, current.vectors, "delete")
+        self._drop_vectors(current)
+        self._rows[_DELETE_ITEM].append({"pk": current.pk})
+        self._left.add(current.namespace_id)
+
+    def give(self, current: Any, vectors: Sequence[bytes]) -> None:
+        """Collect the vectors of an item that has none; it counts as unchanged."""
+        self._draw_each(current.pk, len(vectors), "put")
+        self._rows[_COUNT_VECTORS].append({"_pk": current.pk, "vectors": len(vectors)})
+        self._keep_vectors(vectors, current.pk, current.namespace_id)
+
+    def draw(self, row: int, op: str) -> int:
+        """Collect one change and return its number."""
+        self._seq += 1
+        change = {"seq": self._seq, "nonce": secrets.token_bytes(8), "space": ITEMS.name, "row": row, "op": op}
+        self._rows[INSERT_CHANGE].append(change)
+        return self._seq
+
+    def post(self) -> None:
+        self._rows[_DELETE_EMPTY] = [{"id": namespace_id} for namespace_id in self._left]
+        for statement, rows in self._rows.items():
+            statement.run(self._connection, *rows)
+
+    def _namespace_id(self, path: str, pk: int) -> int:
+        if path not in self.namespace_ids:
+            self.namespace_ids[path] = pk
+            self._rows[_INSERT_NAMESPACE].append({"id": pk, "path": path})
+        return self.namespace_ids[path]
+
+    def _draw_each(self, pk: int, places: int, op: str) -> int:
         """Collect a change for each vector that the item has or had, at least for the first; the number of the last."""
         return [self.draw(pk * PLACES + place, op) for place in range(max(places, 1))][-1]
 
@@ -496,7 +491,7 @@ class _Entry:
             for place, vector in enumerate(vectors)
         ]
 
-    def _drop_vectors(self, known: Any) -> None:
-        if known.vectors:
-            one = known.pk * PLACES
-            self._rows[_DELETE_VECTORS].append({"one": one, "end": one + known.vectors - 1})
+    def _drop_vectors(self, current: Any) -> None:
+        if current.vectors:
+            one = current.pk * PLACES
+            self._rows[_DELETE_VECTORS].append({"one": one, "end": one + current.vectors - 1})

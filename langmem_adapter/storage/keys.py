@@ -1,7 +1,7 @@
 """API keys of the server, and sessions of the web page.
 
-Of a key only a keyed hash is kept. Its secret is 256 random bits, so a fast hash is as good as a slow one; the hash's own key
-lies in the database, so that hashes of two databases say nothing about each other.
+Of a key only a keyed hash is stored. Its secret is 256 random bits, so a fast hash is as good as a slow one. The key of the
+hash is in the database, so hashes of two databases cannot be compared.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.scope import Scope
 
 RIGHTS: Final = ("read", "write", "admin")
-"""What a key may allow; `admin` is what concerns everybody: lists of scopes, reset, other keys."""
+"""What a key may allow; `admin` is for all scopes: their list, reset, other keys."""
 
 _PREFIX: Final = "lma"
 _PEPPER: Final = "key_pepper"  # key in `meta`
@@ -37,11 +37,11 @@ _PEPPER: Final = "key_pepper"  # key in `meta`
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key, without its secret.
+    """A key without its secret.
 
     Attributes:
-        id: What it is called in lists and logs; no secret.
-        scope: What it reaches; `None` for everything.
+        id: Its name in lists and logs; not secret.
+        scope: The scope that it reaches; `None` for all.
         rights: Of `RIGHTS`.
     """
 
@@ -54,84 +54,78 @@ class Key:
 
 
 def create(connection: Connection, name: str, scope: Scope | None, rights: Collection[str]) -> tuple[Key, str]:
-    """Make a key, within a write transaction, and the text that a program sends, which is not kept.
+    """Create a key, within a write transaction, and the text that a program sends, which is not stored.
 
     Raises:
-        InvalidInputError: The name is blank, or a right unknown.
+        InvalidInputError: The name is blank, or a right is unknown.
     """
     if not check_text(name, "name").strip():
-        raise InvalidInputError("name is blank; say what the key is for")
+        raise InvalidInputError("name is blank: say what the key is for")
     if not rights or not {*rights} <= {*RIGHTS}:
         raise InvalidInputError(f"rights are some of {', '.join(RIGHTS)}, not {quoted(sorted(rights))}")
-    number, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
-    now = datetime.now(UTC)
-    row = {"id": number, "digest": digest(connection, secret), "name": name, "created_at": now}
-    named = {} if scope is None else scope.named
-    connection.execute(insert(api_keys).values(**row, **named, rights=" ".join(sorted({*rights}))))
-    return Key(number, name, scope, frozenset(rights), now), f"{_PREFIX}_{number}_{secret}"
+    id_, secret, now = secrets.token_hex(6), secrets.token_urlsafe(32), datetime.now(UTC)
+    row = {"id": id_, "digest": _new_digest(connection, secret), "name": name, "created_at": now}
+    names = {} if scope is None else scope.named
+    connection.execute(insert(api_keys).values(**row, **names, rights=" ".join(sorted({*rights}))))
+    return Key(id_, name, scope, frozenset(rights), now), f"{_PREFIX}_{id_}_{secret}"
 
 
-def find(connection: Connection, shown: str) -> Key | None:
-    """The key that a program sends, unless there is none, or it is revoked; which of these it is takes equally long to say."""
-    _, _, rest = shown.partition(f"{_PREFIX}_")
-    number, _, secret = rest.partition("_")
-    row = connection.execute(select(api_keys).where(api_keys.c.id == number[:16])).first()
-    kept = "" if row is None else row.digest
-    same = hmac.compare_digest(kept, kept_digest(connection, secret))
-    return of_row(row) if same and row is not None and row.revoked_at is None else None
+def find(connection: Connection, text: str) -> Key | None:
+    """The key of the text that a program sends; `None` for an unknown or revoked one, in the same time."""
+    id_, _, secret = text.partition(f"{_PREFIX}_")[2].partition("_")
+    row = connection.execute(select(api_keys).where(api_keys.c.id == id_[:16])).first()
+    is_same = hmac.compare_digest("" if row is None else row.digest, _digest(connection, secret))
+    return _key(row) if is_same and row is not None and row.revoked_at is None else None
 
 
 def listed(connection: Connection) -> list[Key]:
     """Every key, the latest first."""
     query = select(api_keys).order_by(api_keys.c.created_at.desc(), api_keys.c.id)
-    return [of_row(row) for row in connection.execute(query)]
+    return [_key(row) for row in connection.execute(query)]
 
 
 def revoke(connection: Connection, key_id: str) -> bool:
-    """Make a key worth nothing from now on, within a write transaction; whether it was worth something."""
+    """Revoke a key, within a write transaction; `False` for an unknown or revoked one."""
     which = (api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
     return bool(connection.execute(update(api_keys).where(*which).values(revoked_at=datetime.now(UTC))).rowcount)
 
 
-def digest(connection: Connection, secret: str) -> str:
-    """What is kept of a secret, within a write transaction; the first one makes the hash's own key."""
+def _new_digest(connection: Connection, secret: str) -> str:
     if meta.get(connection, _PEPPER) is None:
         meta.put(connection, _PEPPER, secrets.token_hex(32))
-    return kept_digest(connection, secret)
+    return _digest(connection, secret)
 
 
-def kept_digest(connection: Connection, secret: str) -> str:
-    """What is kept of a secret, if anything is: without the hash's own key, which is made with the first, nothing is."""
+def _digest(connection: Connection, secret: str) -> str:
     pepper = bytes.fromhex(meta.get(connection, _PEPPER) or "")
     return blake2b(secret.encode(errors="replace"), key=pepper, digest_size=32).hexdigest()
 
 
-def of_row(row: Any) -> Key:
-    """A row of `tables.api_keys` as a key."""
+def _key(row: Any) -> Key:
     return Key(row.id, row.name, owner_of(row), frozenset(row.rights.split()), row.created_at, row.revoked_at)
 
 
 LASTS: Final = timedelta(hours=12)
-"""How long a login is good for."""
+"""The lifetime of a session."""
 
 
 def begin(connection: Connection, key: Key) -> str:
-    """Begin a session with the rights of a key: the text that a browser keeps. Those that are over are forgotten."""
+    """Begin a session with the rights of a key, within a write transaction, and return the secret for the browser."""
     now, secret = datetime.now(UTC), secrets.token_urlsafe(32)
     connection.execute(delete(sessions).where(sessions.c.ends_at <= now))
-    row = {"digest": digest(connection, secret), "key_id": key.id, "ends_at": now + LASTS}
+    row = {"digest": _new_digest(connection, secret), "key_id": key.id, "ends_at": now + LASTS}
     connection.execute(insert(sessions).values(row))
     return secret
 
 
 def find_session(connection: Connection, secret: str) -> Key | None:
-    """The key that a session stands for, unless the session is over, or the key revoked."""
+    """The key of a session; `None` where the session has ended or the key is revoked."""
     query = select(api_keys).join(sessions, sessions.c.key_id == api_keys.c.id)
-    alive = (sessions.c.digest == kept_digest(connection, secret), sessions.c.ends_at > datetime.now(UTC))
-    row = connection.execute(query.where(*alive, api_keys.c.revoked_at.is_(None))).first()
-    return None if row is None else of_row(row)
+    is_valid = (sessions.c.digest == _digest(connection, secret), sessions.c.ends_at > datetime.now(UTC))
+    row = connection.execute(query.where(*is_valid, api_keys.c.revoked_at.is_(None))).first()
+    return None if row is None else _key(row)
 
 
 def end(connection: Connection, secret: str) -> None:
     """End a session, within a write transaction."""
-    connection.execute(delete(sessions).where(sessions.c.digest == kept_digest(connection, secret)))
+    connection.execute(delete(sessions).where(sessions.c.digest == _digest(connection, secret)))

@@ -326,8 +326,8 @@ def read_page(
         limit = _cursor_date(connection, created_at, text, after)
         query = query.where(or_(date < limit, and_(date == limit, pk < last)))
     query = query.add_columns(type_coerce(date, Text).label("place")).order_by(date.desc(), pk.desc())
-    with connection.execute(query if matches else query.limit(k + 1), execution_options={"yield_per": 1000}) as found:
-        rows = list(islice(filter(matches, found) if matches else found, k + 1))
+    with connection.execute(query if matches else query.limit(k + 1), execution_options={"yield_per": 1000}) as stream:
+        rows = list(islice(filter(matches, stream) if matches else stream, k + 1))
     following = cursor(str(rows[k - 1].place), rows[k - 1]._mapping[pk]) if len(rows) > k else None
     return rows[:k], following
 

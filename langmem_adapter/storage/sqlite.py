@@ -1,10 +1,9 @@
-"""SQLite files: how they are made and opened, and what keeps them whole when a process forks.
+"""SQLite files: creating and opening them, and what protects them when a process forks.
 
-SQLite's locks belong to a process and are not inherited; what a forked child inherits is SQLite's belief that they are held.
-One connection that stands open during a fork is enough: the child's own connections to that file then write without locks,
-and the parent, closing, takes itself for the last and removes the write-ahead log into which the child writes
-(sqlite.org/howtocorrupt.html, 2.7). So idle connections are closed before a fork, to be opened again when they are needed,
-and a file that is in use at that moment is not opened in the child.
+SQLite's locks belong to a process and are not inherited; a forked child inherits SQLite's belief that it has them. One open
+connection is enough: the child's connections to that file then write without locks, and the parent, closing, takes itself for
+the last and removes the write-ahead log into which the child writes (sqlite.org/howtocorrupt.html, 2.7). So idle connections
+are closed before a fork, and a file that is in use at that moment is not opened in the child.
 """
 
 from __future__ import annotations
@@ -39,16 +38,16 @@ Identity: TypeAlias = "tuple[int, int] | None"
 """Which file lies at a path: device and inode; `None` where there is none."""
 
 LONGEST: Final = 2_147_483.0
-"""Seconds, some 24 days: the longest wait that SQLite and Postgres can count in milliseconds; a longer one is none at all."""
+"""Seconds, some 24 days: the longest wait that SQLite and Postgres can count in milliseconds."""
 _NO_END: Final = int(LONGEST * 1000)
 _PAUSE: Final = 0.02
 _PRAGMAS: Final = ("synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
 
-# Contract: whoever opens, takes or closes a connection holds the gate, and a fork holds it until parent and child go on. So
-# the child knows of every connection whether it was idle, hence closed, or in use. tests/test_forks.py.
+# Contract: opening, taking and closing a connection need the gate, and a fork has it until parent and child go on. So the child
+# knows of every connection whether it was idle, hence closed, or in use. tests/test_forks.py.
 _GATE: Final = threading.RLock()
 _OPEN: Final[WeakSet[FileConnection]] = WeakSet()
-_HELD: Final[list[FileConnection]] = []  # in use while the process forks
+_IN_USE: Final[list[FileConnection]] = []  # in use while the process forks
 # Contract: what the child inherits in use is never closed there: SQLite would give back the parent's place in the log.
 # `test_what_was_in_use_is_never_closed_in_the_child`, `test_a_file_that_was_in_use_is_not_opened_in_the_child`
 # Nor is a connection closed here after its -shm was replaced (`FileConnection.close`).
@@ -97,7 +96,7 @@ class FileConnection(sqlite3.Connection):
         """Whether the log is shorter than what is committed in it."""
         if self.descriptor is None or identity(self.descriptor) != self.shm:
             return False
-        # Contract: who has the write lock reads the page size and the number of frames that the last writer left in the -shm
+        # Contract: with the write lock, the page size and the number of frames in the -shm are those of the last writer
         # (https://www.sqlite.org/walformat.html#the_wal_index_header), and no checkpoint shortens the log meanwhile.
         # `test_nothing_is_acknowledged_once_the_log_is_gone`
         page, frames = struct.unpack("=HI", os.pread(self.descriptor, 6, 14))
@@ -125,9 +124,9 @@ class FileConnection(sqlite3.Connection):
                 return
             self._closed, self.lent = True, False
             _OPEN.discard(self)
-            # Contract: who closes last copies its log into the file and removes the log. After the -shm was replaced, what
-            # others wrote since is in that log too. So the connection stays open until the process ends, and its lock on the
-            # file keeps the log. `test_close_keeps_what_others_wrote_after_the_shm_was_replaced`
+            # Contract: the last close copies the log into the file and removes the log. After the -shm was replaced, that log
+            # also has what others wrote since. So the connection stays open until the process ends, and its lock on the file
+            # keeps the log. `test_close_keeps_what_others_wrote_after_the_shm_was_replaced`
             if self.is_replaced():
                 _UNUSABLE.append((self, _REPLACED))
                 ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))  # the interpreter would close it at its end
@@ -153,7 +152,7 @@ def identity(path: Path | str | int) -> Identity:
 
 
 def open_file(path: Path, *, timeout: float) -> FileConnection:
-    """Open a file, for any thread and with no transactions of the driver's own; it is made for its user alone.
+    """Open a file, for any thread and without the driver's own transactions; a new file is readable by its user alone.
 
     Raises:
         StorageError: The process was forked while the file was in use, or its -shm was replaced while it was open here.
@@ -173,7 +172,7 @@ def open_file(path: Path, *, timeout: float) -> FileConnection:
 
 
 def open_wal(path: Path, *, timeout: float) -> FileConnection:
-    """Open a file as every database of ours is opened: with a write-ahead log, durable, leaving nothing of deleted rows.
+    """Open a database file: with a write-ahead log, durable, with deleted rows overwritten.
 
     Raises:
         StorageError: See `open_file`; the file has several names, is a mount point, or is in use with another log.
@@ -239,7 +238,7 @@ def _refuse_mount_point(path: Path) -> None:
 
 
 def _shms(path: Path) -> set[Identity]:
-    """The shared memory that the connections of this process use; one, unless something went wrong."""
+    """The shared memory that the connections of this process use; more than one is an error."""
     file = identity(path)
     with _GATE:
         return {connection.shm for connection in _OPEN if connection.shm is not None and connection.file == file}
@@ -267,8 +266,8 @@ def _refuse_unseen_users(path: Path, end: float) -> None:
 
 
 def _refuse_log_of_another(path: Path, end: float) -> None:
-    # Contract: who uses a -shm has a lock on its file. Where the file at the path has none, the log beside it is that of a file
-    # that lay here before, and would be read into this one. `test_a_backup_is_not_opened_with_the_log_of_the_file_before`
+    # Contract: a user of a -shm has a lock on its file. Without one at this path, the log beside it is that of a file
+    # that was here before, and would be read into this one. `test_a_backup_is_not_opened_with_the_log_of_the_file_before`
     # https://www.sqlite.org/walformat.html#wal_locks https://www.sqlite.org/lockingv3.html
     while _is_locked(f"{path}-shm", 128, 1) and not _is_locked(str(path), 0x4000_0002, 510):
         if time.monotonic() > end:
@@ -310,9 +309,9 @@ def _open_log(path: Path, timeout: float, end: float) -> FileConnection:
 
 
 def _make(path: Path) -> None:
-    # SQLite gives the file the mode of the umask, and the log that of the file: others on the machine could read them.
+    # SQLite gives the file the mode of the umask, and the log that of the file: other users of the machine could read them.
     # Contract: a file that exists is never opened here, since closing any descriptor of it ends all locks that this process
-    # has on it; hence O_EXCL. Why a file cannot be made is said by SQLite. tests/storage/test_sqlite.py.
+    # has on it; hence O_EXCL. SQLite reports why a file cannot be created. tests/storage/test_sqlite.py.
     with suppress(OSError):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
 
@@ -335,7 +334,7 @@ def _to_wal(connection: sqlite3.Connection, end: float) -> None:
 
 
 def create(url: URL, path: Path | None, *, timeout: float) -> Engine:
-    """An engine whose connections are set up our way, and wait some seconds for others; in memory there is no path."""
+    """An engine with our pragmas whose connections wait some seconds for others; *path* is `None` in memory."""
     if path is None:
         arguments = {"check_same_thread": False, "isolation_level": None}
         engine = create_engine(url, connect_args=arguments, poolclass=StaticPool, hide_parameters=True)
@@ -365,8 +364,8 @@ def _give_back(connection: Any, _: object) -> None:
 
 
 def _begin(connection: Connection) -> None:
-    # Contract: the driver's own transaction handling is off, since it begins too late and commits around DDL: what is read in a
-    # block is one state. `test_reading_and_opening_go_on_and_do_not_see_the_half_transaction`
+    # Contract: the driver's own transaction handling is off, since it begins too late and commits around DDL: a block reads one
+    # state. `test_reading_and_opening_go_on_and_do_not_see_the_half_transaction`
     options = connection.get_execution_options()
     with closing(connection.connection.cursor()) as cursor, ExitStack() as undo:
         if (waits := options.get("sqlite_waits")) is not None:  # milliseconds of this transaction, and of any other
@@ -382,18 +381,18 @@ def _before_fork() -> None:
     _GATE.acquire()
     for connection in list(_OPEN):
         if connection.lent:
-            _HELD.append(connection)
+            _IN_USE.append(connection)
         else:
             connection.close()
 
 
 def _in_parent() -> None:
-    _HELD.clear()
+    _IN_USE.clear()
     _GATE.release()
 
 
 def _in_child() -> None:
-    _UNUSABLE.extend((connection, _FORKED) for connection in _HELD)
+    _UNUSABLE.extend((connection, _FORKED) for connection in _IN_USE)
     _OPEN.clear()
     _in_parent()
 

@@ -1,4 +1,4 @@
-"""Traces: what one add saw and did, stage by stage, written in the same transaction as its memories."""
+"""Traces: the stages of one add, written in the same transaction as its memories."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _DROP: Final = Prepared(
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What one add saw and did.
+    """The stages of one add.
 
     Attributes:
         id: The `trace_id` of its result.
-        scope: Whose memories.
+        scope: The scope of the add.
         created_at: When it was written.
-        turns: What parse made of the messages.
-        facts: What extract found in them.
-        candidates: What retrieve brought: the memories that the facts were compared with.
-        decisions: What decide made of it, in order.
+        turns: The parsed messages.
+        facts: The extracted facts.
+        candidates: The retrieved memories that the facts were compared with.
+        decisions: The decisions, in order.
         calls: Every call of the chat model, with prompt and raw reply.
-        result: What apply did, the cost included.
-        state: All of it as the pipeline had it, plain JSON.
+        result: The result, with its cost.
+        state: The whole state of the pipeline, plain JSON.
     """
 
     id: str
@@ -107,28 +107,24 @@ class TracePage(Paged[TraceSummary]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TraceDraft:
-    """What to keep of a run; its id is the run's."""
+    """What a run keeps; its id is the run's."""
 
-    days: float  # how long traces are kept; older ones go as new ones come
+    days: float  # older traces are deleted when a new one is written
     state: Mapping[str, Any]  # the pipeline's state before apply, plain JSON; its task has the scope
 
 
 def keep(
     connection: Connection, run: str, draft: TraceDraft, result: tuple[Change, ...], *, now: datetime | None = None
 ) -> None:
-    """Write the trace of a run, whose id it gets, and drop those that are past their time; *now* its memories were written."""
-    # Contract: it has the moment of the history rows of its run, by which `of_changes` finds it.
+    """Write the trace of a run, with the run's id and time, and delete old ones."""
+    # Contract: it has the time of the history rows of its run, by which `of_changes` finds it.
     # tests/pipeline/test_traces.py::test_a_change_leads_to_the_add_that_made_it.
     now = now or datetime.now(UTC)
     _DROP.run(connection, {"before": now - timedelta(days=draft.days), "again": run})
     state = {**draft.state, "results": [change.to_json() for change in result]}
-    whose = {name: state["task"]["scope"].get(name) for name in SCOPE_FIELDS}
-    _INSERT.run(connection, {"id": run, **whose, "created_at": now, "summary": _summary(state), "state": state})
-
-
-def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
+    scope = {name: state["task"]["scope"].get(name) for name in SCOPE_FIELDS}
     usage, milliseconds = state["work"]["usage"], state["work"]["milliseconds"]
-    return {
+    summary = {
         "mode": state["mode"],
         "said": next((turn["text"] for turn in state["turns"] if turn["role"] != "system"), "")[:_BEGINNING],
         "facts": len(state["facts"]),
@@ -136,26 +132,26 @@ def _summary(state: Mapping[str, Any]) -> dict[str, Any]:
         **{name: usage[name] for name in ("model_calls", "input_tokens", "output_tokens")},
         "milliseconds": round(fsum(milliseconds.values()), 3),
     }
+    _INSERT.run(connection, {"id": run, **scope, "created_at": now, "summary": summary, "state": state})
 
 
 def page(
     connection: Connection, scope: Scope | None, *, k: int, after: str | None = None
 ) -> tuple[list[TraceSummary], str | None]:
-    """What adds within *scope* (`None`: of everybody) did, the newest first, and the cursor of the next page.
+    """Summaries of adds within *scope* (`None`: all), newest first, and the cursor of the next page.
 
     Raises:
-        InvalidInputError: The cursor is none of ours.
+        InvalidInputError: *after* is no cursor.
     """
-    rows, following = read_page(
-        connection, select(*_LISTED).where(reach(scope, traces)), traces.c.created_at, traces.c.id, k=k, after=after
-    )
+    query, order = select(*_LISTED).where(reach(scope, traces)), (traces.c.created_at, traces.c.id)
+    rows, following = read_page(connection, query, *order, k=k, after=after)
     return [TraceSummary(row.id, of_row(row), row.created_at, **row.summary) for row in rows], following
 
 
 def of_changes(
     connection: Connection, memory_id: str, moments: Collection[datetime], scope: Scope | None
 ) -> dict[datetime, str]:
-    """The ids of the traces within *scope* of the adds that changed a memory, by the moments of its changes."""
+    """The ids of the traces within *scope* of the adds that changed a memory, by the times of its changes."""
     query = select(traces.c.id, traces.c.created_at, traces.c.state["results"].label("results"))
     query = query.where(traces.c.created_at.in_(moments), reach(scope, traces))
     rows = connection.execute(query) if moments else ()

@@ -108,7 +108,7 @@ def _no_look_before_a_search() -> None:
 
 def _forks_unguarded() -> None:
     _replace(sqlite, "_OPEN", _Nothing())
-    _replace(Database, "_refuse_lost_log", lambda *_: None)
+    _replace(Database, "_refuse_loss", lambda *_, **__: None)
 
 
 class _Nothing(list[Any]):
