@@ -30,7 +30,7 @@ class Longest:
     timezone: str | None = None
 
     def check_text(self, text: str, name: str) -> None:
-        """Refuse a text that is too long for a memory; *name* is what it is called in the error."""
+        """Refuse a text that is too long for a memory; *name* is its name in the error."""
         _check_length(text, name, self.text, "max_text")
 
     def check_message(self, text: str, name: str) -> None:
@@ -57,36 +57,36 @@ def optional_scope(fields: Mapping[str, Any]) -> Scope | None:
 
 
 def memory_id_of(memory_id: object, *, whose: str = "a memory's id") -> str:
-    """An id, which is a text with something in it; *whose* is what it is called in the error."""
+    """An id, which is a text with something in it; *whose* is its name in the error."""
     if not isinstance(memory_id, str) or not memory_id.strip():
         raise InvalidInputError(f"{whose} is a text, not {quoted(memory_id)}")
     return check_text(memory_id, "the id")
 
 
 def filled(text: object, name: str) -> str:
-    """A text with something in it; *name* is what it is called in the error."""
+    """A text with something in it; *name* is its name in the error."""
     if not check_text(text, name).strip():
         raise InvalidInputError(f"{name} is empty")
     return str(text)
 
 
 def flag(value: object, name: str) -> bool:
-    """`True` or `False`; *name* is what it is called in the error."""
+    """`True` or `False`; *name* is its name in the error."""
     if not isinstance(value, bool):
         raise InvalidInputError(f"{name} must be True or False, not {quoted(value)}")
     return value
 
 
 def each_of(items: object, name: str) -> list[Any]:
-    """The items of a list, or of whatever else gives them one by one; *name* is what it is called in the error."""
+    """The items of a list, or of whatever else gives them one by one; *name* is its name in the error."""
     if isinstance(items, str | bytes | Mapping) or not isinstance(items, Iterable):
         raise InvalidInputError(f"{name} must be a list, not {quoted(items)}")
     return list(items)
 
 
-def one_of(value: object, known: Iterable[T], name: str) -> T:
-    """The one of some texts that is meant; *name* is what it is called in the error."""
-    among = list(known)
+def one_of(value: object, choices: Iterable[T], name: str) -> T:
+    """A value that is one of the *choices*; *name* is its name in the error."""
+    among = list(choices)
     for each in among:
         if isinstance(value, str) and value == each:
             return each
@@ -94,7 +94,7 @@ def one_of(value: object, known: Iterable[T], name: str) -> T:
 
 
 def bounded(k: object, name: str = "k", *, least: int = 1, most: float = _MOST_HITS) -> int:
-    """How many: a whole number from *least* to *most*, by default 10,000; *name* is what it is called in the error."""
+    """How many: a whole number from *least* to *most*, by default 10,000; *name* is its name in the error."""
     if isinstance(k, bool) or not isinstance(k, int) or not least <= k <= most:
         raise InvalidInputError(f"{name} must be a whole number from {least} to {most:,}, not {quoted(k)}")
     return k
@@ -106,7 +106,7 @@ def tokens(most: object) -> int | None:
 
 
 def seconds(value: object, name: str) -> float:
-    """Seconds from 0, infinity among them; *name* is what they are called in the error."""
+    """Seconds from 0, infinity among them; *name* is their name in the error."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise InvalidInputError(f"{name} is a number of seconds from 0, not {quoted(value)}")
     return float(min(value, sys.float_info.max))

@@ -4,22 +4,22 @@ Everything that this package raises on purpose derives from `LangmemAdapterError
 that Python code would expect:
 
     LangmemAdapterError
-    ├── ScopeError(ValueError)               whose memory it is was not said, or was said twice
+    ├── ScopeError(ValueError)               no scope is named, or two that contradict
     ├── InvalidInputError(ValueError)        an argument, message or setting is not acceptable
     │   └── UnknownArgumentError(TypeError)  a keyword argument that does not exist
     ├── FilterError(ValueError)              a metadata filter cannot be understood
     ├── MemoryNotFoundError(LookupError, ValueError)   no such memory, or not within the given scope
     ├── RelationNotFoundError(LookupError)   no such relation, or not within the given scope
-    ├── EntityNotFoundError(LookupError)     nobody and nothing of that name within the given scope
+    ├── EntityNotFoundError(LookupError)     no entity of that name within the given scope
     ├── ModelError                           a chat model or embeddings failed, or the server of one
     │   ├── ModelReplyError(ValueError)      a chat model's reply stayed unreadable after one repair
     │   ├── ModelContextError(ValueError)    a prompt has more tokens than the model's context
     │   ├── ModelTimeoutError(TimeoutError)  no answer came in time
     │   └── ModelUnreachableError(ConnectionError)   connection refused, unknown host, connection lost
     ├── EmbeddingMismatchError(ValueError)   the vectors stored here come from another embedding model
-    ├── ConflictError                        others kept changing the same memories
+    ├── ConflictError                        other writers changed the same memories each time
     ├── StorageError                         the database refused or failed
-    │   └── GraphServerError                 the server of a graph's mirror did; the memory is well
+    │   └── GraphServerError                 the graph server of a mirror refused or failed
     └── MissingDependencyError(ImportError)  an optional package is not installed
 """
 
@@ -62,7 +62,7 @@ class LangmemAdapterError(Exception):
 
     @property
     def brief(self) -> str:
-        """What a server may tell whoever calls it."""
+        """The text that a server may send to its callers."""
         return str(self)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -85,7 +85,7 @@ class InvalidInputError(LangmemAdapterError, ValueError):
 
 
 class UnknownArgumentError(InvalidInputError, TypeError):
-    """A keyword argument does not exist; the message says which was probably meant."""
+    """A keyword argument does not exist; the message suggests one."""
 
 
 class FilterError(LangmemAdapterError, ValueError):
@@ -119,10 +119,10 @@ class RelationNotFoundError(LangmemAdapterError, LookupError):
 
 
 class EntityNotFoundError(LangmemAdapterError, LookupError):
-    """The knowledge graph knows nobody and nothing of this name within the scope that was given."""
+    """The knowledge graph has no entity of this name within the given scope."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"the graph knows no {name!r} in this scope; memory.graph.entities(...) lists whom it knows")
+        super().__init__(f"the graph has no entity {name!r} in this scope; memory.graph.entities(...) lists all")
         self.name = name
 
 

@@ -386,16 +386,16 @@ def server_options(name: str, settings: Settings) -> dict[str, Any]:
     return options
 
 
-def patiently_made(make: Callable[..., T], settings: Settings) -> T:
-    """A model whose client gives up in time and repeats nothing by itself: `Limits` does that.
+def make_with_timeout(make: Callable[..., T], settings: Settings) -> T:
+    """A model whose client has a timeout and does not retry, since `Limits` does.
 
-    Only providers that know LangChain's standard parameters for it are told; some refuse, or send on, what they do not know.
+    Only classes with LangChain's standard parameters get them: others may refuse them, or send them to the server.
     """
     made = make()
     fields = getattr(type(made), "model_fields", {})
-    known = {name for field in fields for name in (field, fields[field].alias)}
-    told = {"timeout": settings.model_timeout, "max_retries": 0}
-    standard = {name: value for name, value in told.items() if name in known}
+    names = {name for field in fields for name in (field, fields[field].alias)}
+    options = {"timeout": settings.model_timeout, "max_retries": 0}
+    standard = {name: value for name, value in options.items() if name in names}
     return make(**standard) if standard else made
 
 
@@ -444,13 +444,13 @@ def provider_errors(what: str, *, key: str = KEY_HINT, form: str) -> Iterator[No
         raise InvalidInputError(f"{what} has no key: {key}") from error
     except OSError as error:  # those of an HTTP client are, too, or become one in the provider's package
         raise ModelUnreachableError(
-            f"cannot load {what}: {_told(error)}", hint="check its name and the network"
+            f"cannot load {what}: {_reason(error)}", hint="check its name and the network"
         ) from error
     except (ValueError, TypeError) as error:
-        raise InvalidInputError(f"cannot use {what}: {_told(error)}; {form}") from None
+        raise InvalidInputError(f"cannot use {what}: {_reason(error)}; {form}") from None
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     # Pydantic's own text quotes what was given, keys among it.
     parts = error.errors() if isinstance(error, ValidationError) else ()
     return redact_urls("; ".join(f"{'.'.join(map(str, part['loc']))}: {part['msg']}" for part in parts) or str(error))
@@ -458,6 +458,6 @@ def _told(error: Exception) -> str:
 
 def _package(error: ImportError) -> str:
     # LangChain's own error names the package in its text; the import behind it, where there is one, names the module.
-    told = _PACKAGE.search(str(error))
+    match = _PACKAGE.search(str(error))
     module = getattr(error.__cause__, "name", None) or error.name or ""
-    return told[1] if told else module.partition(".")[0].replace("_", "-") or str(error)
+    return match[1] if match else module.partition(".")[0].replace("_", "-") or str(error)

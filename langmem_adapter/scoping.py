@@ -1,7 +1,6 @@
-"""The one rule for whose memory it is, for every guest: the signed-in user, then what the call says, then the constructor.
+"""The scope of a call, resolved in the same way by every integration: authenticated user, call, constructor.
 
-Frameworks are recognised by the shape of what they hand over (`runtime.context`, `config["configurable"]`), so that nothing
-of LangGraph has to be imported here.
+LangGraph's objects are recognised by their attributes (`runtime.context`, `config["configurable"]`); it is not imported here.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 
 __all__ = ["MemoryContext", "check_owner", "configured", "resolve_again", "resolve_scope"]
 
-_NOBODY: Final = (
-    "whose memory? say it with the call, as context=MemoryContext(user_id=...) or {'configurable': {'user_id': ...}},"
-    " or give user_id to the constructor"
+_NO_SCOPE: Final = (
+    "user_id is missing: pass context=MemoryContext(user_id=…) or {'configurable': {'user_id': …}} with the call,"
+    " or user_id=… to the constructor"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryContext:
-    """Whose memory a run works with, as the runtime context of an agent or graph (`context_schema=MemoryContext`).
+    """The scope of a run, as the runtime context of an agent or graph (`context_schema=MemoryContext`).
 
     Any other context with fields (or keys) of these names works as well.
 
@@ -52,75 +51,76 @@ def resolve_scope(
     config: Mapping[str, Any] | None = None,
     default: object = None,
 ) -> Scope:
-    """Whose memory a call works with.
+    """The scope of a call.
 
-    Each field is taken from the first of these that names it: the user that a LangGraph server has authenticated (`user_id`
-    only), *explicit*, the runtime's context, `config["configurable"]`, *default*. Nothing that comes with the call may name
-    another user than the authenticated one. What a constructor fixes is only a default: it completes a scope, and an agent
-    alone is none, since it would open the memories of all that agent's users; who means that says it with the call.
+    Each field is taken from the first source that names it: the user that a LangGraph server has authenticated (`user_id`
+    only), *explicit*, the runtime's context, `config["configurable"]`, *default*. No source of the call may name another user
+    than the authenticated one. A constructor's default completes a scope. A default agent alone is no scope, since it would
+    open the memories of all its users; to read these, pass agent_id with the call.
 
     Args:
-        explicit: What the call itself names: a `Scope`, a mapping or any object with the fields; `None` says nothing.
+        explicit: The argument of the call: a `Scope`, a mapping or any object with the fields, or `None`.
         runtime: LangGraph's `Runtime` or `ToolRuntime`, or anything with a `context`.
         config: The `RunnableConfig`; by default that of *runtime*, where it has one.
-        default: What the adapter's constructor was given, like *explicit*.
+        default: The argument of the integration's constructor, like *explicit*.
 
     Returns:
         The scope.
 
     Raises:
-        ScopeError: Nobody says whose, a field is blank or no `str`, or the call contradicts the authenticated user.
+        ScopeError: No source names a field, one is blank or no `str`, or the call contradicts the authenticated user.
 
     Example:
         >>> resolve_scope(config={"configurable": {"user_id": "alice"}}, default=Scope(agent_id="guide"))
         Scope(user_id='alice', agent_id='guide')
         >>> resolve_scope(default=Scope(agent_id="guide"))
         Traceback (most recent call last):
-        langmem_adapter.errors.ScopeError: agent_id alone opens the memories of all its users; whose memory? say it ...
+        langmem_adapter.errors.ScopeError: agent_id alone opens the memories of all its users; user_id is missing: pass ...
     """
-    merged = _first_of(_said(explicit, runtime, config).values())
+    merged = _first_of(_sources(explicit, runtime, config).values())
     scope = _first_of([merged, _named(default)])
     if not scope:
-        raise ScopeError(_NOBODY)
+        raise ScopeError(_NO_SCOPE)
     if not merged and scope.keys() == {"agent_id"}:
-        raise ScopeError(f"agent_id alone opens the memories of all its users; {_NOBODY}")
+        raise ScopeError(f"agent_id alone opens the memories of all its users; {_NO_SCOPE}")
     return Scope(**scope)
 
 
 def resolve_again(begun: Scope, *, runtime: object = None, config: Mapping[str, Any] | None = None) -> Scope:
-    """The scope that a run was begun for, as its state has it, where the call names no other.
+    """The scope in the state of a run that is resumed, if the call does not contradict it.
 
-    A state outlives the call that wrote it: whoever may write to its thread can change it, or go on with what somebody else
-    began. So what it says has to agree with all that the call says: the signed-in user, the runtime's context and
-    `config["configurable"]`. A call that says nothing goes on with whatever the state has; where not everybody may do that,
-    let the server sign people in.
+    A state outlives the call that wrote it, and other callers may write to its thread. So it must agree with everything that
+    the call names: the authenticated user, the runtime's context and `config["configurable"]`. A call that names nothing
+    resumes any state; where that is not allowed, authenticate users on the server.
 
     Raises:
-        ScopeError: The call names a field that the state has otherwise, or not at all.
+        ScopeError: The call names a field that the state lacks or has with another value.
     """
-    for whose, named in _said(None, runtime, config).items():
+    for source, named in _sources(None, runtime, config).items():
         for field, value in named.items():
             if getattr(begun, field) != value:
                 raise ScopeError(
-                    f"{whose} names {field} {value!r}, but this run was begun for another scope; begin one of your own"
+                    f"{source} names {field} {value!r}, but this run was begun for another scope; begin one of your own"
                 )
     return begun
 
 
-def check_owner(said: object, scope: Scope, name: str, *, fields: Collection[str] = SCOPE_FIELDS) -> None:
-    """Refuse what says by itself whose it is, and is about to be filed for somebody else.
+def check_owner(message: object, scope: Scope, name: str, *, fields: Collection[str] = SCOPE_FIELDS) -> None:
+    """Refuse a message that names another scope than the one it would be stored under.
 
     Args:
-        said: A message or a mapping: its own `user_id`, `agent_id` and `run_id`, also among a message's `additional_kwargs`.
-        scope: What it is filed under.
-        name: What to call it in the error.
+        message: A message or a mapping: its own `user_id`, `agent_id` and `run_id`, also among a message's `additional_kwargs`.
+        scope: The scope that it would be stored under.
+        name: Its name in the error.
         fields: The fields that must agree; one that *scope* does not name would be lost.
 
     Raises:
         InvalidInputError: They differ.
     """
     own = (
-        said if isinstance(said, Mapping) else {**_further(said, "additional_kwargs"), **_further(said, "model_extra")}
+        message
+        if isinstance(message, Mapping)
+        else {**(getattr(message, "additional_kwargs", None) or {}), **(getattr(message, "model_extra", None) or {})}
     )
     for field in fields:
         value = own.get(field)
@@ -129,11 +129,6 @@ def check_owner(said: object, scope: Scope, name: str, *, fields: Collection[str
                 f"{name} names {field} {quoted(value)} and would be filed under {scope}; add it apart with {field}=…, or "
                 f"remove the field"
             )
-
-
-def _further(message: object, name: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] | None = getattr(message, name, None)
-    return found or {}
 
 
 def _part(whole: object, name: str) -> Any:
@@ -162,23 +157,23 @@ def _authenticated(user: object, configurable: object) -> Any:
     return None if identity == "" else identity
 
 
-def _said(explicit: object, runtime: object, config: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
-    """What a call names, by who says it, the first to be believed first; all agree with the signed-in user."""
+def _sources(explicit: object, runtime: object, config: Mapping[str, Any] | None) -> dict[str, dict[str, Any]]:
+    """The fields that each source of a call names, in the order of precedence; all agree with the authenticated user."""
     configurable = _part(config or _part(runtime, "config"), "configurable")
-    said = {
+    sources = {
         "the argument": _named(explicit),
         "the runtime context": _named(_part(runtime, "context")),
         "config['configurable']": configured(configurable),
     }
     user = _authenticated(_part(_part(runtime, "server_info"), "user"), configurable)
     if user is None:
-        return said
-    for whose, named in said.items():
+        return sources
+    for source, named in sources.items():
         if named.get("user_id", user) != user:
             raise ScopeError(
-                f"{whose} names user {named['user_id']!r}, but {user!r} is signed in; leave user_id out, it is known"
+                f"{source} names user {named['user_id']!r}, but {user!r} is signed in; leave user_id out, it is known"
             )
-    return {"the server": {"user_id": user}, **said}
+    return {"the server": {"user_id": user}, **sources}
 
 
 def _first_of(sources: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The settings, and the only reader of environment and configuration files."""
+"""Settings from arguments, environment variables and configuration files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ PrepareThreshold: TypeAlias = Annotated[
 
 _PREFIX: Final = "LANGMEM_ADAPTER_"
 _NAME: Final = "langmem_adapter"
-_CLI_VARIABLES: Final = frozenset({"user"})  # read by the command line: whose memory, where no flag says so
+_CLI_VARIABLES: Final = frozenset({"user"})  # read by the command line as the default of -u
 _RANKING: Final = """LANGMEM_ADAPTER_RANKING='{"words": 0.8}'"""
 _TRUST: Final = "trust_folder"
 _OF_DATABASE: Final = {"busy_timeout", "prepare_threshold", "pool_size", "max_overflow", "pool_timeout"}
@@ -60,13 +60,13 @@ _CONTENT: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 class Settings(BaseSettings):
-    """Everything that can be set, each with its default.
+    """All settings with their defaults.
 
     Precedence: argument, environment (`LANGMEM_ADAPTER_MODEL=…`), `./langmem_adapter.toml`, the user's own
     `langmem_adapter.toml` in the platform's configuration directory, default. Unknown names are errors, in every source.
 
-    The file in the working directory may be somebody else's. Unless `trust_folder` says otherwise, it is not read, and a
-    warning names it.
+    The file in the working directory may come from another person. It is read only with `trust_folder`; otherwise a warning
+    names it.
 
     `repr`, `str` and errors show addresses without the passwords and keys in them.
 
@@ -77,61 +77,55 @@ class Settings(BaseSettings):
             `init_embeddings`, as `"openai:text-embedding-3-small"`.
         base_url: An OpenAI-compatible server for both, as `"http://localhost:11434/v1"`; a key is then optional.
         api_key: Its key; never shown, logged or traced.
-        model_timeout: Seconds that one call of a chat model or of embeddings may take, all that is asked again included; a
-            model that you made yourself, too.
-        model_retries: How often such a call is asked again after a failure that may pass (too many requests, a server's own
-            error, a lost connection). A model of yours whose client repeats by itself (`max_retries`) is left to it.
-        model_profile: What a chat model is asked: `"full"`, or `"small"` for models of some billion parameters and fewer: short
-            instructions, one call an add, rules find what is certain and decide. `"auto"` is full, and small once 3 of the last
-            10 replies of the model could not be used; `doctor` says so.
-        model_max_tokens: Tokens that a reply of a chat model made from a name may have, so that one without an end is cut; at
-            least 8,192 where the model reasons. `None`: 4,096, in the profile "small" 256. Such models are asked with
-            temperature 0, where they take one.
-        on_bad_reply: What becomes of a reply of the chat model that stays unusable after one repair: `"keep"` adds facts that
-            were not decided, keeps complete items of a list that was cut off, or else the speaker's own words (`refine` reads
-            them again), each with a note; `"raise"` is a `ModelReplyError`, and nothing is written.
-        embedding_batch: How many texts one call of an embedding model may have. A server that takes fewer is noticed: the calls
-            become smaller by halves, and the size that works is kept while the memory is open.
+        model_timeout: Seconds for one call of a chat model or of embeddings, retries included; also for a model object.
+        model_retries: Retries of such a call after a transient failure (too many requests, a server error, a lost connection).
+            A model object whose client retries by itself (`max_retries`) is not retried here.
+        model_profile: `"full"`, or `"small"` for models below a few billion parameters: short instructions, one call an add,
+            rules decide. `"auto"` is full, and small once 3 of the model's last 10 replies were unusable; `doctor` shows it.
+        model_max_tokens: Most tokens of a reply, for chat models made from a name; at least 8,192 if the model reasons. `None`:
+            4,096, in the profile "small" 256. These models get temperature 0 where they support it.
+        on_bad_reply: How to treat a reply that stays unusable after one repair: `"keep"` adds undecided facts, keeps complete
+            items of a list that was cut off, or else the user's words (`refine` reads them again), each with a note; `"raise"`
+            raises `ModelReplyError`, and nothing is written.
+        embedding_batch: Most texts of one call of an embedding model. If a server takes fewer, calls are halved until they
+            succeed, and that size is used while the memory is open.
         index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
         graph: Whether to keep a knowledge graph beside the memories.
-        facts_from_tools: Whether facts are taken from what tools returned as well; without it a tool's result only helps to
-            understand, since anybody who can place a text there could otherwise plant a memory.
-        language: By whose rules words are stemmed, by its English name (`"german"`, see `langmem_adapter.text.LANGUAGES`),
-            or `"none"`. It decides for what is written in Latin letters and for languages that share another script; Russian,
-            Greek, Arabic, Hindi … are known by theirs, in any case. `None` keeps that of the database, which begins as English.
-            It belongs to the database: naming another one writes the words of all memories anew, and everybody who has it open
-            goes by the new one from then on.
-        timezone: Where "today" and "yesterday" are counted when neither a timestamp nor the call names a zone: an IANA name, as
+        facts_from_tools: Whether tool results are a source of facts. By default they only help to understand, since anybody who
+            can place a text there could otherwise write a memory.
+        language: The language for stemming, by its English name (`"german"`, see `langmem_adapter.text.LANGUAGES`), or
+            `"none"`. It applies to Latin letters and to languages that share another script; Russian, Greek, Arabic and Hindi
+            are recognised by their script. `None` keeps the database's language, at first English. The language belongs to the
+            database: another one rewrites the words of all memories, for every program that uses it.
+        timezone: The zone of "today" and "yesterday" when neither a timestamp nor the call names one: an IANA name, as
             `"Asia/Shanghai"`; `None` means the zone of the system.
-        candidate_tokens: About how many tokens the memories may take that new facts are compared with: all memories of the
-            scope where they fit, else the best that fit in three fifths (the newest, the nearest by meaning, words and topic,
-            those with another value of the same relation; of long texts the first 400 letters, and these are not rewritten).
-            Up to ten facts of one add share them; each ten more have as many again, up to fifty.
-        ranking: How much each kind of evidence counts in a search, as `Ranking(words=0.8)`; in a file a table `[ranking]`, in
-            the environment JSON: `LANGMEM_ADAPTER_RANKING='{"words": 0.8}'`. What is not named keeps its default.
-        max_text: Letters that the text of a memory may have; a longer one is refused.
-        max_message: Letters that a message may have from which facts are found; a longer one is refused.
-        attempts: How often an add starts over when others change the same memories meanwhile.
-        trace_days: Days for which what each add saw and did is kept; 0 keeps nothing.
-        busy_timeout: Seconds that a write waits for those of others, all its tries together; `inf` waits without an end.
-        prepare_threshold: How often a connection to Postgres runs a statement before it prepares it; `None` (in the environment
-            and in files `none`) never does, which PgBouncer needs in transaction mode. A URL may say it as well, and comes
-            first: `?prepare_threshold=None`.
-        pool_size: Connections to Postgres that stay open. This and the next two are for a URL; an `Engine` has its own.
-        max_overflow: Connections to Postgres beyond these while many calls run at once.
-        pool_timeout: Seconds that a call waits for one of them.
-        sweep_minutes: How long an expired memory may still be listed with `include_expired` before it is deleted (its history
-            stays), and how often an open memory looks for such ones; 0, and `inf`, never delete them unasked.
-        merge_after: Changes after which the vector index writes its files anew; it also does when it is closed, and when the
-            interpreter ends, where more than a hundredth of it has changed, or so much was written and never searched.
-        map_index: Whether the index's file is mapped, so that processes share its memory. `False` reads it into memory: for
-            network disks, and for systems that cannot replace a file which is mapped.
-        redis_url: A Redis server that keeps copies of conversations for half an hour, as `"redis://localhost:6379/0"` (extra
-            `redis`); the database stays the truth.
-        otel_scopes: Whether spans of OpenTelemetry say whose memory it is (`user.id`, `gen_ai.agent.id`,
-            `gen_ai.conversation.id`).
-        trust_folder: Whether `./langmem_adapter.toml` is read. It counts as an argument, in the environment, and in the user's
-            own file.
+        candidate_tokens: About how many tokens of memories new facts are compared with: the whole scope if it fits, else the
+            best that fit in three fifths (the newest, the nearest by meaning, words and topic, other values of the same
+            relation; of long texts the first 400 letters, and these are not rewritten). Ten facts of one add share them; each
+            ten more have as many again, up to fifty.
+        ranking: The weight of each kind of evidence in a search, as `Ranking(words=0.8)`; in a file a table `[ranking]`, in the
+            environment JSON: `LANGMEM_ADAPTER_RANKING='{"words": 0.8}'`. Other weights keep their default.
+        max_text: Most letters of a memory; a longer text is an error.
+        max_message: Most letters of a message; a longer one is an error.
+        attempts: How often an add is repeated when other writers change the same memories.
+        trace_days: Days to keep traces of adds; 0 keeps none.
+        busy_timeout: Seconds that a write waits for other writers, all attempts together; `inf` waits for ever.
+        prepare_threshold: After how many runs a connection to Postgres prepares a statement; `None` (in the environment and in
+            files `none`) never prepares, as PgBouncer needs in transaction mode. `?prepare_threshold=None` in the URL has
+            precedence.
+        pool_size: Connections to Postgres that stay open. This and the next two apply to a URL; an `Engine` has its own.
+        max_overflow: More connections to Postgres while many calls run at once.
+        pool_timeout: Seconds that a call waits for a connection.
+        sweep_minutes: How long expired memories stay before they are deleted (their history stays), and how often an open
+            memory checks; 0 and `inf` never delete them automatically.
+        merge_after: Changes after which the vector index rewrites its files. It also does when it is closed and when the
+            interpreter ends, if more than a hundredth changed, or as much was written and never searched.
+        map_index: Whether the index file is memory-mapped, so that processes share it. `False` reads it into memory: for
+            network disks, and for systems that cannot replace a mapped file.
+        redis_url: A Redis server that caches conversations for half an hour, as `"redis://localhost:6379/0"` (extra `redis`).
+        otel_scopes: Whether OpenTelemetry spans contain the scope (`user.id`, `gen_ai.agent.id`, `gen_ai.conversation.id`).
+        trust_folder: Whether `./langmem_adapter.toml` is read. Set it as an argument, in the environment, or in the user's own
+            file.
 
     Raises:
         InvalidInputError: A value does not fit, or a name is unknown; the message says where and what was meant.
@@ -181,18 +175,18 @@ class Settings(BaseSettings):
 
     @field_validator("language")
     @classmethod
-    def _known_language(cls, name: str | None) -> str | None:
-        return _accepted(check_language, name)
+    def _check_language(cls, name: str | None) -> str | None:
+        return _check(check_language, name)
 
     @field_validator("timezone")
     @classmethod
-    def _known_timezone(cls, name: str | None) -> str | None:
-        return _accepted(lambda given: str(zone_of(given)), name)
+    def _check_timezone(cls, name: str | None) -> str | None:
+        return _check(lambda zone: str(zone_of(zone)), name)
 
     @field_validator("base_url")
     @classmethod
-    def _readable_server(cls, address: str | None) -> str | None:
-        return _accepted(check_server_url, address)
+    def _check_base_url(cls, address: str | None) -> str | None:
+        return _check(check_server_url, address)
 
     def __init__(self, **values: Any) -> None:
         _refuse_unknown_environment()
@@ -214,11 +208,11 @@ class Settings(BaseSettings):
         """
         return self._origins(())
 
-    def having(self, **arguments: Any) -> Settings:
+    def replace_with(self, **arguments: Any) -> Settings:
         """These settings, with arguments that are not `None` in the place of their own.
 
         Example:
-            >>> Settings().having(on_bad_reply="raise", model=None).on_bad_reply
+            >>> Settings().replace_with(on_bad_reply="raise", model=None).on_bad_reply
             'raise'
         """
         chosen = {name: value for name, value in arguments.items() if value is not None}
@@ -233,20 +227,20 @@ class Settings(BaseSettings):
         """The settings that a `Database` takes, by its names for them."""
         return self.model_dump(include=_OF_DATABASE)
 
-    def _origins(self, given: Collection[str]) -> Mapping[str, Origin]:
+    def _origins(self, arguments: Collection[str]) -> Mapping[str, Origin]:
         environment = {name.upper() for name in os.environ}
 
         def origin(name: str) -> Origin:
             if name not in self.model_fields_set:
                 return "default"
-            if name in given:
+            if name in arguments:
                 return "argument"
             return "environment" if f"{_PREFIX}{name}".upper() in environment else "file"
 
         return {name: origin(name) for name in type(self).model_fields}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Refuse it as pydantic does, but without repeating the value."""
+        """Refuse it as pydantic does, without repeating the value."""
         refused = InitErrorDetails(type="frozen_instance", loc=(name,), input=value)
         raise ValidationError.from_exception_data(type(self).__name__, [refused], hide_input=True)
 
@@ -264,12 +258,12 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings fixes the signature
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, environment, a trusted folder's file, the user's file; no `.env` is read behind anybody's back."""
+        """Arguments, environment, a trusted folder's file, the user's file; no `.env` file."""
         here, home = Path(f"{_NAME}.toml"), Path(platformdirs.user_config_dir(_NAME, appauthor=False), f"{_NAME}.toml")
         own = _TomlFile(settings_cls, home)
         if _trusts(env_settings() | init_settings(), own()):
             return init_settings, env_settings, _TomlFile(settings_cls, here), own
-        with suppress(PermissionError):  # who may not look has nothing to be warned of
+        with suppress(PermissionError):  # a folder without access has no file to warn of
             _warn_of(here, home)
         return init_settings, env_settings, own
 
@@ -286,34 +280,34 @@ class _TomlFile(TomlConfigSettingsSource):
             raise InvalidInputError(f"{file} cannot be read as TOML: {error}; mend it or set XDG_CONFIG_HOME") from None
 
 
-def _trusts(said: dict[str, Any], own: dict[str, Any]) -> bool:
+def _trusts(values: dict[str, Any], own: dict[str, Any]) -> bool:
     try:
-        return TypeAdapter(bool).validate_python(said.get(_TRUST, own.get(_TRUST, False)))
-    except ValidationError:  # told as soon as all settings are looked at
+        return TypeAdapter(bool).validate_python(values.get(_TRUST, own.get(_TRUST, False)))
+    except ValidationError:  # raised when all settings are validated
         return False
 
 
 def _warn_of(here: Path, own: Path) -> None:
-    """Say that the folder's file is not read; it is not even opened, since whoever wrote it is unknown."""
+    """Warn that the folder's file is not read. It is not opened either: its author is unknown."""
     if not here.is_file() or not here.stat().st_size or (own.exists() and here.samefile(own)):
         return
-    told = (
-        f"{here.absolute()}: ignored, because the file of a folder may be somebody else's; if it is yours, trust it with "
+    warning = (
+        f"{here.absolute()}: ignored, because the file of a folder may come from another person; if it is yours, trust it with "
         f"{_PREFIX}{_TRUST.upper()}=true in the environment or --trust-folder, or move its lines to {own}"
     )
-    warnings.warn(told, UserWarning, stacklevel=6)  # where Settings is called
+    warnings.warn(warning, UserWarning, stacklevel=6)  # where Settings is called
 
 
-def _accepted(check: Callable[[str], str], value: str | None) -> str | None:
+def _check(check: Callable[[str], str], value: str | None) -> str | None:
     try:
         return None if value is None else check(value)
     except InvalidInputError as error:
         raise PydanticCustomError("not_accepted", "{why}", {"why": str(error)}) from None
 
 
-def chosen_database(given: D | None, settings: Settings) -> D | str | Path:
-    """The database that is meant: the one given, else that of the settings (an empty one is none), else the default."""
-    return (settings.database or default_database()) if given is None else given
+def chosen_database(database: D | None, settings: Settings) -> D | str | Path:
+    """The database of the argument, else of the settings, else the default."""
+    return (settings.database or default_database()) if database is None else database
 
 
 def wants_content() -> bool:
@@ -322,10 +316,7 @@ def wants_content() -> bool:
 
 
 def neo4j_login(username: str | None, password: str | None) -> tuple[str, str] | None:
-    """The login of a graph server; what is not given comes from the variables that Neo4j's own programs read.
-
-    `None` where nothing says a login.
-    """
+    """The login of a graph server; the variables of Neo4j's own programs complete it. `None` without a login."""
     password = os.environ.get("NEO4J_PASSWORD") if password is None else password
     if username is None and password is None:
         return None
@@ -333,28 +324,28 @@ def neo4j_login(username: str | None, password: str | None) -> tuple[str, str] |
 
 
 def default_database() -> Path:
-    """Where memories are kept when nothing is said: a file in the user's data directory."""
+    """The default database: a file in the user's data directory."""
     return Path(platformdirs.user_data_dir(_NAME, appauthor=False)) / "memory.db"
 
 
 def _refuse_unknown_environment() -> None:
-    # pydantic-settings overlooks misspelt variables; a setting that silently does nothing is a trap.
-    known = _CLI_VARIABLES | set(Settings.model_fields)
+    # pydantic-settings ignores misspelled variables; a setting without effect must be an error.
+    names = _CLI_VARIABLES | set(Settings.model_fields)
     for name in os.environ:
-        if name.upper().startswith(_PREFIX) and name[len(_PREFIX) :].lower() not in known:
-            raise InvalidInputError(f"unknown setting {name} in the environment{_meant(name[len(_PREFIX) :].lower())}")
+        if name.upper().startswith(_PREFIX) and name[len(_PREFIX) :].lower() not in names:
+            raise InvalidInputError(f"unknown setting {name} in the environment{_hint(name[len(_PREFIX) :].lower())}")
 
 
 def _explain(error: ValidationError) -> str:
-    told: list[str] = []
+    problems: list[str] = []
     for part in error.errors():
         name = ".".join(map(str, part["loc"]))
         unknown = part["type"] == "extra_forbidden"
-        fix = _meant(name) if unknown else f": {part['msg'].removeprefix('Value error, ')}"
-        told.append(f"{'unknown ' * unknown}setting {name!r}{fix}")
-    return "; ".join(told)
+        fix = _hint(name) if unknown else f": {part['msg'].removeprefix('Value error, ')}"
+        problems.append(f"{'unknown ' * unknown}setting {name!r}{fix}")
+    return "; ".join(problems)
 
 
-def _meant(name: str) -> str:
+def _hint(name: str) -> str:
     near = difflib.get_close_matches(name, Settings.model_fields, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(sorted(Settings.model_fields))}"

@@ -1,15 +1,14 @@
 """Tracing: LangSmith runs, OpenTelemetry spans and operation counts.
 
-They are LangChain runs, so that LangSmith, `astream_events` and every other callback handler show them, and a run that began
-inside an agent or a chain hangs there. Where nobody listens, nothing is made: a search pays about ten microseconds for asking.
-What a run shows is chosen here; vectors are never in it. Texts are, for a trace without them shows little; LangSmith's own
-`LANGSMITH_HIDE_INPUTS=true` and `LANGSMITH_HIDE_OUTPUTS=true` keep them out, of the prompts that memories end up in as well.
+Adds and searches are LangChain runs: LangSmith, `astream_events` and every callback handler show them, below the run of the
+agent or chain that calls. Without a handler no run is made. Vectors are never part of a run. Texts are; LangSmith's
+`LANGSMITH_HIDE_INPUTS=true` and `LANGSMITH_HIDE_OUTPUTS=true` hide them.
 
-Spans follow OpenTelemetry's conventions for memory (`gen_ai.memory.*`, in development there): named by the operation, with
-the store and the number of records. Whose memory it is they say with the setting `otel_scopes`; texts only where
-OpenTelemetry's own variable asks for them (`settings.wants_content`); what an error says never, since it may quote a memory.
+Spans follow OpenTelemetry's conventions for memory (`gen_ai.memory.*`): the operation, the store, the number of records. The
+scope is added with the setting `otel_scopes`, texts where OpenTelemetry's own variable allows them
+(`settings.wants_content`). The text of an error is never added, since it may quote a memory.
 
-OpenTelemetry is never imported here: a program that wants spans has done so, and set a provider. Any other pays for a look.
+OpenTelemetry is not imported here: a program that wants spans has imported it and set a provider.
 """
 
 from __future__ import annotations
@@ -57,28 +56,30 @@ def run_config(name: str, scope: Scope, mode: str) -> RunnableConfig:
 
 
 def traced(
-    plan: Plan[R], config: RunnableConfig, *, inputs: Mapping[str, Any], shown: Callable[[R], Mapping[str, Any]]
+    plan: Plan[R], config: RunnableConfig, *, inputs: Mapping[str, Any], summarize: Callable[[R], Mapping[str, Any]]
 ) -> Plan[R]:
-    """A plan as one run, if anybody listens: with these *inputs*, and what is *shown* of its result."""
+    """A plan as one run: outputs are what *summarize* makes of its result. Without a callback handler, the plan itself."""
     around = var_child_runnable_config.get()
-    listening = CallbackManager.configure(around.get("callbacks") if around else None).handlers
-    return _recorded(plan, config, inputs, shown) if listening else plan
+    handlers = CallbackManager.configure(around.get("callbacks") if around else None).handlers
+    return _with_run(plan, config, inputs, summarize) if handlers else plan
 
 
-def stage(plan: Plan[R], name: str, *, inputs: Mapping[str, Any], shown: Callable[[R], Mapping[str, Any]]) -> Plan[R]:
-    """A plan as a run below the present one, like `traced`; as it is where there is none that anybody listens to."""
-    return _recorded(plan, {"run_name": name}, inputs, shown) if is_heard() else plan
+def stage(
+    plan: Plan[R], name: str, *, inputs: Mapping[str, Any], summarize: Callable[[R], Mapping[str, Any]]
+) -> Plan[R]:
+    """A plan as a run below the current run, like `traced`."""
+    return _with_run(plan, {"run_name": name}, inputs, summarize) if has_handlers() else plan
 
 
-def is_heard() -> bool:
-    """Whether anybody listens to the present run."""
+def has_handlers() -> bool:
+    """Whether a callback handler follows the current run."""
     around = var_child_runnable_config.get()
     callbacks: Any = around.get("callbacks") if around else None
     return bool(getattr(callbacks, "handlers", callbacks))
 
 
 class PlanNode(Runnable[Q, R], Generic[Q, R]):
-    """A plan as a Runnable that leaves no run of its own in a trace: the plan's calls appear right below its caller."""
+    """A plan as a Runnable without a run of its own: calls of the plan are children of its caller's run."""
 
     def __init__(self, plan: Callable[[Q, RunnableConfig | None], Plan[R]]) -> None:
         self._plan = plan
@@ -93,13 +94,13 @@ class PlanNode(Runnable[Q, R], Generic[Q, R]):
 
 
 class OneRun(PlanNode[Q, R]):
-    """A plan as a Runnable that is one run in a trace; what the plan calls stands right below it.
+    """A plan as a Runnable that is one run in a trace; calls of the plan are its children.
 
     Args:
-        plan: From the input to what is done.
+        plan: Makes the plan from the input.
         name: Of the run.
-        inputs: What the run shows of its input.
-        shown: What it shows of its output.
+        inputs: The inputs of the run, made of the input.
+        summarize: The outputs of the run, made of the result.
     """
 
     def __init__(
@@ -108,39 +109,39 @@ class OneRun(PlanNode[Q, R]):
         name: str,
         *,
         inputs: Callable[[Q], Mapping[str, Any]],
-        shown: Callable[[R], Mapping[str, Any]],
+        summarize: Callable[[R], Mapping[str, Any]],
     ) -> None:
-        def recorded(given: Q, config: RunnableConfig | None) -> Plan[R]:
-            return _recorded(plan(given), {"run_name": name, **(config or {})}, inputs(given), shown)
+        def with_run(value: Q, config: RunnableConfig | None) -> Plan[R]:
+            return _with_run(plan(value), {"run_name": name, **(config or {})}, inputs(value), summarize)
 
-        super().__init__(recorded)
+        super().__init__(with_run)
         self.name = name
 
 
-def shown(hits: Sequence[Hit]) -> dict[str, Any]:
-    """What a run shows of memories that were found."""
+def describe_hits(hits: Sequence[Hit]) -> dict[str, Any]:
+    """The outputs of a search's run."""
     return {
         "memories": [{"id": hit.id, "text": hit.text, "score": hit.score, "relevance": hit.relevance} for hit in hits]
     }
 
 
-def _recorded(
-    plan: Plan[R], config: RunnableConfig, inputs: Mapping[str, Any], shown: Callable[[R], Mapping[str, Any]]
+def _with_run(
+    plan: Plan[R], config: RunnableConfig, inputs: Mapping[str, Any], summarize: Callable[[R], Mapping[str, Any]]
 ) -> Plan[R]:
-    """The run shows what it is told to, the caller gets the result itself."""
+    """The run gets the summary, the caller the result itself."""
 
-    def recorded() -> Plan[R]:
-        kept: list[R] = []
+    def run() -> Plan[R]:
+        results: list[R] = []
 
-        def keep(result: R) -> Mapping[str, Any]:
-            kept.append(result)
-            return shown(result)
+        def summarize_result(result: R) -> Mapping[str, Any]:
+            results.append(result)
+            return summarize(result)
 
-        body = plan.then(keep)
+        body = plan.then(summarize_result)
         runnable = RunnableLambda(lambda _: body.run(), lambda _: body.arun())
-        return Plan.calling(runnable.invoke, runnable.ainvoke, inputs, config).then(lambda _: kept[0])
+        return Plan.calling(runnable.invoke, runnable.ainvoke, inputs, config).then(lambda _: results[0])
 
-    return Plan.late(recorded)
+    return Plan.late(run)
 
 
 OperationName: TypeAlias = Literal["create_memory", "upsert_memory", "update_memory", "delete_memory", "search_memory"]
@@ -152,10 +153,7 @@ _SCOPE: Final = {"user_id": "user.id", "agent_id": "gen_ai.agent.id", "run_id": 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What is asked of a memory: of whose, of which one, and what is searched for, as far as that is said.
-
-    The conventions' names: an add may create or update, so it is `"upsert_memory"`; verbatim it creates.
-    """
+    """An operation by OpenTelemetry's name: an add is `"upsert_memory"`, with `infer=False` it is `"create_memory"`."""
 
     name: OperationName
     scope: Scope | None = None
@@ -165,20 +163,20 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Tally(Generic[R]):
-    """How the result of an operation is read: which memories it found or changed, how many if not these, what it cost."""
+    """How to count the result of an operation: its records, their number, and its model usage."""
 
     records: Callable[[R], Sequence[Record]] = lambda _: ()
     count: Callable[[R], int] | None = None
     usage: Callable[[R], Usage] = lambda _: Usage()
 
-    def counted(self, result: R) -> int:
-        """How many memories it found or changed."""
+    def count_records(self, result: R) -> int:
+        """The number of memories in the result."""
         return len(self.records(result)) if self.count is None else self.count(result)
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An operation that has ended, in *seconds*; *error* is the kind of error that it ended in."""
+    """A finished operation; *error* is the name of its error's class."""
 
     name: OperationName
     seconds: float
@@ -191,16 +189,16 @@ class Telemetry:
     """Observes the operations of one memory.
 
     Args:
-        store: What spans call the memory: its location, without a password.
-        scopes: Whether they say whose memory it is.
+        store: The location of the memory, without a password.
+        scopes: Whether spans contain the scope.
 
     Attributes:
-        observers: Told of each operation that has ended, on the thread or event loop that it ended on.
+        observers: Called with each finished operation, on the thread or event loop where it ended.
 
     Example:
         >>> from langmem_adapter import Memory
         >>> with Memory(":memory:") as memory:
-        ...     memory.parts.telemetry.observers.append(lambda seen: print(seen.name, seen.count, seen.error))
+        ...     memory.parts.telemetry.observers.append(lambda done: print(done.name, done.count, done.error))
         ...     added = memory.add("I like tea.", user_id="alice")
         upsert_memory 1 None
     """
@@ -211,31 +209,31 @@ class Telemetry:
         self._scopes = scopes
 
     def observed(self, plan: Plan[R], operation: Operation, tally: Tally[R]) -> Plan[R]:
-        """A plan that is observed, if anybody looks; *tally* reads its result."""
+        """A plan with a span and a report to the observers, if there are any."""
         if not self.observers and api() is None:
             return plan
 
         def run() -> R:
             with self._span(operation) as span:
-                return plan.told(partial(self._tell, operation, tally, span, time.perf_counter())).run()
+                return plan.told(partial(self._report, operation, tally, span, time.perf_counter())).run()
 
         async def arun() -> R:
             with self._span(operation) as span:
-                return await plan.told(partial(self._tell, operation, tally, span, time.perf_counter())).arun()
+                return await plan.told(partial(self._report, operation, tally, span, time.perf_counter())).arun()
 
         return Plan(run, arun)
 
-    def _tell(
+    def _report(
         self, operation: Operation, tally: Tally[R], span: Span | None, began: float, outcome: Outcome[R]
     ) -> None:
-        done = outcome.error is None
-        failed = None if done else type(outcome.error).__name__
-        told = (tally.counted(outcome.result), tally.usage(outcome.result)) if done else ()
-        seen = Observed(operation.name, time.perf_counter() - began, failed, *told)
+        failed, seconds = outcome.error is not None, time.perf_counter() - began
+        error = type(outcome.error).__name__ if failed else None
+        counts = () if failed else (tally.count_records(outcome.result), tally.usage(outcome.result))
+        observed = Observed(operation.name, seconds, error, *counts)
         for observer in self.observers:
-            observer(seen)
+            observer(observed)
         if span is not None and span.is_recording():
-            _end(span, seen, tally.records(outcome.result) if done and wants_content() else ())
+            _end(span, observed, () if failed or not wants_content() else tally.records(outcome.result))
 
     def _span(self, operation: Operation) -> AbstractContextManager[Span | None]:
         trace = api()
@@ -249,14 +247,14 @@ class Telemetry:
         )
 
     def _attributes(self, operation: Operation) -> dict[str, str]:
-        told = {"gen_ai.operation.name": operation.name, "gen_ai.memory.store.id": self._store}
+        attributes = {"gen_ai.operation.name": operation.name, "gen_ai.memory.store.id": self._store}
         if operation.record_id is not None:
-            told["gen_ai.memory.record.id"] = operation.record_id
+            attributes["gen_ai.memory.record.id"] = operation.record_id
         if operation.scope is not None and self._scopes:
-            told |= {_SCOPE[field]: value for field, value in operation.scope.named.items()}
+            attributes |= {_SCOPE[field]: value for field, value in operation.scope.named.items()}
         if operation.query is not None and wants_content():
-            told["gen_ai.memory.query.text"] = operation.query
-        return told
+            attributes["gen_ai.memory.query.text"] = operation.query
+        return attributes
 
 
 def api() -> ModuleType | None:
@@ -279,17 +277,17 @@ def _tracer(provider: TracerProvider) -> Tracer:
     return provider.get_tracer("langmem_adapter", __version__)
 
 
-def _end(span: Span, seen: Observed, records: Sequence[Record]) -> None:
-    if seen.error is None:
-        span.set_attribute("gen_ai.memory.record.count", seen.count)
+def _end(span: Span, observed: Observed, records: Sequence[Record]) -> None:
+    if observed.error is None:
+        span.set_attribute("gen_ai.memory.record.count", observed.count)
     else:
-        span.set_attribute("error.type", seen.error)
+        span.set_attribute("error.type", observed.error)
         span.set_status(sys.modules[_API].StatusCode.ERROR)
     if records:  # a list as JSON: spans have no attributes of any other structure
         span.set_attribute("gen_ai.memory.records", json.dumps(list(records), ensure_ascii=False))
 
 
-# ── how results are read ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── counting results ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _of_changes(changes: Iterable[Change]) -> list[Record]:
@@ -300,26 +298,24 @@ def _of_hits(hits: Sequence[Hit]) -> list[Record]:
     return [{"id": hit.id, "content": hit.text, "score": hit.score} for hit in hits]
 
 
-def _done(ends: Sequence[R | Exception]) -> list[R]:
-    return [end for end in ends if not isinstance(end, Exception)]
+def _results(outcomes: Sequence[R | Exception]) -> list[R]:
+    return [outcome for outcome in outcomes if not isinstance(outcome, Exception)]
 
 
-def _together(results: Sequence[AddResult | Exception]) -> Usage:
-    """Of runs that several items shared, each once: these have the same object."""
-    return sum({id(result.usage): result.usage for result in _done(results)}.values(), Usage())
+def _sum_usage(results: Sequence[AddResult | Exception]) -> Usage:
+    """The usage of each run once: items of one run have the same object."""
+    return sum({id(result.usage): result.usage for result in _results(results)}.values(), Usage())
 
 
 ADDED: Final[Tally[AddResult]] = Tally(lambda result: _of_changes(result.results), usage=lambda result: result.usage)
-"""Of `add`; facts that changed nothing are not counted."""
+"""`add`, without facts that changed nothing."""
 ADDED_EACH: Final[Tally[list[AddResult | Exception]]] = Tally(
-    lambda results: _of_changes(change for result in _done(results) for change in result.results), usage=_together
+    lambda results: _of_changes(change for result in _results(results) for change in result.results), usage=_sum_usage
 )
-"""Of `add_many`."""
-FOUND: Final[Tally[SearchResults]] = Tally(_of_hits)
-"""Of `search`."""
+SEARCHED: Final[Tally[SearchResults]] = Tally(_of_hits)
 CHANGED: Final[Tally[Change]] = Tally(lambda change: _of_changes([change]), count=lambda _: 1)
-"""Of an edit."""
-CHANGED_EACH: Final[Tally[list[Change | Exception]]] = Tally(lambda ends: _of_changes(_done(ends)), count=len)
-"""Of many edits, those that failed among them: what was attempted is counted."""
+CHANGED_EACH: Final[Tally[list[Change | Exception]]] = Tally(
+    lambda outcomes: _of_changes(_results(outcomes)), count=len
+)
+"""Many edits; those that failed are counted too."""
 COUNTED: Final[Tally[int]] = Tally(count=int)
-"""Of what tells a number."""

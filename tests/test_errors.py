@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SAMPLES = [
     errors.LangmemAdapterError("base"),
-    errors.ScopeError("whose memory?"),
+    errors.ScopeError("user_id is missing"),
     errors.InvalidInputError("no"),
     errors.UnknownArgumentError("add() has no argument 'user'"),
     errors.FilterError("no filter"),

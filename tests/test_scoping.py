@@ -104,8 +104,8 @@ def test_whose_memory_it_is(given_: dict[str, Any], scope: Scope) -> None:
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("nobody says", {}, r"context=MemoryContext\(user_id"),
-    ("an empty context", {"runtime": Runtime(context=MemoryContext())}, "whose memory"),
-    ("nothing but a thread", {"config": configured(thread_id="t")}, "whose memory"),
+    ("an empty context", {"runtime": Runtime(context=MemoryContext())}, "user_id is missing"),
+    ("nothing but a thread", {"config": configured(thread_id="t")}, "user_id is missing"),
     ("an agent alone, from the constructor", {"default": Scope(agent_id="guide")}, "memories of all its users"),
     ("a number", {"config": configured(user_id=7)}, r"user_id=str\(\.\.\.\)"),
     ("a blank", {"runtime": Runtime(context={"user_id": " "}), "default": ALICE}, "blank"),

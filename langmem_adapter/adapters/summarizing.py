@@ -99,7 +99,7 @@ def summarizer(
         return made.then(lambda summary: summary.text)
 
     run = OneRun(
-        plan, "summarize", inputs=lambda messages: {"messages": [*messages]}, shown=lambda text: {"text": text}
+        plan, "summarize", inputs=lambda messages: {"messages": [*messages]}, summarize=lambda text: {"text": text}
     )
     # nostream: a graph that streams tokens shows those of its own model.
     return run.with_config({"tags": ["langmem_adapter", "nostream"]})

@@ -452,7 +452,7 @@ class BrainMemory:
 
     def _trace(self, plan: Plan[R], name: str, shown: Any) -> Plan[R]:
         config = run_config(f"brain.{name}", self._scope, self._summarizer.mode)
-        return traced(plan, config, inputs={"chat": self._chat}, shown=shown)
+        return traced(plan, config, inputs={"chat": self._chat}, summarize=shown)
 
 
 def _as_message(kind: type[BaseMessage], message: BaseMessage | str) -> BaseMessage:

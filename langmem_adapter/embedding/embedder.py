@@ -203,12 +203,12 @@ class Embedder:
 
     def _documents(self, texts: Sequence[str]) -> Plan[_Made]:
         plan = self._call("embed_documents", list(texts))
-        made = stage(plan, "embed", inputs={"texts": [*texts]}, shown=lambda vectors: {"vectors": len(vectors)})
+        made = stage(plan, "embed", inputs={"texts": [*texts]}, summarize=lambda vectors: {"vectors": len(vectors)})
         return made.then(lambda vectors: self._checked(texts, vectors))
 
     def _question(self, text: str) -> Plan[UnitVectors]:
         plan = self._call("embed_query", text)
-        made = stage(plan, "embed", inputs={"texts": [text]}, shown=lambda _: {"vectors": 1})
+        made = stage(plan, "embed", inputs={"texts": [text]}, summarize=lambda _: {"vectors": 1})
         return made.then(lambda vector: self._checked([text], [vector])[text])
 
     def _call(self, method: str, texts: str | list[str]) -> Plan[Any]:

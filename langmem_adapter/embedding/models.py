@@ -21,7 +21,7 @@ from langchain_core.embeddings import Embeddings
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.forks import bounded_cache, cached_property
-from langmem_adapter.providers import Limits, is_openai, limits_of, patiently_made, provider_errors, server_options
+from langmem_adapter.providers import Limits, is_openai, limits_of, make_with_timeout, provider_errors, server_options
 from langmem_adapter.records.checks import quoted, redact_url
 from langmem_adapter.text import is_cjk, meaningful, words
 
@@ -296,7 +296,7 @@ def _from_name(name: str, settings: Settings) -> Embeddings:
 
     with provider_errors(f"embeddings {redact_url(name)!r}", form=_FORMS):
         make = partial(init_embeddings, name, **server_options(name, settings), **_length_check(name, settings))
-        return patiently_made(make, settings)
+        return make_with_timeout(make, settings)
 
 
 def _length_check(name: str, settings: Settings) -> dict[str, Any]:

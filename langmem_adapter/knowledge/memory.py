@@ -19,7 +19,7 @@ from langmem_adapter.search.query import Query
 from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph.reads import GraphTime
-from langmem_adapter.tracing import run_config, shown, stage, traced
+from langmem_adapter.tracing import describe_hits, run_config, stage, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -400,7 +400,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
         hits = Plan.calling(self._searcher.search, self._searcher.asearch, memories)
         plan = hits.and_then(lambda best: self._relate(scope, text, best, k))
         config = run_config("memory.graph.search", scope, self._mode)
-        return traced(plan, config, inputs={"query": text, "k": k}, shown=_shown)
+        return traced(plan, config, inputs={"query": text, "k": k}, summarize=_shown)
 
     asearch = awaited(search)
 
@@ -450,7 +450,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
 
     def _relate(self, scope: Scope, query: str, hits: Sequence[Hit], k: int) -> Plan[list[Relation]]:
         plan = self._plan(walk.search, scope, GraphTime.parse(None, None), query, [hit.id for hit in hits], k=k)
-        return stage(plan, "relate", inputs=shown(hits), shown=_shown)
+        return stage(plan, "relate", inputs=describe_hits(hits), summarize=_shown)
 
     def _plan(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Plan[Any]:
         def run() -> Any:

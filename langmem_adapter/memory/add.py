@@ -1,4 +1,4 @@
-"""Remembering: how conversations go in, and what became of them."""
+"""Adding conversations: `add`, `add_many`, background writes, traces and replays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class AddMethods(MemoryMixin):
-    """The part of `Memory` that remembers."""
+    """The methods of `Memory` that add."""
 
     @planned
     def add(
@@ -239,7 +239,7 @@ class AddMethods(MemoryMixin):
             >>> memory.close()
         """
         read = partial(self.parts.reading, traces.page, Scope(**fields), k=bounded(k), after=after)
-        return Plan(read).then(lambda found: TracePage(tuple(found[0]), found[1]))
+        return Plan(read).then(lambda page: TracePage(tuple(page[0]), page[1]))
 
     atraces = awaited(traces)
 
@@ -275,8 +275,8 @@ def _collect(
     errors: Mapping[int, Exception],
     outputs: Sequence[Mapping[str, Any] | Exception],
 ) -> list[AddResult | Exception]:
-    found: dict[int, AddResult | Exception] = dict(errors)
+    outcomes: dict[int, AddResult | Exception] = dict(errors)
     for (places, run), output in zip(groups, outputs, strict=True):
         results = [output] * len(places) if isinstance(output, Exception) else run.results(output)
-        found.update(zip(places, results, strict=True))
-    return [found[place] for place in range(count)]
+        outcomes.update(zip(places, results, strict=True))
+    return [outcomes[place] for place in range(count)]

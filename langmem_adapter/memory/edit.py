@@ -1,4 +1,4 @@
-"""Editing by hand: change, delete, restore, erase."""
+"""Editing memories by hand: update, delete, restore, purge."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class EditMethods(MemoryMixin):
-    """The part of `Memory` that edits and erases."""
+    """The methods of `Memory` that edit and erase."""
 
     @planned
     def update(

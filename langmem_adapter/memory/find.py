@@ -1,4 +1,4 @@
-"""Finding: how memories are looked up, and how they came to be."""
+"""Searching and reading memories: `search`, `get`, `get_all`, `history`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Bounds, Query, check_rerank, reference_of
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.memories import page_as_of, parse_as_of
-from langmem_adapter.tracing import FOUND, Operation, run_config, shown, traced
+from langmem_adapter.tracing import SEARCHED, Operation, describe_hits, run_config, traced
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -113,9 +113,9 @@ class SearchMethods(MemoryMixin):
         )
         plan = Plan.calling(self.parts.searcher.search, self.parts.searcher.asearch, wanted)
         config = run_config("memory.search", wanted.scope, self.parts.reasoner.mode)
-        run = traced(plan, config, inputs={"query": wanted.text, "k": wanted.k}, shown=shown)
+        run = traced(plan, config, inputs={"query": wanted.text, "k": wanted.k}, summarize=describe_hits)
         operation = Operation("search_memory", wanted.scope, query=wanted.text)
-        return self.parts.telemetry.observed(run, operation, FOUND)
+        return self.parts.telemetry.observed(run, operation, SEARCHED)
 
     asearch = awaited(search)
 
@@ -187,7 +187,7 @@ class SearchMethods(MemoryMixin):
         }
         when = parse_as_of(as_of, known_at, zone_of(None, self.parts.settings.timezone))
         read = partial(memories.page, **how) if when is None else partial(page_as_of, when=when, **how)
-        return Plan(partial(self.parts.reading, read, scope)).then(lambda found: Page(tuple(found[0]), found[1]))
+        return Plan(partial(self.parts.reading, read, scope)).then(lambda page: Page(tuple(page[0]), page[1]))
 
     aget_all = awaited(get_all)
 

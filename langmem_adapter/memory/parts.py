@@ -72,7 +72,7 @@ _KEYS: Final = {
     "GOOGLE_API_KEY": "google_genai:gemini-2.5-flash",
 }
 
-_HASHED: Final = (
+_HASH_EMBEDDINGS: Final = (
     "a chat model decides, but memories are found by hash embeddings: these see common words, no meaning; choose "
     'others with Memory(embeddings="openai:text-embedding-3-small"), "static" (offline) or LANGMEM_ADAPTER_EMBEDDINGS, or '
     'say "hash:512" to keep them'
@@ -82,16 +82,16 @@ _HASHED: Final = (
 def left_to_defaults(
     model: str | BaseChatModel | None, embeddings: str | Embeddings | None, settings: Settings
 ) -> list[str]:
-    """What nobody chose and hardly anybody wants beside what was chosen, each with the line that changes it.
+    """Defaults that rarely fit the other choices, each with the line that changes it.
 
-    That is a chat model beside hash embeddings, which find only what shares words, and the offline rules beside a model's key
-    in the environment. Whoever names `"offline"` or `"hash:512"` anywhere has chosen it.
+    These are hash embeddings, which see only common words, with a chat model; and the offline rules while a model's key is in
+    the environment. Naming `"offline"` or `"hash:512"` is a choice.
     """
     offline = (model or settings.model) == "offline"
     if offline and model is None and "model" not in settings.model_fields_set:
         return [_keyed(key, name) for key, name in _KEYS.items() if os.environ.get(key)][:1]
     if not offline and embeddings is None and "embeddings" not in settings.model_fields_set:
-        return [_HASHED]
+        return [_HASH_EMBEDDINGS]
     return []
 
 
@@ -105,17 +105,17 @@ def _keyed(key: str, name: str) -> str:
 def warn_of_defaults(
     model: str | BaseChatModel | None, embeddings: str | Embeddings | None, settings: Settings
 ) -> None:
-    """Say `left_to_defaults` as warnings, and in the log of a program that has one."""
-    for told in left_to_defaults(model, embeddings, settings):
-        warnings.warn(told, UserWarning, stacklevel=4)  # where Memory is called
-        if _log.hasHandlers():  # else Python would print it a second time
-            _log.warning(told)
+    """Warn about each of `left_to_defaults`, in the log as well if it has a handler."""
+    for warning in left_to_defaults(model, embeddings, settings):
+        warnings.warn(warning, UserWarning, stacklevel=4)  # where Memory is called
+        if _log.hasHandlers():  # else Python prints it a second time
+            _log.warning(warning)
 
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_RESULT: Final = ["result"]  # the rest of the state is of no use to who calls `add`
+_RESULT: Final = ["result"]  # the only key of the state that `add` needs
 
 
 class Closeable(Protocol):
@@ -269,18 +269,18 @@ class Parts:
         return passed.then(lambda output: run.results(output)[0])
 
     def _repeated(self, changes: tuple[Change, ...]) -> Plan[AddResult]:
-        told = "this idempotency_key was used before; nothing was done again"
-        return Plan.known(AddResult(changes, self.reasoner.mode, notes=(told,)))
+        note = "this idempotency_key was used before; nothing was done again"
+        return Plan.known(AddResult(changes, self.reasoner.mode, notes=(note,)))
 
     # ── one piece of work ───────────────────────────────────────────────────────────────────────────────────────────
 
     def reading(self, read: Callable[Concatenate[Connection, P], R], *arguments: P.args, **options: P.kwargs) -> R:
-        """Give a storage function a read transaction."""
+        """Call a storage function with a read transaction."""
         with self.database.read() as connection:
             return read(connection, *arguments, **options)
 
     def edit(self, prepare: Callable[[], Write]) -> Plan[Change]:
-        """Carry out one decision that was not made by the pipeline; *prepare* gives it, without vectors, and may read."""
+        """Apply one decision from outside the pipeline; *prepare* returns it without vectors and may read."""
         ready = Plan(prepare).then(self._checked).and_then(self._with_vectors)
         applied = ready.and_then(lambda write: Plan.calling(self.ledger.apply, self.ledger.aapply, write))
         return applied.then(lambda changes: changes[0])
@@ -297,7 +297,7 @@ class Parts:
         return made.then(lambda vectors: dict(zip(texts, vectors, strict=True)))
 
     def edit_each(self, writes: Sequence[Write | LangmemAdapterError]) -> Plan[list[Change | Exception]]:
-        """Carry out several such decisions, which share a commit; what was refused beforehand stays as it is."""
+        """Apply several such decisions in one commit; errors in *writes* stay in their places."""
         writes = [or_refused(self._checked, write) if isinstance(write, Write) else write for write in writes]
         wanted = [write for write in writes if isinstance(write, Write)]
 
@@ -333,7 +333,7 @@ class Parts:
         return erasure.clean(self.database, replace(removed, files=files, remains=tuple(remains)))
 
     def feed(self, space: Space, mark: str) -> VectorFeed:
-        """The index of a guest's own space, for the vectors of one embedding model, in this process: closed with the rest."""
+        """The index of an integration's own space, for one embedding model; closed with the memory."""
         with self._opening:
             if (space.name, mark) not in self._feeds:
                 self._feeds[space.name, mark] = Indexer(
@@ -350,14 +350,14 @@ class Parts:
         """Compare the index with the database, and look for what cannot be read there."""
         self.indexer.pull()
         with self.database.read() as connection:
-            found = (*meta.unreadable_dates(connection, metadata), *meta.unreadable_messages(connection))
-        said = meta.stats(self.database)
-        return replace(self.indexer.verify(), unreadable=found, turns=said.turns, notes=said.notes)
+            rows = (*meta.unreadable_dates(connection, metadata), *meta.unreadable_messages(connection))
+        stats = meta.stats(self.database)
+        return replace(self.indexer.verify(), unreadable=rows, turns=stats.turns, notes=stats.notes)
 
     def close(self) -> None:
-        """Finish what waits, write the index's files, close every connection: all of it, whatever fails.
+        """Finish background writes, write the index files and close every connection, also after errors.
 
-        In a process that was forked from the one which opened it, nothing is done: all of it belongs to the parent.
+        In a forked child it does nothing: everything belongs to the parent.
 
         Raises:
             ExceptionGroup: What failed.
@@ -371,15 +371,15 @@ class Parts:
             for part in parts:
                 closing.callback(_close, part, errors)
         if errors:
-            raise BaseExceptionGroup("the memory is closed, but not all of it went well", errors)
+            raise BaseExceptionGroup("the memory is closed; these parts of it failed", errors)
 
 
 def chosen_settings(settings: object, **arguments: Any) -> Settings:
-    """The settings of a memory: those given, or those of the environment, with its own *arguments* in their place."""
+    """The settings of a memory: the argument or the environment, with *arguments* in their place."""
     chosen = Settings() if settings is None else settings
     if not isinstance(chosen, Settings):
         raise InvalidInputError(f"settings must be Settings(…), not {quoted(settings)}")
-    return chosen.having(**arguments)
+    return chosen.replace_with(**arguments)
 
 
 def _check(graph: object) -> None:
@@ -399,7 +399,7 @@ def _close(part: Closeable, errors: list[BaseException]) -> None:
 
 
 class MemoryMixin:
-    """What holds the parts: the groups of methods of `Memory`."""
+    """Access to the parts, for the groups of methods of `Memory`."""
 
     _parts: Parts
 
@@ -414,25 +414,25 @@ class MemoryMixin:
         return self._parts
 
 
-def parts_of(memory: object, whose: str) -> Parts:
-    """The parts of a memory that was given to a guest; *whose* is what the guest is called in the error."""
+def parts_of(memory: object, caller: str) -> Parts:
+    """The parts of a memory; *caller* is the integration that the error names."""
     if not isinstance(memory, MemoryMixin):
         raise InvalidInputError(
-            f"{whose} takes a Memory as its memory, not {quoted(memory)}; write Memory('memory.db')"
+            f"{caller} takes a Memory as its memory, not {quoted(memory)}; write Memory('memory.db')"
         )
     return memory.parts
 
 
-def or_refused(make: Callable[P, R], *given: P.args, **options: P.kwargs) -> R | LangmemAdapterError:
-    """What *make* gives, or the error in which it refuses."""
+def or_refused(make: Callable[P, R], *args: P.args, **options: P.kwargs) -> R | LangmemAdapterError:
+    """The result of *make*, or its error."""
     try:
-        return make(*given, **options)
+        return make(*args, **options)
     except LangmemAdapterError as error:
         return error
 
 
 def each_or_refused(method: str, make: Callable[[Any], R], items: Iterable[object]) -> list[R | LangmemAdapterError]:
-    """What *make* gives for each item, or the error in which it refuses: that names the *method* and the item, from 1."""
+    """The result of *make* for each item, or its error, which names the *method* and the item from 1."""
     ends = [or_refused(make, item) for item in items]
     for number, end in enumerate(ends, 1):
         if isinstance(end, LangmemAdapterError):

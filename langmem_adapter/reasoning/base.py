@@ -249,12 +249,12 @@ _LONGEST: Final = 100  # letters of an image's address that a trace shows
 
 def make_extract(plan: Callable[[ExtractInput], Plan[Extraction]], name: str) -> Runnable[ExtractInput, Extraction]:
     """A Runnable from turns to facts, or to a record; a trace calls its run *name*."""
-    return OneRun(plan, name, inputs=_show_question, shown=_show_extraction)
+    return OneRun(plan, name, inputs=_show_question, summarize=_show_extraction)
 
 
 def make_decide(plan: Callable[[Comparison], Plan[DecideOutput]], name: str) -> Runnable[Comparison, DecideOutput]:
     """A Runnable from facts and memories to decisions."""
-    return OneRun(plan, name, inputs=_show_comparison, shown=_show_decisions)
+    return OneRun(plan, name, inputs=_show_comparison, summarize=_show_decisions)
 
 
 def make_describe(plan: Callable[[dict[str, Any]], Plan[Wording]], name: str) -> Runnable[dict[str, Any], Wording]:
@@ -263,7 +263,7 @@ def make_describe(plan: Callable[[dict[str, Any]], Plan[Wording]], name: str) ->
         plan,
         name,
         inputs=lambda image: {"image": image["image_url"]["url"][:_LONGEST]},
-        shown=lambda words: {"text": words.text},
+        summarize=lambda words: {"text": words.text},
     )
 
 

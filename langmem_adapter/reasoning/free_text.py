@@ -254,7 +254,7 @@ class LLMSummarizer:
 
         plan = structured(self._channel, RelatedReply, read, related_messages(text, other))
         inputs = {"first": text, "second": other}
-        return stage(plan, "judge relatedness", inputs=inputs, shown=lambda answer: {"related": answer[0]})
+        return stage(plan, "judge relatedness", inputs=inputs, summarize=lambda answer: {"related": answer[0]})
 
     def rewrite(self, sentence: str, context: str) -> Plan[Wording]:
         """One call; see `Summarizer.rewrite`."""
@@ -262,4 +262,4 @@ class LLMSummarizer:
 
     def _written(self, task: str, messages: list[BaseMessage], **inputs: str) -> Plan[Wording]:
         plan = write_text(self._channel, messages, task, f"what it was asked ({task})")
-        return stage(plan, task, inputs=inputs, shown=lambda wording: {"text": wording.text})
+        return stage(plan, task, inputs=inputs, summarize=lambda wording: {"text": wording.text})

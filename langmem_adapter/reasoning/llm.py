@@ -13,8 +13,8 @@ from langmem_adapter.errors import InvalidInputError, ModelContextError
 from langmem_adapter.providers import (
     Limits,
     limits_of,
+    make_with_timeout,
     model_name,
-    patiently_made,
     provider_errors,
     reply_bounds,
     server_options,
@@ -252,7 +252,7 @@ def resolve_model(model: str | BaseChatModel, settings: Settings, **prompts: str
         from langmem_adapter.reasoning.rules import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
 
         return RuleReasoner()
-    chat_model = patiently_made(partial(named_model, model, settings), settings) if isinstance(model, str) else model
+    chat_model = make_with_timeout(partial(named_model, model, settings), settings) if isinstance(model, str) else model
     full, small = (
         reply_bounds(chat_model, model, settings, most) if isinstance(model, str) else {} for most in (4_096, 256)
     )

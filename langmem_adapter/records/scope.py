@@ -45,7 +45,7 @@ class Scope:
         Scope(user_id='alice')
         >>> Scope()
         Traceback (most recent call last):
-        langmem_adapter.errors.ScopeError: whose memory? give at least one of user_id, agent_id, run_id
+        langmem_adapter.errors.ScopeError: user_id is missing: pass user_id=…, agent_id=… or run_id=…
     """
 
     user_id: str | None = None
@@ -56,7 +56,7 @@ class Scope:
         """Refuse a scope that nobody could name again."""
         named = [name for name in SCOPE_FIELDS if getattr(self, name) is not None]
         if not named:
-            raise ScopeError("whose memory? give at least one of user_id, agent_id, run_id")
+            raise ScopeError("user_id is missing: pass user_id=…, agent_id=… or run_id=…")
         for name in named:
             _check_id(getattr(self, name), name)
 

@@ -198,7 +198,7 @@ class Calibration:
         each = Plan.each(lambda text: Plan.calling(self._embedder.query, self._embedder.aquery, text), questions)
         told = Plan.calling(self._embedder.vectors, self._embedder.avectors, answers)
         measured = each.and_then(lambda asked: told.then(lambda others: _scale_of(np.stack(asked), others)))
-        calls = stage(measured, "calibrate", inputs={"language": name.lower()}, shown=asdict)
+        calls = stage(measured, "calibrate", inputs={"language": name.lower()}, summarize=asdict)
         return calls.and_then(lambda scale: Plan(lambda: self._keeping(name, scale)))
 
     def _keeping(self, name: str, scale: Scale) -> Scale:

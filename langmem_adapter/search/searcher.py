@@ -44,7 +44,7 @@ from langmem_adapter.storage.graph.hints import rivals
 from langmem_adapter.storage.meta import language_of
 from langmem_adapter.storage.timestamps import local
 from langmem_adapter.text import text_hash, topics
-from langmem_adapter.tracing import is_heard, shown, stage
+from langmem_adapter.tracing import describe_hits, has_handlers, stage
 from langmem_adapter.twins import Plan, beside
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ class Searcher:
 
     async def asearch(self, query: Query) -> SearchResults:
         """The async twin of `search`."""
-        if self._embedder.asks_nobody and query.rerank is None and not is_heard():
+        if self._embedder.asks_nobody and query.rerank is None and not has_handlers():
             # Once to a thread and back, not twice: under load each way costs a server a tenth of the CPU of a request.
             return await beside(self.search, query)
         return await self._searching(query).arun()
@@ -391,7 +391,9 @@ class Searcher:
         return vector.and_then(lambda known: self._calibration.of(asked.text).then(partial(_Aim, known)))
 
     def _finding(self, inquiry: _Inquiry) -> Plan[SearchResults]:
-        return stage(Plan(partial(self._find, inquiry)), "find", inputs={"query": inquiry.query.text}, shown=shown)
+        return stage(
+            Plan(partial(self._find, inquiry)), "find", inputs={"query": inquiry.query.text}, summarize=describe_hits
+        )
 
     def _find(self, inquiry: _Inquiry) -> SearchResults:
         query, cache = inquiry.query, inquiry.standing.cache

@@ -365,7 +365,7 @@ async def test_nothing_is_sent_while_tracing_is_off(
 
 def test_where_nobody_listens_a_plan_stays_what_it_is() -> None:
     plan: Plan[dict[str, int]] = Plan(dict)
-    assert traced(plan, run_config("memory.search", Scope("alice"), "offline"), inputs={}, shown=dict) is plan
+    assert traced(plan, run_config("memory.search", Scope("alice"), "offline"), inputs={}, summarize=dict) is plan
 
 
 async def test_other_handlers_than_langsmith_see_it_too(memory: Memory) -> None:

@@ -183,7 +183,7 @@ def test_whose_memory_the_pipeline_fills_may_come_with_the_call(memory: Memory) 
     graph: Any = StateGraph(State, context_schema=MemoryContext).add_node("memory", memory.build_pipeline())
     graph.add_edge(START, "memory").compile().invoke({"messages": "I live in Lyon."}, context=MemoryContext("alice"))
     assert len(memory.get_all(user_id="alice")) == 2
-    with pytest.raises(ScopeError, match="whose memory"):
+    with pytest.raises(ScopeError, match="user_id is missing"):
         pipeline.invoke({"messages": "I like tea."})
 
 

@@ -482,7 +482,7 @@ async def test_a_node_answers_from_the_experience_of_who_calls(memory: Memory) -
     assert [job for _, job in asked] == ["seven"] * 3
     (kept,) = ExperienceMemory(memory, user_id=users[0].user_id).query(ASKED, exact=True)
     assert kept.tag == "solve"
-    with pytest.raises(ScopeError, match="whose memory"):
+    with pytest.raises(ScopeError, match="user_id is missing"):
         graph.invoke({"request": ASKED}, config)
 
 

@@ -63,7 +63,7 @@ def test_a_line_that_cannot_be_used_is_named(lines: Callable[..., Path], row: ob
 
 
 def test_a_question_is_about_somebody(lines: Callable[..., Path]) -> None:
-    with pytest.raises(InvalidInputError, match="line 1: whose memory"):
+    with pytest.raises(InvalidInputError, match="line 1: user_id is missing"):
         read_questions(lines({"question": "Where?", "contains": ["a"]}))
 
 

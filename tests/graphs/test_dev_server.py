@@ -148,7 +148,7 @@ def test_langgraph_dev_serves_the_graphs_and_a_server_with_authentication_goes_o
         ]
         tidied: Any = client.runs.wait(None, "consolidate", input={}, context=context)
         assert tidied["changes"] == []
-        with pytest.raises(Exception, match="whose memory"):
+        with pytest.raises(Exception, match="user_id is missing"):
             client.runs.wait(None, "chat_agent", input=_says("What shall I cook?"))
         client.store.put_item(["alice", "notes"], "1", {"text": "The violin lesson is on Monday"})
         client.store.put_item(["alice", "notes"], "2", {"text": "Buy bread and olives"})

@@ -136,7 +136,7 @@ def test_every_method_needs_to_know_whose_graph(graph: GraphMemory) -> None:
         ("draw", ()),
     ]
     for name, arguments in calls:
-        with pytest.raises(ScopeError, match="whose memory"):
+        with pytest.raises(ScopeError, match="user_id is missing"):
             getattr(graph, name)(*arguments)
         with pytest.raises(UnknownArgumentError, match="user_id"):
             getattr(graph, name)(*arguments, userid="a")

@@ -145,7 +145,7 @@ def test_a_server_that_encodes_arguments_twice_is_asked_without_tools() -> None:
 @pytest.mark.parametrize("reply", [{"refusal": "I will not."}, {"content": "", "finish_reason": "content_filter"}])
 def test_a_refusal_is_an_error_without_a_second_call(reply: dict[str, Any]) -> None:
     with OpenAIServer([reply, FACTS]) as server:
-        settings = at(server).having(on_bad_reply="raise")
+        settings = at(server).replace_with(on_bad_reply="raise")
         with pytest.raises(ModelReplyError, match="declined"):
             resolve_model("openai:gpt-5-mini", settings).extract.invoke(QUESTION)
         assert len(server.requests) == 1
