@@ -136,7 +136,7 @@ def test_add_offline_keeps_what_is_stated(memory: Memory, said: str, kept: list[
 def test_without_a_scope_the_fix_is_named_and_nothing_is_written(memory: Memory, call: str) -> None:
     before = written(memory)
     arguments = ["I like tea."] if call in {"add", "search"} else []
-    with pytest.raises(ScopeError, match="user_id, agent_id, run_id"):
+    with pytest.raises(ScopeError, match="user_id is missing"):
         getattr(memory, call)(*arguments)
     for blank in ("", "   ", "\t"):
         with pytest.raises(ScopeError, match="blank"):
