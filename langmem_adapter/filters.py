@@ -72,7 +72,7 @@ def parse_moment(value: object, *, wall: bool = False) -> datetime | None:
     Example:
         >>> parse_moment("2024-05-01T12:00:00+02:00")
         datetime.datetime(2024, 5, 1, 10, 0, tzinfo=datetime.timezone.utc)
-        >>> parse_moment("tomorrow"), moment(20240501)
+        >>> parse_moment("tomorrow"), parse_moment(20240501)
         (None, None)
     """
     if isinstance(value, str):
@@ -293,7 +293,7 @@ class Filter:
         fields: Every key it reads, as written.
 
     Example:
-        >>> from langmem_adapter.filters import parse
+        >>> from langmem_adapter.filters import parse_filter
         >>> adult = parse_filter({"age": {"gte": 18}, "OR": [{"city": "Oslo"}, {"city": {"exists": False}}]})
         >>> [adult.matches(values) for values in ({"age": 18}, {"age": 17}, {"age": 30, "city": "Rome"})]
         [True, False, False]

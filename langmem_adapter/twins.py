@@ -35,6 +35,7 @@ __all__ = [
     "attempt",
     "awaited",
     "beside",
+    "declare_options",
     "in_thread",
     "planned",
     "refuse_unknown",
@@ -264,23 +265,22 @@ async def aattempt(call: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.k
 # ── signatures ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-_FIELDS: Final = {f"Unpack[{fields.__name__}]": fields for fields in (ScopeArguments,)}
-
-
-def full_signature(method: Callable[..., Any]) -> inspect.Signature:
-    """The signature of a method with each field that it takes as `**name: Unpack[…]`."""
+def full_signature(method: Callable[..., Any], options: Any = ScopeArguments, **defaults: Any) -> inspect.Signature:
+    """The signature of a method, with the keyword arguments that it takes as `**name: Unpack[…]` in its place."""
     signature = inspect.signature(method)
-    *others, last = signature.parameters.values() or [None]
-    if last is None or last.kind is not last.VAR_KEYWORD or str(last.annotation) not in _FIELDS:
+    *own, last = signature.parameters.values() or [None]
+    if last is None or last.kind is not last.VAR_KEYWORD or last.annotation != f"Unpack[{options.__name__}]":
         return signature
-    annotations = _FIELDS[str(last.annotation)].__annotations__
-    fields = [
+    declared = [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=getattr(kind, "__forward_arg__", kind)
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=defaults.get(name),
+            annotation=getattr(kind, "__forward_arg__", kind),
         )
-        for name, kind in annotations.items()
+        for name, kind in options.__annotations__.items()
     ]
-    return signature.replace(parameters=[*others, *fields])
+    return signature.replace(parameters=[*own, *declared])
 
 
 def _sign(function: Any, plan: Callable[..., Any], name: str, doc: str | None) -> None:
@@ -296,17 +296,25 @@ def _keywords(method: Callable[..., Any]) -> frozenset[str]:
     return frozenset(full_signature(method).parameters)
 
 
-def takes_fields(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that takes `**scope: Unpack[ScopeArguments]`: `inspect.signature` names each field, others are refused."""
-    signature = full_signature(function)
+def declare_options(options: Any, **defaults: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare the keyword arguments that a function takes as `**options: Unpack[…]`, with defaults other than `None`.
 
-    @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        refuse_unknown(function.__name__, kwargs, frozenset(signature.parameters))
-        return function(*args, **kwargs)
+    `inspect.signature` names each of them; a misspelled one is a `TypeError` with a hint.
+    """
 
-    checked.__signature__ = signature  # type: ignore[attr-defined]
-    return checked
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        signature = full_signature(function, options, **defaults)
+        name = function.__qualname__.removesuffix(".__init__")
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            refuse_unknown(name, kwargs, frozenset(signature.parameters))
+            return function(*args, **{**defaults, **kwargs})
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call
+
+    return decorate
 
 
 def refuse_unknown(

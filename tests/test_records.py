@@ -155,7 +155,7 @@ def test_a_scope_that_no_database_could_keep_is_refused(value: str) -> None:
 
 
 def test_no_scope_at_all_names_the_fix() -> None:
-    with pytest.raises(ScopeError, match="user_id, agent_id, run_id"):
+    with pytest.raises(ScopeError, match="user_id is missing"):
         Scope()
 
 

@@ -20,7 +20,6 @@ from langmem_adapter.adapters.threads import (
     CallContext,
     OnError,
     RecallOptions,
-    declare_options,
     find_summarized,
     human_messages,
     is_answer,
@@ -43,7 +42,7 @@ from langmem_adapter.records.scope import shallow
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.storage.sources import MessageThread
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, declare_options
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -133,7 +132,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             is missing is always raised.
         introduction: The text above the memories.
         name: Tells several of them in one agent apart; deepagents replaces a middleware of its own by one of the same name.
-        options: Scope, time zone, *k*, *threshold*, *max_tokens* and *count_tokens*: see `RecallOptions`.
+        **options: Scope, time zone, *k*, *threshold*, *max_tokens* and *count_tokens*: see `RecallOptions`.
 
     Raises:
         InvalidInputError: An argument cannot be used.

@@ -13,7 +13,6 @@ from langmem_adapter.adapters.retriever import recall_turns, split_options
 from langmem_adapter.adapters.threads import (
     RecallOptions,
     ScopeOptions,
-    declare_options,
     parse_thread,
     read_notes,
     read_state,
@@ -31,7 +30,7 @@ from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.tracing import PlanNode
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, declare_options
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
@@ -69,7 +68,7 @@ def recall_node(
         messages_key: Where the state has the messages (or a text).
         output_key: Where to put the memories, one line `- …` for each below the line that they are data, best first; an empty
             text where there are none.
-        options: Scope, time zone, *k*, *threshold*, *max_tokens* and *count_tokens*: see `RecallOptions`.
+        **options: Scope, time zone, *k*, *threshold*, *max_tokens* and *count_tokens*: see `RecallOptions`.
 
     Returns:
         A node for `StateGraph.add_node`, sync and async.
@@ -140,7 +139,7 @@ def remember_node(
         messages_key: Where the state has the messages (or a text).
         output_key: Where to put the changes, as JSON objects with id, text, event, previous_text and reason; `None`: nowhere.
         background: A writer made by `memory.background()`: the graph does not wait, and there is no output.
-        options: Scope and time zone, see `ScopeOptions`; where an agent is named, only what people say is remembered.
+        **options: Scope and time zone, see `ScopeOptions`; where an agent is named, only what people say is remembered.
 
     Returns:
         A node for `StateGraph.add_node`, sync and async.

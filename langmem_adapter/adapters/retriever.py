@@ -17,7 +17,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from langmem_adapter.adapters.threads import (
     CallContext,
     RecallOptions,
-    declare_options,
     human_messages,
     resolve_call,
     split_latest_turn,
@@ -35,7 +34,7 @@ from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.search.passages import fit_hits
 from langmem_adapter.text import text_hash
 from langmem_adapter.tracing import PlanNode
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, declare_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -11,8 +11,6 @@ noted yet, the graph's checkpoints say which of them this run brought.
 from __future__ import annotations
 
 import difflib
-import functools
-import inspect
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -21,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.runnables.config import ensure_config
@@ -29,15 +27,15 @@ from langgraph.checkpoint.serde.types import ERROR
 from langgraph.constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
-from typing_extensions import TypedDict
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.messages import results_apart
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
 from langmem_adapter.records.checks import quoted
+from langmem_adapter.records.scope import ScopeArguments
 from langmem_adapter.scoping import MemoryContext, configured, resolve_scope
 from langmem_adapter.storage import sources
-from langmem_adapter.twins import Plan, refuse_unknown
+from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -67,7 +65,7 @@ OnError: TypeAlias = Literal["raise", "log"]
 # ── options ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class ScopeOptions(TypedDict, total=False):
+class ScopeOptions(ScopeArguments, total=False):
     """The scope and time zone of an integration where the call does not name them; see `resolve_scope`.
 
     Attributes:
@@ -77,9 +75,6 @@ class ScopeOptions(TypedDict, total=False):
         timezone: IANA name of the user's time zone; see `MemoryContext`.
     """
 
-    user_id: str | None
-    agent_id: str | None
-    run_id: str | None
     timezone: str | None
 
 
@@ -105,35 +100,6 @@ class RecallOptions(SearchOptions, total=False):
     """
 
     count_tokens: CountTokens
-
-
-def declare_options(options: Any, **defaults: Any) -> Callable[[F], F]:
-    """Declare the keyword arguments that a function takes as `**given: Unpack[options]`, with defaults other than `None`.
-
-    `inspect.signature` names each of them; a misspelled one is a `TypeError` with a hint.
-    """
-
-    def decorate(function: F) -> F:
-        *own, _ = inspect.signature(function).parameters.values()
-        hints = {name: hint.__forward_arg__ for name, hint in options.__annotations__.items()}
-        declared = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=defaults.get(name), annotation=hint)
-            for name, hint in hints.items()
-        ]
-        name, known = (
-            function.__qualname__.removesuffix(".__init__"),
-            frozenset([each.name for each in own]) | hints.keys(),
-        )
-
-        @functools.wraps(function)
-        def call(*args: Any, **given: Any) -> Any:
-            refuse_unknown(name, given, known)
-            return function(*args, **{**defaults, **given})
-
-        call.__signature__ = inspect.signature(function).replace(parameters=[*own, *declared])  # type: ignore[attr-defined]
-        return cast("F", call)
-
-    return decorate
 
 
 def check_keys(

@@ -13,7 +13,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.retriever import format_hit, split_options
-from langmem_adapter.adapters.threads import CallContext, SearchOptions, declare_options, resolve_call
+from langmem_adapter.adapters.threads import CallContext, SearchOptions, resolve_call
 from langmem_adapter.arguments import bounded, each_of, filled, flag, relevance, tokens
 from langmem_adapter.errors import (
     ConflictError,
@@ -29,7 +29,7 @@ from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.records.results import Abstained, tokens_in
 from langmem_adapter.search.passages import fit_hits
 from langmem_adapter.text import text_hash
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, declare_options
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -104,7 +104,7 @@ def create_memory_tools(
         names: Other names for them, as `{"search": "look_up"}`.
         infer: `False` saves the model's statement as it stands, once. `True` sends it through the pipeline, which compares
             it with what is known, at the cost of its own model calls.
-        options: Scope, time zone, *k*, *threshold* and *max_tokens* of a search: see `SearchOptions`.
+        **options: Scope, time zone, *k*, *threshold* and *max_tokens* of a search: see `SearchOptions`.
 
     Returns:
         LangChain tools, sync and async.
