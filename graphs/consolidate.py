@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from langmem_adapter.adapters.serving import shared_memory
 from langmem_adapter.maintenance.consolidate import Tidied, Tidier
-from langmem_adapter.pipeline.build import RETRIES
+from langmem_adapter.pipeline.run import RETRIES
 from langmem_adapter.records.results import Usage
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import MemoryContext, resolve_again, resolve_scope

@@ -29,8 +29,7 @@ from langgraph.errors import GraphBubbleUp
 from langgraph.runtime import get_runtime
 
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.messages import results_apart
-from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, turns_before
+from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, results_apart, turns_before
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.scope import ScopeArguments
 from langmem_adapter.scoping import MemoryContext, configured, resolve_scope

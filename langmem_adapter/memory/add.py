@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from langmem_adapter.arguments import bounded, each_of, memory_id_of, optional_scope
 from langmem_adapter.memory.parts import MemoryMixin, each_or_refused
 from langmem_adapter.pipeline.background import BackgroundWriter
-from langmem_adapter.pipeline.run import Run, grouped, run_of, said_again, would_be
+from langmem_adapter.pipeline.run import Run, dry_run_result, grouped, replay_state, run_of
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import traces
 from langmem_adapter.storage.traces import TracePage
@@ -260,8 +260,8 @@ class AddMethods(MemoryMixin):
         """
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}
         graph, read = self.parts.dry_pipeline, self._trace(trace_id, optional_scope(fields))
-        ran = read.and_then(lambda trace: Plan.calling(graph.invoke, graph.ainvoke, said_again(trace), config))
-        return ran.then(partial(would_be, mode=self.parts.reasoner.mode))
+        ran = read.and_then(lambda trace: Plan.calling(graph.invoke, graph.ainvoke, replay_state(trace), config))
+        return ran.then(partial(dry_run_result, mode=self.parts.reasoner.mode))
 
     areplay = awaited(replay)
 

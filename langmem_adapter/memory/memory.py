@@ -15,7 +15,7 @@ from langmem_adapter.memory.edit import EditMethods
 from langmem_adapter.memory.exchange import ExchangeMethods
 from langmem_adapter.memory.find import SearchMethods
 from langmem_adapter.memory.parts import Parts, chosen_settings
-from langmem_adapter.pipeline.build import build_pipeline
+from langmem_adapter.pipeline.run import build_pipeline
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.backup import backup
@@ -180,7 +180,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
 
         Args:
             review: Stop before apply, with the decisions as the interrupt's value, and resume with the accepted, edited or
-                rejected ones (see `langmem_adapter.pipeline.build`); needs a checkpointer, here or in the parent graph.
+                rejected ones (see `langmem_adapter.pipeline.run`); needs a checkpointer, here or in the parent graph.
             checkpointer: Keeps the state between the stages; `None` takes that of the parent graph.
 
         Returns:

@@ -23,8 +23,7 @@ from langmem_adapter.index.generations import erase_index_files
 from langmem_adapter.index.indexer import Indexer, open_feed, open_index
 from langmem_adapter.knowledge.memory import GraphMemory
 from langmem_adapter.knowledge.walk import GraphEvidence
-from langmem_adapter.pipeline.build import build_pipeline
-from langmem_adapter.pipeline.run import select_new
+from langmem_adapter.pipeline.run import build_pipeline, select_new
 from langmem_adapter.reasoning.base import Describer
 from langmem_adapter.reasoning.llm import LLMReasoner, resolve_model
 from langmem_adapter.records.checks import quoted

@@ -1,4 +1,4 @@
-"""Apply: decisions become one transaction, and the run's result.
+"""Apply, the fifth stage of the pipeline: decisions become one transaction, and the run's result.
 
 If others changed the memories that the decisions were based on, nothing is written: the run goes back to retrieve.
 """
@@ -13,7 +13,7 @@ from langgraph.types import Command
 
 from langmem_adapter.errors import ConflictError
 from langmem_adapter.pipeline.parse import is_verbatim
-from langmem_adapter.pipeline.state import cost_of, finished, scope_of
+from langmem_adapter.pipeline.state import cost_of, finish_stage, scope_of
 from langmem_adapter.records.results import FORGET, Change, Decision, Usage
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.sources import RememberedError
@@ -38,54 +38,53 @@ def apply_stage(parts: StageParts) -> Planner:
     """The fifth stage: `decisions` to `result`; vectors that retrieve has made come from the embedder's cache."""
     ledger, embedder, settings = parts.ledger, parts.embedder, parts.settings
 
-    def written(state: PipelineState, decisions: Sequence[Decision], vectors: NDArray[Any]) -> Plan[tuple[Change, ...]]:
-        texts = dict(zip(_texts(decisions), vectors, strict=True))
+    def write(
+        state: PipelineState, decisions: Sequence[Decision], texts: Sequence[str], vectors: NDArray[Any]
+    ) -> Plan[tuple[Change, ...]]:
+        task, scope, candidates = state["task"], scope_of(state), state.get("candidates")
         trace = _trace(state, parts.reasoner.mode, settings.trace_days)
-        if not decisions and trace is None and "thread" not in state["task"]:
+        if not decisions and trace is None and "thread" not in task:
             return Plan.known(())
-        write = _write(state, decisions, texts, trace=trace, graph=parts.uses_graph)
-        return Plan.calling(ledger.apply, ledger.aapply, write)
+        new = Write(
+            decisions=tuple(decisions),
+            scope=scope,
+            within=scope,
+            vectors=dict(zip(texts, vectors, strict=True)),
+            seen=candidates["seen"] if candidates else None,
+            key=task["key"],
+            trace=trace,
+            related=parts.uses_graph and not is_verbatim(task["infer"], task["memory_type"]),
+            thread=task.get("thread"),
+            digests=task.get("digests", {}),
+        )
+        return Plan.calling(ledger.apply, ledger.aapply, new)
 
     def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> NodeResult:
-        done = finished(state, "apply", changes=sum(change.event != "NONE" for change in changes))
+        done = finish_stage(state, "apply", changes=sum(change.event != "NONE" for change in changes))
         result = _result({**state, **done}, decisions, changes, parts)  # type: ignore[typeddict-item]
         trace_id = id_within(scope_of(state), state["task"]["key"]) if settings.trace_days else None
         return {"result": {**result, "trace_id": trace_id}, **done}
 
+    def again(state: PipelineState, error: Exception) -> Plan[NodeResult] | None:
+        if not isinstance(error, ConflictError) or isinstance(error, RememberedError):
+            return None
+        tries = state["work"]["attempts"] + 1
+        if tries >= settings.attempts:
+            raise ConflictError(
+                f"others kept changing the same memories, {tries} times in a row; nothing was written, try again"
+            )
+        return Plan.known(Command(update={"work": {**state["work"], "attempts": tries}}, goto="retrieve"))
+
     def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[NodeResult]:
         decisions = [Decision.from_json(decision) for decision in state["decisions"]]
-        vectors = Plan.calling(embedder.vectors, embedder.avectors, _texts(decisions))
-        changes = vectors.and_then(partial(written, state, decisions))
-        return changes.then(partial(finish, state, decisions)).or_else(partial(_again, state, settings.attempts))
+        kept = (each for each in decisions if each.event in {"ADD", "UPDATE"} and each.past_of is None)
+        texts = [decision.text for decision in kept if decision.text is not None]
+        changes = Plan.calling(embedder.vectors, embedder.avectors, texts).and_then(
+            partial(write, state, decisions, texts)
+        )
+        return changes.then(partial(finish, state, decisions)).or_else(partial(again, state))
 
     return plan
-
-
-def _texts(decisions: Sequence[Decision]) -> list[str]:
-    return [d.text for d in decisions if d.event in {"ADD", "UPDATE"} and d.text is not None and d.past_of is None]
-
-
-def _write(
-    state: PipelineState,
-    decisions: Sequence[Decision],
-    vectors: Mapping[str, NDArray[Any]],
-    *,
-    trace: TraceDraft | None,
-    graph: bool,
-) -> Write:
-    candidates, task, scope = state.get("candidates"), state["task"], scope_of(state)
-    return Write(
-        decisions=tuple(decisions),
-        scope=scope,
-        within=scope,
-        vectors=vectors,
-        seen=candidates["seen"] if candidates else None,
-        key=task["key"],
-        trace=trace,
-        related=graph and not is_verbatim(task["infer"], task["memory_type"]),
-        thread=task.get("thread"),
-        digests=task.get("digests", {}),
-    )
 
 
 def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
@@ -98,17 +97,6 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
     return TraceDraft(days, {**kept, "mode": mode})
 
 
-def _again(state: PipelineState, attempts: int, error: Exception) -> Plan[NodeResult] | None:
-    if not isinstance(error, ConflictError) or isinstance(error, RememberedError):
-        return None
-    tried = state["work"]["attempts"] + 1
-    if tried >= attempts:
-        raise ConflictError(
-            f"others kept changing the same memories, {tried} times in a row; nothing was written, try again"
-        )
-    return Plan.known(Command(update={"work": {**state["work"], "attempts": tried}}, goto="retrieve"))
-
-
 def _result(
     state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change], parts: StageParts
 ) -> StateEdit:
@@ -116,16 +104,17 @@ def _result(
     items: list[int] = [turns[facts[d.fact]["turn"]]["item"] for d in decisions if d.fact is not None]
     if len(items) != len(changes):  # the result of an earlier run of this name, which has one item and other facts
         items = [0] * len(changes)
-    said: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)
-    ends: defaultdict[int, list[Change]] = defaultdict(list)
+    turns_of: defaultdict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    changes_of: defaultdict[int, list[Change]] = defaultdict(list)
     for turn in turns:
-        said[turn["item"]].append(turn)
+        turns_of[turn["item"]].append(turn)
     for item, change in zip(items, changes, strict=True):
-        ends[item].append(change)
+        changes_of[item].append(change)
+    places = range(len(state["task"]["items"]))
     return {
         "results": [change.to_json() for change in changes],
         "items": items,
-        "notes": [_notes(state, item, said[item], ends[item], parts) for item in range(len(state["task"]["items"]))],
+        "notes": [_notes(state, item, turns_of[item], changes_of[item], parts) for item in places],
         "mode": parts.reasoner.mode,
         "usage": cost_of(state["work"]).to_json(),
     }
@@ -135,7 +124,7 @@ def _notes(
     state: PipelineState, item: int, turns: Sequence[Mapping[str, Any]], changes: Sequence[Change], parts: StageParts
 ) -> list[str]:
     notes = [note for turn in turns for note in turn.get("notes", ())]
-    notes += [note for told in state["work"].get("notes", [])[item : item + 1] for note in told]
+    notes += [note for own in state["work"].get("notes", [])[item : item + 1] for note in own]
     notes += filter(None, (parts.embedder.note(change.text) for change in changes))
     unchanged = [change for change in changes if change.event == "NONE"]
     if not changes:

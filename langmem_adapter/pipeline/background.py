@@ -1,6 +1,6 @@
-"""A writer for chats that must not wait: messages are taken at once and remembered once the chat falls quiet.
+"""Background writes: messages are taken at once and remembered once the chat falls quiet.
 
-What people say in one breath belongs together ("I have a sister." "Her name is Jesica."), so the messages of a chat are
+Messages that follow each other belong together ("I have a sister." "Her name is Jesica."), so the messages of a chat are
 gathered and go through the pipeline as one conversation, after a pause. Chats do not wait for each other; within one, order
 is kept.
 """
@@ -46,7 +46,7 @@ _log = logging.getLogger("langmem_adapter")
 
 _WORKERS: Final = 4
 _CHECKED: Final = ("metadata", "timestamp", "timezone", "expires_at")
-_SAID: Final = ("content", "additional_kwargs", "tool_calls", "invalid_tool_calls")
+_COPIED: Final = ("content", "additional_kwargs", "tool_calls", "invalid_tool_calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +157,9 @@ class BackgroundWriter:
         self._refuse_forked()
         if arguments.get("idempotency_key") is not None:
             raise InvalidInputError("a background write joins several adds; idempotency_key cannot name one of them")
-        said = [_copy(message) for message in as_list(messages)]
+        copies = [_copy(message) for message in as_list(messages)]
         arguments |= {name: _copy(arguments[name]) for name in ("context",) if name in arguments}
-        run = run_of({**arguments, "messages": said}, self._longest)
+        run = run_of({**arguments, "messages": copies}, self._longest)
         own = {name: value for name, value in run.conversations[0].items() if name in _CHECKED and value is not None}
         key = (run.scope, run.thread, run.infer, run.memory_type, run.prompt, json.dumps(own, sort_keys=True))
         zone = zone_of(arguments.get("timezone"), self._longest.timezone)
@@ -171,7 +171,7 @@ class BackgroundWriter:
             new = _Chat(key, run.scope, {**arguments, "messages": []}, now + self._at_most)
             chat = self._waiting.setdefault(key, new)
             chat.arguments.update({"timestamp": datetime.now(UTC).astimezone(zone).isoformat(), **own})
-            chat.arguments["messages"] += said
+            chat.arguments["messages"] += copies
             chat.futures.append(future)
             chat.due = min(now + self._after, chat.latest)
             self._changed.notify_all()
@@ -313,7 +313,7 @@ def _settle(future: Future[AddResult], outcome: Outcome[AddResult]) -> None:
 
 def _copy(value: Any) -> Any:
     if isinstance(value, BaseMessage):
-        return value.model_copy(update={name: _copy(getattr(value, name)) for name in _SAID if hasattr(value, name)})
+        return value.model_copy(update={name: _copy(getattr(value, name)) for name in _COPIED if hasattr(value, name)})
     if isinstance(value, Mapping):
         return {key: _copy(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

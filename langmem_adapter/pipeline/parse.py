@@ -1,11 +1,12 @@
-"""Parse: any input becomes turns.
+"""Parse, the first stage of the pipeline: messages of any vendor become turns.
 
-Roles, speakers, times and texts are told apart here and nowhere else. What a turn cannot carry (an image that nobody
-described, an empty message) is said in its notes, never silently lost.
+Roles, speakers, times, texts, images, tool calls and their results are read here and nowhere else. What a turn cannot carry (an
+image without a description, an empty message) is in its notes, never silently lost.
 """
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,23 +15,20 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from langchain_core.messages import BaseMessage, BaseMessageChunk, convert_to_messages, message_chunk_to_message
+from langchain_core.messages import (
+    BaseMessage,
+    BaseMessageChunk,
+    HumanMessage,
+    ToolMessage,
+    convert_to_messages,
+    message_chunk_to_message,
+)
 
 from langmem_adapter.arguments import Longest, filled, local_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.messages import (
-    address,
-    chat_message,
-    image_parts,
-    is_image,
-    is_tool_call,
-    results_apart,
-    tool_calls_of,
-    unwrap,
-)
-from langmem_adapter.pipeline.state import Ask, StateEdit, begun, finished, thinking
-from langmem_adapter.records.checks import check_metadata, check_text, plain_content, quoted, zone_of
-from langmem_adapter.records.results import PROCEDURAL, Turn, Usage, take_fitting_texts
+from langmem_adapter.pipeline.state import Ask, StateEdit, finish_stage, start_work, thinking
+from langmem_adapter.records.checks import check_metadata, check_nesting, check_text, plain_content, quoted, zone_of
+from langmem_adapter.records.results import PROCEDURAL, ToolCall, Turn, Usage, take_fitting_texts
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import check_owner
 
@@ -60,15 +58,15 @@ _TOKENS_OF_ONE: Final = 250  # so that one long answer does not hide what was sa
 
 
 def parse_stage(describer: Describer | None, longest: Longest) -> Planner:
-    """The first stage: `messages` (or `items`) to `turns`; those of `Memory.add` were read before it began.
+    """The first stage: `messages` (or `items`) to `turns`; `Memory.add` has read its own before the graph begins.
 
-    Without a *describer*, which is called once for each image, images are left to the notes.
+    A *describer* is called once for each image; without one, images are left to the notes.
     """
     return thinking(partial(_parse, describer, longest))
 
 
 class ParsedConversation(dict[str, Any]):
-    """One conversation of a run as it was given (`OF_ITEM`), which traces and streams show, and beside it what was read of it.
+    """One conversation of a run as the caller gave it (`OF_ITEM`), for traces and streams, and beside it what was read of it.
 
     A caller that loses the rest on the way reads it once more. It holds no scope: a run asks its own.
     """
@@ -76,15 +74,15 @@ class ParsedConversation(dict[str, Any]):
     __slots__ = ("before", "seconds", "thread", "turns")
 
     def __init__(
-        self, given: Mapping[str, Any], before: Sequence[Turn], turns: Sequence[Turn], seconds: float = 0.0
+        self, item: Mapping[str, Any], before: Sequence[Turn], turns: Sequence[Turn], seconds: float = 0.0
     ) -> None:
-        super().__init__(given)
+        super().__init__(item)
         self.before, self.turns, self.seconds = before, turns, seconds
         self.thread: Mapping[str, Any] = {}  # more of `Task`: its thread, where it has one
 
 
 def conversation_of(
-    given: Mapping[str, Any],
+    item: Mapping[str, Any],
     *,
     scope: Scope,
     longest: Longest,
@@ -94,7 +92,7 @@ def conversation_of(
     """Read a conversation: the one place where its messages become turns.
 
     Args:
-        given: Its `messages` and, where wanted, the rest of `OF_ITEM`.
+        item: Its `messages` and, where wanted, the rest of `OF_ITEM`.
         scope: Of the memories.
         longest: How long messages may be, and their time zone where nothing else names one.
         verbatim: Whether they are kept as they are.
@@ -103,23 +101,16 @@ def conversation_of(
     Raises:
         InvalidInputError: Something cannot be used; the message says what.
     """
-    began, kept = perf_counter(), {name: given.get(name) for name in OF_ITEM}
+    began, kept = perf_counter(), {name: item.get(name) for name in OF_ITEM}
     if kept["metadata"] is not None:
         kept["metadata"] = check_metadata(kept["metadata"])
     zone = zone_of(kept["timezone"], longest.timezone)
     times = {name: local_time(kept[name], name, zone) for name in _TIMES if kept[name] is not None}
     time = times.get("timestamp") or datetime.now(UTC).astimezone(zone)
     kept |= {name: moment.isoformat() for name, moment in times.items()}
-    turns = turns_of(
-        kept["messages"],
-        scope=scope,
-        time=time,
-        zone=zone,
-        longest=longest,
-        verbatim=verbatim,
-        descriptions=descriptions,
-    )
-    before = turns_before(kept["context"], scope=scope, time=time, zone=zone, verbatim=verbatim)
+    how: dict[str, Any] = {"scope": scope, "time": time, "zone": zone, "verbatim": verbatim}
+    turns = turns_of(kept["messages"], longest=longest, descriptions=descriptions, **how)
+    before = turns_before(kept["context"], **how)
     turns = [replace(turn, dated=True) for turn in turns] if "timestamp" in times else turns
     return ParsedConversation(kept, before, turns, perf_counter() - began)
 
@@ -201,7 +192,7 @@ def _turns(
 
 def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> StateEdit | Ask:
     items = _items(state)
-    state = {**state, "work": begun(sum(item.seconds for item in items if isinstance(item, ParsedConversation)))}
+    state = {**state, "work": start_work(sum(item.seconds for item in items if isinstance(item, ParsedConversation)))}
     looked_at = () if describer is None else items
     images = {url: part for item in looked_at for url, part in image_parts(item.get("messages")).items()}
     if describer is None or not images:
@@ -220,32 +211,32 @@ def _parsed(
     scope = Scope(**state.get("scope", {}))
     how: dict[str, Any] = {"scope": scope.named, "key": key_of(state.get("key")), "infer": state.get("infer", True)}
     how |= {"memory_type": state.get("memory_type"), "prompt": state.get("prompt")}
-    for given in state.get("items") or ():  # images are described in copies, which have no thread
-        how |= given.thread if isinstance(given, ParsedConversation) else {}
+    for item in state.get("items") or ():  # images are described in copies, which have no thread
+        how |= item.thread if isinstance(item, ParsedConversation) else {}
     for number, item in enumerate(items, start=1):
         check_owner(item, scope, f"item {number}")
     words = {url: description.text for url, description in zip(urls, described, strict=True)}
     verbatim = is_verbatim(how["infer"], how["memory_type"])
     read = partial(conversation_of, scope=scope, longest=longest, verbatim=verbatim, descriptions=words)
-    told = [item if isinstance(item, ParsedConversation) else read(item) for item in items]
-    turns = _numbered(each.turns for each in told)
+    parsed = [item if isinstance(item, ParsedConversation) else read(item) for item in items]
+    turns = _numbered(each.turns for each in parsed)
     usage = sum((description.usage for description in described), Usage())
     return {
-        "task": {**how, "items": [{name: each[name] for name in ("metadata", "expires_at")} for each in told]},
+        "task": {**how, "items": [{name: each[name] for name in ("metadata", "expires_at")} for each in parsed]},
         "turns": turns,
-        "before": _numbered(each.before for each in told),
+        "before": _numbered(each.before for each in parsed),
         # What an earlier run of the same thread left behind.
         "facts": [],
         "candidates": {},
         "decisions": [],
         "result": {},
-        **finished(state, "parse", {"usage": usage.to_json()}, turns=len(turns)),
+        **finish_stage(state, "parse", {"usage": usage.to_json()}, turns=len(turns)),
     }
 
 
-def key_of(named: object, what: str = "key") -> str:
-    """What names an add: the name given, else a new one; *what* it is called in the error."""
-    return str(uuid.uuid4()) if named is None else filled(named, what)
+def key_of(name: object, what: str = "key") -> str:
+    """The name of an add: the caller's, else a new one; *what* it is called in the error."""
+    return str(uuid.uuid4()) if name is None else filled(name, what)
 
 
 def _items(state: PipelineState) -> list[dict[str, Any]]:
@@ -371,11 +362,222 @@ def _text(
                 [] if words else [f"an image in message {number} was not looked at; the chat model takes no images"]
             )
         elif not (calling and is_tool_call(part)):
-            notes.append(_unread(part, number))
+            kind = quoted(part.get("type", next(iter(part), None)))
+            unread = f"a part of type {kind} in message {number} was not read"
+            unseen = f"an image in message {number} was not looked at; Memory(vision=True) describes images"
+            notes.append(unseen if is_image(part) else unread)
     return "\n".join(texts), tuple(notes)
 
 
-def _unread(part: Mapping[str, Any], number: int) -> str:
-    if is_image(part):
-        return f"an image in message {number} was not looked at; Memory(vision=True) describes images"
-    return f"a part of type {quoted(part.get('type', next(iter(part), None)))} in message {number} was not read"
+# ── content, images, tool calls and results of all vendors ──────────────────────────────────────────────────────────────────
+
+_IMAGE_PARTS: Final = ("image", "image_url", "input_image")
+
+
+def parts_of(content: object) -> Sequence[Any]:
+    """The parts of a message's content: a list as it is, a lone part (seed 004 §1.4) as a list of one."""
+    if isinstance(content, Mapping):
+        return [content]
+    return content if isinstance(content, Sequence) and not isinstance(content, str) else []
+
+
+def is_image(part: object) -> bool:
+    """Whether a content part is an image, in any of the forms that LangChain and OpenAI know."""
+    return isinstance(part, Mapping) and part.get("type") in _IMAGE_PARTS
+
+
+def address(part: Mapping[str, Any]) -> str | None:
+    """The URL or data URL of an image part; `None` where it has none (a file id of some provider).
+
+    Example:
+        >>> address({"type": "image", "base64": "AA==", "mime_type": "image/png"})
+        'data:image/png;base64,AA=='
+    """
+    url = part.get("image_url", part.get("url"))
+    url = url.get("url") if isinstance(url, Mapping) else url
+    if isinstance(url, str) and url:
+        return url
+    data = part.get("base64", part.get("data"))
+    return f"data:{part.get('mime_type', 'image/jpeg')};base64,{data}" if isinstance(data, str) and data else None
+
+
+def image_parts(messages: object) -> dict[str, dict[str, Any]]:
+    """Every image of a conversation once, by its address, as OpenAI-style content parts."""
+    images: dict[str, dict[str, Any]] = {}
+    for message in messages if isinstance(messages, Sequence) and not isinstance(messages, str) else [messages]:
+        content = message.content if isinstance(message, BaseMessage) else None
+        content = message.get("content") if isinstance(message, Mapping) else content
+        for part in parts_of(content):
+            if is_image(part) and (url := address(part)) is not None:
+                nested = part.get("image_url")
+                detail = nested.get("detail") if isinstance(nested, Mapping) else part.get("detail")
+                more = {"detail": detail} if isinstance(detail, str) else {}
+                images[url] = {"type": "image_url", "image_url": {"url": url, **more}}
+    return images
+
+
+# OpenAI, LangChain · Google, Vercel · LlamaIndex · ShareGPT · Cohere
+_CONTENT: Final = ("content", "parts", "blocks", "value", "message", "text")
+_ASSISTANTS: Final = ("model", "gpt", "chatgpt", "chatbot")
+_TOOLS: Final = ("tool", "function", "observation", "function_response")
+_ITEMS: Final = ("reasoning", "item_reference", "compaction", "mcp_list_tools", "mcp_approval_request")
+
+
+def unwrap(message: Any) -> Any:
+    """A message without the wrapper of `dumpd` and `messages_to_dict` (LangChain), or of a choice (OpenAI)."""
+    if not isinstance(message, Mapping) or message.keys() & {"role", "content"}:
+        return message
+    inner, path = message.get("kwargs", message.get("data", message.get("message"))), message.get("id")
+    kind = path[-1] if "lc" in message and isinstance(path, list) and path else message.get("type")
+    return {"type": kind, **inner} if isinstance(inner, Mapping) else message
+
+
+def chat_message(message: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """A message with `role` and `content`, which is empty where it is missing or null.
+
+    Among `tool_calls` LangChain would refuse broken arguments, and models write such: they stand in `additional_kwargs`. An
+    item of OpenAI's Responses format becomes a message with the item as its only part, or the result of a tool.
+    """
+    kind = message.get("type") if "role" not in message else None
+    if isinstance(kind, str) and kind.endswith("_output"):
+        output = message.get("output")
+        message = {**message, "role": "tool", "tool_call_id": message.get("call_id"), "content": output}
+    elif isinstance(kind, str) and (kind in _ITEMS or kind.endswith("_call")):
+        message = {"role": "assistant", "content": [dict(message)]}
+    key = next((key for key in _CONTENT if message.get(key)), "content")
+    if not message.keys() & {"role", "from", "type", *_CONTENT}:
+        raise InvalidInputError(f"message {number} has no content; give a dict with role and content")
+    role, content, calls = _role_name(message), message.get(key) or "", message.get("tool_calls")
+    used = (key, "content", "role", "from", "type", "tool_calls")
+    whole = {name: part for name, part in message.items() if name not in used}
+    if role == "tool":
+        name = whole.get("name") or whole.pop("tool_name", None)
+        status = "error" if whole.get("status") == "error" else None  # LangChain refuses words of others
+        whole |= {"name": name, "tool_call_id": whole.get("tool_call_id") or "", "status": status}
+    if calls:
+        whole["additional_kwargs"] = {**(message.get("additional_kwargs") or {}), "tool_calls": calls}
+    return {**whole, "role": role, "content": parts_of(content) if isinstance(content, Mapping) else content}
+
+
+def _role_name(message: Mapping[str, Any]) -> Any:
+    role = message.get("role", message.get("from", message.get("type", "user")))
+    if not isinstance(role, str):
+        return role
+    role = role.lower().removesuffix("chunk").removesuffix("message")
+    return "assistant" if role in _ASSISTANTS else "tool" if role in _TOOLS else role or "user"
+
+
+_PARTS: Final = (
+    "tool_call", "invalid_tool_call", "server_tool_call",  # LangChain
+    "tool_use", "server_tool_use", "mcp_tool_use",  # Anthropic
+    "function_call", "custom_tool_call", "mcp_call",  # OpenAI
+    "tool-call",  # Vercel
+)  # fmt: skip
+_WRAPPED: Final = ("toolUse", "functionCall", "function_call")  # Bedrock, Google
+_NESTED: Final = ("function", "custom", *_WRAPPED)
+_NAMES: Final = ("name", "toolName")
+_ARGUMENTS: Final = ("arguments", "args", "input")
+_IDS: Final = ("call_id", "id", "toolUseId", "toolCallId")
+_RESULTS: Final = ("toolResult", "functionResponse", "function_response")  # Bedrock, Google
+_RESULT_PARTS: Final = (
+    "tool_result",
+    "tool-result",
+)  # Anthropic, Vercel; compared, never hashed: a type may be anything
+
+
+def is_tool_call(part: Mapping[str, Any]) -> bool:
+    """Whether a content part is a call of a tool, in any vendor's form."""
+    return part.get("type") in _PARTS or any(isinstance(part.get(key), Mapping) for key in _WRAPPED)
+
+
+def tool_calls_of(original: object, message: BaseMessage, number: int) -> tuple[ToolCall, ...]:
+    """The tools that a message calls, each once, with the arguments as they were written.
+
+    *original* is the caller's message, *message* the same as LangChain's, *number* its place for the error.
+    """
+    calls: dict[object, ToolCall] = {}
+    for raw in _raw(original, message, f"the tool calls of message {number}"):
+        call = _tool_call(raw, f"a tool call in message {number}")
+        calls.setdefault(call.id or call, call)
+    return tuple(calls.values())
+
+
+def results_apart(message: BaseMessage, number: int) -> list[BaseMessage]:
+    """A message without the results of tools that some vendors put among what a person says, and these before it."""
+    has_parts = isinstance(message, HumanMessage | ToolMessage) and not isinstance(message.content, str)
+    parts = message.content if has_parts else ()
+    read = [(part, _result(part, f"a tool's result in message {number}")) for part in parts]
+    rest = [part for part, result in read if result is None]
+    try:
+        own = message.additional_kwargs
+        apart: list[BaseMessage] = [ToolMessage(**each, additional_kwargs=own) for _, each in read if each is not None]
+    except ValueError as error:
+        raise InvalidInputError(f"a tool's result in message {number} cannot be read: {error}") from None
+    if not apart:
+        return [message]
+    return [*apart, message.model_copy(update={"content": rest})] if rest else apart
+
+
+def _result(part: object, name: str) -> Mapping[str, Any] | None:
+    """The fields of a `ToolMessage` where a part holds a tool's result: Anthropic's, Bedrock's, Google's or Vercel's."""
+    if not isinstance(part, Mapping):
+        return None
+    result = next((part[key] for key in _RESULTS if isinstance(part.get(key), Mapping)), part)
+    if result is part and part.get("type") not in _RESULT_PARTS:
+        return None
+    content = _first(result, ("content", "response", "output", "result"))
+    if isinstance(content, Mapping) and "value" in content:  # Vercel's {"type": "text", "value": …}
+        content = content["value"]
+    failed = result.get("is_error") or result.get("status") == "error"
+    return {
+        "content": plain_content(content) if isinstance(content, list) else _written(content, name),
+        "tool_call_id": result.get("tool_use_id") if part.get("type") == "tool_result" else _first(result, _IDS),
+        "status": "error" if failed else "success",
+    }
+
+
+def _raw(original: object, message: BaseMessage, name: str) -> Iterator[object]:
+    own = message.additional_kwargs
+    listed = [
+        call
+        for key in ("tool_calls", "invalid_tool_calls")
+        for call in _listed(original.get(key) if isinstance(original, Mapping) else getattr(message, key, None), name)
+    ]
+    yield from listed or _listed(own.get("tool_calls"), name)
+    yield from (part for part in message.content if isinstance(part, Mapping) and is_tool_call(part))
+    if own.get("function_call"):  # OpenAI's, before there were several
+        yield own["function_call"]
+
+
+def _listed(calls: object, name: str) -> Sequence[object]:
+    if calls is not None and not isinstance(calls, list | tuple):
+        raise InvalidInputError(f"{name} are a list of dicts, not {quoted(calls)}")
+    return calls or ()
+
+
+def _tool_call(raw: object, name: str) -> ToolCall:
+    inner = next((raw[key] for key in _NESTED if raw.get(key) is not None), raw) if isinstance(raw, Mapping) else None
+    if not isinstance(raw, Mapping) or not isinstance(inner, Mapping):
+        raise InvalidInputError(f"{name} is a dict with the name of the tool and its arguments, not {quoted(raw)}")
+    arguments = next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), "")
+    return ToolCall(
+        name=check_text(_first(inner, _NAMES), f"the name of {name}"),
+        arguments=check_text(_written(arguments, name), f"the arguments of {name}"),
+        id=check_text(_first(raw, _IDS) or _first(inner, _IDS), f"the id of {name}"),
+    )
+
+
+def _first(call: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((call[key] for key in keys if call.get(key)), "")
+
+
+def _written(arguments: object, name: str) -> str:
+    if isinstance(arguments, str):
+        return arguments
+    check_nesting(arguments, f"the arguments of {name}")
+    try:
+        return json.dumps(arguments, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"the arguments of {name} are no JSON: {error}; convert them, to text for example"
+        ) from None

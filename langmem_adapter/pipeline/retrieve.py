@@ -1,10 +1,10 @@
-"""Retrieve: the memories that each fact could concern; adds of one scope take turns.
+"""Retrieve, the third stage of the pipeline: the memories that each fact could concern; adds of one scope take turns.
 
-Without it all of them would ask the chat model, and the ledger would send all but one back to ask again: fifty waiting adds
-for one user cost over a thousand calls. Facts are found side by side all the same, and adds for different scopes, and those
-that store turns as they are, wait for nobody. A place in the queue is a courtesy within one process, never a promise: the
-ledger's check is what keeps memories right. That is why nobody waits for ever: a place whose turn has come and that is not
-left (a stream that somebody has stopped reading) runs out.
+Without the queue all of them would ask the chat model, and the ledger would send all but one back to ask again: fifty waiting
+adds for one user cost over a thousand calls. Facts are extracted side by side all the same; adds for different scopes, and
+those that store turns verbatim, do not wait. A place in the queue is a courtesy within one process: the ledger's check keeps
+memories right. So nobody waits for ever: a place whose turn has come and that is not left (a stream that is no longer read)
+runs out.
 """
 
 from __future__ import annotations
@@ -23,10 +23,12 @@ from langgraph.types import Command
 
 from langmem_adapter.forks import Lock
 from langmem_adapter.names import name_speaker
-from langmem_adapter.pipeline.state import finished, said, scope_of
+from langmem_adapter.pipeline.state import fact_of, finish_stage, scope_of
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from langchain_core.runnables import RunnableConfig
 
     from langmem_adapter.pipeline.state import NodeResult, PipelineState, Planner, StageParts
@@ -103,7 +105,7 @@ _KEEPING: Final = Lock()
 
 
 def queue_of(database: Database) -> Queue:
-    """The queue of everybody in this process who writes to the same database."""
+    """The queue of all writers to one database in this process."""
     if database.path is None and database.dialect == "sqlite":  # in memory: it is like no other
         return Queue()
     with _KEEPING:
@@ -129,37 +131,33 @@ static embeddings, of nine that do not ("Hates tea", "Likes tea") none."""
 
 
 def retrieve_stage(parts: StageParts, queue: Queue, *, lease: float) -> Planner:
-    """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the fields given.
+    """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the scope's fields.
 
     Others of its scope wait for a run for *lease* seconds, to be compared with what it adds.
     """
     embedder = parts.embedder
 
-    def compared(state: PipelineState) -> NodeResult:
-        stated = [triple for place in range(len(state["facts"])) for triple in _stated(state, place)]
+    def compare(state: PipelineState, texts: Sequence[str]) -> NodeResult:
+        stated: list[Triple] = []
+        for place in range(len(texts)):
+            fact = fact_of(state, place)
+            stated += name_speaker(fact.relations, fact.speaker, state["turns"][fact.turn]["role"])
         tokens = parts.settings.candidate_tokens
-        hood = parts.searcher.neighbours(_texts(state), scope_of(state), tokens=tokens, stated=stated)
+        hood = parts.searcher.neighbours(texts, scope_of(state), tokens=tokens, stated=stated)
         if parts.reasoner.calls_model:
-            hood = replace(hood, alike=tuple(map(tuple, parts.searcher.same(_texts(state), hood, _ALIKE))))
-        return {"candidates": _plain(asdict(hood)), **finished(state, "retrieve", memories=hood.shown)}
+            hood = replace(hood, alike=tuple(map(tuple, parts.searcher.same(texts, hood, _ALIKE))))
+        return {"candidates": _plain(asdict(hood)), **finish_stage(state, "retrieve", memories=hood.shown)}
 
     def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[NodeResult]:
-        # Before its turn comes: apply finds them in the cache.
-        embedded = Plan.calling(embedder.vectors, embedder.avectors, _texts(state))
+        texts = [fact["text"] for fact in state["facts"]]
+        embedded = Plan.calling(
+            embedder.vectors, embedder.avectors, texts
+        )  # before its turn: apply has them in the cache
         place = scope_of(state), state["task"]["key"]
         queued = embedded.and_then(lambda _: Plan.calling(queue.take, queue.atake, *place, lease=lease))
-        return queued.and_then(lambda _: Plan(partial(compared, state)))
+        return queued.and_then(lambda _: Plan(partial(compare, state, texts)))
 
     return plan
-
-
-def _stated(state: PipelineState, place: int) -> tuple[Triple, ...]:
-    fact = said(state, place)
-    return name_speaker(fact.relations, fact.speaker, state["turns"][fact.turn]["role"])
-
-
-def _texts(state: PipelineState) -> list[str]:
-    return [fact["text"] for fact in state["facts"]]
 
 
 def _plain(value: Any) -> Any:

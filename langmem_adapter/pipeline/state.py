@@ -1,10 +1,10 @@
-"""The state of the pipeline, its stages as graph nodes, and the scope check of each.
+"""The state of the pipeline's graph, its stages as graph nodes, and the scope check of each.
 
 Any checkpointer and any strict serializer can keep this state. Vectors are never in it: a resumed run embeds again. The input
-is there for parse alone (LangGraph's `EphemeralValue`): a thread's next run must not meet what an earlier one was given.
+is there for parse alone (LangGraph's `EphemeralValue`): a thread's next run must not see the input of an earlier one.
 
-Between two stages the state belongs to whoever may write to the thread: a `Command`, `update_state`, somebody else's `resume`.
-What it says of the scope is compared with the call, in one place, before the stage sees any of it.
+Between two stages anybody who may write to the thread can change the state: a `Command`, `update_state`, a `resume`. What it
+says of the scope is compared with the call, in one place, before the stage sees any of it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class PipelineInput(TypedDict, total=False):
-    """What the graph takes.
+    """The input of the graph.
 
     Attributes:
         messages: The conversation: a `str`, a message, or a list of messages (LangChain's, or OpenAI-style dicts).
@@ -79,7 +79,7 @@ class PipelineInput(TypedDict, total=False):
 
 
 class PipelineOutput(TypedDict, total=False):
-    """What the graph gives: the work of each stage, in its order."""
+    """The output of the graph: the work of each stage, in its order."""
 
     turns: list[dict[str, Any]]
     facts: list[dict[str, Any]]
@@ -89,7 +89,7 @@ class PipelineOutput(TypedDict, total=False):
 
 
 class Task(TypedDict):
-    """What a run is to do, as parse has read it."""
+    """The arguments of a run, as parse has read them."""
 
     key: str  # name of the run within its scope
     scope: dict[str, str]
@@ -97,9 +97,7 @@ class Task(TypedDict):
     memory_type: str | None  # `None`, or `"procedural_memory"`
     prompt: str | None  # replaces the extraction instructions
     items: list[dict[str, Any]]  # `metadata` and `expires_at` of each conversation
-    on_bad_reply: NotRequired[
-        str
-    ]  # `"raise"`: an unusable reply to the extraction is an error, whatever the setting says
+    on_bad_reply: NotRequired[str]  # `"raise"`: an unusable extraction is an error, whatever the setting says
     thread: NotRequired[str]  # the `thread_id` of the messages
     digests: NotRequired[dict[str, str]]  # what each of them says, by its id; see `storage.sources`
 
@@ -128,13 +126,13 @@ def scope_of(state: PipelineState) -> Scope:
     return Scope(**state["task"]["scope"])
 
 
-def known_texts(state: Mapping[str, Any]) -> dict[str, str]:
-    """What the memories say that a run compares with, by their ids."""
+def memory_texts(state: Mapping[str, Any]) -> dict[str, str]:
+    """The texts of the memories that a run compares with, by their ids."""
     return {memory["id"]: memory["text"] for memory in state.get("candidates", {}).get("known", [])}
 
 
-def said(state: PipelineState, place: int) -> Fact:
-    """A fact of a run with its speaker, as `names.named_speaker` knows him."""
+def fact_of(state: PipelineState, place: int) -> Fact:
+    """A fact of a run with its speaker, as `names.named_speaker` names him."""
     fact = Fact.from_json(state["facts"][place])
     if fact.unattributed:
         return fact
@@ -146,19 +144,13 @@ def said(state: PipelineState, place: int) -> Fact:
 # ── what it costs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def begun(before: float) -> Work:
-    """The work of a run that begins now, and on which so many seconds were spent before."""
-    return {
-        "usage": {},
-        "clock": time.time() - before,
-        "milliseconds": {},
-        "compared": None,
-        "attempts": 0,
-        "notes": [],
-    }
+def start_work(seconds: float) -> Work:
+    """The work of a run that begins now, after so many *seconds* that were spent on it before."""
+    clock = time.time() - seconds
+    return {"usage": {}, "clock": clock, "milliseconds": {}, "compared": None, "attempts": 0, "notes": []}
 
 
-def finished(state: PipelineState, stage: str, changed: Work | None = None, **progress: Any) -> dict[str, Work]:
+def finish_stage(state: PipelineState, stage: str, changed: Work | None = None, **progress: Any) -> dict[str, Work]:
     """The part of a stage's update that says what it has cost: its time, and what else has *changed* of the work.
 
     The same goes to `stream_mode="custom"`, with the *progress*: what the stage did, in numbers.
@@ -185,7 +177,7 @@ Planner: TypeAlias = "Callable[[PipelineState, RunnableConfig | None], Plan[Node
 
 
 class StageParts(Protocol):
-    """What the stages work with: some of the parts of a memory, which they do not know as a whole."""
+    """The parts of a memory that the stages use."""
 
     settings: Settings
     longest: Longest
@@ -199,47 +191,47 @@ class StageParts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Questions for somebody, asked side by side, and what to make of the answers: a step, or what is to be asked next."""
+    """Inputs of a Runnable, side by side, and what to make of its outputs: a step, or the next thing to ask."""
 
-    whom: Runnable[Any, Any]
-    questions: Sequence[Any]
+    runnable: Runnable[Any, Any]
+    inputs: Sequence[Any]
     then: Callable[[list[Any]], NodeResult | Ask]
 
 
 def thinking(think: Callable[[PipelineState], NodeResult | Ask]) -> Planner:
-    """A stage that thinks, and may ask somebody.
+    """A stage that computes, and may ask a model.
 
-    It thinks, and reads the answers, beside the event loop: both take as long as the conversation is.
+    It computes, and reads the answers, beside the event loop: both take as long as the conversation is.
     """
-    return lambda state, config: Plan(partial(think, state)).and_then(partial(_answered, config))
+
+    def answer(config: RunnableConfig | None, step: NodeResult | Ask) -> Plan[NodeResult]:
+        if not isinstance(step, Ask):
+            return Plan.known(step)
+        outputs = Plan.calling(step.runnable.batch, step.runnable.abatch, list(step.inputs), config)
+        return outputs.and_then(lambda each: Plan(partial(step.then, each))).and_then(partial(answer, config))
+
+    return lambda state, config: Plan(partial(think, state)).and_then(partial(answer, config))
 
 
-def _answered(config: RunnableConfig | None, step: NodeResult | Ask) -> Plan[NodeResult]:
-    if not isinstance(step, Ask):
-        return Plan.known(step)
-    answers = Plan.calling(step.whom.batch, step.whom.abatch, list(step.questions), config)
-    return answers.and_then(lambda given: Plan(partial(step.then, given))).and_then(partial(_answered, config))
-
-
-def for_caller(stage: Planner, whose: Callable[[PipelineState, RunnableConfig], PipelineState]) -> Planner:
-    """A stage that is run for whoever calls, on the state as *whose* (`begins` or `goes_on`) lets it be seen."""
-    return lambda state, config: Plan(partial(whose, state, ensure_config(config))).and_then(
-        lambda seen: stage(seen, config)
+def for_caller(stage: Planner, check: Callable[[PipelineState, RunnableConfig], PipelineState]) -> Planner:
+    """A stage on the state as *check* (`begin_run` or `resume_run`) returns it for the caller."""
+    return lambda state, config: Plan(partial(check, state, ensure_config(config))).and_then(
+        lambda checked: stage(checked, config)
     )
 
 
-def begins(state: PipelineState, config: RunnableConfig) -> PipelineState:
+def begin_run(state: PipelineState, config: RunnableConfig) -> PipelineState:
     """A run begins: its scope follows `resolve_scope`, with the input's `scope` as the argument.
 
     Raises:
-        ScopeError: Nobody says whose memory it is, or the input and the rest of the call name two.
+        ScopeError: No scope is named, or the input and the rest of the call name two.
     """
     runtime = get_runtime()
     scope = resolve_scope(explicit=state.get("scope"), runtime=runtime, config=config)
     return {**state, "scope": resolve_again(scope, runtime=runtime, config=config).named}
 
 
-def goes_on(state: PipelineState, config: RunnableConfig) -> PipelineState:
+def resume_run(state: PipelineState, config: RunnableConfig) -> PipelineState:
     """A run goes on: the call is for the scope that it was begun for, and what its stages made belongs together.
 
     Raises:
@@ -247,10 +239,10 @@ def goes_on(state: PipelineState, config: RunnableConfig) -> PipelineState:
         InvalidInputError: A part of the state is no stage's work, or they are of several runs.
     """
     try:
-        scope = _scope_read(state)
+        scope = _checked_scope(state)
     except (KeyError, TypeError, ValueError) as error:
-        told = "the state holds what no stage leaves there, or parts of different runs; begin a run of its own"
-        raise InvalidInputError(f"{told} with messages") from error
+        problem = "the state holds what no stage leaves there, or parts of different runs; begin a run of its own"
+        raise InvalidInputError(f"{problem} with messages") from error
     resolve_again(scope, runtime=get_runtime(), config=config)
     return state
 
@@ -267,19 +259,19 @@ _TYPES: Final[Mapping[str, Any]] = {
 _adapter: Final = cache(TypeAdapter)
 
 
-def _scope_read(state: PipelineState) -> Scope:
-    """Whose it is, once all of the state was read as the stages read it: what they could not is an error here."""
+def _checked_scope(state: PipelineState) -> Scope:
+    """The scope, once all of the state was read as the stages read it: what they could not read is an error here."""
     parts: dict[str, Any] = {**state, "candidates": {**state["candidates"]} or None}
     for name, kind in _TYPES.items():
-        made = _adapter(kind).validate_json(json.dumps(parts[name]), strict=True)
-        for record, told in zip(made, parts[name], strict=True) if isinstance(made, list) else ():
-            record.from_json(told)
-    _ = Usage() + Usage.from_json({name: parts["work"][name] for name in begun(0)}["usage"])
-    turns, facts, known = state["turns"], state["facts"], state["candidates"].get("known", ())
+        records = _adapter(kind).validate_json(json.dumps(parts[name]), strict=True)
+        for record, plain in zip(records, parts[name], strict=True) if isinstance(records, list) else ():
+            record.from_json(plain)
+    _ = Usage() + Usage.from_json({name: parts["work"][name] for name in start_work(0)}["usage"])
+    turns, facts, memories = state["turns"], state["facts"], state["candidates"].get("known", ())
     places: list[tuple[int | None, Sequence[Any]]] = [(turn["item"], state["task"]["items"]) for turn in turns]
     places += [(fact["turn"], turns) for fact in facts]
     places += [(decision.get("fact"), facts) for decision in state["decisions"]]
-    places += [(place, known) for own in state["candidates"].get("equal", ()) for place in own]
+    places += [(place, memories) for own in state["candidates"].get("equal", ()) for place in own]
     if not all(place is None or 0 <= place < len(whole) for place, whole in places):
         raise ValueError("a part names a place of another, which that has not")
     return scope_of(state)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from langchain_core.language_models.chat_models import BaseChatModel
 
 from langmem_adapter.errors import InvalidInputError, ModelContextError
+from langmem_adapter.names import entity_key
 from langmem_adapter.providers import (
     Limits,
     limits_of,
@@ -24,13 +26,15 @@ from langmem_adapter.reasoning.base import (
     DecideOutput,
     ExtractInput,
     Extraction,
+    FactDecision,
+    KnownNames,
     make_decide,
     make_describe,
     make_extract,
 )
 from langmem_adapter.reasoning.free_text import LLMSummarizer, description, record, record_of_steps
 from langmem_adapter.reasoning.prompts import comparison_messages, example_words, extraction_messages
-from langmem_adapter.reasoning.reader import additions, read_decision, read_facts, sources
+from langmem_adapter.reasoning.reader import QUESTION, additions, read_decision, read_facts, sources
 from langmem_adapter.reasoning.replies import (
     DecisionReply,
     FactsReply,
@@ -40,8 +44,13 @@ from langmem_adapter.reasoning.replies import (
     UnusableReplyError,
     complete_items,
 )
+from langmem_adapter.reasoning.rules import RuleReasoner
 from langmem_adapter.reasoning.structured_output import Channel, full_text, structured
 from langmem_adapter.records.checks import check_text, redact_url
+from langmem_adapter.records.results import FORGET, Fact
+from langmem_adapter.statements.dates import dated, dated_chinese
+from langmem_adapter.statements.reader import expanded, third_person, without_speaker
+from langmem_adapter.text import content_words, is_cjk, text_hash, words
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
@@ -49,7 +58,8 @@ if TYPE_CHECKING:
 
     from langchain_core.messages import AIMessage
 
-    from langmem_adapter.reasoning.base import FactDecision, Reasoner
+    from langmem_adapter.reasoning.base import Reasoner
+    from langmem_adapter.records.results import Turn
     from langmem_adapter.settings import BadReply, ModelProfile, Settings
     from langmem_adapter.storage.meta import ReplyLog
 
@@ -69,7 +79,7 @@ class LLMReasoner:
         graph_prompt: Instructions for the relations of a knowledge graph, beside ours.
         limits: How long a call may take, and how often it is asked again; `None` takes the defaults.
         profile: `"full"`, or `"small"` for a model that copies and repeats: short instructions, one call an add, rules decide
-            (see `reasoning.small`); `"auto"` is full, and small once replies are poor.
+            (see below); `"auto"` is full, and small once replies are poor.
         bounds: Fields of the model that bound its replies; the second for the profile small.
         on_bad_reply: What to do with a reply that stays unusable: `"keep"` keeps the speaker's words, and adds facts that were
             not decided, with a note; `"raise"` is an error.
@@ -136,15 +146,13 @@ class LLMReasoner:
     def _extract_whole(self, question: ExtractInput) -> Plan[Extraction]:
         if self.profile == "full":
             return self._ask(question)
-        from langmem_adapter.reasoning import small  # noqa: PLC0415 - only one of the two is needed
-
         if question.kept:
-            return Plan(partial(small.RULES.extract.invoke, question))
+            return Plan(partial(_RULES.extract.invoke, question))
         if question.prompt or self._fact_prompt or question.about != "user" or question.tools:
             return self._ask(replace(question, graph=None), small=True)
-        certain, words, rest = small.split(question)
+        certain, words, rest = _split(question)
         plan = self._ask(rest, small=True) if words else Plan.known(Extraction(()))
-        return plan.and_then(lambda extraction: Plan(partial(small.merge, question, certain, words, extraction)))
+        return plan.and_then(lambda extraction: Plan(partial(_merge, question, certain, words, extraction)))
 
     def _ask(self, question: ExtractInput, *, small: bool = False) -> Plan[Extraction]:
         channel = self._small if small else self._channel
@@ -178,9 +186,7 @@ class LLMReasoner:
         if not comparison.memories or not comparison.facts:
             return Plan.known(DecideOutput(additions(comparison, "nothing was known yet")))
         if self.profile == "small" and self._update_prompt is None:
-            from langmem_adapter.reasoning import small  # noqa: PLC0415 - only one of the two is needed
-
-            return Plan(partial(small.decide, comparison))
+            return Plan(partial(_decide_small, comparison))
         schema = GraphDecisionReply if comparison.graph else DecisionReply
         messages = comparison_messages(comparison, self._update_prompt)
         read, notes = partial(read_decision, comparison, example_words(messages[0].text)), list[str]()
@@ -201,15 +207,13 @@ def _kept_words(
     reply: AIMessage,
 ) -> Extraction:
     """The complete items of a reply that could not be used, where there are any; else the speaker's own words."""
-    from langmem_adapter.reasoning.rules import RuleReasoner  # noqa: PLC0415 - rarely needed
-
     items = complete_items(full_text(reply), schema.root)
     with suppress(UnusableReplyError):
         extraction, _ = read(schema.of([{schema.root: items[:-1] if reply.tool_calls else items}]))
         if extraction.facts:
             note = f"{why}; {len(extraction.facts)} complete facts of it were kept"
             return replace(extraction, notes=(*extraction.notes, note))
-    kept = RuleReasoner().extract.invoke(question)
+    kept = _RULES.extract.invoke(question)
     return replace(kept, notes=(f"{why}; what was said is kept in its own words",))
 
 
@@ -249,8 +253,6 @@ def resolve_model(model: str | BaseChatModel, settings: Settings, **prompts: str
     if model == _OFFLINE:
         if any(prompts.values()):
             raise InvalidInputError("prompts are instructions for a chat model; also give model='openai:…' or the like")
-        from langmem_adapter.reasoning.rules import RuleReasoner  # noqa: PLC0415 - only one of the two is needed
-
         return RuleReasoner()
     chat_model = make_with_timeout(partial(named_model, model, settings), settings) if isinstance(model, str) else model
     full, small = (
@@ -278,3 +280,129 @@ def named_model(name: str, settings: Settings, **parameters: Any) -> BaseChatMod
     with provider_errors(f"model {redact_url(name)!r}", form=_FORMS):
         chat_model: BaseChatModel = init_chat_model(name, **server_options(name, settings), **parameters)
     return chat_model
+
+
+# ── the profile of small models ─────────────────────────────────────────────────────────────────────────────────────────────
+
+# Such a model copies, repeats and invents. So rules take what is certain from it: requests to forget, statements that the
+# table of attributes reads whole, small talk, questions and requests. The model reads the rest, in one call. It may shorten and
+# split what is said, and no more: where its facts say less than three quarters of a message, the speaker's words are kept.
+
+_RULES: Final = RuleReasoner()
+_LAST: Final = 4  # earlier messages that are shown
+_POINTS_BACK: Final = re.compile(
+    r"\b(?:he|she|it|they|him|her|them|his|hers|its|their|there|that one|this|these|those)\b|[他她它那这]",
+    re.IGNORECASE,
+)
+_OWN: Final = re.compile(r"^(?:my|our|the|about|that)\s+|^我们?的?", re.IGNORECASE)
+_MOST_NAMED: Final = 3
+_SHORT_ANSWER: Final = 3  # content words of an answer that its question completes
+_SAYS: Final = re.compile(r"\b(?i:i|i'm|im|me|my|mine|we|us|our)\b|[我俺咱]|\d|(?<!^)[A-Z]")
+"""A message without the speaker, a number and a name, of which the model says nothing, either, is small talk."""
+
+
+WordsLeft: TypeAlias = dict[int, list[Fact]]
+"""What is left of each turn, in the speaker's words."""
+
+
+def _split(question: ExtractInput) -> tuple[list[Fact], WordsLeft, ExtractInput]:
+    """What rules are certain of; what they would keep in the speaker's words, and short answers; the question about these."""
+    facts = _RULES.extract.invoke(question).facts
+    kept: WordsLeft = {}
+    turns: list[Turn] = []
+    before: list[Turn] = []
+    earlier = [*question.before]
+    for place, turn in enumerate(question.turns):
+        own = [fact for fact in facts if fact.turn == place]
+        quoted = [fact for fact in own if fact.is_quotation]
+        is_short = question.is_source(turn) and own == quoted and len(content_words(turn.text)) <= _SHORT_ANSWER
+        asks = QUESTION.findall(earlier[-1].text)[-1:] if earlier and is_short else []
+        if quoted or asks:
+            kept[place] = [Fact(f"{asks[0].strip()} {turn.text}", place, is_quotation=True)] if asks else quoted
+            turns.append(turn if asks else replace(turn, text=" ".join(fact.text for fact in quoted)))
+            before = earlier[-_LAST:] if asks or _POINTS_BACK.search(turn.text) else before
+        earlier += [turn] if turn.role != "system" else []
+    rest = replace(question, turns=tuple(turns), before=tuple(before), graph=None)
+    return [fact for fact in facts if not fact.is_quotation], kept, rest
+
+
+def _shortens(text: str, message: str) -> bool:
+    """Whether all words of a text stand in a message, in this order."""
+    left = iter(_words(message))
+    return all(word in left for word in _words(text))
+
+
+def _words(text: str) -> list[str]:
+    return [letter for letter in text if letter.isalnum()] if is_cjk(text) else words(text)
+
+
+def _merge(question: ExtractInput, certain: Sequence[Fact], kept: WordsLeft, extraction: Extraction) -> Extraction:
+    """The facts of the rules and of the model, those of each turn where its words say most of them."""
+    words_of = {place: " ".join(fact.text for fact in own) for place, own in kept.items()}
+    accepted: WordsLeft = {place: [] for place in words_of}
+    for fact in extraction.facts:
+        place = next((place for place in words_of if _shortens(fact.text, words_of[place])), None)
+        if place is not None and not QUESTION.fullmatch(fact.text):
+            accepted[place] += _tidied(fact, question.turns[place], place)
+    is_empty = len(words_of) == 1 and not extraction.facts and not extraction.notes
+    facts = [*certain]
+    for place, own in accepted.items():
+        turn, stated = question.turns[place], content_words(" ".join(fact.text for fact in own))
+        is_answer = words_of[place] != turn.text and words_of[place].endswith(turn.text)
+        needed = content_words(words_of[place]) - (content_words(turn.text) if is_answer else set())
+        is_talk = is_empty and not is_answer and not _SAYS.search(turn.text)
+        facts += own if is_talk or (own and 4 * len(needed & stated) >= 3 * len(needed)) else kept[place]
+    distinct = {(question.turns[fact.turn].actor, text_hash(fact.text)): fact for fact in reversed(facts)}.values()
+    contents = [(fact.turn, content_words(fact.text), fact) for fact in distinct]
+    whole = [fact for turn, words, fact in contents if not any(turn == t and words < more for t, more, _ in contents)]
+    related = (_related(fact, question) for fact in sorted(whole, key=lambda fact: fact.turn))
+    return replace(extraction, facts=tuple(related))
+
+
+def _decide_small(comparison: Comparison) -> DecideOutput:
+    """What the table of attributes says; a request to forget that it does not read ends the facts with all of its words."""
+    output = _RULES.decide.invoke(comparison)
+    changed = {decision.number for decision in output.decisions if decision.event in {"UPDATE", "DELETE"}}
+    decisions: list[FactDecision] = []
+    for decision in output.decisions:
+        fact, named = comparison.facts[decision.fact], set[int]()
+        if decision.event == "NONE" and fact.text.startswith(FORGET):
+            named = _memories_named(fact, comparison) - changed
+        ends = (
+            FactDecision("DELETE", fact.text, "asked to forget it", decision.fact, number) for number in sorted(named)
+        )
+        decisions += [*ends] or [decision]
+        changed |= named
+    return replace(output, decisions=tuple(decisions))
+
+
+def _memories_named(fact: Fact, comparison: Comparison) -> set[int]:
+    """The memories of the same speaker that hold all words of a request to forget; none where these are many."""
+    words = content_words(_OWN.sub("", fact.text.removeprefix(FORGET)))
+    of_speaker = [memory for memory in comparison.memories if entity_key(memory.speaker) == entity_key(fact.speaker)]
+    named = {memory.number for memory in of_speaker if words and words <= content_words(memory.text)}
+    return named if len(named) <= _MOST_NAMED else set()
+
+
+def _tidied(fact: Fact, turn: Turn, place: int) -> Sequence[Fact]:
+    """A fact in the words of the table of attributes where that reads it, with its days as dates."""
+    alone = ExtractInput((replace(turn, text=fact.text, role="user"),), "user", turn.time.date())
+    tidy = () if fact.is_quotation else _RULES.extract.invoke(alone).facts
+    if tidy and not any(each.is_quotation or each.text.startswith(FORGET) for each in tidy):
+        return [replace(each, turn=place) for each in tidy]
+    if fact.is_quotation:
+        return [replace(fact, turn=place)]
+    plain = without_speaker(fact.text) if is_cjk(fact.text) else third_person(expanded(fact.text))
+    text = dated(dated_chinese(plain or fact.text, alone.today), alone.today)
+    return [
+        replace(fact, text=f"{text[:1].upper()}{text[1:]}", turn=place, context=turn.text[:500], unattributed=False)
+    ]
+
+
+def _related(fact: Fact, question: ExtractInput) -> Fact:
+    """A fact with the relations that rules read in it, where a graph is kept."""
+    if question.graph is None or fact.relations or fact.is_quotation or fact.text.startswith(FORGET):
+        return fact
+    turns = (replace(question.turns[fact.turn], text=fact.text),)
+    (read,) = _RULES.extract.invoke(replace(question, turns=turns, before=(), graph=KnownNames(), kept=True)).facts
+    return replace(fact, relations=read.relations)

@@ -139,6 +139,10 @@ def _value(text: str, start: int) -> tuple[Any, int]:
     return value, len(text)
 
 
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")  # NaN and Infinity, which Python's decoder would accept
+
+
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
@@ -149,11 +153,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")  # NaN and Infinity, which Python's decoder would accept
-
-
-_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_no_number, strict=False)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse, strict=False)
 
 
 _LONGEST_TYPE: Final = 50
@@ -370,11 +370,7 @@ class UnenforcedSchemaError(UnusableReplyError):
     """The reply has not the key that the schema demands: a server took the schema and did not hold the model to it."""
 
 
-def _members(value: Any) -> Any:
-    return members_of(value) if isinstance(value, dict) else value
-
-
-def _list(value: Any) -> Any:
+def _read_list(value: Any) -> Any:
     """`null` holds nothing, so reading it as "none" loses nothing."""
     return [] if value is None else decoded(value)
 
@@ -386,7 +382,7 @@ def _event(value: Any) -> Any:
 
 def _judgement(value: Any) -> Any:
     word = value.strip().casefold() if isinstance(value, str) else value
-    return False if word in {"untrue", "unrelated"} else word
+    return False if word in ("untrue", "unrelated") else word
 
 
 _Text = Annotated[str, Field(max_length=10_000), AfterValidator(lambda text: check_text(text, "it").strip())]
@@ -427,7 +423,11 @@ class ReplyModel(BaseModel):
         try:
             return cls.model_validate(sent[0])
         except ValidationError as error:
-            raise UnusableReplyError(_explained(error)) from None
+            problems = error.errors(include_url=False, include_context=False, include_input=False)
+            places = [".".join(map(str, each["loc"])) for each in problems]
+            messages = [each["msg"].removeprefix("Value error, ") for each in problems]
+            lines = [f"{place}: {message}" for place, message in zip(places, messages, strict=True)]
+            raise UnusableReplyError(listed_problems(lines)) from None
 
     @classmethod
     def _called(cls, members: dict[str, Any]) -> dict[str, Any]:
@@ -475,7 +475,7 @@ class FactsReply(ReplyModel):
 
     form: ClassVar[str] = f'{_FORM}{{"facts": [{{{_FACT_FORM}}}]}}'
 
-    facts: Annotated[list[FactItem], BeforeValidator(_list), Field(max_length=1_000)]
+    facts: Annotated[list[FactItem], BeforeValidator(_read_list), Field(max_length=1_000)]
 
 
 class SmallFactsReply(FactsReply):
@@ -514,7 +514,10 @@ class DecisionLine(BaseModel):
     reason: _OptionalText = ""
     relations: Any = None
 
-    _read = model_validator(mode="before")(_members)
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, value: Any) -> Any:
+        return members_of(value) if isinstance(value, dict) else value
 
 
 class DecisionReply(ReplyModel):
@@ -526,7 +529,7 @@ class DecisionReply(ReplyModel):
 
     form: ClassVar[str] = f'{_FORM}{{"memory": [{{{_ENTRY_FORM}}}]}}'
 
-    memory: Annotated[list[DecisionLine], BeforeValidator(_list), Field(max_length=6_000)]
+    memory: Annotated[list[DecisionLine], BeforeValidator(_read_list), Field(max_length=6_000)]
 
 
 class GraphDecisionReply(DecisionReply):
@@ -549,9 +552,3 @@ class RelatedReply(ReplyModel):
     form: ClassVar[str] = f'{_FORM}{{"related": true|false}}'
 
     related: Annotated[bool, BeforeValidator(_judgement)]
-
-
-def _explained(error: ValidationError) -> str:
-    problems = error.errors(include_url=False, include_context=False, include_input=False)
-    told = [(".".join(map(str, each["loc"])), each["msg"].removeprefix("Value error, ")) for each in problems]
-    return listed_problems([f"{place}: {message}" for place, message in told])

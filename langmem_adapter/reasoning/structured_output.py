@@ -120,11 +120,16 @@ class Channel:
     def __init__(self, model: BaseChatModel, limits: Limits, bounds: Mapping[str, Any] | None = None) -> None:
         self.name = model_name(model)
         self._model = model.model_copy(update=bounds) if bounds else model
-        self._bounds = {field: _names(field, value) for field, value in (bounds or {}).items()}
+        self._bounds: dict[str, Sequence[str]] = {}  # what a server may call a parameter
+        for field, value in (bounds or {}).items():
+            names = TOKEN_FIELDS if field in TOKEN_FIELDS else [field]
+            self._bounds[field] = [*value] if isinstance(value, dict) else names
         self._gave_up = 0  # how many parameters a server refused
         self._has_limits = True  # whether schemas say how many items a list may have
         self._limits = limits
-        self._on_loop = _has_async(model)
+        # Whether it waits on the event loop; LangChain's defaults occupy a thread of the loop's executor.
+        own = [vars(cls) for cls in type(model).__mro__ if cls not in (BaseChatModel, SimpleChatModel)]
+        self._on_loop = any(name in names for names in own for name in ("_agenerate", "_astream"))
         self._way = 0
         self.shows_form = False
         self.replies: ReplyLog | None = None
@@ -217,17 +222,6 @@ class Channel:
             return sent, message if isinstance(message, AIMessage) else AIMessage(message.content)
 
         return self.say(sent, bind).then(read).or_else(instead).then(remember)
-
-
-def _has_async(model: BaseChatModel) -> bool:
-    """Whether the model waits on the event loop; LangChain's defaults occupy a thread of the loop's executor."""
-    own = (cls for cls in type(model).__mro__ if cls not in (BaseChatModel, SimpleChatModel))
-    return any(name in vars(cls) for cls in own for name in ("_agenerate", "_astream"))
-
-
-def _names(field: str, value: Any) -> Sequence[str]:
-    """What a server may call a parameter."""
-    return [*value] if isinstance(value, dict) else TOKEN_FIELDS if field in TOKEN_FIELDS else [field]
 
 
 def _unlimited(schema: Any) -> Any:

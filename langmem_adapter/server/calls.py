@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.pipeline.messages import address, is_image
+from langmem_adapter.pipeline.parse import address, is_image
 from langmem_adapter.server.auth import Principal, principal_of
 from langmem_adapter.server.jobs import Workers
 

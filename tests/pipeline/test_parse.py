@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import traceback
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,9 +22,12 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+import langmem_adapter
+from langmem_adapter import Memory
 from langmem_adapter.adapters.threads import latest_turn
 from langmem_adapter.arguments import Longest, parse_time
 from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.pipeline import parse
 from langmem_adapter.pipeline.parse import turns_of
 from langmem_adapter.records.results import Turn
 from langmem_adapter.records.scope import Scope
@@ -399,3 +404,22 @@ def test_whatever_is_sent_is_read_or_refused_but_never_breaks(messages: object) 
         return
     assert all(turn.role in {"user", "assistant", "system", "tool"} and turn.actor for turn in said)
     assert all(turn.text or turn.notes for turn in said)
+
+
+def test_add_reaches_parse_within_eight_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    depths: list[int] = []
+
+    def counted(original: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            package = str(Path(langmem_adapter.__file__).parent)
+            depths.append(sum(frame.filename.startswith(package) for frame in traceback.extract_stack()))
+            return original(*args, **kwargs)
+
+        return call
+
+    for name in ("message_of", "_parsed"):
+        monkeypatch.setattr(parse, name, counted(getattr(parse, name)))
+    with Memory(":memory:") as memory:
+        memory.add({"role": "user", "content": "I live in Rome"}, user_id="u")
+
+    assert len(depths) == 2 and max(depths) <= 8

@@ -14,7 +14,7 @@ from sqlalchemy import update
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError, ModelError, ModelReplyError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline import parse
-from langmem_adapter.pipeline.build import RETRIES
+from langmem_adapter.pipeline.run import RETRIES
 from langmem_adapter.records.results import AddResult
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
