@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from langmem_adapter.evaluation.answers import AnswerPrompt, JudgedAnswer
     from langmem_adapter.evaluation.prompts import MemorySystem, PromptCase
     from langmem_adapter.evaluation.questions import Dialogue, EvalQuestion
-    from langmem_adapter.evaluation.report import Means, Measured, Report
-    from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult, Silence
+    from langmem_adapter.evaluation.runner import Means, Measured, MemoryOrigin, QuestionResult, Report, Silence
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.providers import Limits
     from langmem_adapter.reasoning.structured_output import Channel
@@ -150,7 +149,7 @@ def _numbers(text: str) -> list[int]:
 
 def _earlier(against: Path | None) -> "list[Measured] | None":
     # Read before the work begins, which may take an hour.
-    from langmem_adapter.evaluation.report import read_run
+    from langmem_adapter.evaluation.runner import read_run
 
     return None if against is None else read_run(against)
 
@@ -198,7 +197,7 @@ def _report(
     **extra: object,
 ) -> "Report":
     """Show the report, whose title and groups are *names*."""
-    from langmem_adapter.evaluation.report import Means, differences, summarise
+    from langmem_adapter.evaluation.runner import Means, differences, summarise
 
     report, embeddings = summarise(answers), memory.parts.fingerprint
     changed = [] if before is None else differences(report.questions, before)

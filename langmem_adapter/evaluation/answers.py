@@ -40,15 +40,10 @@ _JUDGE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class AnswerPrompt:
-    """A question with what the memory recalls for it.
+    """A question with what the memory recalls for it."""
 
-    Attributes:
-        question: The question, with its right `answer`.
-        memories: What `Memory.recall` gives for it.
-    """
-
-    question: EvalQuestion
-    memories: str
+    question: EvalQuestion  # the question, with its right `answer`
+    memories: str  # what `Memory.recall` gives for it
 
     @property
     def messages(self) -> list[BaseMessage]:
@@ -70,33 +65,19 @@ class AnswerPrompt:
 
 @dataclass(frozen=True, slots=True)
 class JudgedAnswer:
-    """One judged answer.
+    """One judged answer."""
 
-    Attributes:
-        question: The question.
-        scope: The fields of the scope that was searched.
-        category: Its kind.
-        right: The right answer.
-        answer: The model's.
-        is_right: What the judge says.
-        judgement: In the judge's words.
-        model: Who answered.
-        calls: Model calls.
-        input_tokens: Tokens sent.
-        output_tokens: Tokens received.
-    """
-
-    question: str
-    scope: dict[str, str]
-    category: str
-    right: str
-    answer: str
-    is_right: bool
-    judgement: str
-    model: str
-    calls: int
-    input_tokens: int
-    output_tokens: int
+    question: str  # the question
+    scope: dict[str, str]  # the fields of the scope that was searched
+    category: str  # its kind
+    right: str  # the right answer
+    answer: str  # the model's
+    is_right: bool  # what the judge says
+    judgement: str  # in the judge's words
+    model: str  # who answered
+    calls: int  # model calls
+    input_tokens: int  # tokens sent
+    output_tokens: int  # tokens received
 
 
 def answer_prompts(

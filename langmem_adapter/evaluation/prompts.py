@@ -32,51 +32,31 @@ _MOST: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class PromptCase:
-    """One short conversation.
+    """One short conversation."""
 
-    Attributes:
-        kind: What it tests: facts, several, update, forget, speakers, dates, injection, small talk, answers.
-        turns: Each is one `add`: `text`, and maybe the speaker's `name`, the `assistant`'s message before it, a `timestamp`.
-        facts: What memories contain at the end. Words with spaces between them must all stand in one text; `a|b` means either,
-            `!a` means that it must not, and `_` is a space.
-        ended: What no memory contains at the end, in the same form.
-    """
-
-    kind: str
+    kind: str  # what it tests: facts, several, update, forget, speakers, dates, injection, small talk, answers
+    # each is one `add`: `text`, and maybe the speaker's `name`, the `assistant`'s message before it, a `timestamp`
     turns: tuple[Mapping[str, str], ...]
+    # what memories contain at the end: all words in one text; `a|b` is either, `!a` is not, and `_` is a space
     facts: tuple[str, ...] = ()
-    ended: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()  # what no memory contains at the end, in the same form
 
 
 @dataclass(frozen=True, slots=True)
 class PromptScore:
-    """What one conversation came to, or several together.
+    """What one conversation came to, or several together."""
 
-    Attributes:
-        kind: Of the conversations.
-        facts: How many facts a memory should have.
-        right: Those that a memory states.
-        wrong: Memories that state none of them.
-        copied: Memories that state only what an earlier one states.
-        updates: Statements that should have ended.
-        ended: Those that no memory states any more.
-        errors: Adds that raised, by the name of the error's class.
-        usage: Model calls and tokens.
-        seconds: Time of the adds.
-        texts: The memories at the end.
-    """
-
-    kind: str
-    facts: int = 0
-    right: int = 0
-    wrong: int = 0
-    copied: int = 0
-    updates: int = 0
-    ended: int = 0
-    errors: Mapping[str, int] = field(default_factory=dict)
-    usage: Usage = field(default_factory=Usage)
-    seconds: float = 0.0
-    texts: tuple[str, ...] = ()
+    kind: str  # of the conversations
+    facts: int = 0  # how many facts a memory should have
+    right: int = 0  # those that a memory states
+    wrong: int = 0  # memories that state none of them
+    copied: int = 0  # memories that state only what an earlier one states
+    updates: int = 0  # statements that should have ended
+    ended: int = 0  # those that no memory states any more
+    errors: Mapping[str, int] = field(default_factory=dict)  # adds that raised, by the name of the error's class
+    usage: Usage = field(default_factory=Usage)  # model calls and tokens
+    seconds: float = 0.0  # time of the adds
+    texts: tuple[str, ...] = ()  # the memories at the end
 
     def to_json(self) -> dict[str, Any]:
         """As one flat row."""

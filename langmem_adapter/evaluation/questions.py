@@ -28,31 +28,20 @@ _KEYS: Final = ("question", "expected", "contains", "answer", "category", *SCOPE
 
 @dataclass(frozen=True, slots=True)
 class EvalQuestion:
-    """A question, and the evidence of a right hit.
+    """A question, and the evidence of a right hit."""
 
-    Attributes:
-        text: The question.
-        scope: The scope that is searched.
-        where: Its place in its file, in words.
-        evidence: Ids of the memories, or of the turns they came from, that have to be found.
-        contains: Texts that have to be found within a hit; case does not matter.
-        sessions: The numbers of the sessions that hold the evidence, where it lies in a conversation.
-        category: Its kind, for a row of its own in the report; empty for none.
-        apart: Left out of the overall numbers.
-        time: When it is asked; `None` for now.
-        answer: The right answer in words, for `eval answers`.
-    """
-
-    text: str
-    scope: Scope
-    where: str
-    evidence: tuple[str, ...] = ()
-    contains: tuple[str, ...] = ()
-    sessions: tuple[int, ...] = ()
-    category: str = ""
-    apart: bool = False
-    time: datetime | None = None
-    answer: str = ""
+    text: str  # the question
+    scope: Scope  # the scope that is searched
+    where: str  # its place in its file, in words
+    evidence: tuple[str, ...] = ()  # ids of the memories, or of the turns they came from, that have to be found
+    contains: tuple[str, ...] = ()  # texts that have to be found within a hit; case does not matter
+    sessions: tuple[
+        int, ...
+    ] = ()  # the numbers of the sessions that hold the evidence, where it lies in a conversation
+    category: str = ""  # its kind, for a row of its own in the report; empty for none
+    apart: bool = False  # left out of the overall numbers
+    time: datetime | None = None  # when it is asked; `None` for now
+    answer: str = ""  # the right answer in words, for `eval answers`
 
     @property
     def pieces(self) -> int:
@@ -181,21 +170,13 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Dialogue:
-    """A conversation over many sessions, with questions about it.
+    """A conversation over many sessions, with questions about it."""
 
-    Attributes:
-        id: Its id, which serves as the user's.
-        sessions: Its sessions, in order.
-        questions: Questions with usable evidence.
-        left_out: Questions that cannot be scored, and why.
-        unusable: Pieces of evidence that name no turn, of questions that have others.
-    """
-
-    id: str
-    sessions: tuple[Session, ...]
-    questions: tuple[EvalQuestion, ...]
-    left_out: tuple[str, ...] = ()
-    unusable: tuple[str, ...] = ()
+    id: str  # its id, which serves as the user's
+    sessions: tuple[Session, ...]  # its sessions, in order
+    questions: tuple[EvalQuestion, ...]  # questions with usable evidence
+    left_out: tuple[str, ...] = ()  # questions that cannot be scored, and why
+    unusable: tuple[str, ...] = ()  # pieces of evidence that name no turn, of questions that have others
 
     @property
     def turns(self) -> int:

@@ -32,17 +32,11 @@ class ForbiddenError(LangmemAdapterError):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """The caller.
+    """The caller."""
 
-    Attributes:
-        name: The caller in logs: the id of a key, or `"local"`; no secret.
-        scope: The scope that is reached; `None` for everything.
-        rights: `"read"`, `"write"`, `"admin"`.
-    """
-
-    name: str
-    scope: Scope | None
-    rights: frozenset[str]
+    name: str  # the caller in logs: the id of a key, or `"local"`; no secret
+    scope: Scope | None  # the scope that is reached; `None` for everything
+    rights: frozenset[str]  # `"read"`, `"write"`, `"admin"`
 
     def need(self, right: str) -> None:
         """Raise `ForbiddenError` without this right."""

@@ -8,8 +8,20 @@ import pytest
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.evaluation.questions import EvalQuestion, read_conversations
-from langmem_adapter.evaluation.report import Measured, Report, differences, measured, read_run, summarise
-from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult, ask, check, ingest, silence
+from langmem_adapter.evaluation.runner import (
+    Measured,
+    MemoryOrigin,
+    QuestionResult,
+    Report,
+    ask,
+    check,
+    differences,
+    ingest,
+    measured,
+    read_run,
+    silence,
+    summarise,
+)
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from langmem_adapter.evaluation.questions import Dialogue, read_conversations
-from langmem_adapter.evaluation.report import Report, summarise
-from langmem_adapter.evaluation.runner import Silence, ask, ingest, silence
+from langmem_adapter.evaluation.runner import Report, Silence, ask, ingest, silence, summarise
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from tests.beside import LOCOMO
