@@ -71,9 +71,9 @@ def conversations(
     $ langmem-adapter eval conversations beam.json --user-turns --limit 1
     """
     from langmem_adapter.evaluation.questions import read_conversations
-    from langmem_adapter.evaluation.runner import ingest, silence
+    from langmem_adapter.evaluation.runner import ingest, read_run, silence
 
-    cuts, before = _numbers(k), _earlier(against)
+    cuts, before = _numbers(k), None if against is None else read_run(against)
     talks = read_conversations(file, roles=("user",) if user_turns else ("user", "assistant"))[:limit]
     selected = _select([question for talk in talks for question in talk.questions], categories, file)
     turns = sum(talk.turns for talk in talks)
@@ -111,9 +111,9 @@ def questions(
     $ langmem-adapter eval questions mine.jsonl --against before.json
     """
     from langmem_adapter.evaluation.questions import read_questions
-    from langmem_adapter.evaluation.runner import check
+    from langmem_adapter.evaluation.runner import check, read_run
 
-    cuts, before = _numbers(k), _earlier(against)
+    cuts, before = _numbers(k), None if against is None else read_run(against)
     selected = read_questions(file, call.scope)
     with call.memory() as memory:
         counts = memory.scopes()
@@ -147,21 +147,19 @@ def _numbers(text: str) -> list[int]:
     return sorted({int(part) for part in parts})
 
 
-def _earlier(against: Path | None) -> "list[Measured] | None":
-    # Read before the work begins, which may take an hour.
-    from langmem_adapter.evaluation.runner import read_run
-
-    return None if against is None else read_run(against)
-
-
 def _select(questions: "list[EvalQuestion]", categories: str | None, file: Path) -> "list[EvalQuestion]":
-    existing = sorted({question.category for question in questions} - {""})
-    names = existing if categories is None else [name.strip() for name in categories.split(",")]
-    if unknown := sorted({*names} - {*existing}):
-        raise InvalidInputError(f"--categories: {file} has no {', '.join(unknown)}; it has {', '.join(existing)}")
     if not questions:
         raise InvalidInputError(f"{file} has no question that names a turn")
+    names = _names(categories, "--categories", sorted({question.category for question in questions} - {""}))
     return questions if categories is None else [question for question in questions if question.category in names]
+
+
+def _names(text: str | None, option: str, existing: list[str]) -> list[str]:
+    """The names of an option; without it all that exist."""
+    names = existing if text is None else [name.strip() for name in text.split(",")]
+    if unknown := sorted({*names} - {*existing}):
+        raise InvalidInputError(f"{option}: there is no {', '.join(unknown)}; there are {', '.join(existing)}")
+    return names
 
 
 @contextmanager
@@ -284,7 +282,9 @@ def prompts(
     """
     from langmem_adapter.evaluation.prompts import Mem0System, OwnSystem, read_cases
 
-    cases = _chosen(read_cases(), kinds)[:limit]
+    cases = read_cases()
+    names = _names(kinds, "--kinds", list(dict.fromkeys(case.kind for case in cases)))
+    cases = [case for case in cases if case.kind in names][:limit]
     with scratch_memory(call) as memory, ExitStack() as folders:
         systems: list[MemorySystem] = [OwnSystem(memory)]
         if against is not None:
@@ -297,14 +297,6 @@ def prompts(
             rows += [{"system": system.name, **score.to_json()} for score in scores[0]]
             texts[system.name] = scores[1]
         call.output.show(rows, columns=[*rows[0]], picture=_prompts_table, mode=memory.mode, conversations=texts)
-
-
-def _chosen(cases: "list[PromptCase]", kinds: str | None) -> "list[PromptCase]":
-    names = list(dict.fromkeys(case.kind for case in cases))
-    wanted = names if kinds is None else [kind.strip() for kind in kinds.split(",")]
-    if unknown := [kind for kind in wanted if kind not in names]:
-        raise InvalidInputError(f"--kinds: there is no {', '.join(unknown)}; there are {', '.join(names)}")
-    return [case for case in cases if case.kind in wanted]
 
 
 def _run(call: Invocation, system: "MemorySystem", cases: "list[PromptCase]") -> tuple[list[Any], list[dict[str, Any]]]:

@@ -228,7 +228,7 @@ def add(
     source_type: Annotated[str | None, option(metavar="TYPE", help="What SOURCE is: person, city …")] = None,
     target_type: Annotated[str | None, option(metavar="TYPE", help="What TARGET is.")] = None,
 ) -> None:
-    """Write down a relation; where somebody has one such at a time, it ends the one before.
+    """Add a relation; a single-valued one ends the one before.
 
     "me" means the user. What add finds in messages needs no hand: see add --graph.
 
@@ -306,7 +306,7 @@ def backfill(
     batch: Annotated[int, typer.Option(metavar="N", min=1, max=200, help="Memories per call of the model.")] = 20,
     limit: Annotated[int | None, option(metavar="N", min=1, help="Read at most so many; else all.")] = None,
 ) -> None:
-    """Read memories for relations that nobody has read for them yet.
+    """Find relations in memories that were not yet searched for them.
 
     Those are memories from before there was a graph, and those stored as said.
     None is read twice, and interrupted it goes on where it stopped. Exit code
@@ -439,7 +439,7 @@ def import_(
 
     An address (bolt://, neo4j://) takes what Mem0 kept in Neo4j or Memgraph, of
     everybody or of -u, --agent, --run. The password is read from the environment,
-    or asked for where --username names somebody. The server is only read.
+    or asked for with --username. The server is only read.
 
     [bold]Examples[/bold]
     $ langmem-adapter graph import graph.jsonl -u alice
@@ -513,7 +513,7 @@ def mirror(
 
     All of it, or that of -u, --agent, --run. It only reads the memory, and goes
     on where it stopped, however it ended. The password is read from the
-    environment, or asked for where --username names somebody.
+    environment, or asked for with --username.
     In a pipe the numbers are: entities, relations, removed, applied.
 
     [bold]Examples[/bold]

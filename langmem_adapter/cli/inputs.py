@@ -171,7 +171,7 @@ def _is_conversation(data: Any) -> bool:
 
 
 def _refuse_broken_json(text: str) -> None:
-    # "[laughs] I moved" is a sentence; '{"role": …' and '[{…' are JSON that somebody meant.
+    # "[laughs] I moved" is a sentence; '{"role": …' and '[{…' are broken JSON.
     if "".join(text[:200].split()).startswith(('{"', "[{")):
         _json(text)
         raise InvalidInputError(

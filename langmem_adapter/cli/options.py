@@ -46,7 +46,7 @@ GraphOption = Annotated[
     bool | None, option("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
 ]
 AsOfDate = Annotated[str | None, option(metavar="TIME", help="What was true then, ISO 8601.")]
-KnownAt = Annotated[str | None, option(metavar="TIME", help="What this database had been told by then.")]
+KnownAt = Annotated[str | None, option(metavar="TIME", help="What this database knew by then, ISO 8601.")]
 Timezone = Annotated[
     str | None, option(metavar="NAME", help='Zone of times without an offset and of "today", as Asia/Shanghai.')
 ]

@@ -86,13 +86,12 @@ def answer_prompts(
     """The questions that have no answer yet, each with its memories; no model is called."""
     answered = {_key(answer.question, answer.scope) for answer in done}
     open_questions = [each for each in questions if _key(each.text, each.scope.named) not in answered]
-    return [AnswerPrompt(each, _recall(memory, each)) for each in open_questions]
-
-
-def _recall(memory: Memory, question: EvalQuestion) -> str:
-    user_id, agent_id, run_id = (question.scope.named.get(name) for name in SCOPE_FIELDS)
-    chain = memory.recall(user_id=user_id, agent_id=agent_id, run_id=run_id, reference_date=question.time)
-    return str(chain.invoke(question.text)["memories"])
+    prompts = []
+    for each in open_questions:
+        scope: dict[str, Any] = {name: each.scope.named.get(name) for name in SCOPE_FIELDS}
+        chain = memory.recall(**scope, reference_date=each.time)
+        prompts.append(AnswerPrompt(each, str(chain.invoke(each.text)["memories"])))
+    return prompts
 
 
 def run_answers(

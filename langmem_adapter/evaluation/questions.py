@@ -144,7 +144,7 @@ _CATEGORIES: Final[Mapping[int, str]] = {
 }
 """What LoCoMo's numbers of question categories mean; several published tables have them mixed up."""
 
-_ADVERSARIAL: Final = 5  # has no answer, only evidence; nobody counts it among the others
+_ADVERSARIAL: Final = 5  # has no answer, only evidence; not counted among the others
 _EVIDENCE: Final = re.compile(r"D\W{0,2}(\d+)\s*:\s*(\d+)")
 _SESSION: Final = re.compile(r"session_(\d+)")
 _DATE: Final = "%I:%M %p on %d %B, %Y"

@@ -181,23 +181,16 @@ def _trace(
 
 def check(memory: Memory, questions: Sequence[EvalQuestion]) -> None:
     """Raise an `InvalidInputError` where memories that questions expect are not there: they would only lower the numbers."""
-    absent = [
-        f"{question.where}: {memory_id}"
-        for question in questions
-        for memory_id in question.evidence
-        if not _exists(memory, memory_id, question.scope.named)
-    ]
+    absent = []
+    for question in questions:
+        for memory_id in question.evidence:
+            try:
+                memory.get(memory_id, **question.scope.named)
+            except MemoryNotFoundError:
+                absent.append(f"{question.where}: {memory_id}")
     if absent:
         more = f", and {len(absent) - _NAMED} more" if len(absent) > _NAMED else ""
         raise InvalidInputError(f"no such memory in that scope: {'; '.join(absent[:_NAMED])}{more}")
-
-
-def _exists(memory: Memory, memory_id: str, scope: Mapping[str, str]) -> bool:
-    try:
-        memory.get(memory_id, **scope)
-    except MemoryNotFoundError:
-        return False
-    return True
 
 
 def ask(

@@ -211,7 +211,11 @@ def _refine_batch(parts: Parts, pks: Sequence[int], *, keep: bool) -> Refined:
 
 def _run(items: Sequence[MemoryItem]) -> Run:
     """The messages of a batch at their own dates, as one add, which repeated adds nothing twice."""
-    turns = [Turn(item.role or "user", item.text, _actor(item), item.updated_at, dated=True) for item in items]
+    speakers = [(item.role or "user", item.actor_id or item.role or "user") for item in items]
+    turns = [
+        Turn(role, item.text, actor, item.updated_at, dated=True)
+        for item, (role, actor) in zip(items, speakers, strict=True)
+    ]
     arguments: dict[str, Any] = {
         "context": None,
         "timestamp": None,
@@ -223,10 +227,6 @@ def _run(items: Sequence[MemoryItem]) -> Run:
     conversation = ParsedConversation(arguments, [], turns)
     conversation.thread = {"on_bad_reply": "raise"}  # the words are kept already
     return Run(items[0].scope, True, None, None, f"refine {key}", True, [conversation])  # noqa: FBT003 - as `Run` names them
-
-
-def _actor(item: MemoryItem) -> str:
-    return item.actor_id or item.role or "user"
 
 
 def _stated(output: Mapping[str, Any]) -> tuple[Counter[int], set[str | None]]:

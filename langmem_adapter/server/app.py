@@ -96,10 +96,15 @@ def create_app(
     parts_of(memory, "create_app")
     if auth == "local" and "*" in hosts:
         raise InvalidInputError("hosts cannot be '*' without keys: any web page could call the server; name the hosts")
-    authenticate = _auth(auth, memory)
+    if auth not in ("keys", "local") and not callable(auth):
+        raise InvalidInputError(f'auth is "keys", "local" or a function of your own, not {quoted(auth)}')
+    authenticate: Auth = auth if callable(auth) else by_keys(memory) if auth == "keys" else locally
     visit = by_sessions(memory) if auth == "keys" else authenticate
-    workers = Workers(memory)
-    tools = _mcp(memory, authenticate) if flag(mcp, "mcp") else None
+    workers, tools = Workers(memory), None
+    if flag(mcp, "mcp"):
+        from langmem_adapter.server.mcp import Mounted  # noqa: PLC0415 - another extra
+
+        tools = Mounted(memory, authenticate)
     app = _app(workers, tools)
     counted = _metrics(app, memory) if flag(metrics, "metrics") else None
     shell = Shell(memory, visit, needs_login=auth == "keys")
@@ -184,18 +189,3 @@ def _metrics(app: FastAPI, memory: Memory) -> Metrics:
 
     app.add_api_route("/metrics", metrics, include_in_schema=False)
     return counted
-
-
-def _mcp(memory: Memory, authenticate: Auth) -> Mounted:
-    from langmem_adapter.server.mcp import Mounted  # noqa: PLC0415 - another extra
-
-    return Mounted(memory, authenticate)
-
-
-def _auth(auth: Any, memory: Memory) -> Auth:
-    if auth == "keys":
-        return by_keys(memory)
-    if auth != "local" and not callable(auth):
-        raise InvalidInputError(f'auth is "keys", "local" or a function of your own, not {quoted(auth)}')
-    authenticate: Auth = locally if auth == "local" else auth
-    return authenticate

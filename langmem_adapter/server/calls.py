@@ -100,7 +100,7 @@ def _calling(right: str | None) -> Callable[..., Any]:
 
 
 Anyone: TypeAlias = Annotated[RequestCall, Depends(_calling(None))]
-"""A call of whoever is let in; which right it takes depends on what is asked."""
+"""A call with any key; which right it takes depends on the request."""
 Reads: TypeAlias = Annotated[RequestCall, Depends(_calling("read"))]
 """A call that takes the right to read; the next two, to write, and to what concerns everybody."""
 Writes: TypeAlias = Annotated[RequestCall, Depends(_calling("write"))]

@@ -22,7 +22,7 @@ from langmem_adapter.twins import beside
 
 _MOST: Final = 1_000
 _KINDS: Final = {name.removesuffix("_id"): name for name in SCOPE_FIELDS}
-_ACCOUNTS: Final = "there are no accounts here; whoever runs the server makes a key: langmem-adapter keys create"
+_ACCOUNTS: Final = "there are no accounts here: make a key where the server runs, with langmem-adapter keys create"
 _CONFIGURED: Final = (
     "it is configured where it is started: by LANGMEM_ADAPTER_* in its environment, or in langmem_adapter.toml; "
     "langmem-adapter doctor shows what it has"

@@ -36,7 +36,11 @@ class Metrics:
     """Counts what a server and its memory do."""
 
     def __init__(self, memory: Memory) -> None:
-        _check_folder(os.environ.get(DIRECTORY))
+        folder = os.environ.get(DIRECTORY)
+        if folder is not None and not (Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+            raise InvalidInputError(
+                f"{DIRECTORY} names {quoted(folder)}, which is no writable folder: make it, or unset it"
+            )
         own = self._registry = CollectorRegistry()
         self._requests = Histogram(
             "langmem_adapter_http_request_duration_seconds",
@@ -61,7 +65,7 @@ class Metrics:
         memory.parts.telemetry.observers.append(self._operation)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request, by the template of its route, which names nobody."""
+        """Count a request, by the template of its route."""
         self._requests.labels(method, route, str(status)).observe(seconds)
 
     def text(self) -> bytes:
@@ -82,13 +86,6 @@ class Metrics:
             self._calls.inc(seen.usage.model_calls)
             self._tokens.labels("input").inc(seen.usage.input_tokens)
             self._tokens.labels("output").inc(seen.usage.output_tokens)
-
-
-def _check_folder(name: str | None) -> None:
-    if name is not None and not (Path(name).is_dir() and os.access(name, os.W_OK | os.X_OK)):
-        raise InvalidInputError(
-            f"{DIRECTORY} names {quoted(name)}, which is no folder to write to; make it, or unset it"
-        )
 
 
 class _State:

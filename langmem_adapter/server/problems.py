@@ -109,11 +109,11 @@ def _answer_invalid(request: Request, error: Any) -> Response:
 
 def _answer_disconnect(request: Request, _: Exception) -> Response:
     _log.warning("%s: the client broke off", request.state.request_id)
-    return problem(request, HTTPStatus.BAD_REQUEST, "the body was broken off")  # for the log: nobody reads it
+    return problem(request, HTTPStatus.BAD_REQUEST, "the body was broken off")  # only for the log
 
 
 def _answer_unexpected(request: Request, error: Exception) -> Response:
     number, answer = request.state.request_id, answer_of(error, request.state.request_id)
     _log.error("%s: %s", number, type(error).__name__, exc_info=error)
-    # What answers such an error stands outside of the guard, which names the request elsewhere.
+    # This answer does not pass the guard, which adds the request id otherwise.
     return problem(request, answer["status"], answer["detail"], {"x-request-id": number})

@@ -159,7 +159,11 @@ class Shell:
     def refuse(self, request: Request, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
         """An error as a view (see `problems.problem`); without a session it leads to the login."""
         if status == HTTPStatus.UNAUTHORIZED and self.needs_login:
-            return self._to_login(request)
+            login = self.go(request, "/login", to=_place_of(request) if request.method == "GET" else "")
+            if "hx-request" not in request.headers:
+                return login
+            # The script replaces a part of the view, and a whole one must not become a part.
+            return HTMLResponse("", HTTPStatus.UNAUTHORIZED, {"hx-redirect": login.headers["location"]})
         title = HTTPStatus(status).phrase
         text = detail if isinstance(detail, str) else "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in detail)
         scope = {name: request.query_params.get(name) for name in SCOPE_FIELDS if status != HTTPStatus.FORBIDDEN}
@@ -167,13 +171,6 @@ class Shell:
         answer = self.show(request, "error", scope=scope, status=status, title=title, detail=text)
         answer.headers.update(headers or {})
         return answer
-
-    def _to_login(self, request: Request) -> Response:
-        answer = self.go(request, "/login", to=_place_of(request) if request.method == "GET" else "")
-        if "hx-request" not in request.headers:
-            return answer
-        # The script replaces a part of the view, and a whole one must not become a part.
-        return HTMLResponse("", HTTPStatus.UNAUTHORIZED, {"hx-redirect": answer.headers["location"]})
 
     def go(self, request: Request, path: str, scope: Mapping[str, Any] | None = None, **parameters: Any) -> Response:
         """Redirect to another view, as the answer to a form."""
@@ -304,11 +301,9 @@ class Rebuilding:
 # ── requests ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _none_if_blank(value: object) -> object:
-    return None if isinstance(value, str) and not value.strip() else value
-
-
-Filled: TypeAlias = Annotated[T | None, BeforeValidator(_none_if_blank)]
+Filled: TypeAlias = Annotated[
+    T | None, BeforeValidator(lambda value: None if isinstance(value, str) and not value.strip() else value)
+]
 """A field of a form, which a browser also sends when it is empty."""
 
 

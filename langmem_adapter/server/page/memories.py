@@ -127,7 +127,10 @@ async def list_memories(view: Reading, query: Annotated[_ListQuery, Query()]) ->
     milliseconds = (time.perf_counter() - began) * 1000
     total = sum(each.memories for each in await beside(view.memory.parts.reading, counts, Scope(**scope)))
     if not (total or rows or query.q or query.type or query.as_of or query.after):
-        return view.show("start", scope, others=await _other_users(view), **_first_screen(view))
+        others: list[Any] = []
+        if view.who.reaches_everything:
+            others = await beside(view.memory.parts.reading, list_usage, "user_id", most=_FEW)
+        return view.show("start", scope, others=[each for each in others if each.memories], **_first_screen(view))
     values: dict[str, Any] = {"query": query, "rows": rows, "after": after, "total": total, "ms": milliseconds}
     return view.show("memories", scope, **values, evidence=_EVIDENCE, examples=_EXAMPLES if total < _FEW else ())
 
@@ -146,13 +149,6 @@ def _first_screen(view: View) -> dict[str, Any]:
         "examples": _EXAMPLES,
         "database": json.dumps(view.memory.location if is_shown else "…", ensure_ascii=False),
     }
-
-
-async def _other_users(view: View) -> list[Any]:
-    """Users with memories, for a caller who named a scope without any."""
-    if not view.who.reaches_everything:
-        return []
-    return [each for each in await beside(view.memory.parts.reading, list_usage, "user_id", most=_FEW) if each.memories]
 
 
 async def _page(memory: Memory, query: _ListQuery, scope: dict[str, Any]) -> tuple[list[_Row], str | None]:
@@ -287,6 +283,11 @@ async def _show(
     fields = view.effective_scope(query)
     scope = Scope(**fields) if fields else None
     memory = await beside(view.memory.parts.reading, _memory_view, memory_id, scope, before=query.before)
+    similar = None
+    if query.similar:
+        own: dict[str, Any] = dict(memory.item.scope.named)
+        hits = await view.memory.asearch(memory.item.text, **own, k=_SIMILAR + 1, threshold=RELEVANT)
+        similar = [hit.item for hit in hits if hit.id != memory.item.id][:_SIMILAR]
     metadata = {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in memory.item.metadata.items()
@@ -298,22 +299,16 @@ async def _show(
         memory=memory,
         metadata=metadata,
         done=query.done,
-        similar=await _similar(view.memory, memory.item) if query.similar else None,
+        similar=similar,
         edit=edit or _EditForm.of(memory.item),
         wrong=wrong,
     )
 
 
-async def _similar(memory: Memory, item: MemoryItem) -> list[MemoryItem]:
-    scope: dict[str, Any] = dict(item.scope.named)
-    hits = await memory.asearch(item.text, **scope, k=_SIMILAR + 1, threshold=RELEVANT)
-    return [hit.item for hit in hits if hit.id != item.id][:_SIMILAR]
-
-
 def _changes(item: MemoryItem, form: _EditForm) -> dict[str, Any]:
     """The fields that a form changes; `ConflictError` where the memory is no longer what the form shows."""
     if form.revision != item.revision:
-        raise ConflictError("somebody else changed this memory meanwhile; load the page anew and edit what it says now")
+        raise ConflictError("this memory has changed meanwhile: load the page again and edit it again")
     before = _EditForm.of(item)
     changes: dict[str, Any] = {}
     if _lines(form.text) != _lines(before.text):

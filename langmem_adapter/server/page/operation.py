@@ -206,25 +206,21 @@ class _ForgetForm(ScopeForm):
 @router.get("/scopes")
 async def list_scopes(view: Reading, query: Annotated[_ScopesQuery, Query()]) -> Response:
     scope = view.effective_scope(query)
-    find = _all_scopes if "admin" in view.who.rights else _own_scope
-    result = await beside(view.memory.parts.reading, find, query, view.who)
+    result = await beside(view.memory.parts.reading, _scopes, query, view.who)
     return view.show("scopes", scope, query=query, **result, size=_PAGE, names=SCOPE_FIELDS)
 
 
-def _all_scopes(connection: Any, query: _ScopesQuery, who: Principal) -> dict[str, Any]:
-    """A page of the list, and how many there are of each kind."""
+def _scopes(connection: Any, query: _ScopesQuery, who: Principal) -> dict[str, Any]:
+    """A page of the list, and how many there are of each kind; without the right admin the key's own scope."""
+    if "admin" not in who.rights:
+        rows = [] if who.scope is None else [erasure.scope_usage(connection, who.scope)]
+        return {"rows": rows, "numbers": {}, "total": len(rows)}
     number, field, begins = erasure.count_names, f"{query.by}_id", query.begins or ""
     how: dict[str, Any] = {"sort": query.sort, "most": _PAGE, "skipped": (query.page - 1) * _PAGE}
     rows = erasure.list_usage(connection, field, who.scope, begins=begins, **how)
     numbers = {name.removesuffix("_id"): number(connection, name, who.scope) for name in SCOPE_FIELDS}
     total = number(connection, field, who.scope, begins=begins) if begins else numbers[query.by]
     return {"rows": rows, "numbers": numbers, "total": total}
-
-
-def _own_scope(connection: Any, _query: _ScopesQuery, who: Principal) -> dict[str, Any]:
-    """The scope of a key without the right to list all."""
-    rows = [] if who.scope is None else [erasure.scope_usage(connection, who.scope)]
-    return {"rows": rows, "numbers": {}, "total": len(rows)}
 
 
 @router.get("/scopes/forget")

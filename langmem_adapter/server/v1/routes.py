@@ -288,7 +288,7 @@ async def list_jobs(call: Anyone, query: Annotated[requests.JobQuery, Query()]) 
 
 @_jobs.delete("/jobs/{job_id}", summary="Cancel a job", status_code=status.HTTP_204_NO_CONTENT, response_class=Response)
 async def cancel(call: Writes, job_id: str) -> None:
-    """Call off a job that nobody has begun: nothing of it is written."""
+    """Cancel a job that has not begun: nothing of it is written."""
     await call.memory.parts.database.awrite(partial(jobs.cancel, job_id=job_id, scope=call.principal.scope))
 
 

@@ -207,7 +207,7 @@ def test_who_edits_what_somebody_else_changed_meanwhile_is_told(memory: Memory, 
     form = as_kept(memory, home)
     memory.update(home, "Changed meanwhile")
     answer = sent(http, f"/ui/memories/{home}", **{**form, "text": "Mine"})
-    assert answer.status_code == 409 and "somebody else changed this memory" in answer.text
+    assert answer.status_code == 409 and "this memory has changed meanwhile" in answer.text
     assert memory.get(home).text == "Changed meanwhile"
 
 
