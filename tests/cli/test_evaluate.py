@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -261,36 +259,6 @@ def test_no_database_is_an_error_of_its_own(data: Data, tmp_path: Path) -> None:
 # ── the group ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("command", ["conversations", "questions"])
-def test_the_help_has_examples_and_fits_80_columns(command: str) -> None:
-    shown = CliRunner().invoke(app, ["eval", command, "--help"], env={"COLUMNS": "80", "TERM": "dumb"}).stdout
-    lines = [line.rstrip() for line in shown.splitlines()]
-    assert all(len(line) <= 80 for line in lines)
-    assert any(line.startswith(f" $ langmem-adapter eval {command}") for line in lines)
-    assert "--json" in shown
-
-
 def test_the_help_shows_the_plain_form_whole() -> None:
     shown = CliRunner().invoke(app, ["eval", "conversations", "--help"], env={"COLUMNS": "80", "TERM": "dumb"}).stdout
     assert '"gold": ["id of a turn"]' in shown
-
-
-def test_help_imports_nothing_heavy() -> None:
-    heavy = "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings openai httpx".split()
-    code = f"""
-import sys
-from langmem_adapter.cli.app import main
-sys.argv = ["langmem-adapter", "eval", "conversations", "--help"]
-try:
-    main()
-except SystemExit as end:
-    assert not end.code
-print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert done.stderr.strip() == "[]"
-
-
-def test_an_unknown_evaluation_is_wrong_usage(data: Data) -> None:
-    assert data("eval", "weather", code=2)["error"]["code"] == "usage"
-    assert data("eval", "conversations", code=2)["command"] == "eval conversations"

@@ -1,4 +1,3 @@
-import json
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -238,26 +237,6 @@ def test_a_suggested_merge_is_carried_out_by_the_command_that_is_shown(data: Dat
     assert name == "langmem-adapter"
     assert CliRunner().invoke(app, arguments).exit_code == 0
     assert data("graph", "suggest", *ADA, code=3)["data"] == []
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_help_of_every_command_has_examples_and_fits_80_columns(command: str) -> None:
-    result = CliRunner().invoke(app, ["graph", command, "--help"], env={"COLUMNS": "80", "TERM": "dumb"})
-    assert result.exit_code == 0
-    lines = [line.rstrip() for line in result.stdout.splitlines()]
-    assert all(len(line) <= 80 for line in lines)
-    name = "graph" if command == "show" else f"graph {command}"
-    assert any(line.startswith(f" $ langmem-adapter {name}") for line in lines)
-
-
-def test_the_help_of_the_group_names_them_all(cli: Cli) -> None:
-    said = cli("graph", "--help").stdout
-    assert all(command in said for command in COMMANDS)
-
-
-def test_wrong_usage_is_an_envelope_with_json(cli: Cli) -> None:
-    envelope = json.loads(cli("graph", "merge", "one", "--json", code=2).stdout)
-    assert (envelope["command"], envelope["error"]["code"]) == ("graph merge", "usage")
 
 
 # ── whole graphs ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -31,6 +31,7 @@ HEAVY = (
         (["--version"], ""),
         (["add", "--help"], "pydantic"),  # Typer's own: it reads the options of a single command with it
         (["demo", "-h"], "pydantic"),
+        (["eval", "conversations", "--help"], "pydantic"),
     ],
 )
 def test_help_imports_nothing_heavy(arguments: list[str], allowed: str) -> None:
@@ -53,14 +54,21 @@ def test_every_command_of_the_product_is_there() -> None:
     assert sorted(str(info.name) for info in app.registered_commands) == sorted(COMMANDS)
 
 
-@each("command", COMMANDS)
-def test_the_help_of_every_command_has_examples_and_fits_80_columns(command: str) -> None:
-    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80", "TERM": "dumb"})
+GROUPED = [
+    f"{group.name} {info.name}"
+    for group in app.registered_groups
+    for info in (group.typer_instance or app).registered_commands
+]
+
+
+@each("command", [*COMMANDS, *GROUPED])
+def test_help_of_every_command_has_examples_and_fits_80_columns(command: str) -> None:
+    result = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "80", "TERM": "dumb"})
     assert result.exit_code == 0
     assert "Examples" in result.stdout
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert all(len(line) <= 80 for line in lines)
-    assert any(line.startswith(f" $ langmem-adapter {command}") for line in lines)
+    assert any(line.startswith(f" $ langmem-adapter {command.removesuffix(' show')}") for line in lines)
     assert "--json" in result.stdout
 
 

@@ -15,7 +15,7 @@ from langmem_adapter.server.app import create_app
 from langmem_adapter.server.page import router
 from langmem_adapter.storage import keys
 from tests.cases import each
-from tests.server.conftest import ALICE, HERE, client, key, remembered
+from tests.server.conftest import ALICE, HERE, client, key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
     from starlette.types import Scope as Asked
 
     from langmem_adapter.memory.memory import Memory
-
-
-def test_a_key_opens_its_own_scope_alone(memory: Memory) -> None:
-    hers, his = remembered(memory, "alice"), remembered(memory, "bob")
-    http, headers = client(memory), key(memory)
-    assert http.get(f"/memories/{hers}", headers=headers).json()["user_id"] == "alice"
-    assert http.get(f"/memories/{his}", headers=headers).json() is None
-    bearer = {"Authorization": f"Bearer {headers['X-API-Key']}"}
-    assert http.get(f"/memories/{hers}", headers=bearer).json()["id"] == hers
 
 
 @pytest.mark.parametrize("given", ["", "x", "lma_", "lma_000000000000_x", "lma_é_x", "lma_" + "1" * 5_000])

@@ -370,14 +370,6 @@ def test_rights_are_asked_for(memory: Memory, keyed: TestClient) -> None:
     assert problem(keyed.get("/v1/memories"), 401)
 
 
-def test_a_trace_is_shown_to_its_own_scope(memory: Memory, keyed: TestClient) -> None:
-    hers, his = key(memory), key(memory, Scope(user_id="bob"))
-    trace = keyed.post("/v1/memories", json={"messages": "I like tea."}, headers=hers).json()["trace_id"]
-    told = keyed.get(f"/v1/traces/{trace}", headers=hers).json()
-    assert ([turn["text"] for turn in told["turns"]], told["facts"][0]["text"]) == (["I like tea."], "Likes tea")
-    assert problem(keyed.get(f"/v1/traces/{trace}", headers=his), 404)
-
-
 @pytest.mark.parametrize(
     ("path", "body", "status"),
     [

@@ -8,8 +8,7 @@ from html import unescape
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.memory.memory import Memory
-from tests.server.conftest import ALICE, client, key, remembered
-from tests.server.page.test_entrance import logged_in
+from tests.server.conftest import client, remembered
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -134,21 +133,6 @@ def test_an_unknown_name_is_answered_with_known_ones(memory: Memory, http: TestC
     shown = page(http, user_id="alice", entity="Mallory")
     assert "nothing called “<bdi>Mallory</bdi>”" in shown and "<bdi>Ben</bdi>" in shown
     assert not DATA.search(shown)
-
-
-def test_a_key_of_one_user_sees_nobody_of_another(memory: Memory) -> None:
-    related(memory, ("I", "knows", "Ben"))
-    related(memory, ("I", "knows", "Mallory"), ("Ben", "knows", "Trent"), user_id="bob")
-    with client(memory) as guarded:
-        assert guarded.get(GRAPH, follow_redirects=False).headers["location"].startswith("/ui/login")
-        logged_in(guarded, key(memory)["X-API-Key"])
-        for query in ({}, {"entity": "Ben", "hops": 3}, {"entity": "Trent"}):
-            shown = page(guarded, **query)
-            assert "Mallory" not in shown and "<bdi>Trent</bdi></a>" not in shown
-        assert guarded.get(GRAPH, params={"user_id": "bob"}).status_code == 403
-    with client(memory) as writer:
-        logged_in(writer, key(memory, ALICE, "write")["X-API-Key"])
-        assert writer.get(GRAPH).status_code == 403
 
 
 def test_without_relations_it_says_how_there_come_some(memory: Memory, http: TestClient) -> None:
