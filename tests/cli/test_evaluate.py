@@ -175,7 +175,7 @@ def test_user_turns_alone_may_be_measured(measure: Data, tmp_path: Path) -> None
         (["--against", "absent.json"], "cannot read absent.json"),
         (["-k", "0"], "-k takes numbers from 1 to 1,000"),
         (["-k", "5;10"], "-k takes numbers"),
-        (["--categories", "temporal"], "has no temporal; it has adversarial, multi-hop, single-hop"),
+        (["--categories", "temporal"], "there is no temporal; there are adversarial, multi-hop, single-hop"),
     ],
 )
 def test_wrong_options_are_refused(data: Data, talk: Path, arguments: list[str], told: str) -> None:
