@@ -110,7 +110,7 @@ class _Config(uvicorn.Config):
         super().configure_logging()  # which silences a log of its own, that writes addresses down
         write_log()
         # Contract: uvicorn waits for the requests under way and then sends itself the signal again; the memory is closed
-        # before or after that, in this thread. tests/cli/test_serve.py::test_what_is_under_way_is_done_before_it_stops
+        # before or after that, in this thread. tests/cli/test_serve.py::test_serve_finishes_running_requests_before_it_stops
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(ExitCode.OK))
 
 
@@ -133,7 +133,7 @@ def _stoppable_lifespan(app: FastAPI, open_: ExitStack) -> Callable[[FastAPI], A
 @contextmanager
 def _on_signal(stop: Callable[[], None]) -> Iterator[None]:
     # Contract: uvicorn's own handlers stand by now, and are called as well. What waits for the streams waits after that.
-    # tests/cli/test_serve.py::test_an_open_event_stream_ends_with_the_server
+    # tests/cli/test_serve.py::test_serve_ends_open_event_streams_when_it_stops
     before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def handle(number: int, frame: Any) -> None:

@@ -78,7 +78,7 @@ class Workers:
 
     def _start(self) -> None:
         # Contract: tasks end with their event loop; on another one there are new ones.
-        # tests/server/test_jobs.py::test_an_app_that_was_not_told_to_begin_works_as_well
+        # tests/server/test_jobs.py::test_app_without_lifespan_carries_out_jobs
         if all(task.done() for task in self._tasks):
             self._called = asyncio.Event()
             # In a context of their own: they may begin within a request, to whose trace the jobs of others do not belong.
@@ -110,7 +110,7 @@ class Workers:
                 await asyncio.sleep(_LOOK)
             with suppress(TimeoutError):
                 # Contract: not `wait_for`, which overlooks a cancellation on Python 3.11.
-                # tests/server/test_jobs.py::test_workers_end_in_whatever_moment_after_a_job_came
+                # tests/server/test_jobs.py::test_workers_end_at_any_moment_after_a_job_came
                 async with asyncio.timeout(_LOOK):
                     await self._called.wait()
 

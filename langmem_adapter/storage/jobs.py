@@ -175,7 +175,7 @@ def cancel(connection: Connection, job_id: str, scope: Scope | None) -> None:
     """Remove a job that no worker has begun, within a write transaction.
 
     Contract: of a cancelled job nothing was, or will be, written; so one that was released after it had begun cannot be
-    cancelled either. tests/server/test_jobs.py::test_a_job_is_either_begun_or_cancelled
+    cancelled either. tests/server/test_jobs.py::test_job_is_either_begun_or_cancelled
 
     Raises:
         MemoryNotFoundError: There is none, or it lies outside *scope*.

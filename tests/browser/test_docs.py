@@ -24,9 +24,7 @@ Served: TypeAlias = "Callable[[ASGIApp], str]"
 Visiting: TypeAlias = "Callable[..., Visit]"
 
 
-def test_a_call_is_tried_out_with_a_key_which_is_then_forgotten(
-    memory: Memory, served: Served, visit: Visiting
-) -> None:
+def test_docs_try_out_a_call_and_forget_the_key(memory: Memory, served: Served, visit: Visiting) -> None:
     memory.add("她喜欢绿茶。", user_id="alice", infer=False)
     _, key = memory.parts.database.write(lambda c: keys.create(c, "test", Scope(user_id="alice"), ("read",)))
     address = served(create_app(memory, auth="keys"))
@@ -43,9 +41,7 @@ def test_a_call_is_tried_out_with_a_key_which_is_then_forgotten(
     assert refused == {"detail": "give a valid key, as X-API-Key or as Authorization: Bearer"}
 
 
-def test_it_works_below_another_app_on_a_phone_in_dark_and_light(
-    memory: Memory, served: Served, visit: Visiting
-) -> None:
+def test_docs_work_in_a_mounted_app_on_a_phone(memory: Memory, served: Served, visit: Visiting) -> None:
     outer = FastAPI()
     outer.mount("/memory", create_app(memory, auth="local"))
     address = served(outer)

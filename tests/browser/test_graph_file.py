@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.browser.conftest import Visit
 
 
-def test_it_is_drawn_goes_through_time_and_asks_for_nothing(
+def test_graph_html_file_is_drawn_and_needs_no_network(
     memory: Memory, tmp_path: Path, visit: Callable[..., Visit]
 ) -> None:
     hostile = "</script><script>alert(1)</script>"

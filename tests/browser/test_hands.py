@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
 
 
-def test_hits_come_while_one_types(memory: Memory, served: Callable[..., str], visit: Callable[..., Any]) -> None:
+def test_page_search_runs_while_typing(memory: Memory, served: Callable[..., str], visit: Callable[..., Any]) -> None:
     for text in ("Lives in Lyon", "Likes jazz", "Is vegetarian"):
         memory.add(text, user_id="ada", infer=False)
     visitor = visit()
@@ -35,7 +35,9 @@ def test_hits_come_while_one_types(memory: Memory, served: Callable[..., str], v
     assert visitor.said == []
 
 
-def test_the_keys_lead_through_the_list(memory: Memory, served: Callable[..., str], visit: Callable[..., Any]) -> None:
+def test_page_keyboard_moves_through_the_list(
+    memory: Memory, served: Callable[..., str], visit: Callable[..., Any]
+) -> None:
     for text in ("Likes tea", "Likes jazz"):
         memory.add(text, user_id="ada", infer=False)
     page = visit().page
@@ -52,7 +54,7 @@ def test_the_keys_lead_through_the_list(memory: Memory, served: Callable[..., st
     expect(page).to_have_url(re.compile(r"/ui/memories/[0-9a-f-]{36}"))
 
 
-def test_a_theme_is_chosen_and_stays(memory: Memory, served: Callable[..., str], visit: Callable[..., Any]) -> None:
+def test_page_theme_is_kept(memory: Memory, served: Callable[..., str], visit: Callable[..., Any]) -> None:
     memory.add("Likes tea", user_id="ada", infer=False)
     page = visit(color_scheme="light").page
     page.goto(f"{served(create_app(memory, auth='local'))}/ui/memories")
@@ -65,9 +67,7 @@ def test_a_theme_is_chosen_and_stays(memory: Memory, served: Callable[..., str],
     assert page.evaluate(background) != light
 
 
-def test_a_key_opens_the_page_until_one_logs_out(
-    memory: Memory, served: Callable[..., str], visit: Callable[..., Any]
-) -> None:
+def test_page_login_and_logout(memory: Memory, served: Callable[..., str], visit: Callable[..., Any]) -> None:
     memory.add("Likes tea", user_id="ada", infer=False)
     _, key = memory.parts.database.write(lambda c: keys.create(c, "page", Scope(user_id="ada"), ["read"]))
     visitor = visit()
@@ -87,7 +87,7 @@ def test_a_key_opens_the_page_until_one_logs_out(
     expect(page.get_by_role("heading", name="Log in")).to_be_visible()
 
 
-def test_a_first_visitor_tries_a_sentence(
+def test_page_start_screen_adds_an_example(
     memory: Memory, served: Callable[..., str], visit: Callable[..., Any]
 ) -> None:
     visitor = visit()

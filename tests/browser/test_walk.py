@@ -82,7 +82,7 @@ def look_over(page: Page, what: str) -> None:
 
 
 @pytest.mark.parametrize(("theme", "size"), [("dark", DESK), ("light", PHONE)], ids=["dark desk", "light phone"])
-def test_every_view_is_whole(address: str, visit: Callable[..., Any], theme: str, size: dict[str, int]) -> None:
+def test_every_view_has_no_defect(address: str, visit: Callable[..., Any], theme: str, size: dict[str, int]) -> None:
     visitor = visit(color_scheme=theme, viewport=size)
     seen = set()
     for kind in walked(visitor.page, address):
@@ -92,7 +92,7 @@ def test_every_view_is_whole(address: str, visit: Callable[..., Any], theme: str
     assert (visitor.said, visitor.asked) == ([], {address})
 
 
-def test_without_scripts_every_view_is_there(address: str, visit: Callable[..., Any]) -> None:
+def test_every_view_works_without_scripts(address: str, visit: Callable[..., Any]) -> None:
     page = visit(java_script_enabled=False).page
     seen = set()
     for kind in walked(page, address):
@@ -102,7 +102,7 @@ def test_without_scripts_every_view_is_there(address: str, visit: Callable[..., 
 
 
 @pytest.mark.parametrize(("theme", "size"), [("light", DESK), ("dark", PHONE)], ids=["light desk", "dark phone"])
-def test_every_state_of_a_view_is_whole(
+def test_every_state_of_a_view_has_no_defect(
     memory: Memory, address: str, visit: Callable[..., Any], theme: str, size: dict[str, int]
 ) -> None:
     page = visit(color_scheme=theme, viewport=size).page
@@ -133,7 +133,7 @@ def test_every_state_of_a_view_is_whole(
 
 
 @pytest.mark.parametrize(("theme", "size"), [("dark", DESK), ("light", PHONE)], ids=["dark desk", "light phone"])
-def test_the_ways_in_are_whole(
+def test_login_pages_have_no_defect(
     tmp_path: Path, served: Callable[..., str], visit: Callable[..., Any], theme: str, size: dict[str, int]
 ) -> None:
     page = visit(color_scheme=theme, viewport=size).page
@@ -148,7 +148,7 @@ def test_the_ways_in_are_whole(
         look_over(page, "a login that was refused")
 
 
-def test_colours_that_are_forced_still_tell_where_one_is(address: str, visit: Callable[..., Any]) -> None:
+def test_forced_colors_show_the_current_view(address: str, visit: Callable[..., Any]) -> None:
     page = visit(forced_colors="active").page
     page.goto(f"{address}/ui/graph?user_id=ada")
     for chosen, other in (("Graph", "Traces"), ("hops: 2", "hops: 1")):

@@ -21,7 +21,7 @@ def texts(envelope: dict[str, Any]) -> list[str]:
     return [row["text"] for row in envelope["data"]]
 
 
-def test_the_argument_wins_over_a_pipe_and_needs_no_quotes(data: Data) -> None:
+def test_add_takes_the_argument_before_a_pipe(data: Data) -> None:
     assert texts(data("add", "I", "live", "in", "Lyon", "-u", "a", input="I live in Graz")) == ["Lives in Lyon"]
 
 
@@ -45,30 +45,30 @@ def test_add_reads_json_lines_of_any_vendor(data: Data, tmp_path: Path) -> None:
     assert texts(data("add", "-f", file, "-u", "a")) == ["Lives in Oslo", "Likes tea"]
 
 
-def test_a_pipe_is_read_where_no_text_is_given(data: Data) -> None:
+def test_add_reads_a_pipe(data: Data) -> None:
     assert texts(data("add", "-u", "a", input="I live in Graz")) == ["Lives in Graz"]
 
 
-def test_a_file_is_read_and_dash_means_the_pipe(data: Data, tmp_path: Path) -> None:
+def test_add_file_reads_a_file_or_the_pipe(data: Data, tmp_path: Path) -> None:
     file = tmp_path / "said.txt"
     file.write_text("\ufeffI live in Lyon.", encoding="utf-8")
     assert texts(data("add", "-f", file, "-u", "a")) == ["Lives in Lyon"]
     assert texts(data("add", "-f", "-", "-u", "b", input="I like tea.")) == ["Likes tea"]
 
 
-def test_a_file_that_cannot_be_read_is_named(data: Data, tmp_path: Path) -> None:
+def test_add_file_names_an_unreadable_file(data: Data, tmp_path: Path) -> None:
     assert "absent.txt" in data("add", "-f", tmp_path / "absent.txt", "-u", "a", code=2)["error"]["message"]
     assert str(tmp_path) in data("add", "-f", tmp_path, "-u", "a", code=2)["error"]["message"]
 
 
-def test_text_and_file_together_are_refused(data: Data, tmp_path: Path) -> None:
+def test_add_refuses_text_and_file_together(data: Data, tmp_path: Path) -> None:
     file = tmp_path / "said.txt"
     file.write_text("I live in Lyon.", encoding="utf-8")
     assert data("add", "text", "-f", file, "-u", "a", code=2)["error"]["code"] == "invalid_input"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes")
-def test_a_file_and_a_pipe_that_holds_something_are_refused_together(process: Process, tmp_path: Path) -> None:
+def test_add_refuses_file_and_pipe_together(process: Process, tmp_path: Path) -> None:
     file = tmp_path / "said.txt"
     file.write_text("I live in Lyon.", encoding="utf-8")
     refused = process("add", "-u", "a", "-f", file, input="I like tea", code=2)
@@ -87,11 +87,11 @@ def test_a_file_and_a_pipe_that_holds_something_are_refused_together(process: Pr
         ["I like tea."],
     ],
 )
-def test_json_is_recognised_by_its_content(data: Data, conversation: object) -> None:
+def test_add_recognises_json_by_its_content(data: Data, conversation: object) -> None:
     assert texts(data("add", "-u", "a", input=json.dumps(conversation, indent=2))) == ["Likes tea"]
 
 
-def test_json_lines_are_recognised_and_keep_names_and_times(data: Data) -> None:
+def test_add_keeps_names_and_timestamps_of_json_lines(data: Data) -> None:
     lines = "\n".join(
         json.dumps({"role": "user", "content": text, "name": name, "timestamp": f"2023-05-0{day}T10:00:00Z"})
         for day, (name, text) in enumerate([("Ann", "Hi Bob"), ("Bob", "Hi Ann")], 1)
@@ -105,7 +105,7 @@ def test_json_lines_are_recognised_and_keep_names_and_times(data: Data) -> None:
     }
 
 
-def test_bad_lines_are_named_and_the_others_stored(data: Data) -> None:
+def test_add_names_bad_lines_and_stores_the_others(data: Data) -> None:
     lines = [
         '{"role": "user", "content": "I like tea."}',
         '{"role": "user", "content": ',
@@ -121,7 +121,7 @@ def test_bad_lines_are_named_and_the_others_stored(data: Data) -> None:
     assert envelope["error"]["code"] == "partial"
 
 
-def test_lines_of_somebody_else_are_named_and_not_filed(data: Data) -> None:
+def test_add_refuses_lines_of_another_scope(data: Data) -> None:
     lines = [
         '{"role": "user", "content": "I like tea.", "user_id": "ada"}',
         '{"role": "user", "content": "I like gin.", "user_id": "bob"}',
@@ -133,14 +133,14 @@ def test_lines_of_somebody_else_are_named_and_not_filed(data: Data) -> None:
     assert texts(envelope) == ["Likes tea"]
 
 
-def test_bad_lines_are_named_on_stderr_too(cli: Callable[..., Any]) -> None:
+def test_add_names_bad_lines_on_stderr(cli: Callable[..., Any]) -> None:
     lines = '{"role": "user", "content": "I like tea."}\n{broken'
     result = cli("add", "-u", "a", input=lines, code=6)
     assert "line 2: broken JSON" in result.stderr
     assert "Likes tea" in result.stdout
 
 
-def test_a_lone_bad_input_ends_as_its_own_error(data: Data) -> None:
+def test_add_of_one_bad_input_ends_with_its_error(data: Data) -> None:
     assert (
         data("add", "-u", "a", input='[{"role": "robot", "content": "beep"}]', code=2)["error"]["code"]
         == "invalid_input"
@@ -151,7 +151,7 @@ def test_a_lone_bad_input_ends_as_its_own_error(data: Data) -> None:
     assert "line 2 is not UTF-8" in data("add", "-u", "a", input=b"one\n\xff\xfe", code=2)["error"]["message"]
 
 
-def test_nothing_is_written_by_a_bad_option(data: Data) -> None:
+def test_add_writes_nothing_with_a_bad_option(data: Data) -> None:
     assert "no JSON" in data("add", "I like tea", "-u", "a", "--metadata", "{", code=2)["error"]["message"]
     assert "timestamp" in data("add", "I like tea", "-u", "a", "--timestamp", "noon", code=2)["error"]["message"]
     assert data("add", "I like tea", "--no-infer", code=2)["error"]["code"] == "scope"
@@ -159,7 +159,7 @@ def test_nothing_is_written_by_a_bad_option(data: Data) -> None:
     assert data("list", "-u", "a")["data"] == []
 
 
-def test_options_reach_the_memory(data: Data) -> None:
+def test_add_passes_metadata_timestamp_and_expires_at(data: Data) -> None:
     options = ["--metadata", '{"source": "chat"}', "--timestamp", "2024-02-03", "--expires-at", "2999-01-01"]
     data("add", "I like tea", "-u", "a", "--agent", "b", "--run", "c", "--no-infer", *options)
     (item,) = data("list", "--agent", "b")["data"]
@@ -170,19 +170,19 @@ def test_options_reach_the_memory(data: Data) -> None:
     assert item["expires_at"].startswith("2999-01-01")
 
 
-def test_the_user_may_come_from_the_environment(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_add_takes_the_user_from_the_environment(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_USER", "ann")
     assert texts(data("add", "I like tea.")) == ["Likes tea"]
     assert data("list")["data"][0]["user_id"] == "ann"
 
 
-def test_no_fact_is_no_error_and_says_so(data: Data) -> None:
+def test_add_without_facts_is_no_error(data: Data) -> None:
     envelope = data("add", "Good morning!", "-u", "a")
     assert envelope["data"] == []
     assert envelope["notes"]
 
 
-def test_long_text_is_kept_paragraph_by_paragraph_and_completely(data: Data) -> None:
+def test_add_no_infer_stores_long_text_by_paragraphs(data: Data) -> None:
     paragraphs = [f"Paragraph {n}. " + "All work and no play. " * 40 for n in range(30)]
     envelope = data("add", "--no-infer", "-u", "a", input="\n\n".join(paragraphs))
     kept = "\n\n".join(texts(envelope))
@@ -190,7 +190,7 @@ def test_long_text_is_kept_paragraph_by_paragraph_and_completely(data: Data) -> 
     assert len(envelope["data"]) > 1
 
 
-def test_many_messages_go_in_as_conversations_and_all_are_told(data: Data) -> None:
+def test_add_stores_many_messages_as_conversations(data: Data) -> None:
     lines = "\n".join(json.dumps({"role": "user", "content": f"I like dish{n}."}) for n in range(130))
     envelope = data("add", "-u", "a", input=lines)
     assert len([row for row in envelope["data"] if row["event"] == "ADD"]) == 130
@@ -198,7 +198,7 @@ def test_many_messages_go_in_as_conversations_and_all_are_told(data: Data) -> No
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_an_interrupt_finishes_what_is_under_way_and_says_what_is_stored(database: Path, tmp_path: Path) -> None:
+def test_add_interrupted_finishes_its_chunk_and_says_what_is_stored(database: Path, tmp_path: Path) -> None:
     file = tmp_path / "many.jsonl"
     file.write_text("".join(json.dumps({"role": "user", "content": f"note {n}"}) + "\n" for n in range(1_000)))
     whose = ("-u", "ann b", "--agent", "g", "--metadata", '{"n": 1}', "--no-graph")
@@ -228,7 +228,7 @@ def test_an_interrupt_finishes_what_is_under_way_and_says_what_is_stored(databas
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_an_import_that_is_broken_off_goes_on_as_it_says(data: Data, database: Path, tmp_path: Path) -> None:
+def test_add_broken_off_goes_on_with_its_hint(data: Data, database: Path, tmp_path: Path) -> None:
     lines = [json.dumps({"role": "user", "content": f"note {n}"}) for n in range(500)]
     file = tmp_path / "many notes.jsonl"
     file.write_text("\n".join(lines))
@@ -248,7 +248,7 @@ def test_an_import_that_is_broken_off_goes_on_as_it_says(data: Data, database: P
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_whoever_presses_again_while_the_end_is_told_is_told_it(tmp_path: Path, database: Path) -> None:
+def test_add_interrupted_twice_still_prints_its_end(tmp_path: Path, database: Path) -> None:
     file = tmp_path / "many.jsonl"
     file.write_text("".join(json.dumps({"role": "user", "content": f"note {n}"}) + "\n" for n in range(500)))
     impatient = """

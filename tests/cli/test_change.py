@@ -23,7 +23,7 @@ def test_update_changes_text_and_metadata(data: Data, dog: str) -> None:
     assert data("show", dog)["data"][0]["metadata"] == {"checked": True}
 
 
-def test_update_refuses_nothing_and_strangers(data: Data, dog: str) -> None:
+def test_update_refuses_no_change_and_unknown_ids(data: Data, dog: str) -> None:
     assert data("update", dog, code=2)["error"]["message"] == "nothing to change"
     assert data("update", dog, "x", "-u", "bob", code=3)["error"]["code"] == "not_found"
 
@@ -40,7 +40,7 @@ def test_delete_needs_an_id_or_all(data: Data, dog: str) -> None:
     assert data("delete", "--all", "--yes", code=2)["error"]["code"] == "scope"
 
 
-def test_delete_all_refuses_where_nobody_can_be_asked(data: Data, dog: str) -> None:
+def test_delete_all_needs_yes_without_a_terminal(data: Data, dog: str) -> None:
     assert data("delete", "--all", "-u", "alice", code=2)["error"]["code"] == "confirmation_needed"
     assert data("list", "-u", "alice")["count"] == 2
 
@@ -57,7 +57,7 @@ def test_delete_all_asks_on_a_terminal(data: Data, dog: str, database: Path, ans
     assert data("list", "-u", "alice")["count"] == left
 
 
-def test_a_terminal_gets_pictures(data: Data, dog: str, database: Path) -> None:
+def test_update_and_delete_show_tables_on_a_terminal(data: Data, dog: str, database: Path) -> None:
     data("update", dog, "Has two dogs")
     listed = on_a_terminal([*COMMAND, "-d", str(database), "list", "-u", "alice"])
     assert "updated" in listed
@@ -82,7 +82,7 @@ for width in ("80", "60", "40"):
 """
 
 
-def test_no_id_and_no_cursor_is_broken_however_narrow_the_terminal(data: Data, dog: str, database: Path) -> None:
+def test_ids_and_cursors_are_whole_on_a_narrow_terminal(data: Data, dog: str, database: Path) -> None:
     whose = ["-u", "alice"]
     cat = data("add", "Has a cat of the long-haired kind that sleeps all day", "--no-infer", *whose)["data"][0]["id"]
     friend = data("graph", "add", "Anna", "loves", "Bartholomew", *whose)["data"][0]["id"]

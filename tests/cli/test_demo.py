@@ -14,7 +14,7 @@ from langmem_adapter.cli.app import app
 Data = Callable[..., dict[str, Any]]
 
 
-def test_the_demo_shows_every_event_and_leaves_its_data_where_it_says() -> None:
+def test_demo_shows_every_event_and_leaves_its_database() -> None:
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 0
     for event in ("+ ADD", "~ UPDATE", "- DELETE", "= NONE", "found no fact", "connected: ada has sister Mia"):
@@ -29,7 +29,7 @@ def test_the_demo_shows_every_event_and_leaves_its_data_where_it_says() -> None:
     assert f"{count} memories" in result.stdout
 
 
-def test_what_the_demo_tells_is_what_the_database_holds(data: Data) -> None:
+def test_demo_json_equals_the_database(data: Data) -> None:
     envelope = data("demo")
     told = [change for step in envelope["data"] for change in step["changes"]]
     kept = {item["id"]: item["text"] for item in data("list", "-u", "ada")["data"]}
@@ -42,21 +42,21 @@ def test_what_the_demo_tells_is_what_the_database_holds(data: Data) -> None:
     assert related["ada", "lives_in", "Lyon"] is None and related["ada", "lives_in", "Kyoto"] is not None
 
 
-def test_the_next_steps_of_the_demo_work_as_they_stand(data: Data, cli: Callable[..., Any]) -> None:
+def test_demo_next_steps_work(data: Data, cli: Callable[..., Any]) -> None:
     said = cli("demo").stdout
     identity = said.rsplit("langmem-adapter history ", 1)[1].split()[0]
     assert data("history", identity)["count"] == 3
     assert data("search", "where", "does", "she", "live", "-u", "ada")["data"][0]["text"].startswith("Lives in")
 
 
-def test_the_demo_fits_its_terminal_and_leaves_no_trailing_blanks(cli: Callable[..., Any]) -> None:
+def test_demo_fits_its_terminal(cli: Callable[..., Any]) -> None:
     lines = cli("demo").stdout.splitlines()
     assert all(line == line.rstrip() for line in lines)
     prose = [line for line in lines if "/" not in line and "langmem-adapter" not in line]
     assert max(map(len, prose)) <= 80
 
 
-def test_the_demo_may_be_played_twice_on_one_database(cli: Callable[..., Any]) -> None:
+def test_demo_runs_twice_on_one_database(cli: Callable[..., Any]) -> None:
     cli("demo")
     assert "= NONE" in cli("demo").stdout
 

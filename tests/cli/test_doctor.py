@@ -38,14 +38,14 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, monkeypatch, name=PROJECT["name"], wanted=PROJECT["dependencies"])
 
 
-def test_a_healthy_memory_is_ok_in_everything(data: Data) -> None:
+def test_doctor_is_ok_for_a_healthy_memory(data: Data) -> None:
     data("add", "I like tea", "-u", "a")
     found = statuses(data("doctor"))
     assert found == dict.fromkeys(found, "OK")
     assert {"python", "packages", "telemetry", "disk", "database", "index", "embeddings", "model"} <= set(found)
 
 
-def test_a_date_that_is_none_is_told_with_its_memory(data: Data, database: Path) -> None:
+def test_doctor_names_the_memory_of_a_wrong_date(data: Data, database: Path) -> None:
     added = data("add", "I like tea", "-u", "a")["data"][0]["id"]
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute("UPDATE memories SET created_at = 'soon'")
@@ -59,7 +59,7 @@ def test_a_date_that_is_none_is_told_with_its_memory(data: Data, database: Path)
     assert "dates" not in statuses(data("doctor"))
 
 
-def test_the_distribution_has_one_name_everywhere() -> None:
+def test_doctor_names_the_distribution() -> None:
     assert PROJECT["name"] == DISTRIBUTION == "langchain-langmem-adapter"
     assert PROJECT["optional-dependencies"]["all"] == [
         f"{DISTRIBUTION}[classic,postgres,redis,server,mcp,metrics,otel,neo4j]",
@@ -74,7 +74,7 @@ def test_the_distribution_has_one_name_everywhere() -> None:
         ("langmem-absent>=1", "pip install 'langmem-absent>=1'"),
     ],
 )
-def test_what_does_not_fit_is_installed_by_its_own_name(
+def test_doctor_names_the_package_to_install(
     data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wanted: str, fix: str
 ) -> None:
     install(tmp_path / "other", monkeypatch, name=DISTRIBUTION, wanted=["rich", wanted])
@@ -82,7 +82,7 @@ def test_what_does_not_fit_is_installed_by_its_own_name(
     assert next(check["fix"] for check in checks if check["name"] == "packages") == fix
 
 
-def test_the_doctor_says_what_static_embeddings_would_gain(data: Data, database: Path) -> None:
+def test_doctor_recommends_static_embeddings(data: Data, database: Path) -> None:
     def told(*options: str, code: int = 0) -> str:
         checks = data("doctor", *options, code=code)["data"]
         (detail,) = (check["detail"] for check in checks if check["name"] == "embeddings")
@@ -97,24 +97,24 @@ def test_the_doctor_says_what_static_embeddings_would_gain(data: Data, database:
     assert "(--embeddings static, LANGMEM_ADAPTER_EMBEDDINGS=static, or in Settings)" in refused
 
 
-def test_the_doctor_makes_no_database(data: Data, database: Path) -> None:
+def test_doctor_makes_no_database(data: Data, database: Path) -> None:
     assert statuses(data("doctor"))["database"] == "OK"
     assert not database.exists()
 
 
-def test_a_broken_database_fails_with_5_and_the_rest_is_still_looked_at(data: Data, database: Path) -> None:
+def test_doctor_ends_with_5_for_a_broken_database(data: Data, database: Path) -> None:
     database.write_bytes(b"no database at all, only text " * 100)
     found = statuses(data("doctor", code=5))
     assert found["database"] == "FAIL"
     assert found["model"] == "OK"
 
 
-def test_wrong_settings_fail_with_4(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_ends_with_4_for_wrong_settings(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_INDX", "exact")
     assert statuses(data("doctor", code=4))["settings"] == "FAIL"
 
 
-def test_a_model_without_its_key_fails_with_4_and_names_the_fix(data: Data) -> None:
+def test_doctor_ends_with_4_for_a_model_without_its_key(data: Data) -> None:
     envelope = data("doctor", "--model", "openai:gpt-5-mini", code=4)
     (model,) = (check for check in envelope["data"] if check["name"] == "model")
     assert model["status"] == "FAIL"
@@ -122,14 +122,14 @@ def test_a_model_without_its_key_fails_with_4_and_names_the_fix(data: Data) -> N
 
 
 @pytest.mark.parametrize("part", ["model", "embeddings"])
-def test_a_part_that_cannot_be_had_is_told_once_and_the_database_is_looked_into(data: Data, part: str) -> None:
+def test_doctor_names_a_missing_part_once(data: Data, part: str) -> None:
     data("add", "I like tea", "-u", "a")
     found = statuses(data("doctor", f"--{part}", "openai:any", code=4))
     assert {name for name, status in found.items() if status == "FAIL"} == {part}
     assert (found["database"], found["index"]) == ("OK", "OK")
 
 
-def test_no_fix_sends_to_the_doctor(data: Data, database: Path) -> None:
+def test_doctor_fixes_do_not_name_the_doctor(data: Data, database: Path) -> None:
     data("add", "I like tea", "-u", "a")
     envelopes = [data("doctor", "--embeddings", "hash:64", code=4)]
     database.write_bytes(b"no database at all, only text " * 100)
@@ -137,13 +137,13 @@ def test_no_fix_sends_to_the_doctor(data: Data, database: Path) -> None:
     assert not [check for envelope in envelopes for check in envelope["data"] if "doctor" in check["fix"]]
 
 
-def test_a_model_that_does_not_answer_fails_with_5(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_ends_with_5_for_a_model_that_does_not_answer(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", "http://127.0.0.1:9/v1")
     assert statuses(data("doctor", "--model", "openai:any", code=5))["model"] == "FAIL"
 
 
 @pytest.mark.parametrize("part", ["model", "embeddings"])
-def test_a_server_that_stops_half_way_fails_with_5_and_the_rest_is_told_before(
+def test_doctor_ends_with_5_for_a_server_that_stops(
     cli: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     held, seen = threading.Event(), []
@@ -164,7 +164,7 @@ def test_a_server_that_stops_half_way_fails_with_5_and_the_rest_is_told_before(
     assert all("OK\tpython" in before and f"\t{part}\t" not in before for before in seen)
 
 
-def test_tracing_that_sends_texts_away_is_a_warning(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_warns_of_tracing(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGSMITH_TRACING", "true")
     monkeypatch.setenv("LANGSMITH_ENDPOINT", "http://127.0.0.1:9")
     (check,) = (check for check in data("doctor", "-d", "nowhere/else.db")["data"] if check["name"] == "telemetry")
@@ -173,18 +173,18 @@ def test_tracing_that_sends_texts_away_is_a_warning(data: Data, monkeypatch: pyt
 
 
 @pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_database_fails_with_5(data: Data, database: Path) -> None:
+def test_doctor_ends_with_5_for_a_read_only_database(data: Data, database: Path) -> None:
     data("add", "I like tea", "-u", "a")
     database.chmod(0o400)
     assert statuses(data("doctor", code=5))["database"] == "FAIL"
 
 
-def test_vectors_of_another_model_are_told(data: Data, database: Path) -> None:
+def test_doctor_shows_vectors_of_another_model(data: Data, database: Path) -> None:
     data("add", "I like tea", "-u", "a")
     assert statuses(data("doctor", "--embeddings", "hash:64", code=4))["database"] == "FAIL"
 
 
-def test_a_memory_that_lost_its_index_file_is_whole_again(data: Data, database: Path) -> None:
+def test_doctor_rebuilds_a_lost_index_file(data: Data, database: Path) -> None:
     data("add", "I like tea", "-u", "a")
     data("search", "tea", "-u", "a")  # reads the changes; closing then writes the file
     files = list(database.parent.glob("*.index"))

@@ -25,14 +25,14 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_what_one_process_adds_another_finds(process: Process) -> None:
+def test_add_is_found_by_another_process(process: Process) -> None:
     process("add", "I live in Lyon and I have a dog.", "-u", "alice")
     found = json.loads(process("search", "where does she live", "-u", "alice", "--json").stdout)
     assert found["data"][0]["text"] == "Lives in Lyon"
     assert process("search", "dog", "-u", "bob", code=3).stdout == ""
 
 
-def test_a_conversation_is_kept_up_to_date_over_processes(process: Process) -> None:
+def test_add_updates_memories_of_another_process(process: Process) -> None:
     process("add", "I live in Kyoto.", "-u", "alice")
     process("add", "-u", "alice", input="I live in Lyon now.")
     (item,) = json.loads(process("list", "-u", "alice", "--json").stdout)["data"]
@@ -42,7 +42,7 @@ def test_a_conversation_is_kept_up_to_date_over_processes(process: Process) -> N
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_an_acknowledged_add_survives_sigkill(process: Process, database: Path) -> None:
+def test_add_survives_sigkill_once_acknowledged(process: Process, database: Path) -> None:
     killed = python("-c", WRITER, database, code=-9)
     shown = json.loads(process("show", killed.stdout.strip(), "--json").stdout)["data"][0]
     assert shown["text"] == "The code of door 4 is 4444."
@@ -52,9 +52,7 @@ def test_an_acknowledged_add_survives_sigkill(process: Process, database: Path) 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals")
-def test_a_killed_import_keeps_whole_chunks_and_leaves_a_sound_database(
-    process: Process, database: Path, tmp_path: Path
-) -> None:
+def test_add_killed_keeps_whole_chunks(process: Process, database: Path, tmp_path: Path) -> None:
     file = tmp_path / "many.jsonl"
     file.write_text("".join(json.dumps({"role": "user", "content": f"note {n}"}) + "\n" for n in range(1_000)))
     python("-c", stopped("SIGKILL", 400), "-d", database, "add", "--no-infer", "-u", "a", "-f", file, code=-9)

@@ -64,7 +64,7 @@ def write(file: Path, *rows: dict[str, Any]) -> Path:
 # ── eval conversations ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_conversations_are_measured(data: Data, talk: Path) -> None:
+def test_eval_conversations_prints_metrics(data: Data, talk: Path) -> None:
     envelope = data("eval", "conversations", talk)
     assert envelope["command"] == "eval conversations"
     rows = {row["category"]: row for row in envelope["data"]}
@@ -84,19 +84,19 @@ def test_conversations_are_measured(data: Data, talk: Path) -> None:
     assert envelope["left_out"] == [f"question 4 of talk-{n} names no turn: Who is the aunt?" for n in (1, 2)]
 
 
-def test_conversations_kinds_and_numbers_of_hits_can_be_chosen(data: Data, talk: Path) -> None:
+def test_eval_conversations_takes_limit_categories_and_k(data: Data, talk: Path) -> None:
     envelope = data("eval", "conversations", talk, "--limit", 1, "--categories", "single-hop,adversarial", "-k", "1,2")
     assert [row["category"] for row in envelope["conversations"]] == ["talk-1"]
     assert [row["category"] for row in envelope["data"]] == ["single-hop", "overall", "adversarial"]
     assert {"recall@1", "recall@2", "recall@10"} <= envelope["data"][0].keys()
 
 
-def test_a_conversation_alone_has_no_foreign_questions_and_says_so(cli: Cli, talk: Path) -> None:
+def test_eval_conversations_needs_others_for_foreign_questions(cli: Cli, talk: Path) -> None:
     told = cli("eval", "conversations", talk, "--limit", 1).stderr
     assert "foreign questions: none, since there is no other conversation to ask them of" in told
 
 
-def test_the_database_is_removed_unless_it_is_named(
+def test_eval_conversations_removes_its_database(
     talk: Path, tmp_path: Path, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", str(tmp_path / "mine.db"))
@@ -109,14 +109,14 @@ def test_the_database_is_removed_unless_it_is_named(
     assert "has memories of talk-1 already" in json.loads(again.stdout)["error"]["message"]
 
 
-def test_extracted_facts_are_measured(data: Data, talk: Path) -> None:
+def test_eval_conversations_takes_infer(data: Data, talk: Path) -> None:
     envelope = data("eval", "conversations", talk, "--infer", "--limit", "1", "--categories", "single-hop")
     assert envelope["infer"]
     assert envelope["data"][-1]["recall@10"] == 1
     assert envelope["turns"] == 3
 
 
-def test_in_a_pipe_the_rows_are_tab_separated_and_the_rest_goes_to_stderr(cli: Cli, talk: Path) -> None:
+def test_eval_prints_tab_separated_rows_in_a_pipe(cli: Cli, talk: Path) -> None:
     result = cli("eval", "conversations", talk)
     assert [line.split("\t")[:2] for line in result.stdout.splitlines()] == [
         ["multi-hop", "2"],
@@ -129,7 +129,7 @@ def test_in_a_pipe_the_rows_are_tab_separated_and_the_rest_goes_to_stderr(cli: C
     assert "by conversation" in result.stderr
 
 
-def test_a_terminal_gets_a_table(cli: Cli, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_eval_prints_a_table_on_a_terminal(cli: Cli, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("langmem_adapter.cli.output.Output.on_terminal", True)
     shown = cli("eval", "conversations", talk).stdout
     assert "talk.json, turns kept word for word · hash:512" in shown
@@ -138,7 +138,7 @@ def test_a_terminal_gets_a_table(cli: Cli, talk: Path, monkeypatch: pytest.Monke
     assert all(len(line.rstrip()) <= 80 for line in shown.splitlines())
 
 
-def test_what_stays_silent_is_measured_on_other_conversations(measure: Data, cli: Cli, talk: Path) -> None:
+def test_eval_conversations_measures_foreign_questions(measure: Data, cli: Cli, talk: Path) -> None:
     (asked, replaced) = measure(talk)["silence"]
     assert (asked["names"], replaced["names"]) == ("as asked", "replaced")
     assert asked["own"] == asked["foreign"] == 4
@@ -147,7 +147,7 @@ def test_what_stays_silent_is_measured_on_other_conversations(measure: Data, cli
     assert "foreign questions, names as asked: AUROC 0.500" in cli("eval", "conversations", talk).stderr
 
 
-def test_a_run_is_compared_with_an_earlier_one(measure: Data, cli: Cli, talk: Path, tmp_path: Path) -> None:
+def test_eval_against_compares_with_an_earlier_run(measure: Data, cli: Cli, talk: Path, tmp_path: Path) -> None:
     measure(talk, "--limit", "1")
     compared = ("--against", tmp_path / "run.json")
     assert (
@@ -157,7 +157,7 @@ def test_a_run_is_compared_with_an_earlier_one(measure: Data, cli: Cli, talk: Pa
     assert row == {"metric": "mrr", "questions": 2, "difference": 0, "low": 0, "high": 0}
 
 
-def test_user_turns_alone_may_be_measured(measure: Data, tmp_path: Path) -> None:
+def test_eval_conversations_takes_user_turns(measure: Data, tmp_path: Path) -> None:
     turns = [{"id": "1", "text": "I live in Oslo."}, {"id": "2", "role": "assistant", "text": "Oslo is lovely."}]
     asked = [{"question": "Where do I live?", "gold": ["1"]}, {"question": "What is lovely?", "gold": ["2"]}]
     file = tmp_path / "plain.json"
@@ -178,11 +178,11 @@ def test_user_turns_alone_may_be_measured(measure: Data, tmp_path: Path) -> None
         (["--categories", "temporal"], "there is no temporal; there are adversarial, multi-hop, single-hop"),
     ],
 )
-def test_wrong_options_are_refused(data: Data, talk: Path, arguments: list[str], told: str) -> None:
+def test_eval_refuses_wrong_options(data: Data, talk: Path, arguments: list[str], told: str) -> None:
     assert told in data("eval", "conversations", talk, *arguments, code=2)["error"]["message"]
 
 
-def test_a_file_that_cannot_be_read_is_refused(data: Data, tmp_path: Path) -> None:
+def test_eval_refuses_unreadable_files(data: Data, tmp_path: Path) -> None:
     assert "cannot read" in data("eval", "conversations", tmp_path / "absent.json", code=2)["error"]["message"]
 
 
@@ -196,7 +196,7 @@ def known(data: Data) -> list[str]:
     return [row["id"] for row in added["data"]]
 
 
-def test_own_questions_are_measured_on_own_memories(data: Data, known: list[str], tmp_path: Path) -> None:
+def test_eval_questions_measures_own_memories(data: Data, known: list[str], tmp_path: Path) -> None:
     file = write(
         tmp_path / "mine.jsonl",
         {"question": "Where does she live?", "expected": known[:1], "category": "place"},
@@ -211,13 +211,13 @@ def test_own_questions_are_measured_on_own_memories(data: Data, known: list[str]
     assert [row["where"] for row in envelope["questions"] if len(row["ranks"]) < row["pieces"]] == ["line 3"]
 
 
-def test_nothing_is_written(data: Data, known: list[str], tmp_path: Path) -> None:
+def test_eval_questions_writes_nothing(data: Data, known: list[str], tmp_path: Path) -> None:
     before = data("list", "-u", "ada")["data"]
     data("eval", "questions", write(tmp_path / "q.jsonl", {"question": "tea?", "expected": known}), "-u", "ada")
     assert data("list", "-u", "ada")["data"] == before
 
 
-def test_questions_that_missed_are_named(cli: Cli, known: list[str], tmp_path: Path) -> None:
+def test_eval_questions_names_missed_questions(cli: Cli, known: list[str], tmp_path: Path) -> None:
     del known
     rows = [{"question": f"Who is {n}?", "contains": ["nobody"], "user_id": "ada"} for n in range(12)]
     result = cli("eval", "questions", write(tmp_path / "q.jsonl", *rows))
@@ -228,9 +228,7 @@ def test_questions_that_missed_are_named(cli: Cli, known: list[str], tmp_path: P
     assert "and 2 more; --json names all" in result.stderr
 
 
-def test_a_scope_without_memories_is_told_with_those_that_have_some(
-    data: Data, known: list[str], tmp_path: Path
-) -> None:
+def test_eval_questions_names_scopes_with_memories(data: Data, known: list[str], tmp_path: Path) -> None:
     del known
     file = write(tmp_path / "q.jsonl", {"question": "tea?", "contains": ["tea"]})
     error = data("eval", "questions", file, "-u", "adda", code=3)["error"]
@@ -238,20 +236,20 @@ def test_a_scope_without_memories_is_told_with_those_that_have_some(
     assert "user=ada" in error["hint"]
 
 
-def test_a_memory_that_is_expected_must_be_there(data: Data, known: list[str], tmp_path: Path) -> None:
+def test_eval_questions_needs_expected_memories(data: Data, known: list[str], tmp_path: Path) -> None:
     file = write(tmp_path / "q.jsonl", {"question": "tea?", "expected": [known[0], "gone"]})
     message = data("eval", "questions", file, "-u", "ada", code=2)["error"]["message"]
     assert message == "no such memory in that scope: line 1: gone"
 
 
-def test_a_bad_line_is_named(data: Data, known: list[str], tmp_path: Path) -> None:
+def test_eval_questions_names_a_bad_line(data: Data, known: list[str], tmp_path: Path) -> None:
     del known
     file = tmp_path / "q.jsonl"
     file.write_text('{"question": "tea?", "contains": ["tea"]}\n{"question"\n', encoding="utf-8")
     assert "line 2: broken JSON at column" in data("eval", "questions", file, "-u", "ada", code=2)["error"]["message"]
 
 
-def test_no_database_is_an_error_of_its_own(data: Data, tmp_path: Path) -> None:
+def test_eval_questions_needs_a_database(data: Data, tmp_path: Path) -> None:
     file = write(tmp_path / "q.jsonl", {"question": "tea?", "contains": ["tea"]})
     assert data("eval", "questions", file, "-u", "ada", code=3)["error"]["code"] == "no_database"
 
@@ -259,6 +257,6 @@ def test_no_database_is_an_error_of_its_own(data: Data, tmp_path: Path) -> None:
 # ── the group ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_help_shows_the_plain_form_whole() -> None:
+def test_eval_conversations_help_shows_the_plain_format() -> None:
     shown = CliRunner().invoke(app, ["eval", "conversations", "--help"], env={"COLUMNS": "80", "TERM": "dumb"}).stdout
     assert '"gold": ["id of a turn"]' in shown

@@ -17,7 +17,7 @@ Data = Callable[..., dict[str, Any]]
 
 
 @each("name", errors.__all__)
-def test_every_error_of_ours_has_a_code_and_an_exit_code(name: str) -> None:
+def test_every_error_has_a_code_and_an_exit_code(name: str) -> None:
     kind = getattr(errors, name)
     error = kind("pack", extra="x") if kind is errors.MissingDependencyError else kind("what went wrong")
     failure = failure_of(error)
@@ -26,26 +26,24 @@ def test_every_error_of_ours_has_a_code_and_an_exit_code(name: str) -> None:
     assert failure.exit_code not in {ExitCode.OK, ExitCode.UNEXPECTED}
 
 
-def test_an_unknown_setting_is_a_configuration_error(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_setting_is_a_configuration_error(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_MODLE", "x")
     error = data("add", "I like tea", "-u", "a", code=4)["error"]
     assert error["code"] == "configuration"
     assert "'model'" in error["message"]
 
 
-def test_a_model_that_cannot_be_had_is_a_configuration_error(data: Data) -> None:
+def test_unknown_model_is_a_configuration_error(data: Data) -> None:
     assert data("add", "x", "-u", "a", "--model", "openai:gpt-5-mini", code=4)["error"]["code"] == "configuration"
 
 
-def test_a_database_that_is_none_is_unreachable(data: Data, database: Path) -> None:
+def test_file_that_is_no_database_ends_with_5(data: Data, database: Path) -> None:
     database.write_bytes(b"this is no database, but a text that is long enough to be looked at" * 50)
     error = data("list", "-u", "a", code=5)["error"]
     assert (error["code"], error["hint"]) == ("storage", "langmem-adapter doctor")  # to be copied as it is
 
 
-def test_a_model_that_does_not_answer_is_unreachable(
-    data: Data, monkeypatch: pytest.MonkeyPatch, database: Path
-) -> None:
+def test_model_that_does_not_answer_ends_with_5(data: Data, monkeypatch: pytest.MonkeyPatch, database: Path) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", "http://127.0.0.1:9/v1")
     error = data("add", "I like tea", "-u", "a", "--model", "openai:any", code=5)["error"]
     assert error["code"] == "model_unreachable"
@@ -75,7 +73,7 @@ ANSWERS = [
 
 @pytest.mark.parametrize("part", ["model", "embeddings"])
 @pytest.mark.parametrize(("answer", "exit_code", "code", "told"), ANSWERS)
-def test_what_a_server_answers_is_told_with_provider_model_and_address(
+def test_model_error_names_provider_model_and_address(
     data: Data,
     monkeypatch: pytest.MonkeyPatch,
     part: str,
@@ -92,7 +90,7 @@ def test_what_a_server_answers_is_told_with_provider_model_and_address(
     assert "secret" not in str(error) and told[1] in error["hint"]
 
 
-def test_a_server_that_does_not_answer_in_time_is_unreachable(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_timeout_ends_with_5(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     held = threading.Event()
     with OpenAIServer(lambda _: Stalled(held)) as server:
         monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", server.url)
@@ -123,7 +121,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("error", SHAPES, ids=["anthropic", "httpx", "google", "voyage", "botocore"])
-def test_errors_of_every_client_are_told_apart_by_their_status(error: ClientError) -> None:
+def test_model_errors_are_mapped_by_status(error: ClientError) -> None:
     def refused() -> None:
         raise error
 
@@ -135,13 +133,13 @@ def test_errors_of_every_client_are_told_apart_by_their_status(error: ClientErro
     assert failure.message == "vendor:any at https://api.vendor.example/v1/messages answered 401: no"
 
 
-def test_an_error_is_an_envelope_of_three_whenever_it_is_found(data: Data) -> None:
+def test_json_error_has_code_message_and_hint(data: Data) -> None:
     data("add", "I like tea", "-u", "a")
     for arguments, code in ((("list", "-k", "0"), 2), (("update", "no-such-id", "x"), 3)):
         assert data(*arguments, code=code).keys() == {"ok", "command", "error"}
 
 
-def test_errors_are_readable_on_stderr_without_a_traceback(cli: Callable[..., Any]) -> None:
+def test_errors_on_stderr_have_no_traceback(cli: Callable[..., Any]) -> None:
     result = cli("add", "x", "--metadata", "[1]", "-u", "a", code=2)
     assert result.stdout == ""
     assert result.stderr.startswith("error: --metadata must be a JSON object")

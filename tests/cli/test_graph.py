@@ -35,7 +35,7 @@ def edges(envelope: dict[str, Any]) -> list[tuple[str, str, str]]:
 # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_graph_is_shown_the_newest_first(data: Data, ada: dict[str, str]) -> None:
+def test_graph_shows_the_newest_relations_first(data: Data, ada: dict[str, str]) -> None:
     envelope = data("graph", *ADA)
     assert envelope["command"] == "graph show"
     assert edges(envelope) == [
@@ -49,37 +49,37 @@ def test_the_graph_is_shown_the_newest_first(data: Data, ada: dict[str, str]) ->
     assert edges(data("graph", "show", *ADA)) == edges(envelope)
 
 
-def test_one_entity_is_shown_by_any_spelling_of_its_name(data: Data, ada: dict[str, str]) -> None:
+def test_graph_entity_takes_any_spelling(data: Data, ada: dict[str, str]) -> None:
     assert edges(data("graph", "LYON", *ADA)) == [("ada", "lives_in", "Lyon")]
     assert len(data("graph", "me", *ADA)["data"]) == 2
 
 
-def test_as_of_and_known_at_are_two_times(data: Data, ada: dict[str, str]) -> None:
+def test_graph_takes_as_of_and_known_at(data: Data, ada: dict[str, str]) -> None:
     assert ("ada", "lives_in", "Kyoto") in edges(data("graph", "me", "--as-of", "2022-01-01", *ADA))
     assert data("graph", "--known-at", "2022-01-01", *ADA)["data"] == []
 
 
-def test_history_shows_what_is_believed_no_longer(data: Data, ada: dict[str, str]) -> None:
+def test_graph_history_shows_retired_relations(data: Data, ada: dict[str, str]) -> None:
     rows = data("graph", "me", "--history", *ADA)["data"]
     kyoto = [row for row in rows if row["target"] == "Kyoto"]
     assert [row["valid_to"] and row["valid_to"][:10] for row in kyoto] == ["2024-01-01", None]
     assert [row["retired_at"] is None for row in kyoto] == [True, False]
 
 
-def test_hops_lead_farther(data: Data, ada: dict[str, str]) -> None:
+def test_graph_hops_show_neighbours(data: Data, ada: dict[str, str]) -> None:
     rows = data("graph", "me", "--hops", "2", *ADA)["data"]
     assert [(row["hops"], row["name"]) for row in rows][-1] == (2, "Bosch")
     assert [each["relation"] for each in rows[-1]["relations"]] == ["works_at"]
 
 
-def test_pages_go_to_the_end(data: Data, cli: Cli, ada: dict[str, str]) -> None:
+def test_graph_limit_and_after_page_through_all(data: Data, cli: Cli, ada: dict[str, str]) -> None:
     first = data("graph", "--limit", "2", *ADA)
     second = data("graph", "--limit", "2", "--after", first["next"], *ADA)
     assert len(first["data"]) == 2 and len(second["data"]) == 1 and second["next"] is None
     assert "more: --after " in cli("graph", "--limit", "2", *ADA).stderr
 
 
-def test_a_path_is_shown_and_its_absence_ends_with_3(data: Data, cli: Cli, ada: dict[str, str]) -> None:
+def test_graph_path_ends_with_3_without_a_path(data: Data, cli: Cli, ada: dict[str, str]) -> None:
     assert edges(data("graph", "path", "ada", "Bosch", *ADA)) == [
         ("ada", "has_sister", "小红"),
         ("小红", "works_at", "Bosch"),
@@ -88,19 +88,19 @@ def test_a_path_is_shown_and_its_absence_ends_with_3(data: Data, cli: Cli, ada: 
     assert "no path of 4 relations" in cli("graph", "path", "Lyon", "Nowhere", *ADA, code=3).stderr
 
 
-def test_a_question_finds_relations(data: Data, ada: dict[str, str]) -> None:
+def test_graph_search_finds_relations(data: Data, ada: dict[str, str]) -> None:
     assert edges(data("graph", "search", "who", "works", "at", "Bosch", *ADA))[0] == ("小红", "works_at", "Bosch")
     assert data("graph", "search", "anything", "-u", "nobody", code=3)["data"] == []
 
 
-def test_entities_are_listed_the_most_mentioned_first(data: Data, ada: dict[str, str]) -> None:
+def test_graph_entities_lists_the_most_mentioned_first(data: Data, ada: dict[str, str]) -> None:
     rows = data("graph", "entities", *ADA)["data"]
     assert (rows[0]["name"], rows[0]["mentions"]) == ("ada", 3)
     assert [row["name"] for row in data("graph", "entities", "--type", "person", *ADA)["data"]] == ["小红"]
 
 
 @pytest.mark.parametrize(("form", "begin"), [("mermaid", "flowchart LR"), ("dot", "digraph"), ("graphml", "<?xml")])
-def test_a_drawing_is_printed_as_it_is(data: Data, cli: Cli, ada: dict[str, str], form: str, begin: str) -> None:
+def test_graph_format_prints_a_drawing(data: Data, cli: Cli, ada: dict[str, str], form: str, begin: str) -> None:
     drawing = cli("graph", "--format", form, *ADA).stdout
     assert drawing.startswith(begin) and "小红" in drawing
     if form == "graphml":
@@ -109,7 +109,7 @@ def test_a_drawing_is_printed_as_it_is(data: Data, cli: Cli, ada: dict[str, str]
     assert row["format"] == form and "Bosch" not in row["text"]
 
 
-def test_a_pipe_gets_one_tab_separated_line_per_relation(cli: Cli, ada: dict[str, str]) -> None:
+def test_graph_prints_tab_separated_lines_in_a_pipe(cli: Cli, ada: dict[str, str]) -> None:
     lines = cli("graph", *ADA).stdout.splitlines()
     assert lines[0].split("\t") == [
         *lines[0].split("\t")[:1],
@@ -122,25 +122,25 @@ def test_a_pipe_gets_one_tab_separated_line_per_relation(cli: Cli, ada: dict[str
     assert len(lines) == 3
 
 
-def test_a_name_that_is_not_known_ends_with_3_and_says_who_may_be_meant(cli: Cli, ada: dict[str, str]) -> None:
+def test_graph_of_an_unknown_entity_ends_with_3(cli: Cli, ada: dict[str, str]) -> None:
     assert "it knows Lyon" in cli("graph", "Lyonn", *ADA, code=3).stderr
     assert "it knows Bosch" in cli("graph", "Bosh", "--hops", "2", *ADA, code=3).stderr
 
 
-def test_an_empty_graph_says_how_to_begin(cli: Cli, data: Data) -> None:
+def test_graph_without_relations_says_how_to_begin(cli: Cli, data: Data) -> None:
     data("add", "I like tea", *ADA)
     assert "--graph" in cli("graph", *ADA).stderr
     assert data("graph", "entities", *ADA)["data"] == []
 
 
-def test_nothing_is_an_envelope_too_on_a_terminal(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_graph_json_without_relations_is_an_envelope(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     data("add", "I like tea", *ADA)
     monkeypatch.setattr("langmem_adapter.cli.output.Output.on_terminal", True)
     for arguments in (("entities",), (), ("suggest",)):
         assert data("graph", *arguments, *ADA, code=3 if "suggest" in arguments else 0)["data"] == []
 
 
-def test_options_that_do_not_go_together_are_refused(data: Data, ada: dict[str, str]) -> None:
+def test_graph_refuses_contradicting_options(data: Data, ada: dict[str, str]) -> None:
     assert "ENTITY" in data("graph", "--hops", "2", *ADA, code=2)["error"]["hint"]
     assert "--history" in data("graph", "--history", "--format", "dot", *ADA, code=2)["error"]["message"]
     assert data("graph", "--as-of", "soon", *ADA, code=2)["error"]["code"] == "invalid_input"
@@ -150,12 +150,12 @@ def test_options_that_do_not_go_together_are_refused(data: Data, ada: dict[str, 
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_relation_that_is_known_is_one_more_mention(data: Data, ada: dict[str, str]) -> None:
+def test_graph_add_of_a_known_relation_is_a_mention(data: Data, ada: dict[str, str]) -> None:
     (row,) = data("graph", "add", "ada", "resides in", "lyon", *ADA)["data"]
     assert (row["event"], row["id"], row["mentions"]) == ("NONE", ada["Lyon"], 2)
 
 
-def test_end_and_delete(data: Data, ada: dict[str, str]) -> None:
+def test_graph_end_and_delete(data: Data, ada: dict[str, str]) -> None:
     (ended,) = data("graph", "end", ada["Bosch"], "--at", "2022-01-01", *ADA)["data"]
     assert (ended["event"], ended["valid_to"]) == ("END", "2022-01-01T00:00:00+00:00")
     assert data("graph", "delete", ada["Lyon"])["data"][0]["event"] == "DELETE"
@@ -166,7 +166,7 @@ def test_end_and_delete(data: Data, ada: dict[str, str]) -> None:
     assert data("graph", "delete", ada["小红"], "-u", "bob", code=3)["error"]["code"] == "not_found"
 
 
-def test_merge_and_split(data: Data, ada: dict[str, str]) -> None:
+def test_graph_merge_and_split(data: Data, ada: dict[str, str]) -> None:
     data("graph", "add", "Red", "likes", "tea", *ADA)
     assert data("graph", "merge", "Red", "小红", *ADA)["data"][0]["moved"] == 1
     assert ("小红", "likes", "tea") in edges(data("graph", "red", *ADA))
@@ -179,9 +179,7 @@ def test_merge_and_split(data: Data, ada: dict[str, str]) -> None:
 # ── beside the other commands ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_add_tells_what_it_did_to_the_graph_where_it_is_asked_to(
-    data: Data, cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_add_graph_shows_changes_of_relations(data: Data, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert data("add", "I live in Kyoto", *ADA)["data"][0]["relations"] == []
     (row,) = data("add", "I live in Oslo", *ADA, "--graph")["data"]
     assert [(each["event"], each["relation"]["target"]) for each in row["relations"]] == [("ADD", "Oslo")]
@@ -198,7 +196,7 @@ def test_add_tells_what_it_did_to_the_graph_where_it_is_asked_to(
     assert "relations" not in cli("add", "I live in Paris now", *ADA, "--no-graph").stderr
 
 
-def test_a_search_may_be_led_by_the_graph(data: Data) -> None:
+def test_search_graph_follows_relations(data: Data) -> None:
     data("add", "I live in Kyoto. My sister Mia works at Bosch.", *ADA, "--graph")
     found = data("search", "where", "does", "my", "sister", "work", *ADA, "--graph")["data"]
     assert "Bosch" in found[0]["text"]
@@ -215,7 +213,7 @@ def test_purge_and_doctor_count_the_graph(data: Data, ada: dict[str, str]) -> No
 # ── help ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_memories_are_read_for_relations_once(data: Data, cli: Cli) -> None:
+def test_graph_backfill_reads_memories_once(data: Data, cli: Cli) -> None:
     data("add", "I work at Bosch.", "--no-infer", *ADA)
     data("add", "Good morning!", "--no-infer", *ADA)
     (first,) = data("graph", "backfill", "--limit", "1", *ADA)["data"]
@@ -225,7 +223,7 @@ def test_memories_are_read_for_relations_once(data: Data, cli: Cli) -> None:
     assert data("graph", "backfill", *ADA)["data"][0]["read"] == 0
 
 
-def test_a_suggested_merge_is_carried_out_by_the_command_that_is_shown(data: Data, cli: Cli) -> None:
+def test_graph_suggest_prints_a_command_that_works(data: Data, cli: Cli) -> None:
     for target in ("José $(rm)", "José", "-Jose"):
         cli("graph", "add", *ADA, "--", "me", "visits", target)
     (row,) = data("graph", "suggest", *ADA)["data"]
@@ -242,7 +240,7 @@ def test_a_suggested_merge_is_carried_out_by_the_command_that_is_shown(data: Dat
 # ── whole graphs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_graph_goes_to_a_file_and_comes_back(data: Data, cli: Cli, ada: dict[str, str], tmp_path: Path) -> None:
+def test_graph_export_and_import_make_the_same_again(data: Data, cli: Cli, ada: dict[str, str], tmp_path: Path) -> None:
     [row] = data("graph", "export", "-o", "graph.jsonl", *ADA)["data"]
     assert row == {"format": "jsonl", "entities": 5, "relations": 4, "file": "graph.jsonl"}
     envelope = data("-d", "other.db", "graph", "import", "graph.jsonl")
@@ -253,13 +251,13 @@ def test_a_graph_goes_to_a_file_and_comes_back(data: Data, cli: Cli, ada: dict[s
     assert not data("graph", "import", "graph.jsonl", "-u", "bob", code=6)["ok"]
 
 
-def test_an_empty_graph_is_told(cli: Cli, ada: dict[str, str], tmp_path: Path) -> None:
+def test_graph_export_and_import_of_nothing_say_so(cli: Cli, ada: dict[str, str], tmp_path: Path) -> None:
     assert "there are no relations of user=adda" in cli("graph", "export", "-o", "graph.csv", "-u", "adda").stderr
     result = cli("graph", "import", "graph.csv", *ADA)
     assert ("nothing to take in from graph.csv" in result.stderr, result.stdout) == (True, "0\t0\t0\t0\t0\t0\n")
 
 
-def test_lines_that_are_refused_are_named(data: Data, cli: Cli) -> None:
+def test_graph_import_names_refused_lines(data: Data, cli: Cli) -> None:
     table = "source,relation,target\nAnna,likes,tea\nAnna,,tea\n"
     envelope = data("graph", "import", "-", "--format", "csv", *ADA, input=table, code=6)
     assert envelope["failed"] == [{"where": "line 3", "begins": "Anna,,tea", "reason": "relation is missing"}]
@@ -283,13 +281,11 @@ def test_lines_that_are_refused_are_named(data: Data, cli: Cli) -> None:
         (("export", "-o", "/dev/full", "--format", "csv"), "cannot write /dev/full"),
     ],
 )
-def test_files_that_cannot_be_used_are_named(
-    cli: Cli, ada: dict[str, str], arguments: tuple[str, ...], fix: str
-) -> None:
+def test_graph_import_names_unusable_files(cli: Cli, ada: dict[str, str], arguments: tuple[str, ...], fix: str) -> None:
     assert fix in cli("graph", *arguments, *ADA, input="a,b\n", code=2).stderr
 
 
-def test_a_drawing_of_a_part_says_so_beside_it(cli: Cli) -> None:
+def test_graph_format_says_when_it_is_cut(cli: Cli) -> None:
     lines = "".join(f'{{"source": "hub", "relation": "knows", "target": "name {number}"}}\n' for number in range(420))
     cli("graph", "import", "-", "--format", "jsonl", *ADA, input=lines)
     assert "graph export -o graph.graphml" in cli("graph", "--format", "dot", *ADA).stderr

@@ -50,7 +50,7 @@ print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
     assert done.stderr.strip() == "[]"
 
 
-def test_every_command_of_the_product_is_there() -> None:
+def test_every_command_exists() -> None:
     assert sorted(str(info.name) for info in app.registered_commands) == sorted(COMMANDS)
 
 
@@ -80,7 +80,7 @@ class _Impatient:
             raise KeyboardInterrupt
 
 
-def test_an_interrupt_before_the_command_is_imported_is_one_line(
+def test_interrupt_during_import_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     module, name = tomllib.loads(PROJECT.read_text())["project"]["scripts"]["langmem-adapter"].split(":")
@@ -91,13 +91,13 @@ def test_an_interrupt_before_the_command_is_imported_is_one_line(
     assert (end.value.code, capsys.readouterr().err) == (130, "error: interrupted\n")
 
 
-def test_no_argument_at_all_shows_the_help() -> None:
+def test_no_argument_shows_the_help() -> None:
     result = CliRunner().invoke(app, [])
     assert result.exit_code == 2
     assert "Usage" in result.output
 
 
-def test_the_version_is_the_packages() -> None:
+def test_version_is_that_of_the_package() -> None:
     import langmem_adapter
 
     assert langmem_adapter.__version__ in CliRunner().invoke(app, ["--version"]).stdout
@@ -109,14 +109,14 @@ def test_wrong_usage_is_an_envelope_with_json(data: Callable[..., dict[str, Any]
     assert envelope["error"]["code"] == "usage"
 
 
-def test_json_may_stand_before_the_command(cli: Callable[..., Any]) -> None:
+def test_json_option_works_before_the_command(cli: Callable[..., Any]) -> None:
     result = CliRunner().invoke(app, ["--json", "-d", "nowhere.db", "list", "-u", "a"])
     assert json.loads(result.stdout)["error"]["code"] == "no_database"
     assert result.exit_code == 3
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_the_instructions_for_models_are_shown_as_they_are(task: str) -> None:
+def test_prompts_prints_the_instructions(task: str) -> None:
     assert CliRunner().invoke(app, ["prompts", task]).stdout == instructions(task)
     shown = json.loads(CliRunner().invoke(app, ["prompts", task, "--json"]).stdout)
     assert shown["data"] == [{"text": instructions(task), "task": task}]

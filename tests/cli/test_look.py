@@ -33,7 +33,7 @@ def alice(data: Data) -> list[str]:
     return [item["id"] for item in reversed(data("list", "-u", "alice")["data"])]
 
 
-def test_search_gives_best_first_and_explains(data: Data, alice: list[str]) -> None:
+def test_search_prints_the_best_first_and_explains(data: Data, alice: list[str]) -> None:
     envelope = data("search", "does", "she", "have", "a", "dog", "-u", "alice", "-k", "2", "--explain")
     assert envelope["command"] == "search"
     assert envelope["count"] == len(envelope["data"]) == 2
@@ -44,7 +44,7 @@ def test_search_gives_best_first_and_explains(data: Data, alice: list[str]) -> N
     assert envelope["ms"] >= 0
 
 
-def test_a_threshold_is_a_number_or_auto(data: Data, alice: list[str]) -> None:
+def test_search_threshold_is_a_number_or_auto(data: Data, alice: list[str]) -> None:
     small = data("search", "Which guitar?", "-u", "alice", "--threshold", "auto", "--max-tokens", 1_000)
     assert len(small["data"]) == len(alice)
     none = data("search", "Which guitar?", "-u", "alice", "-k", 1, "--threshold", "auto", code=3)
@@ -61,7 +61,7 @@ def test_search_never_crosses_scopes(data: Data, alice: list[str]) -> None:
     assert "cat" not in json.dumps(data("search", "cat", "-u", "alice")["data"])
 
 
-def test_nothing_found_ends_with_3_and_names_those_who_have_memories(data: Data, cli: Cli, alice: list[str]) -> None:
+def test_search_without_hits_ends_with_3(data: Data, cli: Cli, alice: list[str]) -> None:
     silent = data("search", "dog", "-u", "alcie", code=3)
     assert silent["data"] == [] and silent["abstained"]["reason"] == "empty"
     assert "user=alice (3)" in cli("search", "dog", "-u", "alcie", code=3).stderr
@@ -74,7 +74,7 @@ def test_list_pages_to_the_end(data: Data, alice: list[str]) -> None:
     assert second["next"] is None
 
 
-def test_what_was_true_then_is_not_what_was_known_then(data: Data, cli: Cli, alice: list[str]) -> None:
+def test_search_and_list_take_as_of_and_known_at(data: Data, cli: Cli, alice: list[str]) -> None:
     data("update", alice[0], "Lives in Lyon", "-u", "alice")
     then = "-u", "alice", "--as-of", "2024-01-02"
     assert [row["text"] for row in data("list", *then)["data"]] == ["Has a dog", "Lives in Kyoto"]
@@ -89,18 +89,18 @@ def test_what_was_true_then_is_not_what_was_known_then(data: Data, cli: Cli, ali
     assert "as_of" in cli("list", "-u", "alice", "--as-of", "soon", code=2).stderr
 
 
-def test_list_tells_the_cursor_on_stderr(cli: Cli, alice: list[str]) -> None:
+def test_list_prints_the_cursor_on_stderr(cli: Cli, alice: list[str]) -> None:
     assert "more: --after " in cli("list", "-u", "alice", "--limit", "2").stderr
 
 
-def test_expired_memories_are_shown_when_asked_for(data: Data) -> None:
+def test_list_expired_shows_expired_memories(data: Data) -> None:
     added = data("add", "Old news", "--no-infer", "-u", "a", "--expires-at", "2001-01-01")
     assert "--expires-at is past" in added["notes"][0]
     assert data("list", "-u", "a")["data"] == []
     assert data("list", "-u", "a", "--expired")["count"] == 1
 
 
-def test_an_end_that_is_past_is_said_and_one_to_come_is_not(cli: Cli) -> None:
+def test_add_notes_a_past_expires_at(cli: Cli) -> None:
     for end, told in (("2001-01-01", True), ("2999-01-01", False)):
         assert ("list --expired shows it" in cli("add", "I like tea", "-u", "a", "--expires-at", end).stderr) == told
     known = cli("add", "I like tea", "-u", "a", "--expires-at", "2001-01-01").stderr
@@ -108,14 +108,14 @@ def test_an_end_that_is_past_is_said_and_one_to_come_is_not(cli: Cli) -> None:
     assert "known already kept its own expiry" in known
 
 
-def test_a_pipe_gets_one_tab_separated_line_per_memory(cli: Cli, data: Data) -> None:
+def test_list_prints_tab_separated_lines_in_a_pipe(cli: Cli, data: Data) -> None:
     data("add", "one\ttab\nand \\ \x1b[31mred", "--no-infer", "-u", "a")
     (line,) = cli("list", "-u", "a").stdout.splitlines()
     _, _, text = line.split("\t")
     assert text == r"one\ttab\nand \\ \x1b[31mred"
 
 
-def test_show_gives_everything_and_respects_the_scope(data: Data, alice: list[str]) -> None:
+def test_show_prints_all_fields_within_the_scope(data: Data, alice: list[str]) -> None:
     (item,) = data("show", alice[0])["data"]
     assert item["text"] == "Lives in Kyoto"
     assert item["revision"] == 1
@@ -123,7 +123,7 @@ def test_show_gives_everything_and_respects_the_scope(data: Data, alice: list[st
     assert data("show", "nobody", code=3)["error"]["hint"]
 
 
-def test_a_pipe_gets_everything_about_a_memory_in_the_order_of_the_help(cli: Cli, data: Data, alice: list[str]) -> None:
+def test_show_prints_the_columns_of_its_help_in_a_pipe(cli: Cli, data: Data, alice: list[str]) -> None:
     (item,) = data("show", alice[0])["data"]
     told = re.search(r"these are columns: ([^.]*)\.", " ".join(cli("show", "--help").stdout.split()))
     assert told is not None
@@ -133,14 +133,14 @@ def test_a_pipe_gets_everything_about_a_memory_in_the_order_of_the_help(cli: Cli
     assert shown == [one_line(item[name]) for name in names]
 
 
-def test_a_pipe_gets_the_parts_of_a_score_as_a_column(cli: Cli, alice: list[str]) -> None:
+def test_search_explain_is_a_column_in_a_pipe(cli: Cli, alice: list[str]) -> None:
     for line in cli("search", "Kyoto", "-u", "alice", "--explain").stdout.splitlines():
         score, _, _, _, why = line.split("\t")
         assert sum(json.loads(why)["parts"].values()) == pytest.approx(float(score))
     assert all(line.count("\t") == 3 for line in cli("search", "Kyoto", "-u", "alice").stdout.splitlines())
 
 
-def test_history_tells_every_revision_also_of_a_deleted_memory(data: Data, alice: list[str]) -> None:
+def test_history_shows_every_revision_of_a_deleted_memory(data: Data, alice: list[str]) -> None:
     data("update", alice[0], "Lives", "in", "Lyon")
     data("delete", alice[0])
     revisions = data("history", alice[0])["data"]
@@ -148,7 +148,7 @@ def test_history_tells_every_revision_also_of_a_deleted_memory(data: Data, alice
     assert [revision["new_text"] for revision in revisions] == ["Lives in Kyoto", "Lives in Lyon", None]
 
 
-def test_a_missing_database_is_told_and_not_made(data: Data, database: Any) -> None:
+def test_missing_database_is_an_error(data: Data, database: Any) -> None:
     error = data("list", "-u", "alice", code=3)["error"]
     assert error["code"] == "no_database"
     assert str(database) in error["message"]
@@ -158,7 +158,7 @@ def test_a_missing_database_is_told_and_not_made(data: Data, database: Any) -> N
 @pytest.mark.parametrize(
     ("where", "named"), [("~/m.db", "option"), ("~/m.db", "setting"), ("sqlite:///m.db", "option")]
 )
-def test_every_command_reads_the_name_of_a_database_alike(
+def test_every_command_reads_the_database_option_alike(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, where: str, named: str
 ) -> None:
     def run(*arguments: str, code: int = 0) -> Any:
@@ -178,7 +178,7 @@ def test_every_command_reads_the_name_of_a_database_alike(
     assert "memories 1, scopes 1, entities 0" in run("doctor").stdout
 
 
-def test_a_blank_name_is_no_database_in_every_command(data: Data, tmp_path: Path) -> None:
+def test_every_command_refuses_a_blank_database(data: Data, tmp_path: Path) -> None:
     looks = ["list", "-u", "a"], ["search", "x", "-u", "a"], ["add", "I like tea", "-u", "a"], ["reindex"]
     for arguments in looks:
         assert "name is blank" in data(*arguments, "-d", "", code=4)["error"]["message"]
@@ -187,20 +187,20 @@ def test_a_blank_name_is_no_database_in_every_command(data: Data, tmp_path: Path
     assert not list(tmp_path.rglob("*.db"))
 
 
-def test_a_scope_is_needed_and_the_known_ones_are_named(data: Data, alice: list[str]) -> None:
+def test_commands_need_a_scope_and_name_existing_ones(data: Data, alice: list[str]) -> None:
     error = data("list", code=2)["error"]
     assert error["code"] == "scope"
     assert "user=alice (3)" in error["hint"]
 
 
-def test_data_are_on_stdout_and_the_mode_on_stderr(cli: Cli, alice: list[str]) -> None:
+def test_search_prints_data_on_stdout_and_mode_on_stderr(cli: Cli, alice: list[str]) -> None:
     result = cli("search", "dog", "-u", "alice", "-k", "1")
     assert result.stdout.count("\n") == 1
     assert "offline: rules" in result.stderr
     assert "offline" not in result.stdout
 
 
-def test_looking_imports_what_it_needs(data: Data, database: Path, alice: list[str]) -> None:
+def test_list_show_history_and_graph_import_nothing_heavy(data: Data, database: Path, alice: list[str]) -> None:
     data("graph", "add", "Anna", "lives in", "Lyon", "-u", "alice")
     # one new interpreter for all: a fork of the test's own has everything imported
     program = (
@@ -220,7 +220,7 @@ def test_looking_imports_what_it_needs(data: Data, database: Path, alice: list[s
     assert imported == "[]"
 
 
-def test_looking_needs_no_model_and_no_vectors(data: Data, alice: list[str]) -> None:
+def test_list_show_history_and_graph_need_no_model(data: Data, alice: list[str]) -> None:
     other = ("--embeddings", "hash:64", "--model", "nobody:nothing")
     assert data("list", "-u", "alice", *other)["count"] == 3
     assert data("show", alice[0], *other)["count"] == 1
@@ -230,7 +230,7 @@ def test_looking_needs_no_model_and_no_vectors(data: Data, alice: list[str]) -> 
     )
 
 
-def test_adds_are_listed_and_each_is_shown_with_all_that_it_saw(data: Data, cli: Cli) -> None:
+def test_trace_lists_adds_and_shows_one(data: Data, cli: Cli) -> None:
     data("add", "I like tea", "-u", "a")
     data("add", "你好\x1b[31m", "-u", "a", "--no-infer")
     data("add", "I have a cat", "-u", "b")
@@ -248,7 +248,7 @@ def test_adds_are_listed_and_each_is_shown_with_all_that_it_saw(data: Data, cli:
     assert data("trace", older["id"][:8], "-u", "b", code=3)["error"]["code"] == "not_found"
 
 
-def test_an_id_that_is_the_beginning_of_another_is_meant_itself(data: Data, database: Path) -> None:
+def test_full_id_wins_over_an_id_that_begins_with_it(data: Data, database: Path) -> None:
     with Memory(database) as memory:
         for text in ("I like tea", "I like jazz"):
             memory.add(text, user_id="a")
@@ -260,7 +260,7 @@ def test_an_id_that_is_the_beginning_of_another_is_meant_itself(data: Data, data
     assert data("trace", "note", code=2)["error"]["code"] == "ambiguous"
 
 
-def test_no_command_shows_terminal_escapes_of_stored_text(cli: Cli, data: Data) -> None:
+def test_no_command_prints_terminal_escapes(cli: Cli, data: Data) -> None:
     evil = "I like tea \x1b[2J \x9b31m \x1b]0;x\x07 \x7f \u202e"
     id_ = data("add", evil, "--no-infer", "-u", "a", "--graph")["data"][0]["id"]
     data("graph", "add", "a", "likes", evil, "-u", "a")
@@ -280,7 +280,7 @@ def test_no_command_shows_terminal_escapes_of_stored_text(cli: Cli, data: Data) 
     assert data("show", id_)["data"][0]["text"] == evil
 
 
-def test_a_terminal_shows_a_trace_as_a_picture(data: Data, database: Path) -> None:
+def test_trace_prints_a_picture_on_a_terminal(data: Data, database: Path) -> None:
     data("add", "I like tea \x1b[31m", "-u", "a")
     number = data("trace", "-u", "a")["data"][0]["id"]
     listed, shown = (

@@ -27,7 +27,7 @@ def login(bolt_server: GraphServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("login")
-def test_once_mirrors_a_scope_and_ends(
+def test_mirror_once_ends(
     cli: Callable[..., Any],
     data: Callable[..., dict[str, Any]],
     bolt_server: GraphServer,
@@ -49,9 +49,7 @@ def test_once_mirrors_a_scope_and_ends(
 
 
 @pytest.mark.usefixtures("login")
-def test_as_a_service_it_follows_until_it_is_told_to_stop(
-    cli: Callable[..., Any], bolt_server: GraphServer, database: Path
-) -> None:
+def test_mirror_follows_until_a_signal(cli: Callable[..., Any], bolt_server: GraphServer, database: Path) -> None:
     cli("graph", "add", "Anna", "lives in", "Lyon", "-u", "ada")
     into = "graph", "mirror", bolt_server.uri, "--server-database", bolt_server.database, "--every", "0.1"
     program = Program(*COMMAND, "-d", str(database), *into)
@@ -67,7 +65,7 @@ def test_as_a_service_it_follows_until_it_is_told_to_stop(
     assert done.returncode == 0 and "filled anew: " in done.stderr
 
 
-def test_who_is_named_logs_in_with_the_password_of_the_environment(
+def test_mirror_takes_username_and_password_variable(
     data: Callable[..., dict[str, Any]],
     cli: Callable[..., Any],
     bolt_server: GraphServer,
@@ -84,7 +82,7 @@ def test_who_is_named_logs_in_with_the_password_of_the_environment(
         assert "NEO4J_PASSWORD" in data("graph", command, bolt_server.uri, *named, code=2)["error"]["hint"]
 
 
-def test_a_server_that_is_away_and_a_password_that_is_nowhere_are_told(cli: Callable[..., Any], data: Any) -> None:
+def test_mirror_needs_a_server_and_a_password(cli: Callable[..., Any], data: Any) -> None:
     cli("graph", "add", "Anna", "lives in", "Lyon", "-u", "ada")
     away = data("graph", "mirror", "bolt://127.0.0.1:1", "--once", code=5)["error"]
     assert (away["code"], away["hint"]) == ("graph_server", "")

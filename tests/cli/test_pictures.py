@@ -6,12 +6,12 @@ from langmem_adapter.cli.pictures import changed, hits_table, word_diff
 from langmem_adapter.records.results import Change
 
 
-def test_what_was_over_when_it_was_told_says_until_when_it_held() -> None:
+def test_changed_shows_valid_to() -> None:
     late = Change("1", "Lives in Kyoto", "ADD", valid_to=datetime(2026, 5, 1, tzinfo=UTC))
     assert changed(late, marks=True).plain == "Lives in Kyoto (held until 2026-05-01 00:00)"
 
 
-def test_the_score_of_a_hit_stands_beside_its_parts_alone() -> None:
+def test_hits_table_shows_score_with_explain() -> None:
     with Memory(":memory:") as memory:
         memory.add("I like tea", user_id="a")
         plain, explained = (
@@ -21,7 +21,7 @@ def test_the_score_of_a_hit_stands_beside_its_parts_alone() -> None:
     assert ["score" in str([*columns[1].cells]) for columns in (plain, explained)] == [False, True]
 
 
-def test_the_longest_memories_are_compared_at_once() -> None:
+def test_word_diff_of_long_texts() -> None:
     letters = random.Random(1)
     for words in ([f"w{number} " for number in range(5000)], [chr(0x4E00 + number) for number in range(300)]):
         old, new = ("".join(letters.choices(words, k=100_000))[:100_000] for _ in range(2))
@@ -29,7 +29,7 @@ def test_the_longest_memories_are_compared_at_once() -> None:
         assert told.startswith("Begins [-") and told.endswith("+}.") and "-]{+" in told
 
 
-def test_a_diff_is_of_whole_words() -> None:
+def test_word_diff_marks_whole_words() -> None:
     for old, new, told in (
         ("has a dog and a cat", "has two dogs and a fish", "has [-a dog-]{+two dogs+} and a [-cat-]{+fish+}"),
         ("likes tea", "likes green tea", "likes {+green +}tea"),

@@ -40,7 +40,7 @@ def on(data: Data, database_url: str) -> Data:
     return run
 
 
-def test_the_beginning_of_an_id_stands_for_it_in_every_command(on: Data) -> None:
+def test_id_prefix_works_in_every_command(on: Data) -> None:
     assert on("show", "abcd0")["data"][0]["id"] == TWINS[0]
     assert on("update", "abcd1", "Note one")["data"][0]["id"] == TWINS[1]
     assert on("delete", "abcd0")["data"][0]["id"] == TWINS[0]
@@ -49,7 +49,7 @@ def test_the_beginning_of_an_id_stands_for_it_in_every_command(on: Data) -> None
     assert on("show", TWINS[0], code=3)["error"]["code"] == "not_found"
 
 
-def test_several_that_begin_so_are_listed_and_nothing_is_done(on: Data) -> None:
+def test_ambiguous_id_prefix_is_refused(on: Data) -> None:
     for command in (["show"], ["history"], ["update", "x"], ["delete"]):
         error = on(command[0], "abcd", *command[1:], "-u", "alice", code=2)["error"]
         assert error["code"] == "ambiguous"
@@ -57,7 +57,7 @@ def test_several_that_begin_so_are_listed_and_nothing_is_done(on: Data) -> None:
     assert {row["text"] for row in on("list", "-u", "alice")["data"]} == {"Note 0", "Note 1"}
 
 
-def test_a_beginning_sees_nothing_of_another_scope(on: Data) -> None:
+def test_id_prefix_stays_within_the_scope(on: Data) -> None:
     assert on("show", "abcd", "-u", "bob")["data"][0]["id"] == BOBS
     for command in ("show", "history", "delete"):
         foreign, absent = (on(command, beginning, "-u", "bob", code=3) for beginning in ("abcd0", "fedc0"))
@@ -67,20 +67,20 @@ def test_a_beginning_sees_nothing_of_another_scope(on: Data) -> None:
         )
 
 
-def test_a_beginning_is_no_pattern_and_has_four_letters(on: Data) -> None:
+def test_id_prefix_is_no_pattern_and_has_four_letters(on: Data) -> None:
     for pattern in ("%%%%", "abc_", "ABCD"):
         assert on("show", pattern, "-u", "bob", code=3)["error"]["code"] == "not_found"
     assert "at least 4" in on("show", "abc", "-u", "bob", code=2)["error"]["message"]
 
 
-def test_a_trace_is_named_by_its_beginning_too(on: Data) -> None:
+def test_id_prefix_of_a_trace(on: Data) -> None:
     (row,) = on("trace", "-u", "bob")["data"]
     assert on("trace", row["id"][:8], "-u", "bob")["data"][0]["turns"][0]["text"] == "Note 9"
     error = on("trace", row["id"][:8], "-u", "alice", code=3)["error"]
     assert (error["code"], error["hint"]) == ("not_found", "langmem-adapter trace -u NAME shows the ids")
 
 
-def test_a_relation_is_named_by_its_beginning_too(on: Data) -> None:
+def test_id_prefix_of_a_relation(on: Data) -> None:
     (row,) = on("graph", "add", "Anna", "lives in", "Lyon", "-u", "alice")["data"]
     assert on("graph", "end", row["id"][:8], "-u", "alice")["data"][0]["id"] == row["id"]
     assert on("graph", "delete", row["id"][:8], "-u", "bob", code=3)["error"]["code"] == "not_found"

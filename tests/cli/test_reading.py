@@ -11,7 +11,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_siz
 
 
 @given(texts=st.lists(TEXTS, min_size=1), ascii_only=st.booleans())
-def test_every_message_of_json_lines_comes_back_in_order(*, texts: list[str], ascii_only: bool) -> None:
+def test_items_of_json_lines_keep_their_order(*, texts: list[str], ascii_only: bool) -> None:
     messages = [{"role": "user", "content": text} for text in texts]
     lines = "\n".join(json.dumps(message, ensure_ascii=ascii_only) for message in messages)
     items = items_of(lines, lines=True)
@@ -20,14 +20,14 @@ def test_every_message_of_json_lines_comes_back_in_order(*, texts: list[str], as
 
 
 @given(texts=st.lists(TEXTS, min_size=1), wrapped=st.booleans())
-def test_a_json_conversation_gives_every_message(*, texts: list[str], wrapped: bool) -> None:
+def test_items_of_a_json_conversation(*, texts: list[str], wrapped: bool) -> None:
     messages = [{"role": "user", "content": text} for text in texts]
     items = items_of(json.dumps({"messages": messages} if wrapped else messages))
     assert [item.messages for item in items] == messages
 
 
 @given(st.lists(st.sampled_from(["free", "whole", "bad"])), st.integers(1, 5))
-def test_joining_keeps_order_and_numbers_and_never_mixes_conversations(kinds: list[str], most: int) -> None:
+def test_joined_keeps_order_and_never_mixes_conversations(kinds: list[str], most: int) -> None:
     items = [
         Item("line", n, n, n, whole=kind == "whole", error=InvalidInputError("x") if kind == "bad" else None)
         for n, kind in enumerate(kinds, 1)
@@ -40,7 +40,7 @@ def test_joining_keeps_order_and_numbers_and_never_mixes_conversations(kinds: li
 
 
 @given(st.text(min_size=1))
-def test_any_text_is_items_or_a_typed_error(text: str) -> None:
+def test_items_of_any_text_or_a_typed_error(text: str) -> None:
     try:
         items = items_of(text)
     except InvalidInputError:
@@ -50,28 +50,28 @@ def test_any_text_is_items_or_a_typed_error(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[laughs] I moved to Lyon", "{so} it is", "42", '"quoted"', "[1]"])
-def test_text_that_only_looks_like_json_stays_text(text: str) -> None:
+def test_items_of_text_that_looks_like_json(text: str) -> None:
     (item,) = items_of(text)
     assert item.messages == text
 
 
 @pytest.mark.parametrize("text", ['{"role": "user", "content": "x"', '[{"role": "user"},', '{"temperature": 21}'])
-def test_json_that_is_broken_or_no_message_is_refused(text: str) -> None:
+def test_items_of_broken_json_are_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="JSON"):
         items_of(text)
 
 
-def test_keys_beside_the_messages_are_not_silently_dropped() -> None:
+def test_items_of_unknown_keys_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="model"):
         items_of('{"messages": [{"role": "user", "content": "x"}], "model": "m"}')
 
 
-def test_separators_inside_json_texts_are_no_line_ends() -> None:
+def test_items_of_json_lines_with_unicode_separators() -> None:
     (item,) = items_of('{"role": "user", "content": "one\u2028two\x0bthree"}'.replace("\x0b", "\\u000b"), lines=True)
     assert item.messages["content"] == "one\u2028two\x0bthree"
 
 
-def test_a_line_may_be_a_whole_conversation() -> None:
+def test_items_of_a_line_with_a_conversation() -> None:
     line = json.dumps([{"role": "user", "content": "x"}])
     first, second = items_of(f"{line}\n{line}")
     assert first.whole

@@ -35,7 +35,7 @@ def folder(database: Path) -> Path:
 
 @hypothesis_settings(max_examples=3, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(within=st.text(st.sampled_from("@:/?#[]%&= éß龍"), max_size=8), as_json=st.booleans())
-def test_the_doctor_shows_no_password(cli: Cli, within: str, *, as_json: bool) -> None:
+def test_doctor_shows_no_password(cli: Cli, within: str, *, as_json: bool) -> None:
     password = quote(f"{SECRET}{within}{SECRET}", safe="")
     url = f"postgresql://ada:{password}@127.0.0.1:9/db?sslpassword={password}"
     result = cli("doctor", "-d", url, *["--json"] * as_json, code=5)
@@ -54,9 +54,7 @@ def test_the_doctor_shows_no_password(cli: Cli, within: str, *, as_json: bool) -
         f"postgresql://127.0.0.1:9/db?nosuchoption={SECRET}",
     ],
 )
-def test_no_command_repeats_a_database_that_it_refuses(
-    database: Path, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
+def test_no_command_repeats_a_refused_database(database: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
     monkeypatch.chdir(database.parent)
     for command in (("list", "-u", "a"), ("add", "I like tea", "-u", "a", "--json"), ("doctor",)):
         result = CliRunner().invoke(app, ["-d", where, *command])
@@ -64,13 +62,13 @@ def test_no_command_repeats_a_database_that_it_refuses(
         assert SECRET not in result.output
 
 
-def test_a_server_that_cannot_be_read_is_not_repeated(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_server_address_is_not_repeated(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_BASE_URL", f"http://ada:{SECRET}/@127.0.0.1:9/v1")
     for command in (("doctor",), ("add", "I like tea", "-u", "a", "--model", "openai:any")):
         assert SECRET not in cli(*command, code=4).output
 
 
-def test_a_misplaced_address_is_not_repeated(cli: Cli) -> None:
+def test_misplaced_address_is_not_repeated(cli: Cli) -> None:
     for shape in ([], ["--json"]):
         assert SECRET not in cli("doctor", f"postgresql://ada:{SECRET}@127.0.0.1/db", *shape, code=2).output
 
@@ -79,7 +77,7 @@ def test_a_misplaced_address_is_not_repeated(cli: Cli) -> None:
 
 
 @pytest.mark.filterwarnings("default::UserWarning")
-def test_the_folders_file_says_nothing(data: Data, cli: Cli, folder: Path) -> None:
+def test_file_of_the_folder_is_ignored_without_trust_folder(data: Data, cli: Cli, folder: Path) -> None:
     assert data("add", "I like tea", "-u", "a")["mode"] == "offline"
     result = cli("list", "-u", "a", "--json")
     (line,) = result.stderr.splitlines()
@@ -87,7 +85,7 @@ def test_the_folders_file_says_nothing(data: Data, cli: Cli, folder: Path) -> No
     assert SECRET not in result.output
 
 
-def test_the_doctor_lists_what_was_ignored(data: Data, folder: Path) -> None:
+def test_doctor_lists_ignored_settings(data: Data, folder: Path) -> None:
     (check,) = (check for check in data("doctor")["data"] if check["name"] == "folder")
     assert check["status"] == "WARN"
     assert check["detail"].startswith(f"{folder}: ignored, because")
@@ -95,13 +93,13 @@ def test_the_doctor_lists_what_was_ignored(data: Data, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_a_folder_that_is_trusted_says_everything(data: Data, folder: Path, *, before: bool) -> None:
+def test_trust_folder_reads_the_file(data: Data, folder: Path, *, before: bool) -> None:
     command = ("add", "I like tea", "-u", "a")
     told = data("--trust-folder", *command, code=4) if before else data(*command, "--trust-folder", code=4)
     assert "openai:any" in told["error"]["message"]
 
 
-def test_wrong_settings_are_the_same_error_in_every_command(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_settings_are_one_error_in_every_command(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_TRUST_FOLDER", "perhaps")
     for command in (("reindex",), ("list", "-u", "a")):
         assert data(*command, code=4)["error"]["code"] == "configuration"

@@ -51,7 +51,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_server_answers_until_it_is_told_to_stop(database: Path, number: int) -> None:
+def test_serve_answers_until_a_signal(database: Path, number: int) -> None:
     with served(database) as (running, address):
         body = {"messages": "My secret is a red bicycle.", "user_id": "alice", "infer": False}
         row = httpx.post(f"{address}/memories", json=body).json()["results"][0]
@@ -69,7 +69,7 @@ def test_a_server_answers_until_it_is_told_to_stop(database: Path, number: int) 
         assert [item.text for item in memory.get_all(user_id="alice")] == ["My secret is a red bicycle."]
 
 
-def test_what_is_under_way_is_done_before_it_stops(database: Path, tmp_path: Path) -> None:
+def test_serve_finishes_running_requests_before_it_stops(database: Path, tmp_path: Path) -> None:
     begun, go = tmp_path / "begun", tmp_path / "go"
     with served(database, program=("-c", SLOW, begun, go)) as (running, address), ThreadPoolExecutor(1) as caller:
         body = {"messages": "I live in Lyon.", "user_id": "alice"}
@@ -100,7 +100,7 @@ def running_job(memory: Memory, user: str = "alice") -> str:
     return job.id
 
 
-def test_an_open_event_stream_ends_with_the_server(database: Path) -> None:
+def test_serve_ends_open_event_streams_when_it_stops(database: Path) -> None:
     with Memory(database) as memory, served(database) as (running, address):
         job = running_job(memory)
         with httpx.stream("GET", f"{address}/v1/jobs/{job}/events", timeout=60) as events:
@@ -111,7 +111,7 @@ def test_an_open_event_stream_ends_with_the_server(database: Path) -> None:
         assert running.end().returncode == 0
 
 
-def test_a_revoked_key_ends_its_open_event_streams(database: Path, data: Data) -> None:
+def test_serve_ends_event_streams_of_a_revoked_key(database: Path, data: Data) -> None:
     (key,) = data("keys", "create", "-u", "alice")["data"]
     with Memory(database) as memory, served(database) as (running, address):
         job, headers = running_job(memory), {"X-API-Key": key["key"]}
@@ -124,12 +124,12 @@ def test_a_revoked_key_ends_its_open_event_streams(database: Path, data: Data) -
         stopped(running)
 
 
-def test_a_database_in_memory_has_one_process(data: Data) -> None:
+def test_serve_workers_refuse_a_database_in_memory(data: Data) -> None:
     error = data("-d", ":memory:", "serve", "--port", "0", "--workers", "2", code=2)["error"]
     assert "one process" in error["message"] and "memory.db" in error["hint"]
 
 
-def test_where_a_key_exists_every_call_needs_one(database: Path, data: Data) -> None:
+def test_serve_needs_a_key_where_one_exists(database: Path, data: Data) -> None:
     (key,) = data("keys", "create", "-u", "alice", "--name", "phone")["data"]
     with Memory(database) as memory:
         his = memory.add("I am Bob", user_id="bob", infer=False).results[0].id
@@ -151,7 +151,7 @@ def _requests(told: str) -> list[str]:
     return [line for line in told.splitlines() if '"message": "request"' in line]
 
 
-def test_other_machines_are_not_served_without_a_key(cli: Cli, data: Data) -> None:
+def test_serve_refuses_other_hosts_without_a_key(cli: Cli, data: Data) -> None:
     error = data("serve", "--host", "0.0.0.0", code=4)["error"]  # noqa: S104 - it is refused
     assert (error["code"], "keys create" in error["hint"]) == ("no_key", True)
     data("keys", "create", "-u", "alice")
@@ -159,14 +159,14 @@ def test_other_machines_are_not_served_without_a_key(cli: Cli, data: Data) -> No
     assert data("serve", "--host", "0.0.0.0", code=4)["error"]["code"] == "no_key"  # noqa: S104 - the same
 
 
-def test_a_port_that_is_taken_is_said(database: Path, data: Data) -> None:
+def test_serve_names_a_port_in_use(database: Path, data: Data) -> None:
     with served(database) as (running, address):
         error = data("serve", "--port", address.rpartition(":")[2], code=4)["error"]
         assert error["code"] == "address" and "--port 0" in error["hint"]
         stopped(running)
 
 
-def test_without_keys_it_has_a_name(data: Data) -> None:
+def test_serve_refuses_any_host_name_without_keys(data: Data) -> None:
     assert "any web page" in data("serve", "--port", "0", "--host-name", "*", code=2)["error"]["message"]
 
 
@@ -201,13 +201,13 @@ def test_keys_are_shown_once_listed_and_revoked(cli: Cli, data: Data, database: 
         (["revoke", "x"], 3, "no database"),
     ],
 )
-def test_keys_that_cannot_be_made_say_why(data: Data, arguments: list[str], code: int, said: str) -> None:
+def test_keys_create_names_wrong_options(data: Data, arguments: list[str], code: int, said: str) -> None:
     error = data("keys", *arguments, code=code)["error"]
     assert said in error["message"] + error["hint"]
 
 
 @pytest.mark.parametrize("absent", ["mcp.server.fastmcp", "starlette.requests"])
-def test_mcp_without_its_extra_names_it(cli: Cli, monkeypatch: pytest.MonkeyPatch, absent: str) -> None:
+def test_mcp_names_its_missing_extra(cli: Cli, monkeypatch: pytest.MonkeyPatch, absent: str) -> None:
     monkeypatch.setitem(sys.modules, absent, None)
     monkeypatch.delitem(sys.modules, "langmem_adapter.server.mcp", raising=False)
     told = cli("mcp", "-u", "ann", code=4).stderr

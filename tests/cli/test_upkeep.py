@@ -18,7 +18,7 @@ def two(data: Data) -> None:
     data("add", "Has a cat", "--no-infer", "-u", "bob")
 
 
-def test_purge_erases_one_scope_and_says_what(data: Data, two: None) -> None:
+def test_purge_erases_one_scope_and_prints_counts(data: Data, two: None) -> None:
     told = data("purge", "-u", "alice", "--yes")
     (row,) = told["data"]
     assert (row["memories"], row["revisions"], row["scopes"], row["remains"]) == (1, 1, 1, [])
@@ -27,7 +27,7 @@ def test_purge_erases_one_scope_and_says_what(data: Data, two: None) -> None:
     assert data("list", "-u", "alice")["data"] == []
 
 
-def test_purge_wants_to_know_whose_and_asks_first(data: Data, cli: Cli, two: None) -> None:
+def test_purge_needs_a_scope_and_a_confirmation(data: Data, cli: Cli, two: None) -> None:
     assert data("purge", "--yes", code=2)["error"]["code"] == "scope"
     refused = data("purge", "-u", "alice", code=2)["error"]
     assert refused["code"] == "confirmation_needed"
@@ -36,7 +36,7 @@ def test_purge_wants_to_know_whose_and_asks_first(data: Data, cli: Cli, two: Non
     assert data("list", "-u", "alice")["count"] == 1
 
 
-def test_what_remains_ends_with_the_code_for_a_part(
+def test_purge_ends_with_6_when_something_remains(
     data: Data, database: Path, two: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(erasure.clean.__kwdefaults__, "patience", 0.2)  # type: ignore[arg-type]
@@ -48,7 +48,7 @@ def test_what_remains_ends_with_the_code_for_a_part(
     assert data("purge", "-u", "alice", "-y")["data"][0]["remains"] == []
 
 
-def test_a_pipe_gets_the_numbers_that_the_help_names_in_this_order(cli: Cli, two: None) -> None:
+def test_purge_prints_the_numbers_of_its_help_in_a_pipe(cli: Cli, two: None) -> None:
     numbers = cli("purge", "-u", "alice", "-y").stdout
     assert re.fullmatch(r"1\t1\t\d+\t1\t1\t1\t\d\t\d+\t0\t0\n", numbers)
     named = re.search(r"the numbers are: ([^.]*)\.", " ".join(cli("purge", "--help").stdout.split()))
@@ -58,9 +58,7 @@ def test_a_pipe_gets_the_numbers_that_the_help_names_in_this_order(cli: Cli, two
     assert "how many were deleted" in cli("delete", "--help").stdout
 
 
-def test_other_embeddings_are_refused_with_the_command_that_changes_them(
-    data: Data, cli: Cli, database: Path, two: None
-) -> None:
+def test_search_with_other_embeddings_names_reindex(data: Data, cli: Cli, database: Path, two: None) -> None:
     error = data("search", "dog", "-u", "alice", "--embeddings", "hash:64", code=4)["error"]
     assert error["code"] == "embedding_mismatch"
     assert "hash:512," in error["message"] and "hash:64;" in error["message"]
@@ -71,7 +69,7 @@ def test_other_embeddings_are_refused_with_the_command_that_changes_them(
     assert data("search", "dog", "-u", "alice", "--embeddings", "hash:64")["data"][0]["text"] == "Has a dog"
 
 
-def test_reindex_says_what_it_did(data: Data, cli: Cli, two: None) -> None:
+def test_reindex_prints_its_result(data: Data, cli: Cli, two: None) -> None:
     assert data("reindex", "--embeddings", "hash:64")["data"] == [
         {"memories": 2, "embedded": 2, "resumed": 0, "before": "hash:512/2", "after": "hash:64/2"}
     ]
@@ -79,7 +77,7 @@ def test_reindex_says_what_it_did(data: Data, cli: Cli, two: None) -> None:
     assert data("reindex")["data"][0]["after"] == "hash:512/2"  # the setting
 
 
-def test_reindex_says_which_setting_fits_from_now_on(cli: Cli, monkeypatch: pytest.MonkeyPatch, two: None) -> None:
+def test_reindex_prints_the_new_setting(cli: Cli, monkeypatch: pytest.MonkeyPatch, two: None) -> None:
     told = re.search(r"export (\w+)=(\S+)", cli("reindex", "--embeddings", "hash:64").stderr)
     assert told is not None
     monkeypatch.setenv(*told.groups())

@@ -72,7 +72,7 @@ def requests(http: httpx.Client, route: str) -> float:
     return sum(found)
 
 
-def test_workers_share_a_database_one_that_dies_is_replaced_and_all_end_with_their_parent(tmp_path: Path) -> None:
+def test_serve_workers_share_a_database_and_are_replaced(tmp_path: Path) -> None:
     url = str(tmp_path / "memory.db")
     with Memory(url) as memory, served(url, tmp_path) as (running, http):
         began = in_the_end(lambda: len(found := workers(running.pid)) == 2 and found)
@@ -104,7 +104,7 @@ def test_workers_share_a_database_one_that_dies_is_replaced_and_all_end_with_the
 
 
 @pytest.mark.postgres
-def test_workers_end_with_a_parent_that_is_killed(postgres_url: str, tmp_path: Path) -> None:
+def test_serve_workers_end_with_a_killed_parent(postgres_url: str, tmp_path: Path) -> None:
     with served(postgres_url, tmp_path) as (running, _):
         left = in_the_end(lambda: len(found := workers(running.pid)) == 2 and found)
         running.kill()

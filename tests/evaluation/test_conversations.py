@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 # ── LoCoMo ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_sessions_stand_in_order_with_their_dates_and_spoken_turns(locomo_file: Callable[..., Path]) -> None:
+def test_read_conversations_keeps_sessions_in_order(locomo_file: Callable[..., Path]) -> None:
     (talk,) = read_conversations(locomo_file())
     assert talk.id == "talk-1"
     assert [session.time for session in talk.sessions] == [
@@ -31,12 +31,12 @@ def test_sessions_stand_in_order_with_their_dates_and_spoken_turns(locomo_file: 
     assert talk.turns == 4
 
 
-def test_a_shared_photo_is_told_by_its_caption(locomo_file: Callable[..., Path]) -> None:
+def test_read_conversations_adds_captions_of_photos(locomo_file: Callable[..., Path]) -> None:
     photo = read_conversations(locomo_file())[0].sessions[1].turns[1]
     assert (photo.speaker, photo.text) == ("Mira", "Look at this! [shares a photo: a photo of a green kayak]")
 
 
-def test_ids_of_evidence_are_repaired(locomo_file: Callable[..., Path]) -> None:
+def test_read_conversations_repairs_ids_of_evidence(locomo_file: Callable[..., Path]) -> None:
     evidence = {question.text: question.evidence for question in read_conversations(locomo_file())[0].questions}
     assert evidence["Where does Mira live?"] == ("D1:1",)
     assert evidence["What became of the boat Sparrow?"] == ("D2:1", "D1:2")
@@ -53,14 +53,14 @@ def test_ids_of_evidence_are_repaired(locomo_file: Callable[..., Path]) -> None:
         (["D1:1", "D1:1"], ("D1:1",)),
     ],
 )
-def test_every_way_of_writing_evidence(
+def test_read_conversations_reads_every_form_of_evidence(
     locomo_file: Callable[..., Path], sample: dict[str, Any], written: list[str], turns: tuple[str, ...]
 ) -> None:
     sample["qa"] = [{"question": "?", "evidence": written, "category": 1}]
     assert read_conversations(locomo_file())[0].questions[0].evidence == turns
 
 
-def test_questions_without_usable_evidence_are_named(locomo_file: Callable[..., Path]) -> None:
+def test_read_conversations_names_questions_without_evidence(locomo_file: Callable[..., Path]) -> None:
     (talk,) = read_conversations(locomo_file())
     assert [question.where for question in talk.questions] == [f"question {n} of talk-1" for n in (1, 2, 3, 6)]
     assert talk.left_out == (
@@ -70,7 +70,7 @@ def test_questions_without_usable_evidence_are_named(locomo_file: Callable[..., 
     assert talk.unusable == ("question 3 of talk-1: 'D' is no turn",)
 
 
-def test_only_the_adversarial_kind_stands_apart(locomo_file: Callable[..., Path]) -> None:
+def test_read_conversations_sets_adversarial_questions_apart(locomo_file: Callable[..., Path]) -> None:
     kinds = {question.category: question.apart for question in read_conversations(locomo_file())[0].questions}
     assert kinds == {"single-hop": False, "multi-hop": False, "open-domain": False, "adversarial": True}
 
@@ -92,14 +92,14 @@ def test_only_the_adversarial_kind_stands_apart(locomo_file: Callable[..., Path]
         ('[{"sample_id": "a", "qa": [{"question": "?", "category": 6}], "conversation": {}}]', "category 6"),
     ],
 )
-def test_a_file_of_another_format_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_read_conversations_refuses_other_formats(tmp_path: Path, text: str, told: str) -> None:
     file = tmp_path / "f.json"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidInputError, match=told):
         read_conversations(file)
 
 
-def test_conversations_have_ids_of_their_own(locomo_file: Callable[..., Path], sample: dict[str, Any]) -> None:
+def test_read_conversations_refuses_repeated_ids(locomo_file: Callable[..., Path], sample: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="two conversations with one id"):
         read_conversations(locomo_file(sample, sample))
 
@@ -129,7 +129,7 @@ def plain(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_plain_form_is_read(plain: Path) -> None:
+def test_read_conversations_reads_the_plain_format(plain: Path) -> None:
     (talk,) = read_conversations(plain)
     assert (talk.id, talk.turns, talk.speakers) == ("mei", 4, ())
     assert [session.time for session in talk.sessions] == [
@@ -146,7 +146,7 @@ def test_the_plain_form_is_read(plain: Path) -> None:
     ]
 
 
-def test_what_the_assistant_said_may_be_left_out_with_the_questions_about_it(plain: Path) -> None:
+def test_read_conversations_takes_roles(plain: Path) -> None:
     (talk,) = read_conversations(plain, roles=["user"])
     assert [[turn.id for turn in session.turns] for session in talk.sessions] == [["1u"], ["3u"]]
     assert [(question.evidence, question.sessions) for question in talk.questions] == [(("1u",), (0,)), (("3u",), (1,))]
@@ -154,7 +154,7 @@ def test_what_the_assistant_said_may_be_left_out_with_the_questions_about_it(pla
     assert talk.unusable == ("question 2 of mei: '1a' is no turn", "question 2 of mei: '2a' is no turn")
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_read_conversations_names_an_unreadable_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"cannot read .*absent.json: No such file"):
         read_conversations(tmp_path / "absent.json")
     (tmp_path / "latin.json").write_bytes(b"\xe9")
@@ -173,20 +173,20 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         ({"question": 3}, '"question" must be a str'),
     ],
 )
-def test_a_question_that_cannot_be_asked_is_named(tmp_path: Path, row: dict[str, Any], told: str) -> None:
+def test_read_conversations_names_a_wrong_question(tmp_path: Path, row: dict[str, Any], told: str) -> None:
     asked = [PLAIN["questions"][0], {**PLAIN["questions"][0], **row}]
     (tmp_path / "plain.json").write_text(json.dumps([{**PLAIN, "questions": asked}]), encoding="utf-8")
     with pytest.raises(InvalidInputError, match=f"question 2 of mei: .*{told}"):
         read_conversations(tmp_path / "plain.json")
 
 
-def test_an_id_alone_stands_for_a_list_of_it(tmp_path: Path) -> None:
+def test_read_conversations_takes_one_id_as_a_list(tmp_path: Path) -> None:
     asked = [{"question": "我住在哪里？", "gold": "1u"}]
     (tmp_path / "plain.json").write_text(json.dumps([{**PLAIN, "questions": asked}]), encoding="utf-8")
     assert read_conversations(tmp_path / "plain.json")[0].questions[0].evidence == ("1u",)
 
 
-def test_a_blank_question_of_locomo_is_named(locomo_file: Callable[..., Path], sample: dict[str, Any]) -> None:
+def test_read_conversations_names_a_blank_question(locomo_file: Callable[..., Path], sample: dict[str, Any]) -> None:
     sample["qa"][1]["question"] = " "
     with pytest.raises(InvalidInputError, match='question 2 of talk-1: "question" is blank'):
         read_conversations(locomo_file())

@@ -29,7 +29,7 @@ def ranks_of(relevant: list[bool]) -> list[int]:
 
 
 @given(RELEVANT, MISSING, st.integers(1, 30))
-def test_with_one_piece_a_hit_they_are_the_textbooks(relevant: list[bool], missing: int, k: int) -> None:
+def test_recall_mrr_and_ndcg_equal_the_textbook(relevant: list[bool], missing: int, k: int) -> None:
     pieces = sum(relevant) + missing
     if not pieces:
         return
@@ -42,18 +42,18 @@ def test_with_one_piece_a_hit_they_are_the_textbooks(relevant: list[bool], missi
 
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=12).map(sorted), MISSING)
-def test_no_score_leaves_zero_to_one_whatever_a_hit_brings_at_once(ranks: list[int], missing: int) -> None:
+def test_ndcg_lies_between_zero_and_one(ranks: list[int], missing: int) -> None:
     pieces = len(ranks) + missing
     for score in (recall(ranks, pieces, 10), reciprocal_rank(ranks), ndcg(ranks, pieces)):
         assert 0 <= score <= 1 + 1e-9
 
 
-def test_one_hit_that_brings_everything_is_perfect() -> None:
+def test_ndcg_of_one_hit_with_all_evidence_is_one() -> None:
     assert ndcg([1, 1, 1], pieces=3) == 1
     assert recall([1, 1, 1], pieces=3, k=1) == 1
 
 
-def test_a_worked_example() -> None:
+def test_ndcg_of_a_worked_example() -> None:
     # Three pieces, found at 1 and 4: (1 + 1/log2(5)) / (1 + 1/log2(3) + 1/log2(4)).
     assert ndcg([1, 4], pieces=3) == pytest.approx(0.6713, abs=1e-4)
     assert ndcg([11], pieces=1) == 0
@@ -61,7 +61,7 @@ def test_a_worked_example() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))
-def test_a_percentile_is_a_value_that_so_many_do_not_exceed(values: list[float], share: float) -> None:
+def test_percentile_is_the_nearest_rank(values: list[float], share: float) -> None:
     found = percentile(values, share)
     assert found in values
     assert sum(value <= found for value in values) >= share * len(values) - 1e-6
@@ -72,17 +72,13 @@ SHARES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=1, max_
 
 
 @given(SHARES, SHARES)
-def test_auroc_is_the_share_of_pairs_in_the_right_order_with_equal_ones_by_half(
-    own: list[float], foreign: list[float]
-) -> None:
+def test_auroc_is_the_share_of_ordered_pairs(own: list[float], foreign: list[float]) -> None:
     pairs = [(mine > theirs) + (mine == theirs) / 2 for mine in own for theirs in foreign]
     assert auroc(own, foreign) == pytest.approx(sum(pairs) / len(pairs))
 
 
 @given(SHARES, SHARES, st.floats(0.01, 1))
-def test_the_threshold_is_the_highest_that_answers_so_many(
-    own: list[float], foreign: list[float], answered: float
-) -> None:
+def test_silent_takes_the_highest_threshold(own: list[float], foreign: list[float], answered: float) -> None:
     threshold, share = silent(own, foreign, answered)
     assert sum(score >= threshold for score in own) >= answered * len(own) - 1e-6
     assert all(
@@ -93,14 +89,14 @@ def test_the_threshold_is_the_highest_that_answers_so_many(
 
 @settings(max_examples=20)
 @given(SHARES)
-def test_an_interval_holds_the_mean_and_is_always_the_same(values: list[float]) -> None:
+def test_interval_holds_the_mean_and_is_deterministic(values: list[float]) -> None:
     low, high = interval(values)
     assert min(values) <= low <= high <= max(values)
     assert low - 1e-9 <= sum(values) / len(values) <= high + 1e-9
     assert interval(values) == (low, high)
 
 
-def test_a_context_counts_dates_speakers_and_words() -> None:
+def test_context_tokens_counts_dates_speakers_and_words() -> None:
     when = datetime(2024, 3, 3, tzinfo=UTC)
     item = MemoryItem("1", "I sold my boat", Scope("a"), {}, None, "Theo", "user", when, when, None, 1, "")
     assert context_tokens([]) == 4  # what the message around it costs

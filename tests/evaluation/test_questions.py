@@ -27,7 +27,7 @@ def lines(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def test_a_line_is_a_question(lines: Callable[..., Path]) -> None:
+def test_read_questions_reads_a_question_per_line(lines: Callable[..., Path]) -> None:
     file = lines(
         {"question": "Where?", "expected": ["a", "b", "a"], "category": "place"},
         "",
@@ -56,17 +56,17 @@ def test_a_line_is_a_question(lines: Callable[..., Path]) -> None:
         ({"question": "Where?", "contains": ["a"], "user_id": 7}, "user_id must be a str"),
     ],
 )
-def test_a_line_that_cannot_be_used_is_named(lines: Callable[..., Path], row: object, told: str) -> None:
+def test_read_questions_names_a_wrong_line(lines: Callable[..., Path], row: object, told: str) -> None:
     good = {"question": "Where?", "contains": ["a"]}
     with pytest.raises(InvalidInputError, match=rf"mine.jsonl, line 3: .*{told}"):
         read_questions(lines(good, "", row), {"user_id": "ada"})
 
 
-def test_a_question_is_about_somebody(lines: Callable[..., Path]) -> None:
+def test_read_questions_needs_a_scope(lines: Callable[..., Path]) -> None:
     with pytest.raises(InvalidInputError, match="line 1: user_id is missing"):
         read_questions(lines({"question": "Where?", "contains": ["a"]}))
 
 
-def test_a_file_without_questions_is_refused(lines: Callable[..., Path]) -> None:
+def test_read_questions_refuses_a_file_without_questions(lines: Callable[..., Path]) -> None:
     with pytest.raises(InvalidInputError, match="holds no question"):
         read_questions(lines("", "  "), {"user_id": "ada"})

@@ -46,7 +46,7 @@ def said(memory: Memory, *texts: str) -> list[str]:
 # ── taking in ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_turns_are_kept_word_for_word_with_speaker_and_date(memory: Memory, locomo_file: Callable[..., Path]) -> None:
+def test_ingest_stores_turns_with_speaker_and_date(memory: Memory, locomo_file: Callable[..., Path]) -> None:
     (talk,) = read_conversations(locomo_file())
     steps: list[int] = []
     sources = ingest(memory, [talk], progress=steps.append)
@@ -61,9 +61,7 @@ def test_turns_are_kept_word_for_word_with_speaker_and_date(memory: Memory, loco
     assert steps == [2, 2]
 
 
-def test_extracted_facts_stand_for_the_turns_they_were_found_in(
-    memory: Memory, locomo_file: Callable[..., Path]
-) -> None:
+def test_ingest_infer_maps_facts_to_their_turns(memory: Memory, locomo_file: Callable[..., Path]) -> None:
     sources = ingest(memory, read_conversations(locomo_file()), infer=True)
     told = {item.text: sources[item.id].turns for item in memory.get_all(user_id="talk-1")}
     assert told["Lives in Oslo"] == {"D1:1"}
@@ -71,7 +69,7 @@ def test_extracted_facts_stand_for_the_turns_they_were_found_in(
     assert sum(turns == {"D1:1"} for turns in told.values()) == 2
 
 
-def test_a_fact_said_again_stands_for_both_turns_and_an_updated_one_for_the_later(
+def test_ingest_infer_maps_repeated_and_updated_facts(
     memory: Memory, locomo_file: Callable[..., Path], sample: dict[str, Any]
 ) -> None:
     for number, text in ((1, "I live in Oslo. I like tea."), (2, "I like tea."), (3, "I live in Rome.")):
@@ -81,14 +79,14 @@ def test_a_fact_said_again_stands_for_both_turns_and_an_updated_one_for_the_late
     assert told == {"Likes tea": {"D1:1", "D2:1"}, "Lives in Rome": {"D3:1"}}
 
 
-def test_a_database_that_knows_the_users_is_refused(memory: Memory, locomo_file: Callable[..., Path]) -> None:
+def test_ingest_refuses_a_database_with_these_users(memory: Memory, locomo_file: Callable[..., Path]) -> None:
     talks = read_conversations(locomo_file())
     ingest(memory, talks)
     with pytest.raises(InvalidInputError, match="has memories of talk-1 already"):
         ingest(memory, talks)
 
 
-def test_facts_need_traces(locomo_file: Callable[..., Path]) -> None:
+def test_ingest_infer_needs_traces(locomo_file: Callable[..., Path]) -> None:
     with Memory(":memory:", settings=Settings(trace_days=0)) as memory:
         talks = read_conversations(locomo_file())
         with pytest.raises(InvalidInputError, match="trace_days"):
@@ -98,7 +96,7 @@ def test_facts_need_traces(locomo_file: Callable[..., Path]) -> None:
 # ── asking ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_turn_that_answers_is_found(memory: Memory, locomo_file: Callable[..., Path]) -> None:
+def test_ask_finds_the_turn_with_the_answer(memory: Memory, locomo_file: Callable[..., Path]) -> None:
     (talk,) = read_conversations(locomo_file())
     steps: list[int] = []
     answers = ask(memory, talk.questions, sources=ingest(memory, [talk]), progress=steps.append)
@@ -109,26 +107,26 @@ def test_the_turn_that_answers_is_found(memory: Memory, locomo_file: Callable[..
     assert steps == [1] * 4
 
 
-def test_own_memories_are_recognised_by_their_ids(memory: Memory) -> None:
+def test_ask_matches_own_memories_by_id(memory: Memory) -> None:
     oslo, boat, _ = said(memory, "I live in Oslo", "The boat is called Sparrow", "Tea is nice")
     (answer,) = ask(memory, [mine("Where do I live?", evidence=(oslo, boat))], cuts=(1, 3))
     assert answer.ranks[1] == (1,)
     assert len(answer.ranks[3]) == len(answer.ranks[10]) == 2
 
 
-def test_a_right_hit_may_be_told_by_a_text_in_it_whatever_its_case(memory: Memory) -> None:
+def test_ask_matches_contained_texts(memory: Memory) -> None:
     said(memory, "I live in  OSLO", "我住在北京")
     found = ask(memory, [mine("Where do I live?", contains=("in oslo", "京", "Rome"))])[0].ranks[10]
     assert len(found) == 2
 
 
-def test_nobody_else_is_searched(memory: Memory) -> None:
+def test_ask_stays_within_the_scope(memory: Memory) -> None:
     said(memory, "I live in Oslo")
     question = EvalQuestion("Where do I live?", Scope("ben"), "line 1", contains=("Oslo",))
     assert ask(memory, [question])[0].ranks[20] == ()
 
 
-def test_expected_memories_that_are_not_there_are_named_with_their_lines(memory: Memory) -> None:
+def test_check_names_missing_memories(memory: Memory) -> None:
     (there,) = said(memory, "I live in Oslo")
     check(memory, [mine("?", evidence=(there,))])
     gone = [EvalQuestion("?", ADA, f"line {n}", evidence=(f"no-{n}",)) for n in range(1, 8)]
@@ -150,7 +148,7 @@ def answer(
     )
 
 
-def test_a_report_has_a_row_for_each_kind_and_one_for_all_but_those_apart() -> None:
+def test_summarise_has_a_row_per_category_and_overall() -> None:
     answers = [
         answer((1,), 1, "place", ms=1),
         answer((), 1, "place", ms=2),
@@ -174,23 +172,23 @@ def test_a_report_has_a_row_for_each_kind_and_one_for_all_but_those_apart() -> N
         report["weather"]
 
 
-def test_what_was_missed_is_told() -> None:
+def test_summarise_marks_missed_questions() -> None:
     found, half = map(measured, (answer((1,), 1), answer((3,), 2, "place")))
     assert (found.missed, half.missed) == (False, True)
     assert (half.where, half.category, half.pieces, half.ranks) == ("line 1", "place", 2, (3,))
 
 
-def test_only_questions_apart_have_no_overall_row() -> None:
+def test_summarise_of_questions_apart_has_no_overall_row() -> None:
     report: Report = summarise([answer((1,), 1, "trick", apart=True)])
     assert [row.category for row in report.scores] == ["trick"]
 
 
-def test_a_report_needs_a_question() -> None:
+def test_summarise_needs_a_question() -> None:
     with pytest.raises(InvalidInputError, match="no question"):
         summarise([])
 
 
-def test_sessions_are_measured_where_the_evidence_lies_in_a_conversation(memory: Memory) -> None:
+def test_measured_has_session_recall(memory: Memory) -> None:
     (first, second) = said(memory, "I live in Oslo", "The boat is called Sparrow")
     sources = {first: MemoryOrigin({"D1:1"}, {0}), second: MemoryOrigin({"D2:1"}, {1})}
     asked = [mine("Where is Oslo?", evidence=("D1:1",), sessions=wanted) for wanted in ((0,), (0, 1), (1, 2))]
@@ -200,7 +198,7 @@ def test_sessions_are_measured_where_the_evidence_lies_in_a_conversation(memory:
     assert "session recall" not in measured(answer((1,), 1)).metrics
 
 
-def test_a_budget_holds_what_comes_first(memory: Memory) -> None:
+def test_ask_measures_a_token_budget(memory: Memory) -> None:
     houses = (f"House {n} in Oslo has {n} windows, {n + 1} doors" for n in range(90))
     *oslo, tea = said(memory, *houses, f"Tea is nice, {'and nicer ' * 9}")
     asked = [mine("Which house in Oslo has 7 windows?", evidence=(each,)) for each in (oslo[7], tea)]
@@ -215,7 +213,7 @@ def run(*hits: int) -> list[Measured]:
     return [replace(measured(answer((1,) * hit, 1)), question=f"question {n}") for n, hit in enumerate(hits)]
 
 
-def test_a_run_is_compared_with_an_earlier_one_question_by_question(tmp_path: Path) -> None:
+def test_differences_compares_two_runs_by_question(tmp_path: Path) -> None:
     before, now = run(*[0, 1] * 50, 1), run(*[1, 1] * 50)
     file = tmp_path / "before.json"
     file.write_text(json.dumps({"questions": [asdict(each) for each in before]}), encoding="utf-8")
@@ -227,7 +225,7 @@ def test_a_run_is_compared_with_an_earlier_one_question_by_question(tmp_path: Pa
     assert rows["mrr"]["questions"] == 100
 
 
-def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+def test_differences_refuses_runs_without_common_questions(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="no question in common"):
         differences(run(1), [])
     file = tmp_path / "before.json"
@@ -240,7 +238,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
 # ── silence ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_questions_are_asked_of_others_as_they_are_and_with_names_replaced(
+def test_silence_asks_foreign_questions_with_names_replaced(
     memory: Memory, locomo_file: Callable[..., Path], sample: dict[str, Any]
 ) -> None:
     told = json.dumps(sample).replace("Mira", "Ada").replace("Theo", "Ben").replace("Sparrow", "Lark")

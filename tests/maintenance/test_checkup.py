@@ -41,9 +41,7 @@ def found(memory: Memory, *, ask: bool = False) -> dict[str, Check]:
     return {check.name: check for check in checkup(memory, ask=ask)}
 
 
-def test_of_a_healthy_memory_all_is_well_no_model_is_asked_and_nothing_written(
-    memory: Memory, model: ScriptedChatModel
-) -> None:
+def test_checkup_of_a_healthy_memory_writes_nothing(memory: Memory, model: ScriptedChatModel) -> None:
     before = memory.stats()
     checks = found(memory)
     assert set(checks) == {"python", "packages", "telemetry", "disk", "database", "index"}
@@ -52,9 +50,7 @@ def test_of_a_healthy_memory_all_is_well_no_model_is_asked_and_nothing_written(
     assert (model.calls, memory.stats()) == ([], before)
 
 
-def test_models_are_asked_on_demand_and_one_that_fails_is_one_bad_check(
-    memory: Memory, model: ScriptedChatModel
-) -> None:
+def test_checkup_ask_calls_the_models(memory: Memory, model: ScriptedChatModel) -> None:
     before = memory.stats()
     asked = found(memory, ask=True)
     assert asked["embeddings"].detail.startswith("hash:64: a vector of 64 numbers, ")
@@ -66,7 +62,7 @@ def test_models_are_asked_on_demand_and_one_that_fails_is_one_bad_check(
     assert memory.stats() == before
 
 
-def test_vectors_and_dates_that_are_not_as_they_were_written_are_told(memory: Memory) -> None:
+def test_checkup_names_wrong_vectors_and_dates(memory: Memory) -> None:
     vector = bytes(64 * 4)
     memory.search("tea", user_id="a")
     memory.parts.database.write(lambda c: c.execute(update(memories).values(embedding=vector)))
@@ -77,7 +73,7 @@ def test_vectors_and_dates_that_are_not_as_they_were_written_are_told(memory: Me
     assert "'soon'" in checks["dates"].detail
 
 
-def test_a_file_that_is_gone_while_it_is_open_is_told(memory: Memory, path: Path) -> None:
+def test_checkup_names_a_deleted_file(memory: Memory, path: Path) -> None:
     path.rename(path.with_suffix(".elsewhere"))
     checks = found(memory)
     assert (checks["database"].status, "index" in checks) == ("FAIL", False)
@@ -85,6 +81,6 @@ def test_a_file_that_is_gone_while_it_is_open_is_told(memory: Memory, path: Path
     path.with_suffix(".elsewhere").rename(path)
 
 
-def test_what_is_no_memory_is_refused() -> None:
+def test_checkup_refuses_what_is_no_memory() -> None:
     with pytest.raises(InvalidInputError, match="takes a Memory"):
         list(checkup("memory.db"))  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ def texts(memory: Memory, **scope: Any) -> list[str]:
     return sorted(item.text for item in memory.get_all(**scope or {"user_id": "alice"}))
 
 
-def test_same_words_become_one_and_the_oldest_stays(memory: Memory) -> None:
+def test_tidy_merges_equal_texts_into_the_oldest(memory: Memory) -> None:
     first, second, third = tell(memory, "Likes tea", "likes tea!", "Likes tea.")
     done = tidy(memory)
     assert [(change.event, change.id) for change in done.changes] == [("DELETE", second), ("DELETE", third)]
@@ -61,7 +61,7 @@ def test_consolidate_skips_a_memory_for_which_the_reply_cannot_be_used(on_bad_re
         assert done.skipped == (second,) and [change.id for change in done.changes] == [third]
 
 
-def test_what_a_later_memory_renews_is_updated(memory: Memory) -> None:
+def test_tidy_updates_by_a_later_memory(memory: Memory) -> None:
     first, second = tell(memory, "Lives in Kyoto", "Lives in Lyon")
     done = tidy(memory)
     assert [(change.event, change.id, change.text) for change in done.changes] == [
@@ -72,7 +72,7 @@ def test_what_a_later_memory_renews_is_updated(memory: Memory) -> None:
     assert memory.search("Lives in Lyon", user_id="alice")[0].id == first
 
 
-def test_the_newer_is_what_was_said_last_whenever_its_memory_began(memory: Memory) -> None:
+def test_tidy_compares_by_updated_at(memory: Memory) -> None:
     for year, home in (("2020", "Kyoto"), ("2026", "Lyon")):
         memory.add(f"I live in {home}.", user_id="alice", timestamp=f"{year}-05-01")
     tell(memory, "Lives in Rome", timestamp="2023-05-01")
@@ -82,18 +82,18 @@ def test_the_newer_is_what_was_said_last_whenever_its_memory_began(memory: Memor
     assert tidy(memory).changes == ()
 
 
-def test_what_is_different_stays(memory: Memory) -> None:
+def test_tidy_keeps_different_memories(memory: Memory) -> None:
     tell(memory, "Likes tea", "Has a cat", "Works as a nurse")
     assert tidy(memory).changes == ()
     assert len(texts(memory)) == 3
 
 
-def test_a_memory_asks_for_nothing_to_be_forgotten(memory: Memory) -> None:
+def test_tidy_ignores_forget_requests(memory: Memory) -> None:
     tell(memory, "Buy milk", "Forget: buy milk")
     assert tidy(memory).changes == ()
 
 
-def test_what_is_not_shown_whole_is_not_rewritten() -> None:
+def test_tidy_rewrites_no_excerpt() -> None:
     update = json.dumps({"memory": [{"fact": 0, "event": "UPDATE", "id": "0", "text": "Lives in Lyon"}]})
     with Memory(":memory:", model=ScriptedChatModel(replies=[update])) as memory:
         tell(memory, "Lives in Kyoto. " + "Likes tea. " * 900)
@@ -101,7 +101,7 @@ def test_what_is_not_shown_whole_is_not_rewritten() -> None:
         assert Tidier(memory).tidy(moved, ALICE).changes == ()
 
 
-def test_a_dry_run_says_the_same_and_does_nothing(memory: Memory) -> None:
+def test_tidy_dry_run_writes_nothing(memory: Memory) -> None:
     tell(memory, "Lives in Kyoto", "Lives in Lyon", "Likes tea", "likes tea!")
     foretold = tidy(memory, dry_run=True)
     assert len(texts(memory)) == 4
@@ -109,7 +109,7 @@ def test_a_dry_run_says_the_same_and_does_nothing(memory: Memory) -> None:
     assert texts(memory) == ["Likes tea", "Lives in Lyon"]
 
 
-def test_exact_scopes_are_tidied_each_by_itself(memory: Memory) -> None:
+def test_tidy_stays_within_an_exact_scope(memory: Memory) -> None:
     tell(memory, "Likes tea")
     tell(memory, "Likes tea", "Likes tea", run_id="r")
     tell(memory, "Likes tea", user_id="bob")
@@ -118,7 +118,7 @@ def test_exact_scopes_are_tidied_each_by_itself(memory: Memory) -> None:
     assert texts(memory, user_id="bob") == ["Likes tea"]
 
 
-def test_metadata_and_the_longer_life_are_kept(memory: Memory) -> None:
+def test_tidy_keeps_metadata_and_the_later_expiry(memory: Memory) -> None:
     soon, late = datetime(2100, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
     (first,) = tell(memory, "Likes tea", metadata={"from": "chat"}, expires_at=soon)
     tell(memory, "Likes tea", metadata={"from": "mail", "sure": True}, expires_at=late)
@@ -130,13 +130,13 @@ def test_metadata_and_the_longer_life_are_kept(memory: Memory) -> None:
     assert memory.get(first).expires_at is None
 
 
-def test_records_of_what_was_done_are_left_alone(memory: Memory) -> None:
+def test_tidy_leaves_records_alone(memory: Memory) -> None:
     for _ in range(2):
         memory.add("Open the door.", agent_id="guide", memory_type="procedural_memory")
     assert tidy(memory, scope=Scope(agent_id="guide")) == Tidied()
 
 
-def test_a_chat_model_judges_every_memory_that_has_an_older_one() -> None:
+def test_tidy_asks_the_chat_model_for_every_memory_with_an_older_one() -> None:
     model = ScriptedChatModel(
         replies=[_verdict("UPDATE", "Likes green tea a lot"), _verdict("ADD", "Works as a nurse")]
     )
@@ -148,7 +148,7 @@ def test_a_chat_model_judges_every_memory_that_has_an_older_one() -> None:
         assert (done.compared, done.usage.model_calls, len(model.calls)) == (2, 2, 2)
 
 
-def test_what_somebody_changes_meanwhile_is_left_to_the_next_run() -> None:
+def test_tidy_skips_memories_that_changed_meanwhile() -> None:
     def meddling(_: Any) -> str:
         memory.update(first, "Likes black tea")
         return _verdict("NONE", "Likes green tea a lot")
@@ -178,7 +178,7 @@ _SAYINGS = [
 
 @given(st.lists(st.sampled_from(_SAYINGS), max_size=6))
 @settings(max_examples=6)
-def test_a_second_run_finds_nothing_to_do(said: list[str]) -> None:
+def test_tidy_twice_changes_nothing(said: list[str]) -> None:
     with Memory(":memory:") as memory:
         tell(memory, *said)
         tidy(memory)

@@ -30,7 +30,7 @@ def graph(memory: Memory) -> Graph:
     return Graph(memory.parts.ledger, ALICE)
 
 
-def test_of_memories_that_are_tidied_away_the_one_that_stays_says_the_relations(memory: Memory, graph: Graph) -> None:
+def test_tidy_moves_relations_to_the_memory_that_stays(memory: Memory, graph: Graph) -> None:
     kept = graph.add("Likes green tea", "user likes tea", when=2019)
     graph.add("likes green tea!", "user likes tea", "user drinks tea", when=2020)
     before = graph.ids()
@@ -43,7 +43,7 @@ def test_of_memories_that_are_tidied_away_the_one_that_stays_says_the_relations(
     assert graph.now() == []
 
 
-def test_many_that_are_deleted_one_by_one_or_at_once(memory: Memory, graph: Graph) -> None:
+def test_delete_and_delete_all_end_relations(memory: Memory, graph: Graph) -> None:
     ids = [
         graph.add(f"Likes tea, says {place}", "user likes tea", f"user likes tea_{place}", when=2019)
         for place in range(4)
@@ -57,7 +57,7 @@ def test_many_that_are_deleted_one_by_one_or_at_once(memory: Memory, graph: Grap
     assert graph.now() == ["alice likes tea 2019-", "alice likes tea_2 2019-"]
 
 
-def test_what_is_edited_by_hand_without_its_text_says_the_same(memory: Memory, graph: Graph) -> None:
+def test_update_of_metadata_keeps_relations(memory: Memory, graph: Graph) -> None:
     memory_id = graph.add("Likes tea", "user likes tea", when=2019)
     rows = graph.rows()
     memory.update(memory_id, metadata={"seen": True})
@@ -65,7 +65,7 @@ def test_what_is_edited_by_hand_without_its_text_says_the_same(memory: Memory, g
     assert graph.rows() == rows
 
 
-def test_what_has_expired_is_over_once_it_is_swept(memory: Memory, graph: Graph) -> None:
+def test_sweep_ends_relations_of_expired_memories(memory: Memory, graph: Graph) -> None:
     memory_id = graph.add("Is in Oslo", "user is_in Oslo", when=2019)
     memory.update(memory_id, expires_at=datetime.now(UTC) - timedelta(days=1))
     assert memory.sweep() == 1
@@ -74,7 +74,7 @@ def test_what_has_expired_is_over_once_it_is_swept(memory: Memory, graph: Graph)
     assert graph.now() == ["alice is_in Oslo 2019-"]
 
 
-def test_a_scope_that_is_purged_has_no_graph_and_the_others_keep_theirs(memory: Memory, graph: Graph) -> None:
+def test_purge_erases_the_graph_of_one_scope(memory: Memory, graph: Graph) -> None:
     other = Graph(memory.parts.ledger, Scope(user_id="carol"))
     for each in (graph, other):
         each.add("Likes tea", "user likes tea", when=2019)

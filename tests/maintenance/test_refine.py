@@ -80,7 +80,7 @@ def test_refine_states_kept_texts_as_facts_and_ends_them(kept: Path) -> None:
         assert texts(memory, "bob") == {"We danced all night."}
 
 
-def test_refine_asks_of_no_text_twice(kept: Path) -> None:
+def test_refine_reads_no_text_twice(kept: Path) -> None:
     model = Model()
     with Memory(kept, model=model.chat) as memory:
         refine(memory, user_id="alice")

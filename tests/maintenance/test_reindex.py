@@ -80,7 +80,7 @@ def fresh(texts: dict[str, bytes], embeddings: Embeddings) -> dict[str, bytes]:
 # ── the change ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_memory_gets_the_vector_that_the_new_model_would_give_it_today(url: str) -> None:
+def test_reindex_gives_every_memory_a_vector_of_the_new_model(url: str) -> None:
     fill(url)
     steps: list[tuple[int, int]] = []
     done = reindex(url, "hash:128", batch=7, progress=lambda *step: steps.append(step))
@@ -109,7 +109,7 @@ def needing_vectors(memory: Memory, memory_id: str) -> tuple[Callable[[], object
     )
 
 
-def test_with_other_embeddings_all_goes_on_that_needs_no_vectors(url: str) -> None:
+def test_memory_with_other_embeddings_works_without_vectors(url: str) -> None:
     fill(url, 5)
     before = vectors(url)
     with Memory(url, embeddings="hash:128") as memory:
@@ -131,7 +131,7 @@ def test_with_other_embeddings_all_goes_on_that_needs_no_vectors(url: str) -> No
 
 
 @pytest.mark.postgres
-def test_the_message_names_no_password(postgres_url: str) -> None:
+def test_embedding_mismatch_error_shows_no_password(postgres_url: str) -> None:
     url = postgres_url.replace("postgres:@", "postgres:s3cret@")  # the test server asks for none
     fill(url, 1)
     with (
@@ -142,7 +142,7 @@ def test_the_message_names_no_password(postgres_url: str) -> None:
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_database_without_memories_needs_nothing(url: str) -> None:
+def test_reindex_of_an_empty_database(url: str) -> None:
     assert reindex(url, "hash:64") == Reindexed(0, 0, 0, None, "hash:64/2")
     fill(url, 1)
     with Memory(url, embeddings="hash:64") as memory:
@@ -153,13 +153,13 @@ def test_a_database_without_memories_needs_nothing(url: str) -> None:
 
 
 @pytest.mark.parametrize("batch", [0, -1, 10_001, True, "7", 1.5])
-def test_a_batch_that_is_none_is_refused(tmp_path: Path, batch: Any) -> None:
+def test_reindex_refuses_a_wrong_batch(tmp_path: Path, batch: Any) -> None:
     with pytest.raises(InvalidInputError, match="batch"):
         reindex(tmp_path / "m.db", "hash:64", batch=batch)
     assert not (tmp_path / "m.db").exists()
 
 
-def test_files_of_the_old_model_go(tmp_path: Path) -> None:
+def test_reindex_removes_index_files_of_the_old_model(tmp_path: Path) -> None:
     fill(str(tmp_path / "m.db"))
     with Memory(tmp_path / "m.db", embeddings="hash:64") as memory:
         memory.search("boat", user_id="a")
@@ -184,7 +184,7 @@ reindex(sys.argv[1], "hash:128", batch=5, progress=tell)
 """
 
 
-def test_killed_in_the_middle_it_goes_on_where_it_stopped(url: str) -> None:
+def test_reindex_killed_goes_on_where_it_stopped(url: str) -> None:
     fill(url, 100)
     python("-c", KILLED, url, code=-9)
     with Memory(url, embeddings="hash:64") as memory:  # nothing has changed for anybody
@@ -200,7 +200,7 @@ def test_killed_in_the_middle_it_goes_on_where_it_stopped(url: str) -> None:
         assert memory.verify().ok
 
 
-def test_a_model_that_fails_leaves_what_was_made_and_what_is_in_use(url: str) -> None:
+def test_reindex_with_a_failing_model_keeps_its_work(url: str) -> None:
     def fail(call: int) -> None:
         if call >= 3:
             raise ConnectionError("no answer")
@@ -213,7 +213,7 @@ def test_a_model_that_fails_leaves_what_was_made_and_what_is_in_use(url: str) ->
     assert (done.memories, done.resumed, done.embedded) == (31, 20, 11)
 
 
-def test_another_model_begins_anew_and_the_one_in_use_drops_what_was_prepared(url: str) -> None:
+def test_reindex_with_another_model_begins_anew(url: str) -> None:
     def fail(call: int) -> None:
         if call >= 3:
             raise ConnectionError("no answer")
@@ -235,7 +235,7 @@ def test_another_model_begins_anew_and_the_one_in_use_drops_what_was_prepared(ur
 # ── beside others ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_readers_and_writers_of_the_old_model_go_on_and_are_caught_up_with(url: str) -> None:
+def test_reindex_lets_readers_and_writers_go_on(url: str) -> None:
     fill(url, 20)
     with Memory(url, embeddings="hash:64") as old:
         *_, changing, going = old.get_all(user_id="a")  # the oldest, whose turn was first
@@ -259,7 +259,7 @@ def test_readers_and_writers_of_the_old_model_go_on_and_are_caught_up_with(url: 
         assert memory.search("Owns a submarine", user_id="a")[0].text == "Owns a submarine"
 
 
-def test_steady_writers_cannot_keep_it_from_ending(url: str) -> None:
+def test_reindex_ends_beside_steady_writers(url: str) -> None:
     fill(url, 5)
     begun = threading.Event()
 
@@ -281,7 +281,7 @@ def test_steady_writers_cannot_keep_it_from_ending(url: str) -> None:
 
 
 @pytest.mark.parametrize("dimensions", [64, 128])
-def test_whoever_has_the_old_model_open_is_refused_and_never_gets_a_wrong_answer(url: str, dimensions: int) -> None:
+def test_reindex_refuses_the_old_model_afterwards(url: str, dimensions: int) -> None:
     fill(url, 5)
     with Memory(url, embeddings="hash:64") as old:
         item = old.get_all(user_id="a")[0]
@@ -307,7 +307,7 @@ def test_whoever_has_the_old_model_open_is_refused_and_never_gets_a_wrong_answer
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("dimensions", [64, 128])
-def test_the_index_inside_postgres_follows_and_refuses_the_old_model(postgres_url: str, dimensions: int) -> None:
+def test_reindex_with_pgvector_refuses_the_old_model(postgres_url: str, dimensions: int) -> None:
     with Memory(postgres_url, embeddings="hash:64", index="pgvector") as old:
         old.add_many([{"messages": f"Owns boat number {n}", "user_id": "a", "infer": False} for n in range(5)])
         assert old.search("boat", user_id="a")
@@ -324,7 +324,7 @@ def test_the_index_inside_postgres_follows_and_refuses_the_old_model(postgres_ur
 
 
 @pytest.mark.postgres
-def test_the_index_inside_postgres_is_purged_without_its_model(postgres_url: str) -> None:
+def test_purge_with_pgvector_needs_no_model(postgres_url: str) -> None:
     with Memory(postgres_url, embeddings="hash:64", index="pgvector") as memory:
         memory.add_many([{"messages": "Owns a boat", "user_id": user, "infer": False} for user in ("a", "b")])
     with Memory(postgres_url, embeddings="hash:128", index="pgvector") as memory:
@@ -337,7 +337,7 @@ def test_the_index_inside_postgres_is_purged_without_its_model(postgres_url: str
         assert memory.search("boat", user_id="b")
 
 
-def test_what_is_purged_while_it_is_embedded_is_not_kept(url: str) -> None:
+def test_reindex_keeps_no_memory_purged_meanwhile(url: str) -> None:
     fill(url, 10)
     with Memory(url, embeddings="hash:64") as old:
         old.add("I like tea.", user_id="b")
@@ -351,7 +351,7 @@ def test_what_is_purged_while_it_is_embedded_is_not_kept(url: str) -> None:
     assert vectors(url).keys() == {"Likes tea"}
 
 
-def test_two_at_once_to_the_same_model_agree(url: str) -> None:
+def test_reindex_twice_at_once_to_one_model(url: str) -> None:
     fill(url, 40)
     done: list[Reindexed] = []
     both = [threading.Thread(target=lambda: done.append(reindex(url, Hooked(), batch=3))) for _ in range(2)]
@@ -364,7 +364,7 @@ def test_two_at_once_to_the_same_model_agree(url: str) -> None:
     assert kept == fresh(kept, Hooked())
 
 
-def test_one_that_another_has_overtaken_ends_with_an_error(url: str) -> None:
+def test_reindex_overtaken_by_another_is_a_conflict(url: str) -> None:
     fill(url)
 
     def overtake(call: int) -> None:
@@ -377,14 +377,14 @@ def test_one_that_another_has_overtaken_ends_with_an_error(url: str) -> None:
         assert memory.verify().ok
 
 
-def test_each_text_is_embedded_once(url: str) -> None:
+def test_reindex_embeds_each_text_once(url: str) -> None:
     fill(url)
     counting = CountingEmbeddings(HashEmbeddings(128))
     reindex(url, counting, batch=8)
     assert (counting.calls, counting.texts) == (4, 30)
 
 
-def test_a_vector_that_is_none_changes_nothing(url: str) -> None:
+def test_reindex_with_a_wrong_vector_changes_nothing(url: str) -> None:
     class Broken(Hooked):
         def embed_query(self, text: str) -> list[float]:  # noqa: ARG002 - LangChain fixes the signature
             return [float("nan")] * 64
@@ -396,7 +396,7 @@ def test_a_vector_that_is_none_changes_nothing(url: str) -> None:
     assert vectors(url) == before
 
 
-def test_a_prepared_vector_of_an_older_text_is_not_used(url: str) -> None:
+def test_reindex_uses_no_vector_of_an_older_text(url: str) -> None:
     fill(url, 3)
 
     def fail(call: int) -> None:

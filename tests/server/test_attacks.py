@@ -99,7 +99,7 @@ def search(call: Call, **more: Any) -> Any:
         {"topic": {"in": [1] * 10_000}},
     ],
 )
-def test_filters_reach_nobody_else(call: Call, filters: Any) -> None:
+def test_filters_stay_within_the_scope(call: Call, filters: Any) -> None:
     search(call, filters=filters)
 
 
@@ -133,7 +133,7 @@ def test_filters_reach_nobody_else(call: Call, filters: Any) -> None:
         ("POST", "/search?user_id=alice"),
     ],
 )
-def test_addresses_reach_nobody_else(call: Call, method: str, path: str) -> None:
+def test_paths_stay_within_the_scope(call: Call, method: str, path: str) -> None:
     call(method, path)
 
 
@@ -170,18 +170,18 @@ def memory_of(metadata: Any) -> bytes:
         (b"", {422}),
     ],
 )
-def test_what_is_stored_is_data_alone(call: Call, content: bytes, statuses: set[int]) -> None:
+def test_stored_texts_are_data(call: Call, content: bytes, statuses: set[int]) -> None:
     answer = call("POST", "/memories", content=content)
     assert answer.status_code in statuses, answer.text
 
 
-def test_a_key_of_another_database_is_worth_nothing(memory: Memory) -> None:
+def test_key_of_another_database_is_refused(memory: Memory) -> None:
     with Memory(":memory:") as other:
         headers = key(other, None, "admin")
     assert client(memory).get("/memories", headers=headers).status_code == 401
 
 
-def test_errors_repeat_neither_what_was_sent_nor_a_key(memory: Memory) -> None:
+def test_errors_repeat_no_body_and_no_key(memory: Memory) -> None:
     http, headers = client(memory), key(memory)
     sent = {"query": {"secret": CANARY}, "user_id": "bob"}
     answer = http.post("/search", json=sent, headers=headers)
@@ -233,7 +233,7 @@ def test_the_messages_of_a_request_are_at_most_max_messages(
     assert answer.status_code == 422 and "at most 3 messages" in answer.text
 
 
-def test_a_text_is_no_page(memory: Memory) -> None:
+def test_text_is_no_page(memory: Memory) -> None:
     with Memory(":memory:") as own:
         http = client(own, auth="local")
         http.post("/memories", json={"messages": "<script>alert(1)</script>", "user_id": "a", "infer": False})
@@ -252,10 +252,10 @@ FIELDS = st.sampled_from(["user_id", "agent_id", "run_id", "AND", "OR", "NOT", "
 
 
 @given(body=st.fixed_dictionaries({}, optional={"query": JSON, "filters": st.dictionaries(FIELDS, JSON, max_size=3)}))
-def test_no_search_at_all_reaches_anybody_else(call: Call, body: Any) -> None:
+def test_no_search_leaves_its_scope(call: Call, body: Any) -> None:
     call("POST", "/search", content=json.dumps(body))
 
 
 @given(body=st.dictionaries(st.sampled_from(["messages", "metadata", "user_id", "infer", "prompt", "x"]), JSON))
-def test_no_memory_at_all_breaks_it(call: Call, body: Any) -> None:
+def test_no_memory_breaks_the_server(call: Call, body: Any) -> None:
     call("POST", "/memories", content=json.dumps(body))

@@ -131,7 +131,7 @@ def slowly(piece: bytes, seconds: float = 60, pause: float = 0.1) -> Iterator[by
         ("HEAD", 431),
     ],
 )
-def test_serve_answers_and_closes_what_is_over_a_limit(server: Server, what: str, expected: int) -> None:
+def test_serve_refuses_requests_over_a_limit(server: Server, what: str, expected: int) -> None:
     get, post = server.head("GET /v1/health HTTP/1.1"), server.head(POST, JSON)
     chunked = server.head(POST, JSON, CHUNKED) + END
     parts: dict[str, tuple[bytes | Iterable[bytes], ...]] = {
@@ -158,7 +158,7 @@ def test_serve_answers_and_closes_what_is_over_a_limit(server: Server, what: str
     assert httpx.get(f"{server.address}/v1/health").status_code == 200
 
 
-def test_serve_answers_and_closes_what_is_late(server: Server) -> None:
+def test_serve_refuses_late_requests(server: Server) -> None:
     get, post = server.head("GET /v1/health HTTP/1.1"), server.head(POST, JSON)
     late: list[tuple[bytes | Iterable[bytes], ...]] = [
         (get,),
@@ -186,9 +186,7 @@ def check_refusal(answer: bytes, expected: int) -> None:
         ("trailers", 431),
     ],
 )
-def test_an_import_that_is_refused_within_its_body_says_how_far_it_came(
-    server: Server, what: str, expected: int
-) -> None:
+def test_import_refused_within_its_body_has_resume_line(server: Server, what: str, expected: int) -> None:
     lines = "".join(
         json.dumps({"text": f"fact {number}", "user_id": "alice", "run_id": what}) + "\n" for number in range(130)
     )
@@ -230,7 +228,7 @@ def test_serve_closes_a_connection_without_a_request_silently(server: Server) ->
         ("pipelining after chunks", [200, *[404] * 900, 200]),
     ],
 )
-def test_serve_goes_on_with_requests_within_its_limits(server: Server, what: str, expected: list[int]) -> None:
+def test_serve_answers_requests_within_its_limits(server: Server, what: str, expected: list[int]) -> None:
     get, post = server.head("GET /v1/health HTTP/1.1"), server.head(POST, JSON)
     length = f"Content-Length: {len(QUESTION)}\r\n".encode()
     chunked = server.head(POST, JSON, CHUNKED) + END
@@ -353,7 +351,7 @@ def test_serve_closes_connections_beyond_max_connections_and_recovers(tmp_path: 
     assert log.count("150 connections are open") == 1
 
 
-def test_max_connections_counts_those_that_are_open(tmp_path: Path) -> None:
+def test_max_connections_counts_open_connections(tmp_path: Path) -> None:
     with served(tmp_path / "memory.db", "--max-connections", "2") as (running, address):
         server = Server(address, "none", tmp_path)
         with server.connect(), server.connect(), server.connect() as third:
@@ -366,7 +364,7 @@ def test_max_connections_counts_those_that_are_open(tmp_path: Path) -> None:
     ("options", "passed", "warnings"),
     [((), 3, 1), (("--forwarded-allow-ips", "10.0.0.0/8"), 3, 0), (("--forwarded-allow-ips", "127.0.0.1"), 9, 0)],
 )
-def test_per_minute_reads_x_forwarded_for_of_named_proxies_alone(
+def test_per_minute_reads_x_forwarded_for_of_named_proxies(
     tmp_path: Path, options: tuple[str, ...], passed: int, warnings: int
 ) -> None:
     with served(tmp_path / "memory.db", "--per-minute", "3", *options) as (running, address):
@@ -377,7 +375,7 @@ def test_per_minute_reads_x_forwarded_for_of_named_proxies_alone(
     assert log.count("X-Forwarded-For is not read") == warnings
 
 
-def test_forwarded_allow_ips_takes_addresses_alone(tmp_path: Path) -> None:
+def test_forwarded_allow_ips_takes_addresses(tmp_path: Path) -> None:
     for wrong in ("*", "proxy.example", "10.0.0.1/8"):
         done = python(
             *COMMAND, "-d", tmp_path / "memory.db", "serve", "--port", "0", "--forwarded-allow-ips", wrong, code=2

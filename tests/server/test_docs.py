@@ -36,7 +36,7 @@ class Elements(HTMLParser):
         self.inline += data.strip() if self.cdata_elem else ""
 
 
-def test_the_page_lists_every_operation_for_who_runs_no_script(http: TestClient) -> None:
+def test_docs_list_every_operation_without_scripts(http: TestClient) -> None:
     page, document = http.get("/docs").text, http.get("/openapi.json").json()
     listed = page.partition("<noscript>")[2]
     for path, operations in document["paths"].items():
@@ -45,7 +45,7 @@ def test_the_page_lists_every_operation_for_who_runs_no_script(http: TestClient)
 
 
 @pytest.mark.parametrize("below", ["", "/memory"])
-def test_the_start_page_is_the_web_page(memory: Memory, below: str) -> None:
+def test_root_leads_to_the_web_page(memory: Memory, below: str) -> None:
     app, outer = create_app(memory, auth="local"), FastAPI()
     outer.mount("/memory", app)
     http = TestClient(outer if below else app, client=HERE)
@@ -53,7 +53,7 @@ def test_the_start_page_is_the_web_page(memory: Memory, below: str) -> None:
 
 
 @pytest.mark.parametrize("below", ["", "/memory"])
-def test_the_page_takes_all_it_needs_from_here_and_nothing_of_it_is_inline(memory: Memory, below: str) -> None:
+def test_docs_load_nothing_from_elsewhere_and_have_nothing_inline(memory: Memory, below: str) -> None:
     app, outer = create_app(memory, auth="local"), FastAPI()
     outer.mount("/memory", app)
     http = TestClient(outer if below else app, client=HERE)
@@ -70,7 +70,7 @@ def test_the_page_takes_all_it_needs_from_here_and_nothing_of_it_is_inline(memor
     assert "default-src 'self'" in policy and "unsafe" not in policy
 
 
-def test_a_browser_keeps_the_files_of_the_page_and_no_other_file_is_served(http: TestClient) -> None:
+def test_static_files_are_cached_and_no_other_file_is_served(http: TestClient) -> None:
     first = http.get("/static/docs.js")
     again = http.get("/static/docs.js", headers={"if-none-match": first.headers["etag"]})
     assert (first.headers["cache-control"], again.status_code) == ("no-cache", 304)
@@ -78,7 +78,7 @@ def test_a_browser_keeps_the_files_of_the_page_and_no_other_file_is_served(http:
     assert http.get("/static/%2e%2e/app.py").status_code == 404
 
 
-def test_vendored_files_are_those_that_were_published() -> None:
+def test_vendored_files_are_the_published_ones() -> None:
     (package,) = langmem_adapter.server.__path__
     vendor = Path(package) / "static" / "vendor"
     told = re.findall(r"`([\w./-]+)` \| `([0-9a-f]{64})`", (vendor / "README.md").read_text("utf-8"))
@@ -88,7 +88,7 @@ def test_vendored_files_are_those_that_were_published() -> None:
     }
 
 
-def test_every_answer_of_an_example_is_of_the_documented_form(http: TestClient) -> None:
+def test_openapi_examples_get_documented_responses(http: TestClient) -> None:
     document: dict[str, Any] = http.get("/openapi.json").json()
     for path in ("/memories", "/search"):
         sent = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
@@ -96,7 +96,7 @@ def test_every_answer_of_an_example_is_of_the_documented_form(http: TestClient) 
         assert http.post(path, json=example).status_code == 200
 
 
-def test_the_document_says_how_a_key_is_shown(memory: Memory) -> None:
+def test_openapi_describes_both_headers_of_a_key(memory: Memory) -> None:
     document = client(memory).get("/openapi.json").json()
     assert {scheme["type"] for scheme in document["components"]["securitySchemes"].values()} == {"apiKey", "http"}
     assert document["paths"]["/search"]["post"]["security"]

@@ -61,7 +61,7 @@ def document(memory: Memory) -> Iterator[BaseSchema]:
 
 # LangGraph draws the ids of its steps from `random`, in the server's thread, while the next request is made.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning")
-def test_no_request_breaks_the_server_or_gets_an_answer_that_the_document_does_not_tell_of(
+def test_every_request_gets_a_response_of_the_openapi_document(
     document: BaseSchema, memory: Memory, subtests: pytest.Subtests
 ) -> None:
     for found in document.get_all_operations():

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("given", ["", "x", "lma_", "lma_000000000000_x", "lma_é_x", "lma_" + "1" * 5_000])
-def test_what_is_no_key_opens_nothing(memory: Memory, given: str) -> None:
+def test_invalid_keys_are_refused(memory: Memory, given: str) -> None:
     key(memory)
     answer = client(memory).get("/memories/x", headers={b"X-API-Key": given.encode()})
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
     assert "valid key" in answer.json()["detail"]
 
 
-def test_no_route_reads_a_body_before_the_key_is_checked(memory: Memory) -> None:
+def test_no_route_reads_a_body_before_authentication(memory: Memory) -> None:
     """Routes come from the document, and from the page's, so that a new one is tried without being written down here."""
     app, page = create_app(memory, auth="keys", hosts=["testserver"], mcp=True), FastAPI()
     page.include_router(router)
@@ -73,14 +73,14 @@ def test_no_route_reads_a_body_before_the_key_is_checked(memory: Memory) -> None
 
 
 @each("path", ["/ui/login", "/ui/logout", "/ui/theme"])
-def test_a_form_that_needs_no_login_is_short(memory: Memory, path: str) -> None:
+def test_form_without_login_is_short(memory: Memory, path: str) -> None:
     http = client(memory)
     for body in ({"data": {"key": "x" * 20_000}}, {"content": (b"key=" + b"x" * 900 for _ in range(20))}):
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         assert http.post(path, headers=headers, **body).status_code == 413
 
 
-def test_a_revoked_key_is_worth_nothing_at_once(memory: Memory) -> None:
+def test_revoked_key_is_refused_at_once(memory: Memory) -> None:
     http, headers = client(memory), key(memory)
     assert http.get("/memories/x", headers=headers).status_code == 200
     (one,) = memory.parts.reading(keys.listed)
@@ -89,7 +89,7 @@ def test_a_revoked_key_is_worth_nothing_at_once(memory: Memory) -> None:
     assert http.get("/memories/x", headers=headers).status_code == 401
 
 
-def test_no_secret_is_kept_and_a_purge_takes_the_keys_of_its_scope(memory: Memory, tmp_path: Path) -> None:
+def test_no_secret_is_stored_and_purge_removes_keys_of_its_scope(memory: Memory, tmp_path: Path) -> None:
     secret = key(memory)["X-API-Key"].split("_", 2)[2].encode()
     key(memory, Scope(user_id="bob"))
     key(memory, None, "admin")
@@ -100,7 +100,7 @@ def test_no_secret_is_kept_and_a_purge_takes_the_keys_of_its_scope(memory: Memor
     assert [one.scope for one in memory.parts.reading(keys.listed)] == [None]
 
 
-def test_a_key_without_the_right_is_refused(memory: Memory) -> None:
+def test_key_without_the_right_is_refused(memory: Memory) -> None:
     answer = client(memory).get("/memories/x", headers=key(memory, ALICE, "write"))
     assert (answer.status_code, answer.json()) == (403, {"detail": "this needs a key with the right to read"})
 
@@ -121,14 +121,14 @@ def test_a_key_without_the_right_is_refused(memory: Memory) -> None:
         ({"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors"}, 200),
     ],
 )
-def test_without_keys_this_machine_alone_is_served(memory: Memory, headers: dict[str, str], status: int) -> None:
+def test_auth_local_serves_local_connections_only(memory: Memory, headers: dict[str, str], status: int) -> None:
     app = create_app(memory, auth="local")
     http = TestClient(app, client=("127.0.0.1", 1))
     assert http.get("/memories/x", headers=headers).status_code == status
     assert TestClient(app, client=("10.0.0.7", 1)).get("/memories/x").status_code == 401
 
 
-def test_whom_a_proxy_without_headers_speaks_for_is_not_local(memory: Memory) -> None:
+def test_auth_local_refuses_a_proxy_without_headers(memory: Memory) -> None:
     app = create_app(memory, auth="local")
 
     async def proxied(scope: Asked, receive: Receive, send: Send) -> None:
@@ -137,7 +137,7 @@ def test_whom_a_proxy_without_headers_speaks_for_is_not_local(memory: Memory) ->
     assert TestClient(proxied, client=HERE).get("/memories/x").status_code == 401
 
 
-def test_another_site_may_not_write_and_long_bodies_are_refused_before_they_are_read(memory: Memory) -> None:
+def test_cross_site_requests_and_long_bodies_are_refused_unread(memory: Memory) -> None:
     http = client(memory, auth="local", max_body=100)
     assert http.post("/search", headers={"origin": "https://evil.example"}, json={}).status_code == 403
     assert http.post("/search", content=b"x" * 101).status_code == 413
@@ -145,7 +145,7 @@ def test_another_site_may_not_write_and_long_bodies_are_refused_before_they_are_
 
 
 @pytest.mark.parametrize("path", ["/memories", "/v1/memories"])
-def test_of_two_users_none_is_overlooked(memory: Memory, path: str) -> None:
+def test_repeated_query_parameter_is_refused(memory: Memory, path: str) -> None:
     http = client(memory, auth="local")
     for user in ("alice", "bob"):
         http.post("/memories", json={"messages": "I like tea.", "user_id": user, "infer": False})
@@ -154,21 +154,21 @@ def test_of_two_users_none_is_overlooked(memory: Memory, path: str) -> None:
     assert len(memory.get_all(user_id="bob")) == 1
 
 
-def test_who_comes_too_often_waits(memory: Memory) -> None:
+def test_per_minute_limits_requests(memory: Memory) -> None:
     http = client(memory, per_minute=2)
     answers = [http.get("/memories/x") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [401, 401, 429]
     assert int(answers[2].headers["retry-after"]) > 0
 
 
-def test_another_address_of_the_same_network_is_the_same_visitor(memory: Memory) -> None:
+def test_per_minute_counts_an_ipv6_network_as_one_caller(memory: Memory) -> None:
     app = create_app(memory, auth="keys", hosts=["testserver"], per_minute=1)
     visitors = ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1", "::ffff:10.0.0.7", "10.0.0.7", "10.0.0.8")
     statuses = [TestClient(app, client=(each, 1)).get("/memories/x").status_code for each in visitors]
     assert statuses == [401, 429, 401, 401, 429, 401]
 
 
-def test_every_answer_names_its_request_and_forbids_what_a_page_does_not_need(memory: Memory) -> None:
+def test_every_response_has_request_id_and_security_headers(memory: Memory) -> None:
     http = client(memory)
     answer = http.get("/memories/x", headers={"X-Request-ID": "mine-1"})
     assert answer.headers["x-request-id"] == "mine-1"
@@ -176,6 +176,6 @@ def test_every_answer_names_its_request_and_forbids_what_a_page_does_not_need(me
     assert len(http.get("/memories/x", headers={"X-Request-ID": "bad id"}).headers["x-request-id"]) == 32
 
 
-def test_who_is_let_in_must_be_chosen(memory: Memory) -> None:
+def test_create_app_needs_auth(memory: Memory) -> None:
     with pytest.raises(InvalidInputError, match="keys"):
         create_app(memory, auth="open")

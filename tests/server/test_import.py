@@ -64,7 +64,7 @@ LINES = 105
         ("within a batch", (b'{"text": "one", "user_id": "x"}\n\n\n', b"x" * 100_000), 413, 109),
     ],
 )
-def test_an_import_that_fails_says_how_far_it_came_and_goes_on_from_there(
+def test_failed_import_has_resume_line_and_goes_on_with_first_line(
     memory: Memory, name: str, after: tuple[Piece, ...], status: int, resume: int
 ) -> None:
     """Good lines and one that is refused, and then a body that fails: from the line that is named on, none is lost."""
@@ -85,7 +85,7 @@ def test_an_import_that_fails_says_how_far_it_came_and_goes_on_from_there(
     assert len(memory.get_all(user_id=name, k=1_000).items) == LINES
 
 
-def test_an_import_that_goes_on_has_the_keys_of_the_whole(memory: Memory) -> None:
+def test_resumed_import_has_the_idempotency_keys_of_the_whole(memory: Memory) -> None:
     lines = [b'{"text": "I like tea", "user_id": "alice"}\n'] * 4
     assert import_(memory, *lines[:2], b"x" * 200_000, key="k").json()["resume_line"] == 3
     assert import_(memory, *lines[2:], key="k", first_line=3).json()["imported"] == 2
@@ -93,14 +93,14 @@ def test_an_import_that_goes_on_has_the_keys_of_the_whole(memory: Memory) -> Non
     assert len(memory.get_all(user_id="alice").items) == 4
 
 
-def test_an_import_of_a_body_that_is_too_long_by_its_length_begins_nothing(http: TestClient, memory: Memory) -> None:
+def test_import_of_a_too_long_body_begins_nothing(http: TestClient, memory: Memory) -> None:
     answer = http.post("/v1/import", content=b'{"text": "x", "user_id": "a"}\n' * 400_000)
     told = answer.json()
     assert (answer.status_code, told["imported"], told["resume_line"]) == (413, 0, 1)
     assert len(memory.get_all(user_id="a").items) == 0
 
 
-def test_an_import_ends_when_its_key_is_revoked(memory: Memory) -> None:
+def test_import_ends_when_its_key_is_revoked(memory: Memory) -> None:
     headers = key(memory)
 
     async def body() -> AsyncIterator[bytes]:
@@ -152,7 +152,7 @@ async def asgi(
 
 
 @each("path", ["/v1/export", "/ui/export?format=jsonl", "/ui/export?format=csv"])
-async def test_an_export_breaks_off_when_its_key_is_revoked(
+async def test_export_breaks_off_when_its_key_is_revoked(
     memory: Memory, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     write = memory.parts.database.write
@@ -184,7 +184,7 @@ async def test_events_of_a_job_break_off_when_the_key_is_revoked(
     assert last["more_body"] and "an answer was broken off: NobodyError" in caplog.messages
 
 
-async def test_an_import_whose_client_breaks_off_is_one_warning(
+async def test_import_logs_one_warning_when_the_client_disconnects(
     memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
     line = b'{"text": "I like tea"}\n'
@@ -195,13 +195,13 @@ async def test_an_import_whose_client_breaks_off_is_one_warning(
     assert len(memory.get_all(user_id="alice").items) == 1
 
 
-def test_a_line_in_many_pieces_is_read_once(memory: Memory) -> None:
+def test_import_reads_a_line_in_many_pieces_once(memory: Memory) -> None:
     line = b'{"text": "I like tea", "user_id": "alice"}'
     report = import_(memory, *(bytes([byte]) for byte in line + b"\n" + line), key="k").json()
     assert report["imported"] == 2
 
 
-def test_keys_of_imports_and_of_adds_are_apart(http: TestClient) -> None:
+def test_idempotency_keys_of_imports_and_adds_are_separate(http: TestClient) -> None:
     """An add, a job or a line named like a line of an import hinders none, and an import none of them."""
 
     def added(key: str, wait: str = "true") -> int:

@@ -88,7 +88,7 @@ async def ended(memory: Memory, *ids: str, lease: float = 30) -> list[Job]:
 # ── the queue ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_jobs_are_taken_in_order_each_by_one(memory: Memory) -> None:
+def test_jobs_are_taken_in_order_by_one_worker_each(memory: Memory) -> None:
     first, second = submitted(memory, asked(), asked("I like jazz."))
     held = [taken(memory, owner) for owner in ("one", "two", "three")]
     assert [each and each.id for each in held] == [first.id, second.id, None]
@@ -97,7 +97,7 @@ def test_jobs_are_taken_in_order_each_by_one(memory: Memory) -> None:
     assert again is not None and (again.id, again.attempts) == (first.id, 1)
 
 
-def test_who_lost_a_job_can_neither_keep_nor_end_it(memory: Memory) -> None:
+def test_worker_that_lost_a_job_cannot_renew_or_finish_it(memory: Memory) -> None:
     (one,) = submitted(memory, asked())
     taken(memory, "slow", lease=-1)
     assert taken(memory, "next") is not None
@@ -110,7 +110,7 @@ def test_who_lost_a_job_can_neither_keep_nor_end_it(memory: Memory) -> None:
     assert job(memory, one.id).error == {"status": 400, "detail": "no"}
 
 
-def test_the_same_key_is_the_same_job_in_one_scope_alone(memory: Memory) -> None:
+def test_idempotency_key_names_one_job_in_its_scope(memory: Memory) -> None:
     hers, again, his = submitted(memory, *(asked(user=user, idempotency_key="k") for user in ("alice", "alice", "bob")))
     assert hers == again and hers.id != his.id
     taken(memory, "one")
@@ -119,14 +119,14 @@ def test_the_same_key_is_the_same_job_in_one_scope_alone(memory: Memory) -> None
     assert (anew.id, anew.state, anew.attempts, anew.error) == (hers.id, "waiting", 0, None)
 
 
-def test_a_full_queue_takes_all_of_some_or_none(memory: Memory) -> None:
+def test_full_queue_takes_all_of_some_jobs_or_none(memory: Memory) -> None:
     submitted(memory, asked(), most=2)
     with pytest.raises(jobs.QueueFullError, match="wait"):
         submitted(memory, asked(), asked(), most=2)
     assert taken(memory, "one") is not None and taken(memory, "one") is None
 
 
-def test_a_job_that_kills_its_workers_is_given_up(memory: Memory) -> None:
+def test_job_that_kills_its_workers_fails(memory: Memory) -> None:
     (one,) = submitted(memory, asked())
     held = [taken(memory, f"worker {number}", lease=-1) for number in range(7)]
     assert [each is not None for each in held] == [True] * 5 + [False] * 2
@@ -134,7 +134,7 @@ def test_a_job_that_kills_its_workers_is_given_up(memory: Memory) -> None:
     assert texts(memory) == []
 
 
-def test_a_job_is_erased_with_its_scope(memory: Memory) -> None:
+def test_job_is_erased_by_purge(memory: Memory) -> None:
     hers, his = submitted(memory, asked("I like Shibboleth tea."), asked(user="bob"))
     assert memory.purge(user_id="alice").jobs == 1
     with pytest.raises(MemoryNotFoundError):
@@ -146,7 +146,7 @@ def test_a_job_is_erased_with_its_scope(memory: Memory) -> None:
 # ── workers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_a_job_ends_with_the_answer_of_its_add_and_forgets_what_it_was_asked(memory: Memory) -> None:
+async def test_job_keeps_the_result_and_drops_the_request(memory: Memory) -> None:
     (one,) = submitted(memory, asked("我喜欢绿茶。", metadata={"from": "chat"}))
     (done,) = await ended(memory, one.id)
     result = result_of(memory, done)
@@ -156,7 +156,7 @@ async def test_a_job_ends_with_the_answer_of_its_add_and_forgets_what_it_was_ask
     assert [item.metadata for item in memory.get_all(user_id="alice")] == [{"from": "chat"}]
 
 
-async def test_what_cannot_be_done_is_told_and_the_next_job_follows(
+async def test_failed_job_has_an_error_and_the_next_job_runs(
     memory: Memory, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     wrong = ScriptedChatModel(replies=["no JSON", "none either", RuntimeError("the provider is out")])
@@ -173,7 +173,7 @@ async def test_what_cannot_be_done_is_told_and_the_next_job_follows(
     assert texts(memory) == []
 
 
-async def test_a_job_that_is_erased_under_way_writes_nothing(memory: Memory, url: str) -> None:
+async def test_job_purged_while_it_runs_writes_nothing(memory: Memory, url: str) -> None:
     began, called_off = asyncio.Event(), asyncio.Event()
 
     class Waits(ScriptedChatModel):
@@ -193,7 +193,7 @@ async def test_a_job_that_is_erased_under_way_writes_nothing(memory: Memory, url
     assert texts(memory) == []
 
 
-async def test_a_job_that_is_erased_right_before_it_writes_adds_nothing(memory: Memory, url: str) -> None:
+async def test_job_purged_right_before_its_write_adds_nothing(memory: Memory, url: str) -> None:
     ended = asyncio.Event()
 
     async def purge_and_apply(write: Write) -> tuple[Change, ...]:
@@ -213,7 +213,7 @@ async def test_a_job_that_is_erased_right_before_it_writes_adds_nothing(memory: 
 
 
 @each("owner", ["worker", "another"])
-def test_add_for_a_job_that_was_erased_or_lost_is_refused(memory: Memory, owner: str) -> None:
+def test_add_for_an_erased_or_lost_job_is_refused(memory: Memory, owner: str) -> None:
     (one,) = submitted(memory, asked())
     assert taken(memory, "worker") is not None
     context = copy_context()
@@ -225,7 +225,7 @@ def test_add_for_a_job_that_was_erased_or_lost_is_refused(memory: Memory, owner:
     assert not texts(memory) and not memory.traces(user_id="alice").items
 
 
-async def test_a_server_that_ends_gives_its_job_back(memory: Memory, url: str) -> None:
+async def test_server_that_ends_releases_its_job(memory: Memory, url: str) -> None:
     began = asyncio.Event()
 
     class Waits(ScriptedChatModel):
@@ -243,7 +243,7 @@ async def test_a_server_that_ends_gives_its_job_back(memory: Memory, url: str) -
     assert (done.state, done.attempts, texts(memory)) == ("done", 1, ["Likes tea"])
 
 
-async def test_workers_end_in_whatever_moment_after_a_job_came(tmp_path: Path) -> None:
+async def test_workers_end_at_any_moment_after_a_job_came(tmp_path: Path) -> None:
     """`asyncio.wait_for` of Python 3.11 overlooks a cancellation in the moment in which what it waits for is there."""
 
     async def end_soon(steps: int) -> None:
@@ -259,7 +259,7 @@ async def test_workers_end_in_whatever_moment_after_a_job_came(tmp_path: Path) -
             assert await asyncio.wait({ends}, timeout=_PATIENCE) == ({ends}, set())
 
 
-async def test_a_job_that_the_database_refuses_to_write_wears_out_no_attempt(
+async def test_job_uses_no_attempt_when_the_database_refuses_the_write(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     database = tmp_path / "memory.db"
@@ -302,7 +302,7 @@ def die_at_work(database: str, *, after_the_write: bool) -> None:
 
 
 @pytest.mark.parametrize("after_the_write", [False, True])
-async def test_the_job_of_a_worker_that_is_killed_is_done_once_by_another(
+async def test_job_of_a_killed_worker_is_done_once_by_another(
     tmp_path: Path,
     after_the_write: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
@@ -334,7 +334,7 @@ async def test_two_workers_share_one_file_and_do_each_job_once(tmp_path: Path) -
         assert sorted(texts(memory)) == sorted(f"fact {number}" for number in range(30))
 
 
-def test_a_job_is_either_begun_or_cancelled(memory: Memory) -> None:
+def test_job_is_either_begun_or_cancelled(memory: Memory) -> None:
     cancel = memory.parts.database.write
     one, two, three = submitted(memory, asked(), asked("I like jazz."), asked(user="bob"))
     with pytest.raises(MemoryNotFoundError):
@@ -366,7 +366,7 @@ def events(http: TestClient, where: str, headers: Mapping[str, str]) -> list[str
 
 
 @on_a_file
-def test_a_job_is_accepted_told_and_seen_by_its_own_scope_alone(memory: Memory) -> None:
+def test_job_is_accepted_and_visible_in_its_scope_only(memory: Memory) -> None:
     hers, his = key(memory, ALICE), key(memory, Scope(user_id="bob"))
     with client(memory) as http:
         answer = http.post("/v1/memories?wait=false", json={"messages": "I like tea."}, headers=hers)
@@ -380,7 +380,7 @@ def test_a_job_is_accepted_told_and_seen_by_its_own_scope_alone(memory: Memory) 
 
 
 @on_a_file
-def test_each_item_of_a_batch_has_a_job(memory: Memory) -> None:
+def test_batch_with_wait_false_makes_a_job_per_item(memory: Memory) -> None:
     headers = key(memory, ALICE)
     many = {"items": [{"messages": "I like tea.", "run_id": f"r{number}"} for number in range(3)]}
     with client(memory) as http:
@@ -392,7 +392,7 @@ def test_each_item_of_a_batch_has_a_job(memory: Memory) -> None:
 
 
 @on_a_file
-def test_jobs_are_listed_and_called_off_by_their_own_scope(memory: Memory) -> None:
+def test_jobs_are_listed_and_cancelled_within_their_scope(memory: Memory) -> None:
     hers, his, admins = key(memory, ALICE), key(memory, Scope(user_id="bob")), key(memory, None, "admin")
     reads = key(memory, ALICE, "read")
     first, second, other = submitted(memory, asked(), asked("I like jazz.", run_id="r"), asked(user="bob"))
@@ -423,7 +423,7 @@ def test_jobs_are_listed_and_called_off_by_their_own_scope(memory: Memory) -> No
 
 
 @on_a_file
-def test_a_full_queue_is_said_to_be_full(memory: Memory) -> None:
+def test_full_queue_answers_429(memory: Memory) -> None:
     submitted(memory, *([asked()] * 1_000), most=1_000)
     http = client(memory, auth="local")
     answer = http.post("/v1/memories?wait=false", json=asked())
@@ -431,7 +431,7 @@ def test_a_full_queue_is_said_to_be_full(memory: Memory) -> None:
 
 
 @on_a_file
-def test_what_cannot_be_added_is_refused_before_it_is_a_job(memory: Memory) -> None:
+def test_invalid_add_is_refused_before_it_is_a_job(memory: Memory) -> None:
     with client(memory, auth="local") as http:
         for body in (asked(""), asked("x", memory_type="odd"), {"messages": "x"}, asked("nul \x00")):
             answer = http.post("/v1/memories?wait=false", json=body)
@@ -440,7 +440,7 @@ def test_what_cannot_be_added_is_refused_before_it_is_a_job(memory: Memory) -> N
 
 
 @on_a_file
-def test_an_app_that_was_not_told_to_begin_works_as_well(memory: Memory) -> None:
+def test_app_without_lifespan_carries_out_jobs(memory: Memory) -> None:
     http = client(memory, auth="local")  # no `with`: no lifespan
     where = http.post("/v1/memories?wait=false", json=asked()).headers["location"]
     assert http.get(where).json()["state"] in {"waiting", "running", "done"}
@@ -450,7 +450,7 @@ def test_an_app_that_was_not_told_to_begin_works_as_well(memory: Memory) -> None
 
 
 @on_a_file
-def test_a_mounted_app_says_where_its_jobs_are(memory: Memory) -> None:
+def test_mounted_app_gives_the_location_of_its_jobs(memory: Memory) -> None:
     outer = FastAPI()
     outer.mount("/memory", create_app(memory, auth="local"))
     with TestClient(outer, client=HERE) as http:

@@ -31,7 +31,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Lines]:
         yield lambda: [json.loads(JSONLines().format(record)) for record in caplog.records]
 
 
-def test_a_line_for_each_request_says_neither_who_nor_what(memory: Memory, lines: Lines) -> None:
+def test_log_line_of_a_request_has_no_names_and_no_texts(memory: Memory, lines: Lines) -> None:
     memory_id, headers = remembered(memory, CANARY), key(memory)
     http = client(memory)
     http.get(f"/memories/{memory_id}?user_id={CANARY}", headers=headers | {"X-Request-ID": "mine"})
@@ -45,9 +45,7 @@ def test_a_line_for_each_request_says_neither_who_nor_what(memory: Memory, lines
     assert CANARY not in told and memory_id not in told and headers["X-API-Key"] not in told
 
 
-def test_an_error_of_our_own_is_named_by_its_number_and_written_down_without_its_text(
-    memory: Memory, lines: Lines
-) -> None:
+def test_unexpected_error_is_logged_by_number_without_its_text(memory: Memory, lines: Lines) -> None:
     async def broken(connection: HTTPConnection) -> Principal:
         raise KeyError(CANARY)
 
@@ -61,7 +59,7 @@ def test_an_error_of_our_own_is_named_by_its_number_and_written_down_without_its
 
 
 @pytest.mark.parametrize("replies", [[RuntimeError(f"401: {CANARY}")], [CANARY, CANARY]])
-def test_a_chat_model_that_fails_is_a_502_without_its_words(replies: list[Any], lines: Lines) -> None:
+def test_failing_chat_model_is_a_502_without_its_words(replies: list[Any], lines: Lines) -> None:
     with Memory(":memory:", model=ScriptedChatModel(replies=replies), on_bad_reply="raise") as memory:
         answer = client(memory, auth="local", loud=False).post("/memories", json={"messages": "Hi", "user_id": "a"})
         assert not memory.get_all(user_id="a")

@@ -58,7 +58,7 @@ async def found(client: ClientSession, query: str, **arguments: Any) -> dict[str
     return dict(answer.structuredContent or {})
 
 
-def test_a_model_searches_adds_updates_and_forgets(memory: Memory) -> None:
+def test_mcp_tools_search_add_update_and_delete(memory: Memory) -> None:
     async def use() -> None:
         async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
             (added,) = await call(client, "add_memory", text="我住在里昂。")
@@ -92,7 +92,7 @@ def test_add_memory_and_search_memories_take_a_timezone(memory: Memory) -> None:
     asyncio.run(use())
 
 
-def test_what_is_wrong_comes_back_in_words_and_nobody_else_is_met(memory: Memory) -> None:
+def test_mcp_errors_are_words_and_stay_within_the_scope(memory: Memory) -> None:
     bobs = str(memory.add("I live in Oslo.", user_id="bob").results[0].id)
 
     async def use() -> None:
@@ -112,7 +112,7 @@ def test_what_is_wrong_comes_back_in_words_and_nobody_else_is_met(memory: Memory
         (Principal("admin", None, frozenset({"read", "write", "admin"})), "bound to a user"),
     ],
 )
-def test_rights_and_a_scope_are_needed(memory: Memory, principal: Principal, said: str) -> None:
+def test_mcp_needs_rights_and_a_scope(memory: Memory, principal: Principal, said: str) -> None:
     async def use() -> None:
         async with connected(create_mcp(memory, lambda _: principal)._mcp_server) as client:
             assert said in (await call(client, "add_memory", text="I like tea."))["error"]
@@ -130,7 +130,7 @@ class Careless(HashEmbeddings):
         return super().embed_query(text)
 
 
-def test_what_was_not_meant_for_the_model_is_in_the_log_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_mcp_writes_unexpected_errors_to_the_log_only(caplog: pytest.LogCaptureFixture) -> None:
     async def use(memory: Memory) -> str:
         async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
             return str((await call(client, "search_memories", query="What tea?"))["error"])
@@ -142,7 +142,7 @@ def test_what_was_not_meant_for_the_model_is_in_the_log_alone(caplog: pytest.Log
     assert "hunter2" not in told and number in caplog.text
 
 
-def test_a_client_starts_the_command_and_talks_to_it(tmp_path: Path) -> None:
+def test_mcp_client_starts_the_command(tmp_path: Path) -> None:
     where: Any = {"transport": "stdio", "command": sys.executable, "cwd": str(tmp_path)}
     arguments = [*COMMAND, "mcp", "-u", "alice", "-d", "memory.db"]
 
@@ -180,7 +180,7 @@ main()
     assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "langmem_adapter"
 
 
-def test_the_command_tells_clients_how_to_start_it(tmp_path: Path) -> None:
+def test_mcp_configuration_starts_the_command(tmp_path: Path) -> None:
     done = python(*COMMAND, "mcp", "-u", "爱丽丝", "-d", tmp_path / "m.db", "--read-only", "--configuration")
     (entry,) = json.loads(done.stdout)["mcpServers"].values()
     assert entry["args"] == ["mcp", "--user", "爱丽丝", "--database", str(tmp_path / "m.db"), "--read-only"]
@@ -189,7 +189,7 @@ def test_the_command_tells_clients_how_to_start_it(tmp_path: Path) -> None:
     assert "-u USER" in refused.stderr
 
 
-def test_over_http_each_request_says_by_its_key_whose_memory_it_is(memory: Memory) -> None:
+def test_mcp_over_http_takes_the_scope_of_the_key(memory: Memory) -> None:
     write = memory.parts.database.write
     shown = {
         user: write(partial(keys.create, name=user, scope=Scope(user_id=user), rights=["read", "write"]))[1]
@@ -217,9 +217,7 @@ def test_over_http_each_request_says_by_its_key_whose_memory_it_is(memory: Memor
     asyncio.run(use())
 
 
-def test_the_servers_log_quotes_nothing_of_a_call_that_is_wrong(
-    memory: Memory, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_mcp_log_quotes_nothing_of_a_wrong_call(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
     calls: tuple[tuple[str, dict[str, Any]], ...] = (
         ("tools/call", {"arguments": {"text": "hunter2"}}),
         ("tools/call", {"name": "hunter2"}),
@@ -250,14 +248,14 @@ def test_the_servers_log_quotes_nothing_of_a_call_that_is_wrong(
         (b" " * 3_000_000, 413),
     ],
 )  # fmt: skip
-def test_a_body_of_mcp_that_cannot_be_read_is_no_error_of_the_server(memory: Memory, body: bytes, status: int) -> None:
+def test_unreadable_body_of_mcp_is_a_400(memory: Memory, body: bytes, status: int) -> None:
     headers = {**key(memory), "Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     app = create_app(memory, auth="keys", mcp=True, max_body=2_000_000)
     with TestClient(app, raise_server_exceptions=False) as http:
         assert http.post("/mcp", content=body, headers=headers).status_code == status
 
 
-def test_a_line_of_the_log_names_the_caller_of_mcp(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_line_names_the_caller_of_mcp(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
     headers = {**key(memory), "Accept": "application/json, text/event-stream"}
     app = create_app(memory, auth="keys", mcp=True)
     with caplog.at_level(logging.INFO, "langmem_adapter.server"), TestClient(app) as http:
@@ -268,7 +266,7 @@ def test_a_line_of_the_log_names_the_caller_of_mcp(memory: Memory, caplog: pytes
     assert [(line["caller"], line["status"]) for line in lines] == [(known, 200), (None, 401)]
 
 
-def test_the_log_of_a_program_stays_its_own(memory: Memory) -> None:
+def test_create_mcp_leaves_logging_unchanged(memory: Memory) -> None:
     root = logging.getLogger()
     before = [*root.handlers], root.level
     create_mcp(memory, lambda _: ALICE)

@@ -44,7 +44,7 @@ def wire(memory: Memory) -> Iterator[httpx.Client]:
         server.should_exit = True
 
 
-def test_the_seven_operations_of_the_seed(wire: httpx.Client) -> None:
+def test_mem0_routes_do_the_seven_operations(wire: httpx.Client) -> None:
     created = wire.post("/memories", json={"messages": TALK, "user_id": "alice", "metadata": {"source": "chat"}})
     assert created.status_code == 200
     first, second = created.json()["results"]
@@ -75,7 +75,7 @@ def test_the_seven_operations_of_the_seed(wire: httpx.Client) -> None:
     assert wire.get(f"/memories/{first['id']}/history").json() == []
 
 
-def test_an_update_is_told_apart_from_a_new_memory(http: TestClient) -> None:
+def test_mem0_add_updates_a_memory(http: TestClient) -> None:
     http.post("/memories", json={"messages": "I live in Lyon.", "user_id": "alice"})
     (row,) = http.post("/memories", json={"messages": "I live in Oslo now.", "user_id": "alice"}).json()["results"]
     assert (row["event"], row["previous_memory"]) == ("UPDATE", "Lives in Lyon")
@@ -106,7 +106,7 @@ def test_an_update_is_told_apart_from_a_new_memory(http: TestClient) -> None:
         ("GET", "/memories/", None, 404, "Not Found"),
     ],
 )
-def test_what_cannot_be_done_says_why(
+def test_mem0_errors_have_a_detail(
     http: TestClient, method: str, path: str, body: Any, status: int, detail: str
 ) -> None:
     answer = http.request(method, path, json=body)
@@ -127,7 +127,7 @@ def test_what_cannot_be_done_says_why(
         ("DELETE", "/entities/app/a", None, ["path", "entity_type"]),
     ],
 )
-def test_a_request_of_the_wrong_form_is_a_list_of_places(
+def test_mem0_invalid_request_is_a_list_of_places(
     http: TestClient, method: str, path: str, body: Any, where: list[str]
 ) -> None:
     answer = http.request(method, path, json=body)
@@ -135,20 +135,20 @@ def test_a_request_of_the_wrong_form_is_a_list_of_places(
     assert answer.json()["detail"][0]["loc"][:2] == where
 
 
-def test_empty_ids_are_overlooked_as_mem0_does(http: TestClient) -> None:
+def test_mem0_ignores_empty_ids(http: TestClient) -> None:
     memory_id = added(http)
     assert http.get("/memories?user_id=alice&agent_id=&run_id=").json()["results"][0]["id"] == memory_id
     body = {"query": "tea", "user_id": "alice", "agent_id": "", "filters": {"run_id": ""}}
     assert http.post("/search", json=body).json()["results"][0]["id"] == memory_id
 
 
-def test_unknown_ids_are_null_and_empty(http: TestClient) -> None:
+def test_mem0_unknown_ids_are_null_and_empty(http: TestClient) -> None:
     unknown = http.get("/memories/unknown")
     assert (unknown.status_code, unknown.json()) == (200, None)
     assert http.get("/memories/unknown/history").json() == []
 
 
-def test_top_k_expired_ones_and_everybody(http: TestClient) -> None:
+def test_mem0_top_k_show_expired_and_all_scopes(http: TestClient) -> None:
     for number in range(3):
         added(http, f"note {number}")
     added(http, "old", user_id="bob", expiration_date="2001-01-01")
@@ -167,7 +167,7 @@ def test_top_k_expired_ones_and_everybody(http: TestClient) -> None:
     assert [row["memory"] for row in http.post("/search", json=expired).json()["results"]] == ["old"]
 
 
-def test_metadata_filters_and_an_explained_score(http: TestClient) -> None:
+def test_mem0_search_takes_filters_and_explain(http: TestClient) -> None:
     added(http, "The hotel was 120 euros", metadata={"euros": 120})
     added(http, "The tram was 9 euros", metadata={"euros": 9})
     body = {"query": "What did it cost?", "filters": {"user_id": "alice", "euros": {"gte": 100}}, "explain": True}
@@ -177,7 +177,7 @@ def test_metadata_filters_and_an_explained_score(http: TestClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["text", "data"])
-def test_an_update_takes_each_of_its_parts(http: TestClient, name: str) -> None:
+def test_mem0_update_takes_each_field(http: TestClient, name: str) -> None:
     memory_id = added(http, metadata={"a": 1, "b": 2})
     http.put(f"/memories/{memory_id}", json={name: "Likes green tea"})
     http.put(f"/memories/{memory_id}", json={"metadata": {"a": None, "c": 3}})
@@ -189,14 +189,14 @@ def test_an_update_takes_each_of_its_parts(http: TestClient, name: str) -> None:
     assert "expiration_date" not in http.get(f"/memories/{memory_id}").json()
 
 
-def test_a_reset_of_one_scope_erases_its_history_and_nobody_elses(http: TestClient) -> None:
+def test_mem0_reset_erases_one_scope(http: TestClient) -> None:
     hers, his = added(http), added(http, user_id="bob")
     assert http.post("/reset", json={"user_id": "alice"}).json() == {"message": "All memories reset"}
     assert http.get(f"/memories/{hers}/history").json() == []
     assert len(http.get(f"/memories/{his}/history").json()) == 1
 
 
-def test_a_reset_by_a_bound_admin_ends_at_its_scope(memory: Memory) -> None:
+def test_mem0_reset_stays_within_the_scope_of_the_key(memory: Memory) -> None:
     hers, his = remembered(memory, "alice"), remembered(memory, "bob")
     http, headers = client(memory), key(memory, Scope("alice"), "admin")
     assert http.post("/reset", json={"user_id": "bob"}, headers=headers).status_code == 403
@@ -205,7 +205,7 @@ def test_a_reset_by_a_bound_admin_ends_at_its_scope(memory: Memory) -> None:
     assert not memory.get_all(user_id="alice") and hers != his
 
 
-def test_what_is_for_admins(memory: Memory) -> None:
+def test_mem0_routes_for_admins(memory: Memory) -> None:
     everywhere, admin = key(memory, None), key(memory, None, "admin")
     remembered(memory, "alice")
     http = client(memory)
@@ -215,7 +215,7 @@ def test_what_is_for_admins(memory: Memory) -> None:
         assert http.request(method, path, headers=admin).status_code == 200
 
 
-def test_a_key_of_a_name_with_blanks_does_not_reach_the_name_without(memory: Memory) -> None:
+def test_mem0_routes_refuse_a_scope_with_blanks(memory: Memory) -> None:
     remembered(memory, "alice")
     http, headers = client(memory), key(memory, Scope("alice "))
     answers = [
@@ -228,7 +228,7 @@ def test_a_key_of_a_name_with_blanks_does_not_reach_the_name_without(memory: Mem
     assert len(memory.get_all(user_id="alice")) == 1
 
 
-def test_entities_are_counted_and_deleted(http: TestClient) -> None:
+def test_mem0_entities_are_counted_and_deleted(http: TestClient) -> None:
     added(http)
     added(http, agent_id="guide")
     added(http, user_id="bob")
@@ -238,7 +238,7 @@ def test_entities_are_counted_and_deleted(http: TestClient) -> None:
     assert [row["id"] for row in http.get("/entities").json()] == ["bob"]
 
 
-def test_entities_of_a_bound_key_are_its_own(memory: Memory) -> None:
+def test_mem0_entities_stay_within_the_scope_of_the_key(memory: Memory) -> None:
     remembered(memory, "alice", agent_id="guide")
     remembered(memory, "bob", agent_id="guide")
     rows = client(memory).get("/entities", headers=key(memory)).json()
@@ -250,13 +250,13 @@ def test_entities_of_a_bound_key_are_its_own(memory: Memory) -> None:
 
 @pytest.mark.parametrize("path", ELSEWHERE)
 @pytest.mark.parametrize("method", ["GET", "POST"])
-def test_other_routes_of_mem0_say_how_it_is_done_here(http: TestClient, method: str, path: str) -> None:
+def test_mem0_other_routes_say_what_to_do_instead(http: TestClient, method: str, path: str) -> None:
     answer = http.request(method, path.replace("{rest:path}", "login"))
     assert (answer.status_code, answer.json()) == (404, {"detail": ELSEWHERE[path]})
     assert "langmem-adapter" in ELSEWHERE[path] or "standard error" in ELSEWHERE[path]
 
 
-def test_the_readme_tells_every_route_of_mem0(http: TestClient) -> None:
+def test_readme_names_every_mem0_route(http: TestClient) -> None:
     rows = [line for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     ours = [path for path in http.get("/openapi.json").json()["paths"] if not path.startswith("/v1/")]
     for path in (*ELSEWHERE, *ours):
@@ -265,7 +265,7 @@ def test_the_readme_tells_every_route_of_mem0(http: TestClient) -> None:
         assert ("| 404: " in row) == (path in ELSEWHERE), row
 
 
-def test_relations_are_there_where_a_graph_is_kept() -> None:
+def test_mem0_relations_need_a_graph() -> None:
     with Memory(":memory:", graph=True) as memory:
         http = client(memory, auth="local")
         created = http.post("/memories", json={"messages": TALK, "user_id": "alice"}).json()
@@ -291,7 +291,7 @@ ELSEWHERE_IMAGE: Final = "http://169.254.169.254/latest"
         [{"type": "tool_result", "content": [{"type": "image", "url": ELSEWHERE_IMAGE}]}],
     ],
 )
-def test_images_are_not_fetched(memory: Memory, http: TestClient, content: Any) -> None:
+def test_mem0_images_are_not_fetched(memory: Memory, http: TestClient, content: Any) -> None:
     body = {"messages": [{"role": "user", "content": content}], "user_id": "alice"}
     answer = http.post("/memories", json=body)
     assert (answer.status_code, "data: URLs" in answer.json()["detail"]) == (400, True)
@@ -299,7 +299,7 @@ def test_images_are_not_fetched(memory: Memory, http: TestClient, content: Any) 
     assert "data: URLs" not in allowed.text
 
 
-def test_an_image_that_is_sent_passes(http: TestClient) -> None:
+def test_mem0_data_url_of_an_image_passes(http: TestClient) -> None:
     part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
     told = {"role": "user", "content": [{"type": "text", "text": "I live in Lyon."}, part]}
     answer = http.post("/memories", json={"messages": [told], "user_id": "alice"})

@@ -33,7 +33,7 @@ def told(http: TestClient, **headers: str) -> dict[str, float]:
     }
 
 
-def test_requests_operations_jobs_and_the_index_are_told_and_nobodys_name() -> None:
+def test_metrics_count_requests_operations_jobs_and_index_without_names() -> None:
     with Memory(":memory:") as memory:
         http = client(memory, auth="local", metrics=True)
         http.post("/memories", json={"messages": "I like zebrafish.", "user_id": "zebrafish", "infer": False})
@@ -55,7 +55,7 @@ def test_requests_operations_jobs_and_the_index_are_told_and_nobodys_name() -> N
     assert "zebrafish" not in answer.lower()
 
 
-def test_what_an_add_cost_and_how_it_failed_is_counted() -> None:
+def test_metrics_count_tokens_and_errors_of_adds() -> None:
     model = ScriptedChatModel(replies=['{"facts": [{"text": "Likes tea", "turn": 0}]}', RuntimeError("out")])
     with Memory(":memory:", model=model) as memory:
         http = client(memory, auth="local", metrics=True, loud=False)
@@ -67,7 +67,7 @@ def test_what_an_add_cost_and_how_it_failed_is_counted() -> None:
     assert found["operation_duration_seconds_count error=ModelError operation=upsert_memory"] == 1
 
 
-def test_they_are_for_an_admin_of_everything(memory: Memory) -> None:
+def test_metrics_need_an_admin_of_everything(memory: Memory) -> None:
     http = client(memory, metrics=True)
     for shown, status in (
         ({}, 401),
@@ -80,7 +80,7 @@ def test_they_are_for_an_admin_of_everything(memory: Memory) -> None:
     assert client(memory, auth="local").get("/metrics").status_code == 404
 
 
-def test_a_database_that_does_not_answer_is_told() -> None:
+def test_metrics_show_database_up() -> None:
     memory = Memory(":memory:")
     http = client(memory, auth="local", metrics=True)
     http.get("/v1/health")
@@ -91,12 +91,12 @@ def test_a_database_that_does_not_answer_is_told() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["yes", None])
-def test_it_is_on_or_off(memory: Memory, wrong: object) -> None:
+def test_create_app_takes_metrics_as_a_flag(memory: Memory, wrong: object) -> None:
     with pytest.raises(ValueError, match="metrics must be"):
         client(memory, auth="local", metrics=wrong)
 
 
-def test_a_folder_that_cannot_be_counted_in_is_said(
+def test_metrics_refuse_a_folder_that_is_not_writable(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PROMETHEUS_MULTIPROC_DIR", str(tmp_path / "missing"))

@@ -91,9 +91,7 @@ def http(memory: Memory) -> Iterator[TestClient]:
         yield http
 
 
-def test_no_route_gives_or_changes_what_is_anothers(
-    memory: Memory, http: TestClient, tenants: dict[str, Tenant]
-) -> None:
+def test_no_route_leaves_the_scope_of_its_key(memory: Memory, http: TestClient, tenants: dict[str, Tenant]) -> None:
     caller, other = tenants["alice"], tenants["bob"]
     before = state(memory, other)
     document, tried = http.get("/openapi.json").json(), 0
@@ -111,7 +109,7 @@ def test_no_route_gives_or_changes_what_is_anothers(
     assert tried > 50
 
 
-def test_every_route_wants_a_key(http: TestClient) -> None:
+def test_every_route_needs_a_key(http: TestClient) -> None:
     open_to_all = {"/v1/health", "/v1/ready"}
     for path, methods in http.get("/openapi.json").json()["paths"].items():
         for method in filter(methods.__contains__, METHODS):

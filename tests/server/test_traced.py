@@ -31,7 +31,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
         yield kept
 
 
-def test_a_request_joins_the_trace_of_its_caller_and_its_operation_stands_below_it(
+def test_request_span_joins_the_trace_of_its_caller(
     memory: Memory, spans: InMemorySpanExporter, caplog: pytest.LogCaptureFixture
 ) -> None:
     http = client(memory, auth="local")
@@ -50,7 +50,7 @@ def test_a_request_joins_the_trace_of_its_caller_and_its_operation_stands_below_
     assert line["trace_id"] == TRACE
 
 
-def test_what_fails_is_an_error_and_an_unknown_path_has_no_name(memory: Memory, spans: InMemorySpanExporter) -> None:
+def test_span_of_a_failure_is_an_error(memory: Memory, spans: InMemorySpanExporter) -> None:
     async def broken(_: HTTPConnection) -> Principal:
         raise KeyError("zebrafish")
 
@@ -63,9 +63,7 @@ def test_what_fails_is_an_error_and_an_unknown_path_has_no_name(memory: Memory, 
     assert "zebrafish" not in failed.to_json() + unknown.to_json()
 
 
-def test_a_job_belongs_to_no_request_but_the_first_one_began_its_worker(
-    memory: Memory, spans: InMemorySpanExporter
-) -> None:
+def test_span_of_a_job_belongs_to_no_request(memory: Memory, spans: InMemorySpanExporter) -> None:
     with client(memory, auth="local") as running:
         http = client(memory, auth="local")
         body = {"messages": "I like tea.", "user_id": "ann"}

@@ -73,7 +73,7 @@ def test_add_search_and_import_take_a_timezone(http: TestClient) -> None:
 
 
 @pytest.mark.parametrize(("said", "held"), [("I live in Lyon.", "Lives in Lyon"), ("我住在里昂。", "住在里昂")])
-def test_a_memory_lives_through_all_of_its_routes(http: TestClient, said: str, held: str) -> None:
+def test_memory_is_added_changed_deleted_and_restored(http: TestClient, said: str, held: str) -> None:
     change = added(http, said, metadata={"from": "chat"})
     assert (change["event"], change["text"]) == ("ADD", held)
     where = f"/v1/memories/{change['id']}"
@@ -98,7 +98,7 @@ def test_a_memory_lives_through_all_of_its_routes(http: TestClient, said: str, h
     assert http.get(where).json()["text"] == held
 
 
-def test_a_list_is_read_page_by_page(http: TestClient) -> None:
+def test_memories_are_listed_page_by_page(http: TestClient) -> None:
     for number in range(5):
         added(http, f"fact {number}", infer=False, metadata={"even": number % 2 == 0})
     found, after = [], None
@@ -116,7 +116,7 @@ def test_a_list_is_read_page_by_page(http: TestClient) -> None:
     assert http.request("DELETE", "/v1/memories?user_id=alice").json() == {"deleted": 5}
 
 
-def test_a_search_tells_why_and_looks_back(http: TestClient) -> None:
+def test_search_takes_explain_filters_as_of_and_known_at(http: TestClient) -> None:
     added(http, "I live in Lyon.", timestamp="2024-05-01T00:00:00Z")
     added(http, "I moved to Oslo.", timestamp="2026-05-01T00:00:00Z")
     asked = {"query": "Where does she live?", "user_id": "alice", "k": 1, "explain": True}
@@ -129,7 +129,7 @@ def test_a_search_tells_why_and_looks_back(http: TestClient) -> None:
     assert "filter" in problem(http.post("/v1/search", json={**asked, "filters": {"a": {"$near": 1}}}), 400)
 
 
-def test_a_threshold_is_a_number_or_auto_and_who_gets_nothing_is_told_why_in_words(http: TestClient) -> None:
+def test_search_threshold_is_a_number_or_auto_and_abstained_says_why(http: TestClient) -> None:
     for text in ("I like tea.", "I have a cat.", "I live in Oslo."):
         added(http, text)
     asked = {"query": "Which guitar did I buy?", "user_id": "alice", "k": 3}
@@ -144,7 +144,7 @@ def test_a_threshold_is_a_number_or_auto_and_who_gets_nothing_is_told_why_in_wor
     assert {"const": "auto", "type": "string"} in schema["anyOf"]
 
 
-def test_an_add_that_is_repeated_under_its_key_adds_nothing(http: TestClient) -> None:
+def test_idempotency_key_adds_once(http: TestClient) -> None:
     def add(headers: dict[str, str], **more: str) -> Any:
         return http.post(
             "/v1/memories", json={"messages": "x", "user_id": "alice", "infer": False, **more}, headers=headers
@@ -156,7 +156,7 @@ def test_an_add_that_is_repeated_under_its_key_adds_nothing(http: TestClient) ->
     assert len(http.get("/v1/memories?user_id=alice").json()["items"]) == 1
 
 
-def test_each_item_of_a_batch_ends_on_its_own(http: TestClient) -> None:
+def test_batch_has_a_result_or_error_per_item(http: TestClient) -> None:
     items = [{"messages": "I like tea.", "user_id": "alice"}, {"messages": "I like tea."}]
     one, two = http.post("/v1/memories/batch", json={"items": items}).json()["items"]
     assert (one["added"]["results"][0]["text"], one["error"]) == ("Likes tea", None)
@@ -164,7 +164,7 @@ def test_each_item_of_a_batch_ends_on_its_own(http: TestClient) -> None:
     assert problem(http.post("/v1/memories/batch", json={"items": []}), 422)
 
 
-def test_images_are_not_fetched_from_addresses_unless_that_is_allowed(memory: Memory, http: TestClient) -> None:
+def test_fetch_images_allows_addresses_of_images(memory: Memory, http: TestClient) -> None:
     image = {"type": "image_url", "image_url": {"url": "http://10.0.0.1/x.png"}}
     body = {
         "messages": [{"role": "user", "content": [image, {"type": "text", "text": "This is my dog."}]}],
@@ -177,7 +177,7 @@ def test_images_are_not_fetched_from_addresses_unless_that_is_allowed(memory: Me
         assert allowed.post("/v1/memories", json=body).status_code == 201
 
 
-def test_a_scope_is_purged_with_what_was_to_be_added_to_it(memory: Memory, http: TestClient) -> None:
+def test_purge_erases_memories_and_waiting_jobs(memory: Memory, http: TestClient) -> None:
     added(http, "I like tea.")
     assert (
         http.post("/v1/memories?wait=false", json={"messages": "I live in Lyon", "user_id": "alice"}).status_code == 202
@@ -191,7 +191,7 @@ def test_a_scope_is_purged_with_what_was_to_be_added_to_it(memory: Memory, http:
 # ── the rest ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_graph_is_read_and_written(http: TestClient) -> None:
+def test_relations_and_entities_are_listed_and_added(http: TestClient) -> None:
     told = {"source": "Anna", "relation": "lives in", "target": "Lyon", "user_id": "alice"}
     answer = http.post("/v1/relations", json={**told, "valid_from": "2019-05-01T00:00:00Z"})
     assert (answer.status_code, answer.json()["event"]) == (201, "ADD")
@@ -206,7 +206,7 @@ def test_the_graph_is_read_and_written(http: TestClient) -> None:
     assert {item["name"] for item in page["items"]} < {"Anna", "Lyon", "Oslo"} and page["next"]
 
 
-def test_the_graph_is_walked_and_corrected(http: TestClient) -> None:
+def test_entities_path_neighbours_merge_split_and_end(http: TestClient) -> None:
     told = ("Anna", "married to", "Ben"), ("Annie", "works at", "阿克梅/é"), ("Ben", "lives in", "Lyon")
     body = {"user_id": "alice"}
     ways = {"source": "阿克梅/é", "target": "Lyon", **body}
@@ -240,7 +240,7 @@ def test_the_graph_is_walked_and_corrected(http: TestClient) -> None:
     problem(http.post("/v1/entities/merge", json={"name": "Annie", "into": "Anna", "user_id": "bob"}), 404)
 
 
-def test_what_adds_did_is_listed_page_by_page(http: TestClient) -> None:
+def test_traces_are_listed_page_by_page(http: TestClient) -> None:
     for text in ("I like tea.", "I have a dog."):
         added(http, text)
     added(http, "I like jazz.", user_id="bob")
@@ -252,7 +252,7 @@ def test_what_adds_did_is_listed_page_by_page(http: TestClient) -> None:
     problem(http.get("/v1/traces?user_id=alice&after=x"), 400)
 
 
-def test_a_checkup_is_for_admins_of_everything(memory: Memory) -> None:
+def test_health_checks_need_an_admin_of_everything(memory: Memory) -> None:
     with client(memory) as http:
         told = http.get("/v1/health/checks", headers=key(memory, None, "admin")).json()
         found = {each["name"]: each["status"] for each in told["items"]}
@@ -262,7 +262,7 @@ def test_a_checkup_is_for_admins_of_everything(memory: Memory) -> None:
             problem(http.get("/v1/health/checks", headers=headers), 403)
 
 
-def test_conversations_are_read_backwards(memory: Memory, http: TestClient) -> None:
+def test_conversations_turns_are_read_backwards(memory: Memory, http: TestClient) -> None:
     session = "team/频道 1"
     chat = SQLChatMessageHistory(session, memory=memory, user_id="alice")
     for number in range(5):
@@ -281,7 +281,7 @@ def test_conversations_are_read_backwards(memory: Memory, http: TestClient) -> N
     assert http.get(f"{where}/turns?user_id=bob").json() == {"items": [], "next": None}
 
 
-def test_what_was_exported_can_be_imported_elsewhere(http: TestClient, tmp_path: Path) -> None:
+def test_export_can_be_imported_into_another_scope(http: TestClient, tmp_path: Path) -> None:
     for number in range(3):
         added(http, f"fact {number}", infer=False, metadata={"n": number}, timestamp=f"202{number}-01-01T00:00:00Z")
     lines = http.get("/v1/export?user_id=alice").text.replace('"alice"', '"bob"')
@@ -306,7 +306,7 @@ def test_import_reads_create_time(http: TestClient) -> None:
     assert {item["created_at"] for item in items} == {"1969-07-20T20:16:59.500000Z", "1969-07-20T20:17:00Z"}
 
 
-def test_a_line_that_cannot_be_imported_is_told_and_the_others_are_taken(http: TestClient) -> None:
+def test_import_reports_bad_lines_and_takes_the_others(http: TestClient) -> None:
     good = json.dumps({"text": "I like tea.", "user_id": "alice"})
     bad = ["{", "[]", '{"text": ""}', '{"text": "x"}', json.dumps({"text": "x", "user_id": "alice", "colour": 1})]
     bad += [json.dumps({"text": "x", "user_id": "alice", "role": "system"}), "\udcff"]
@@ -319,16 +319,14 @@ def test_a_line_that_cannot_be_imported_is_told_and_the_others_are_taken(http: T
     assert len(http.get("/v1/memories?user_id=alice").json()["items"]) == 1
 
 
-def test_an_export_holds_one_page_at_a_time(memory: Memory, http: TestClient) -> None:
+def test_export_streams_all_pages(memory: Memory, http: TestClient) -> None:
     memory.add_many([{"messages": [f"fact {number}" for number in range(1200)], "user_id": "alice", "infer": False}])
     with http.stream("GET", "/v1/export?user_id=alice") as answer:
         texts = [json.loads(line)["text"] for line in answer.iter_lines()]
     assert sorted(texts) == sorted(f"fact {number}" for number in range(1200))
 
 
-def test_a_server_tells_without_a_key_that_it_is_alive_and_whether_it_is_ready(
-    memory: Memory, keyed: TestClient
-) -> None:
+def test_health_and_ready_need_no_key(memory: Memory, keyed: TestClient) -> None:
     assert keyed.get("/v1/health").json()["status"] == "alive"
     assert keyed.get("/v1/ready").json()["status"] == "ready"
     memory.parts.database.close()
@@ -339,7 +337,7 @@ def test_a_server_tells_without_a_key_that_it_is_alive_and_whether_it_is_ready(
 # ── who may do what ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_key_names_its_scope_by_itself_and_no_other(memory: Memory, keyed: TestClient) -> None:
+def test_key_sets_its_scope_and_refuses_others(memory: Memory, keyed: TestClient) -> None:
     hers, his = key(memory), key(memory, Scope(user_id="bob"))
     change = keyed.post("/v1/memories", json={"messages": "I like tea."}, headers=hers).json()["results"][0]
     assert memory.get(change["id"]).scope == ALICE
@@ -357,7 +355,7 @@ def test_a_key_names_its_scope_by_itself_and_no_other(memory: Memory, keyed: Tes
     assert problem(missing, 404).replace("none", change["id"]) == problem(forbidden, 404)
 
 
-def test_rights_are_asked_for(memory: Memory, keyed: TestClient) -> None:
+def test_routes_need_their_rights(memory: Memory, keyed: TestClient) -> None:
     reader, writer, chief = key(memory, ALICE, "read"), key(memory, ALICE, "write"), key(memory, ALICE, "admin")
     memory.add("I like tea.", user_id="bob")
     assert problem(keyed.post("/v1/memories", json={"messages": "x"}, headers=reader), 403)
@@ -388,9 +386,7 @@ def test_rights_are_asked_for(memory: Memory, keyed: TestClient) -> None:
         ("/v1/memories", b'{"messages": "x", "user_id": "a", "metadata": {"n": 1' + b"0" * 5_000 + b"}}", 400),
     ],
 )
-def test_what_is_no_request_is_a_problem_that_repeats_nothing(
-    http: TestClient, path: str, body: bytes, status: int
-) -> None:
+def test_invalid_bodies_are_problems_that_repeat_nothing(http: TestClient, path: str, body: bytes, status: int) -> None:
     for wait in ("true", "false"):
         problem(
             http.post(
@@ -402,7 +398,7 @@ def test_what_is_no_request_is_a_problem_that_repeats_nothing(
         )
 
 
-def test_every_route_has_its_place_in_the_document(http: TestClient) -> None:
+def test_every_route_is_described_in_openapi(http: TestClient) -> None:
     paths = http.get("/openapi.json").json()["paths"]
     ours = {path: how for path, how in paths.items() if path.startswith("/v1/")}
     assert len(ours) >= 20
@@ -435,14 +431,14 @@ ANSWERED = {
 """The fields of answers, which clients name: a record's new field is shown by whoever adds it here."""
 
 
-def test_answers_have_the_fields_that_clients_know(http: TestClient) -> None:
+def test_response_models_have_the_known_fields(http: TestClient) -> None:
     schemas = http.get("/openapi.json").json()["components"]["schemas"]
     for name, known in ANSWERED.items():
         assert sorted(schemas[name]["properties"]) == known.split(), name
         assert sorted(schemas[name]["required"]) == known.split(), name
 
 
-def test_a_generator_of_clients_finds_a_name_and_a_text_for_every_form_and_its_id_first(http: TestClient) -> None:
+def test_every_openapi_schema_has_a_name_a_description_and_its_id_first(http: TestClient) -> None:
     schemas = http.get("/openapi.json").json()["components"]["schemas"]
     assert [name for name, form in schemas.items() if not (name.isalnum() and form["title"] == name)] == []
     ours = {
@@ -452,7 +448,7 @@ def test_a_generator_of_clients_finds_a_name_and_a_text_for_every_form_and_its_i
     assert [name for name, form in ours.items() if "id" in [*form["properties"]][1:]] == []
 
 
-def test_the_log_tells_our_routes_from_others(http: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_has_the_template_of_the_route(http: TestClient, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="langmem_adapter.server")
     http.get("/v1/memories/x")
     http.get("/memories/x")
@@ -461,7 +457,7 @@ def test_the_log_tells_our_routes_from_others(http: TestClient, caplog: pytest.L
 
 
 @pytest.mark.parametrize("moment", [2024, 0.5, "2024", "-1", "0.5", "20240501", "soon"])
-def test_a_number_is_no_moment_of_1970(http: TestClient, moment: Any) -> None:
+def test_as_of_refuses_numbers(http: TestClient, moment: Any) -> None:
     asked = {"query": "tea", "user_id": "alice"}
     for answer in (
         http.post("/v1/search", json={**asked, "as_of": moment}),

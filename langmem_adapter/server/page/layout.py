@@ -368,7 +368,7 @@ def _view(right: str | None, *, form: bool = False) -> Callable[..., Any]:
 
 
 # Contract: whatever changes something takes `Sending` or `Writing`, which want a form of ours.
-# tests/server/page/test_tenants.py::test_every_form_wants_its_token
+# tests/server/page/test_tenants.py::test_every_form_needs_its_token
 Looking: TypeAlias = Annotated[View, Depends(_view(None))]
 """A view without a certain right, for every session."""
 Reading: TypeAlias = Annotated[View, Depends(_view("read"))]

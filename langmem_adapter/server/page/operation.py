@@ -236,7 +236,7 @@ async def forget(view: Sending, form: Annotated[_ForgetForm, Form()]) -> Respons
     if form.name.strip() != _word_to_type(Scope(**fields)):
         return await _ask(view, fields, wrong=form.how)
     # Shown at once and not after a redirect: the key of who erases may be gone with the rest.
-    # tests/server/page/test_scopes.py::test_who_erases_their_own_key_still_learns_what_went
+    # tests/server/page/test_scopes.py::test_forget_page_answers_after_erasing_the_callers_key
     if form.how == "erase":
         removed, left = await view.memory.apurge(**fields), {}
     else:

@@ -34,7 +34,7 @@ def logged_in(http: TestClient, shown: str, **form: Any) -> Any:
     return http.post("/ui/login", data=sent, follow_redirects=False)
 
 
-def test_who_has_not_logged_in_is_led_there_and_back(memory: Memory, guarded: TestClient) -> None:
+def test_login_leads_back_to_the_view(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "alice")
     asked = guarded.get(f"{MEMORIES}?q=tea", follow_redirects=False)
     assert (asked.status_code, asked.headers["location"]) == (303, "/ui/login?to=%2Fui%2Fmemories%3Fq%3Dtea")
@@ -49,7 +49,7 @@ def test_who_has_not_logged_in_is_led_there_and_back(memory: Memory, guarded: Te
     assert "I am alice and I like tea." in guarded.get(entered.headers["location"]).text
 
 
-def test_what_a_browser_keeps_no_script_reads_and_no_other_site_sends(memory: Memory, guarded: TestClient) -> None:
+def test_session_cookie_is_httponly_and_same_site(memory: Memory, guarded: TestClient) -> None:
     shown = key(memory)["X-API-Key"]
     cookie = logged_in(guarded, shown).headers["set-cookie"]
     assert {"HttpOnly", "SameSite=strict", "Path=/ui"} <= {part.strip() for part in cookie.split(";")}
@@ -59,7 +59,7 @@ def test_what_a_browser_keeps_no_script_reads_and_no_other_site_sends(memory: Me
         assert "Secure" in logged_in(encrypted, shown).headers["set-cookie"]
 
 
-def test_a_wrong_key_is_refused_and_not_shown_again(memory: Memory, guarded: TestClient) -> None:
+def test_login_refuses_a_wrong_key_and_does_not_repeat_it(memory: Memory, guarded: TestClient) -> None:
     key(memory)
     answer = logged_in(guarded, "lma_wrong_secret")
     assert answer.status_code == 401
@@ -68,7 +68,7 @@ def test_a_wrong_key_is_refused_and_not_shown_again(memory: Memory, guarded: Tes
 
 
 @pytest.mark.parametrize("ends", ["logout", "revoked", "time", "purge"])
-def test_a_session_ends(memory: Memory, guarded: TestClient, ends: str) -> None:
+def test_session_ends_with_logout_key_and_time(memory: Memory, guarded: TestClient, ends: str) -> None:
     remembered(memory, "alice")
     shown = key(memory)["X-API-Key"]
     logged_in(guarded, shown)
@@ -90,7 +90,7 @@ def test_a_session_ends(memory: Memory, guarded: TestClient, ends: str) -> None:
     assert guarded.get(MEMORIES, follow_redirects=False).headers["location"].startswith("/ui/login")
 
 
-def test_sessions_that_are_over_are_forgotten(memory: Memory) -> None:
+def test_ended_sessions_are_deleted(memory: Memory) -> None:
     def twice(connection: Any) -> int:
         mine, _ = keys.create(connection, "test", ALICE, ["read"])
         sessions.begin(connection, mine)
@@ -102,7 +102,7 @@ def test_sessions_that_are_over_are_forgotten(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("sent", [{}, {"csrf": ""}, {"csrf": "0" * 64}, {"csrf": "钥匙"}])
-def test_a_form_that_is_not_ours_changes_nothing(memory: Memory, http: TestClient, sent: dict[str, str]) -> None:
+def test_form_without_its_token_changes_nothing(memory: Memory, http: TestClient, sent: dict[str, str]) -> None:
     remembered(memory, "alice")
     http.get(MEMORIES)
     answer = http.post(MEMORIES, data={"text": "I like coffee.", "user_id": "alice", **sent})
@@ -110,7 +110,7 @@ def test_a_form_that_is_not_ours_changes_nothing(memory: Memory, http: TestClien
     assert [item.text for item in memory.get_all(user_id="alice")] == ["I am alice and I like tea."]
 
 
-def test_the_token_of_another_browser_is_worth_nothing(memory: Memory) -> None:
+def test_form_token_of_another_browser_is_refused(memory: Memory) -> None:
     remembered(memory, "alice")
     with client(memory, auth="local") as mine, client(memory, auth="local") as another:
         stolen = token(another, MEMORIES)
@@ -118,7 +118,7 @@ def test_the_token_of_another_browser_is_worth_nothing(memory: Memory) -> None:
         assert mine.post(MEMORIES, data={"text": "x", "user_id": "alice", "csrf": stolen}).status_code == 403
 
 
-def test_another_site_may_not_send_a_form(memory: Memory, http: TestClient) -> None:
+def test_form_of_another_site_is_refused(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
     sent = {"text": "x", "user_id": "alice", "csrf": token(http, MEMORIES)}
     for origin in ("https://evil.example", "null"):
@@ -128,12 +128,12 @@ def test_another_site_may_not_send_a_form(memory: Memory, http: TestClient) -> N
 @pytest.mark.parametrize(
     "to", ["https://evil.example/", "//evil.example", "/ui//evil.example", "/ui\\evil", "javascript:x"]
 )
-def test_a_login_leads_to_no_other_site(memory: Memory, guarded: TestClient, to: str) -> None:
+def test_login_leads_to_no_other_site(memory: Memory, guarded: TestClient, to: str) -> None:
     entered = logged_in(guarded, key(memory)["X-API-Key"], to=to)
     assert entered.headers["location"] == MEMORIES
 
 
-def test_a_key_without_the_right_sees_no_form_and_may_not_send_one(memory: Memory, guarded: TestClient) -> None:
+def test_key_without_the_right_sees_no_form_and_cannot_send_one(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "alice")
     logged_in(guarded, key(memory, ALICE, "read")["X-API-Key"])
     assert "Remember something" not in guarded.get(MEMORIES).text
@@ -141,24 +141,24 @@ def test_a_key_without_the_right_sees_no_form_and_may_not_send_one(memory: Memor
     assert guarded.post(MEMORIES, data=sent).status_code == 403
 
 
-def test_behind_a_proxy_nobody_is_local(http: TestClient) -> None:
+def test_page_refuses_auth_local_behind_a_proxy(http: TestClient) -> None:
     answer = http.get(MEMORIES, headers={"X-Forwarded-For": "10.0.0.1"})
     assert answer.status_code == 401 and "keys create" in answer.text
 
 
-def test_a_script_that_swaps_a_part_is_sent_to_the_login_as_a_whole(guarded: TestClient) -> None:
+def test_htmx_request_without_session_redirects_the_whole_page(guarded: TestClient) -> None:
     answer = guarded.get(MEMORIES, headers={"HX-Request": "true"})
     assert (answer.status_code, answer.text) == (401, "")
     assert answer.headers["hx-redirect"].startswith("/ui/login")
 
 
-def test_an_error_leads_back_to_the_scope_it_came_from(memory: Memory, http: TestClient) -> None:
+def test_error_page_keeps_the_scope(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
     lost = http.get(f"{MEMORIES}/nothing", params={"user_id": "alice"})
     assert lost.status_code == 404 and f'href="{MEMORIES}?user_id=alice"' in lost.text
 
 
-def test_a_theme_stays(memory: Memory, http: TestClient) -> None:
+def test_theme_is_kept_in_a_cookie(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
     for theme, told in (("dark", "dark"), ("light", "light"), ("pink", "auto")):
         sent = {"theme": theme, "csrf": token(http, MEMORIES), "to": "/ui/memories?q=tea"}

@@ -58,7 +58,7 @@ def related(memory: Memory, *triples: tuple[str, str, str], **given: Any) -> Non
         memory.graph.add(source, relation, target, **{"user_id": "alice", "single": False, **given})
 
 
-def test_what_is_said_becomes_relations_with_their_memories(memory: Memory, http: TestClient) -> None:
+def test_graph_page_shows_relations_with_their_memories(memory: Memory, http: TestClient) -> None:
     memory.add("I live in Lyon.", user_id="alice", timestamp="2024-05-01T12:00:00Z")
     (fact,) = memory.get_all(user_id="alice")
     shown = page(http)
@@ -68,7 +68,7 @@ def test_what_is_said_becomes_relations_with_their_memories(memory: Memory, http
     assert status(shown) == "now: 1 relation holds, 0 ended"
 
 
-def test_another_time_shows_what_had_begun_and_says_what_was_over(memory: Memory, http: TestClient) -> None:
+def test_graph_page_takes_as_of(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
     related(memory, ("I", "works at", "Acme"), valid_from="2020-01-01", valid_to="2023-01-01")
     related(memory, ("I", "works at", "Globex"), valid_from="2023-01-01")
@@ -84,7 +84,7 @@ def test_another_time_shows_what_had_begun_and_says_what_was_over(memory: Memory
     assert stops == [("2020-01-01", "2020-01-01"), ("2023-01-01", "2023-01-01")]
 
 
-def test_the_picture_has_the_rows_of_the_table(memory: Memory, http: TestClient) -> None:
+def test_graph_picture_has_the_rows_of_the_table(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
     related(memory, ("I", "knows", "Ben"), ("Ben", "married to", "Cleo"), ("Cleo", "works at", "Acme"))
     shown = page(http, hops=3)
@@ -97,7 +97,7 @@ def test_the_picture_has_the_rows_of_the_table(memory: Memory, http: TestClient)
     assert [node["name"] for node in picture(page(http, entity="acme", hops=1))["nodes"]] == ["Acme", "Cleo"]
 
 
-def test_a_scope_without_a_user_is_about_whom_it_mentions_most(memory: Memory, http: TestClient) -> None:
+def test_graph_page_without_a_user_shows_the_most_mentioned_entity(memory: Memory, http: TestClient) -> None:
     related(memory, ("Ben", "knows", "Cleo"), ("Ben", "knows", "Dan"), user_id=None, run_id="r1")
     related(memory, ("Cleo", "knows", "Eva"), user_id=None, run_id="r1")
     related(memory, ("BEN", "knows", "Finn"), user_id="alice", run_id="r1")
@@ -105,7 +105,7 @@ def test_a_scope_without_a_user_is_about_whom_it_mentions_most(memory: Memory, h
     assert nodes[0]["name"] == "Ben" and {node["name"] for node in nodes[1:]} == {"Cleo", "Dan", "Finn"}
 
 
-def test_a_large_one_is_cut_and_says_so(memory: Memory, http: TestClient) -> None:
+def test_graph_page_limits_a_large_graph(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
     related(memory, *(("I", "knows", f"Friend {number}") for number in range(12)))
     shown = page(http, most=5)
@@ -115,7 +115,7 @@ def test_a_large_one_is_cut_and_says_so(memory: Memory, http: TestClient) -> Non
     assert "13 entities" in page(http) and "show next" not in page(http, most=13)
 
 
-def test_a_name_stays_a_name(memory: Memory, http: TestClient) -> None:
+def test_graph_page_escapes_names(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
     related(memory, *(("I", "knows", name) for name in HOSTILE))
     shown = page(http)
@@ -126,7 +126,7 @@ def test_a_name_stays_a_name(memory: Memory, http: TestClient) -> None:
     assert met == set(HOSTILE)
 
 
-def test_an_unknown_name_is_answered_with_known_ones(memory: Memory, http: TestClient) -> None:
+def test_graph_page_proposes_entities_for_an_unknown_name(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
     related(memory, ("I", "knows", "Ben"))
     related(memory, ("I", "knows", "Mallory"), user_id="bob")
@@ -135,7 +135,7 @@ def test_an_unknown_name_is_answered_with_known_ones(memory: Memory, http: TestC
     assert not DATA.search(shown)
 
 
-def test_without_relations_it_says_how_there_come_some(memory: Memory, http: TestClient) -> None:
+def test_graph_page_without_relations_says_how_to_add_them(memory: Memory, http: TestClient) -> None:
     assert "serve --graph" not in page(http) and "No relations yet" in page(http)
     with Memory(":memory:") as plain, client(plain, auth="local") as without:
         assert "langmem-adapter serve --graph" in page(without)
@@ -145,7 +145,7 @@ def test_without_relations_it_says_how_there_come_some(memory: Memory, http: Tes
         assert "New memories add nothing here" in page(without) and picture(page(without))["ties"]
 
 
-def test_expired_memories_are_not_quoted(memory: Memory, http: TestClient) -> None:
+def test_graph_page_hides_expired_memories(memory: Memory, http: TestClient) -> None:
     memory.add("I live in Lyon.", user_id="alice", expires_at="2099-01-01")
     assert "<bdi>Lives in Lyon</bdi>" in page(http)
     (fact,) = memory.get_all(user_id="alice")

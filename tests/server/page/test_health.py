@@ -44,7 +44,7 @@ def rebuilt(http: TestClient) -> str:
     return page
 
 
-def test_the_checks_of_the_doctor_are_shown(memory: Memory, http: TestClient) -> None:
+def test_health_page_shows_the_checks(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
     quick = http.get(HEALTH).text
     assert {name: status for status, name in CHECK.findall(quick)}.keys() >= {"python", "packages", "telemetry", "disk"}
@@ -53,7 +53,7 @@ def test_the_checks_of_the_doctor_are_shown(memory: Memory, http: TestClient) ->
     assert {"embeddings", "model"} <= {name for _, name in CHECK.findall(told(http, HEALTH, ask="true"))}
 
 
-def test_what_fails_is_told_with_what_mends_it(
+def test_health_page_shows_failures_with_their_fix(
     memory: Memory, http: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remembered(memory, "alice")
@@ -65,7 +65,7 @@ def test_what_fails_is_told_with_what_mends_it(
     assert "Something is broken" in page and ("FAIL", "index") in CHECK.findall(page)
 
 
-def test_every_setting_says_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_page_shows_the_origin_of_every_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_TRACE_DAYS", "7")
     settings = Settings(api_key=SecretStr("sk-very-secret"), base_url="http://ada:hush@models.example/v1")
     with Memory(tmp_path / "m.db", settings=settings, graph=True) as memory, client(memory, auth="local") as http:
@@ -79,7 +79,7 @@ def test_every_setting_says_where_it_comes_from(tmp_path: Path, monkeypatch: pyt
     assert "sk-very-secret" not in page and "hush" not in page
 
 
-def test_the_queue_is_counted(memory: Memory, http: TestClient) -> None:
+def test_health_page_counts_the_queue(memory: Memory, http: TestClient) -> None:
     assert "Nobody waits" in http.get(HEALTH).text
     memory.parts.database.write(_taken)
     assert "<dt>under way</dt><dd>1</dd>" in http.get(HEALTH).text
@@ -91,7 +91,7 @@ def _taken(connection: Any) -> None:
     jobs.take(connection, "another", lease=600)
 
 
-def test_an_index_that_is_wrong_is_found_and_mended(memory: Memory, http: TestClient) -> None:
+def test_index_page_verifies_and_rebuilds(memory: Memory, http: TestClient) -> None:
     remembered(memory, "alice")
     assert "1 vector compared" in told(http, f"{HEALTH}/verify")
     _empty(memory)
@@ -100,7 +100,7 @@ def test_an_index_that_is_wrong_is_found_and_mended(memory: Memory, http: TestCl
     assert "equal to the database" in told(http, f"{HEALTH}/verify")
 
 
-def test_what_cannot_be_rebuilt_is_told(memory: Memory, http: TestClient) -> None:
+def test_index_page_shows_why_a_rebuild_failed(memory: Memory, http: TestClient) -> None:
     number = remembered(memory, "alice")
     remembered(memory, "bob")
     cut = update(tables.memories).where(tables.memories.c.id == number).values(embedding=b"\0\0\0\0")
@@ -115,7 +115,7 @@ def _empty(memory: Memory) -> None:
     index.adopt(Batch.empty(index.dimensions))
 
 
-def test_who_does_not_reach_everything_learns_that_it_is_alive(memory: Memory, guarded: TestClient) -> None:
+def test_health_page_shows_other_keys_that_it_is_alive(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "bob")
     for scope, rights in ((ALICE, ["read"]), (ALICE, ["admin"]), (None, ["read", "write"])):
         logged_in(guarded, key(memory, scope, *rights)["X-API-Key"])

@@ -82,7 +82,7 @@ def home(memory: Memory, user: str) -> str:
 # ── one memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_memory_shows_every_version_with_what_it_changed(http: TestClient, home: str, user: str) -> None:
+def test_memory_page_shows_every_revision_with_its_difference(http: TestClient, home: str, user: str) -> None:
     page = http.get(home).text
     third, second, first = steps(page)
     assert "Lives in Lyon<ins>, near the river</ins>" in page and "Lives in <del>Kyoto</del><ins>Lyon</ins>" in page
@@ -95,7 +95,7 @@ def test_a_memory_shows_every_version_with_what_it_changed(http: TestClient, hom
         assert fact in words(page)
 
 
-def test_a_memory_leads_to_the_words_that_it_came_from(memory: Memory, http: TestClient, user: str) -> None:
+def test_memory_page_shows_the_source(memory: Memory, http: TestClient, user: str) -> None:
     said = [("user", "Where shall we go?"), ("assistant", "Tell me of you."), ("user", "I am vegetarian.")]
     memory.add(said, user_id=user)
     page = http.get(f"/ui/memories/{memory.get_all(user_id=user)[0].id}").text
@@ -107,7 +107,7 @@ def test_a_memory_leads_to_the_words_that_it_came_from(memory: Memory, http: Tes
     assert "Is vegetarian" in words(http.get(min(traces)).text)
 
 
-def test_without_a_trace_the_words_kept_beside_it_are_shown(tmp_path: Path, user: str) -> None:
+def test_memory_page_shows_stored_words_without_a_trace(tmp_path: Path, user: str) -> None:
     with Memory(tmp_path / "m.db", settings=Settings(trace_days=0)) as memory, client(memory, auth="local") as http:
         change = memory.add([("assistant", "And food?"), ("user", "I am vegetarian.")], user_id=user).results[0]
         page = http.get(f"/ui/memories/{change.id}").text
@@ -116,7 +116,7 @@ def test_without_a_trace_the_words_kept_beside_it_are_shown(tmp_path: Path, user
         assert "switched of" in words(http.get(f"/ui/traces?user_id={user}").text)
 
 
-def test_a_long_life_is_shown_page_by_page(memory: Memory, http: TestClient, user: str) -> None:
+def test_memory_page_shows_a_long_history_page_by_page(memory: Memory, http: TestClient, user: str) -> None:
     home = remembered(memory, user)
     memory.update_many([{"memory_id": home, "text": f"Number {number}"} for number in range(54)])
     page = http.get(f"/ui/memories/{home}").text
@@ -126,14 +126,14 @@ def test_a_long_life_is_shown_page_by_page(memory: Memory, http: TestClient, use
     assert [step.partition('"')[0] for step in steps(http.get(unescape(older[1])).text)] == list("54321")
 
 
-def test_what_a_memory_says_of_things_leads_to_the_graph(memory: Memory, http: TestClient, user: str) -> None:
+def test_memory_page_links_relations_to_the_graph(memory: Memory, http: TestClient, user: str) -> None:
     change = memory.add("I live in Lyon.", user_id=user).results[0]
     page = http.get(f"/ui/memories/{change.id}").text
     assert f"Relations {user} lives in Lyon" in words(page)
     assert f"/ui/graph?user_id={user}&amp;entity=Lyon" in page
 
 
-def test_similar_memories_are_looked_for_when_they_are_wanted(memory: Memory, http: TestClient, user: str) -> None:
+def test_memory_page_shows_similar_memories_on_request(memory: Memory, http: TestClient, user: str) -> None:
     home = remembered(memory, user)
     memory.add("I like green tea.", user_id=user, infer=False)
     memory.add("I like green tea.", user_id="bob", infer=False)
@@ -152,7 +152,7 @@ def test_similar_memories_are_looked_for_when_they_are_wanted(memory: Memory, ht
         ({"expires": "2090-01-02T03:04"}, "Says this", {"a": 1, "b": "x"}, "2090-01-02T03:04:00+00:00"),
     ],
 )
-def test_a_memory_is_edited(
+def test_memory_page_edits_text_metadata_and_expiry(
     memory: Memory,
     http: TestClient,
     form: dict[str, str],
@@ -171,7 +171,7 @@ def test_a_memory_is_edited(
     assert (item.expires_at and item.expires_at.isoformat()) == expires
 
 
-def test_who_changes_nothing_writes_nothing(memory: Memory, http: TestClient, user: str) -> None:
+def test_memory_page_writes_nothing_without_a_change(memory: Memory, http: TestClient, user: str) -> None:
     text = "\nTwo\nlines"
     change = memory.add(text, user_id=user, infer=False, metadata={"名": "值"}).results[0]
     home = f"/ui/memories/{change.id}"
@@ -191,7 +191,7 @@ def test_who_changes_nothing_writes_nothing(memory: Memory, http: TestClient, us
         ({"expires": "yesterday"}, "expires='yesterday' is no point in time"),
     ],
 )
-def test_what_cannot_be_saved_stays_in_the_form(
+def test_memory_page_keeps_invalid_input_in_the_form(
     memory: Memory, http: TestClient, form: dict[str, str], told: str, user: str
 ) -> None:
     home = remembered(memory, user)
@@ -202,7 +202,7 @@ def test_what_cannot_be_saved_stays_in_the_form(
     assert memory.get(home).revision == 1
 
 
-def test_who_edits_what_somebody_else_changed_meanwhile_is_told(memory: Memory, http: TestClient, user: str) -> None:
+def test_memory_page_refuses_an_edit_of_an_old_revision(memory: Memory, http: TestClient, user: str) -> None:
     home = remembered(memory, user)
     form = as_kept(memory, home)
     memory.update(home, "Changed meanwhile")
@@ -211,7 +211,7 @@ def test_who_edits_what_somebody_else_changed_meanwhile_is_told(memory: Memory, 
     assert memory.get(home).text == "Changed meanwhile"
 
 
-def test_a_memory_is_deleted_and_comes_back(memory: Memory, http: TestClient, home: str, user: str) -> None:
+def test_memory_page_deletes_and_restores(memory: Memory, http: TestClient, home: str, user: str) -> None:
     answer = sent(http, home, "/delete", user_id=user)
     gone = http.get(answer.headers["location"]).text
     assert "Deleted." in words(gone) and "searches do not find it any more" in words(gone)
@@ -222,13 +222,13 @@ def test_a_memory_is_deleted_and_comes_back(memory: Memory, http: TestClient, ho
     assert [item.text for item in memory.get_all(user_id=user)] == ["Lives in Kyoto"]
 
 
-def test_a_memory_past_its_time_says_so(memory: Memory, http: TestClient, user: str) -> None:
+def test_memory_page_shows_expiry(memory: Memory, http: TestClient, user: str) -> None:
     home = remembered(memory, user)
     memory.update(home, expires_at="2020-01-01")
     assert "It expired" in words(http.get(f"/ui/memories/{home}").text)
 
 
-def test_what_was_over_when_it_was_told_is_a_memory_of_the_past(memory: Memory, http: TestClient, user: str) -> None:
+def test_memory_page_shows_a_memory_of_the_past(memory: Memory, http: TestClient, user: str) -> None:
     memory.add("I live in Lyon.", user_id=user, timestamp="2026-01-01")
     late = memory.add("I live in Kyoto.", user_id=user, timestamp="2020-01-01").results[0]
     page = words(http.get(f"/ui/memories/{late.id}").text)
@@ -238,7 +238,7 @@ def test_what_was_over_when_it_was_told_is_a_memory_of_the_past(memory: Memory, 
 # ── traces ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_adds_are_listed_page_by_page(memory: Memory, http: TestClient, user: str) -> None:
+def test_traces_page_lists_adds_page_by_page(memory: Memory, http: TestClient, user: str) -> None:
     memory.add("Hello there!", user_id=user)
     memory.add_many([{"messages": f"Number {n}.", "user_id": user, "run_id": str(n)} for n in range(50)])
     memory.add("I like tea.", user_id="bob")
@@ -251,7 +251,7 @@ def test_the_adds_are_listed_page_by_page(memory: Memory, http: TestClient, user
     assert "No traces" in words(http.get("/ui/traces?user_id=nobody").text)
 
 
-def test_a_trace_shows_the_five_stages(memory: Memory, http: TestClient, home: str, user: str) -> None:
+def test_trace_page_shows_the_five_stages(memory: Memory, http: TestClient, home: str, user: str) -> None:
     (update, *_) = TRACE.findall(http.get(home).text)
     page = http.get(unescape(update)).text
     assert re.findall(r"<h2>(\w+)</h2>", page) == ["parse", "extract", "retrieve", "decide", "apply"]
@@ -262,7 +262,7 @@ def test_a_trace_shows_the_five_stages(memory: Memory, http: TestClient, home: s
     assert f'href="{home}?user_id={user}"' in page
 
 
-def test_a_trace_shows_what_a_chat_model_was_asked_and_answered(tmp_path: Path, user: str) -> None:
+def test_trace_page_shows_prompts_and_replies(tmp_path: Path, user: str) -> None:
     facts = json.dumps({"facts": [f"Likes tea number {number}" for number in range(30)]})
     with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=[facts]), embeddings="hash:512") as memory:
         image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
@@ -278,7 +278,7 @@ def test_a_trace_shows_what_a_chat_model_was_asked_and_answered(tmp_path: Path, 
     assert "18 more facts" in told and "<b>" not in page
 
 
-def test_the_trace_of_a_summary_shows_what_was_summed_up(tmp_path: Path) -> None:
+def test_trace_page_shows_a_summary(tmp_path: Path) -> None:
     model = ScriptedChatModel(replies=["They talked of apples."] * 9)
     with Memory(tmp_path / "m.db", model=model, embeddings="hash:512") as memory:
         brain = BrainMemory(memory, "monday", user_id="alice", window=200, max_tokens=100)
@@ -291,7 +291,7 @@ def test_the_trace_of_a_summary_shows_what_was_summed_up(tmp_path: Path) -> None
     assert "Trace of a summary" in told and "They talked of apples." in told and "extract" not in told
 
 
-def test_a_trace_of_what_is_kept_word_for_word_tells_it_once(memory: Memory, http: TestClient, user: str) -> None:
+def test_trace_page_shows_verbatim_messages_once(memory: Memory, http: TestClient, user: str) -> None:
     turns = [("user", f"Message {number}.") for number in range(50)]
     added = memory.add([("system", "Be kind."), *turns], user_id=user, agent_id="guide", infer=False)
     told = words(http.get(f"/ui/traces/{added.trace_id}").text)
@@ -312,9 +312,7 @@ def test_what_anybody_said_stays_text(memory: Memory, http: TestClient) -> None:
 # ── to whom ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_trace_of_a_wider_add_is_not_shown_to_a_narrower_key(
-    memory: Memory, guarded: TestClient, user: str
-) -> None:
+def test_trace_of_a_wider_scope_is_hidden_from_a_narrower_key(memory: Memory, guarded: TestClient, user: str) -> None:
     change = memory.add("I live in Kyoto.", user_id=user, agent_id="guide").results[0]
     memory.add("My secret is blue. I live in Lyon.", user_id=user)
     assert memory.get(str(change.id)).text == "Lives in Lyon"

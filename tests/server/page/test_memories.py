@@ -27,7 +27,7 @@ def titles(http: TestClient, query: str = "") -> list[str]:
     return TITLE.findall(http.get(f"{MEMORIES}?{query}").text)
 
 
-def test_the_newest_come_first_page_by_page(memory: Memory, http: TestClient) -> None:
+def test_memories_page_lists_the_newest_first(memory: Memory, http: TestClient) -> None:
     for number in range(60):
         memory.add(f"Number {number}.", user_id="alice", infer=False)
     first = http.get(MEMORIES).text
@@ -39,7 +39,7 @@ def test_the_newest_come_first_page_by_page(memory: Memory, http: TestClient) ->
     assert "60 memories" in first
 
 
-def test_a_question_is_answered_with_why(memory: Memory, http: TestClient) -> None:
+def test_memories_page_shows_hits_with_their_evidence(memory: Memory, http: TestClient) -> None:
     memory.add("I live in Lyon.", user_id="alice", timestamp="2024-05-01T00:00:00Z")
     memory.add("I like jazz.", user_id="alice", timestamp="2024-05-02T00:00:00Z")
     page = http.get(f"{MEMORIES}?q=where+does+she+live").text
@@ -51,7 +51,7 @@ def test_a_question_is_answered_with_why(memory: Memory, http: TestClient) -> No
     assert "No memory of this scope" in http.get(f"{MEMORIES}?q=x&type=procedural_memory").text
 
 
-def test_every_kind_of_evidence_has_a_title_and_a_colour(memory: Memory, http: TestClient) -> None:
+def test_memories_page_has_title_and_colour_of_all_evidence(memory: Memory, http: TestClient) -> None:
     memory.add("I live in Lyon.", user_id="alice", timestamp="2023-05-01", infer=False)
     page = http.get("/ui/memories?user_id=alice&q=Where did I live in May 2023?").text
     told = dict(re.findall(r'class="legend part-(\w+)" title="([^"]*)"', page))
@@ -61,7 +61,7 @@ def test_every_kind_of_evidence_has_a_title_and_a_colour(memory: Memory, http: T
     assert all(f".part-{name} " in colours for name in told)
 
 
-def test_what_answers_a_question_about_oneself_is_not_called_unlike_it(memory: Memory, http: TestClient) -> None:
+def test_memories_page_finds_answers_about_the_user(memory: Memory, http: TestClient) -> None:
     memory.add("I live in Lyon.", user_id="alice", infer=False)
     page = http.get("/ui/memories?user_id=alice&q=What do you know about me?").text
     assert "1.00" in page and "none has these words" not in page
@@ -76,7 +76,7 @@ def test_what_anybody_said_stays_text(memory: Memory, http: TestClient) -> None:
         assert page.count("<h1>") == 1
 
 
-def test_without_a_memory_one_is_invited_to_try(memory: Memory, http: TestClient) -> None:
+def test_memories_page_without_memories_offers_examples(memory: Memory, http: TestClient) -> None:
     page = http.get(MEMORIES).text
     assert "Nothing is remembered yet" in page and memory.location in page  # where a program finds the same memories
     sent = {"text": "I live in Lyon.", "user_id": "ada", "csrf": token(http, MEMORIES)}
@@ -85,7 +85,7 @@ def test_without_a_memory_one_is_invited_to_try(memory: Memory, http: TestClient
     assert titles(http, "user_id=ada") == ["Lives in Lyon"]
 
 
-def test_a_word_for_word_one_is_kept_as_it_is(memory: Memory, http: TestClient) -> None:
+def test_memories_page_adds_verbatim(memory: Memory, http: TestClient) -> None:
     sent = {"text": "Meet at noon.", "user_id": "ada", "verbatim": "true", "csrf": token(http, MEMORIES)}
     http.post(MEMORIES, data=sent, follow_redirects=False)
     assert titles(http) == ["Meet at noon."]

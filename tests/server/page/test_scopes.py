@@ -48,7 +48,7 @@ def forget(http: TestClient, name: str, how: str, **whose: str) -> Any:
 # ── the list ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_users_agents_and_runs_are_listed_and_sorted(memory: Memory, http: TestClient) -> None:
+def test_scopes_page_lists_and_sorts_users_agents_and_runs(memory: Memory, http: TestClient) -> None:
     for user, number in (("ann", 1), ("Bob", 3), ("小明", 2)):
         for _ in range(number):
             remembered(memory, user, agent_id="guide")
@@ -64,7 +64,7 @@ def test_users_agents_and_runs_are_listed_and_sorted(memory: Memory, http: TestC
     assert link(page, "Graph<span").endswith("/ui/graph?user_id=Bob")
 
 
-def test_thousands_are_shown_page_by_page(memory: Memory, http: TestClient) -> None:
+def test_scopes_page_shows_thousands_page_by_page(memory: Memory, http: TestClient) -> None:
     memory.add_many([{"messages": "tea", "user_id": f"user-{n:02}", "infer": False} for n in range(60)])
     first = http.get(SCOPES, params={"sort": "name"}).text
     assert "1 to 50 of 60 users" in first and names(first)[-1] == "user-49"
@@ -72,7 +72,7 @@ def test_thousands_are_shown_page_by_page(memory: Memory, http: TestClient) -> N
     assert "Its first page" in http.get(SCOPES, params={"page": "9"}).text
 
 
-def test_hostile_names_stay_names(memory: Memory, http: TestClient) -> None:
+def test_scopes_page_escapes_names(memory: Memory, http: TestClient) -> None:
     hostile = ["<script>alert(1)</script>", "x" * 512, "a\u202eb", 'a"b&c=d', "a\nb"]
     for name in hostile:
         remembered(memory, name)
@@ -82,7 +82,7 @@ def test_hostile_names_stay_names(memory: Memory, http: TestClient) -> None:
         assert place.split("?")[0] == "/ui/graph" or http.get(place).status_code == 200, place
 
 
-def test_a_key_that_may_not_list_sees_its_own(memory: Memory, guarded: TestClient) -> None:
+def test_scopes_page_shows_other_keys_their_own_scope(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "alice")
     remembered(memory, "bob")
     logged_in(guarded, key(memory, ALICE, "read")["X-API-Key"])
@@ -97,7 +97,7 @@ def test_a_key_that_may_not_list_sees_its_own(memory: Memory, guarded: TestClien
         assert (answer.status_code, answer.headers["location"]) == (303, SCOPES) and "bob" not in answer.text
 
 
-def test_an_admin_of_an_agent_sees_what_it_shares_with_users(memory: Memory, guarded: TestClient) -> None:
+def test_scopes_page_shows_an_agents_admin_its_users(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "alice", agent_id="guide")
     remembered(memory, "alice")
     remembered(memory, "bob")
@@ -110,7 +110,7 @@ def test_an_admin_of_an_agent_sees_what_it_shares_with_users(memory: Memory, gua
 # ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_export_is_that_of_the_routes_with_a_name(memory: Memory, http: TestClient) -> None:
+def test_page_export_equals_the_rest_export(memory: Memory, http: TestClient) -> None:
     memory.add("我喜欢喝茶。", user_id="小明/..", infer=False, metadata={"from": "chat"})
     page = http.get("/ui/export", params={"user_id": "小明/.."})
     assert page.content == http.get("/v1/export", params={"user_id": "小明/.."}).content
@@ -119,7 +119,7 @@ def test_an_export_is_that_of_the_routes_with_a_name(memory: Memory, http: TestC
     assert http.get("/ui/export").status_code == 400
 
 
-def test_a_table_for_a_spreadsheet_holds_no_formula(memory: Memory, http: TestClient) -> None:
+def test_page_export_csv_has_no_formula(memory: Memory, http: TestClient) -> None:
     for text in ("\uff1d1+1", DANGEROUS, 'He said "tea,\ncoffee"', "茶"):
         memory.add(text, user_id="@bob", infer=False, metadata={"from": "chat"})
     answer = http.get("/ui/export", params={"user_id": "@bob", "format": "csv"})
@@ -131,7 +131,7 @@ def test_a_table_for_a_spreadsheet_holds_no_formula(memory: Memory, http: TestCl
 # ── forgetting ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_goes_is_counted_and_asked_for_by_name(memory: Memory, http: TestClient) -> None:
+def test_forget_page_counts_and_asks_for_the_name(memory: Memory, http: TestClient) -> None:
     memory.add("I live in Lyon. I like tea.", user_id="alice")
     asked = figures(http.get(f"{FORGET}?user_id=alice").text)
     assert (asked["memories"], asked["versions"], asked["trace"]) == (2, 2, 1)
@@ -142,7 +142,7 @@ def test_what_goes_is_counted_and_asked_for_by_name(memory: Memory, http: TestCl
     assert http.get(FORGET).status_code == 400
 
 
-def test_what_is_deleted_can_be_restored(memory: Memory, http: TestClient) -> None:
+def test_forget_page_delete_can_be_restored(memory: Memory, http: TestClient) -> None:
     number = remembered(memory, "alice")
     assert "1 memory deleted" in forget(http, " alice ", "delete", user_id="alice").text
     assert not memory.get_all(user_id="alice") and "history only" in http.get(SCOPES).text
@@ -150,7 +150,7 @@ def test_what_is_deleted_can_be_restored(memory: Memory, http: TestClient) -> No
     assert len(memory.get_all(user_id="alice")) == 1
 
 
-def test_what_is_erased_is_gone(memory: Memory, http: TestClient) -> None:
+def test_forget_page_erase_leaves_nothing(memory: Memory, http: TestClient) -> None:
     memory.add("I live in Lyon. I like tea.", user_id="alice")
     remembered(memory, "bob")
     page = forget(http, "alice", "erase", user_id="alice").text
@@ -159,7 +159,7 @@ def test_what_is_erased_is_gone(memory: Memory, http: TestClient) -> None:
     assert "There was nothing left of it" in forget(http, "alice", "erase", user_id="alice").text
 
 
-def test_what_remains_is_told() -> None:
+def test_forget_page_shows_what_remains() -> None:
     lonely = Settings(redis_url="redis://127.0.0.1:1/0")
     with Memory(":memory:", settings=lonely) as memory, client(memory, auth="local") as http:
         remembered(memory, "alice")
@@ -167,13 +167,13 @@ def test_what_remains_is_told() -> None:
         assert "Erased, but something remains" in page and "left in Redis" in page
 
 
-def test_a_name_that_nobody_can_type_is_not_asked_for(memory: Memory, http: TestClient) -> None:
+def test_forget_page_asks_for_a_word_that_can_be_typed(memory: Memory, http: TestClient) -> None:
     for name in ("a\u202eb", "x" * 512, "a\u200bb"):
         remembered(memory, name)
         assert "1 memory deleted" in forget(http, "forget", "delete", user_id=name).text
 
 
-def test_each_way_of_forgetting_needs_its_right(memory: Memory, guarded: TestClient) -> None:
+def test_forget_page_needs_rights(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "alice")
     logged_in(guarded, key(memory, ALICE, "read")["X-API-Key"])
     assert guarded.get(FORGET).status_code == 403
@@ -185,7 +185,7 @@ def test_each_way_of_forgetting_needs_its_right(memory: Memory, guarded: TestCli
     assert len(memory.get_all(user_id="alice")) == 1
 
 
-def test_who_erases_their_own_key_still_learns_what_went(memory: Memory, guarded: TestClient) -> None:
+def test_forget_page_answers_after_erasing_the_callers_key(memory: Memory, guarded: TestClient) -> None:
     remembered(memory, "alice")
     logged_in(guarded, key(memory, ALICE, "admin")["X-API-Key"])
     page = forget(guarded, "alice", "erase", user_id="alice").text

@@ -61,7 +61,7 @@ def views() -> list[tuple[str, str]]:
     return [(method.upper(), path) for path, methods in paths.items() if path not in OPEN for method in methods]
 
 
-def test_no_view_gives_or_changes_what_is_anothers(memory: Memory, alice: TestClient, bob: Tenant) -> None:
+def test_no_view_leaves_the_scope_of_its_key(memory: Memory, alice: TestClient, bob: Tenant) -> None:
     before, csrf, tried = state(memory, bob), token(alice, "/ui/memories"), 0
     for method, path in views():
         for kind, named in bob.ids:
@@ -73,7 +73,7 @@ def test_no_view_gives_or_changes_what_is_anothers(memory: Memory, alice: TestCl
     assert tried > 50
 
 
-def test_what_is_anothers_looks_like_what_does_not_exist(memory: Memory, alice: TestClient, bob: Tenant) -> None:
+def test_foreign_ids_look_like_unknown_ids(memory: Memory, alice: TestClient, bob: Tenant) -> None:
     csrf = token(alice, "/ui/memories")
     for method, path in views():
         if "{" not in path:
@@ -88,7 +88,7 @@ def _told(answer: Any, named: str) -> str:
     return (main[0] if main else answer.text).replace(named, "")
 
 
-def test_every_view_wants_a_login(memory: Memory) -> None:
+def test_every_view_needs_a_login(memory: Memory) -> None:
     with client(memory) as http:
         csrf = token(http, "/ui/login")
         for method, path in views():
@@ -97,14 +97,14 @@ def test_every_view_wants_a_login(memory: Memory) -> None:
             assert answer.headers["location"].startswith("/ui/login"), f"{method} {path}"
 
 
-def test_of_two_users_that_an_address_names_none_is_overlooked(alice: TestClient) -> None:
+def test_repeated_parameter_of_a_view_is_refused(alice: TestClient) -> None:
     for method, path in views():
         if method == "GET":
             answer = alice.get(f"{_filled(path, UNKNOWN)}?user_id=bob&user_id=alice")
             assert (answer.status_code, "Give it once" in answer.text) == (422, True), path
 
 
-def test_every_form_wants_its_token(memory: Memory, alice: TestClient) -> None:
+def test_every_form_needs_its_token(memory: Memory, alice: TestClient) -> None:
     for method, path in views():
         if method != "GET":
             answer = _sent(alice, method, _filled(path, UNKNOWN), "", {})
