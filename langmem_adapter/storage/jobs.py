@@ -261,7 +261,7 @@ def carry_out(job: Job, owner: str) -> None:
 def check_of_context() -> Callable[[Connection], object]:
     """A check for a write transaction of this context: `MemoryNotFoundError` where its job was erased or lost."""
     # Contract: what was accepted before a purge is not written after it. The purge deletes the job, and a worker that has not
-    # noticed yet looks for it in the transaction that would write. `test_add_for_a_job_that_was_erased_or_lost_is_refused`
+    # noticed yet looks for it in the transaction that would write. `test_add_for_an_erased_or_lost_job_is_refused`
     current = _CURRENT.get()
     if current is None:
         return lambda _: None
