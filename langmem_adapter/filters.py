@@ -108,18 +108,18 @@ def comparison(name: str, operand: Any) -> Test:
     """What one of `OPERATORS` asks of a value; the operand is plain JSON or a datetime, of the kind that the operator takes."""
     match name:
         case "eq" | "ne":
-            found: Test = _OneOf([operand])
+            test: Test = _OneOf([operand])
         case "in" | "nin":
-            found = _OneOf(operand)
+            test = _OneOf(operand)
         case "contains":
-            found = _containing(operand)
+            test = _containing(operand)
         case "icontains":
-            found = _containing_in_any_case(operand)
+            test = _containing_in_any_case(operand)
         case "exists":
             return (lambda value: value is not None) if operand else (lambda value: value is None)
         case _:
             return _ordered(ORDER[name], operand)
-    return (lambda value: not found(value)) if name in {"ne", "nin"} else found
+    return (lambda value: not test(value)) if name in {"ne", "nin"} else test
 
 
 class _OneOf:
@@ -388,7 +388,7 @@ def parse_filter(
 def _certain(node: Node) -> list[Condition]:
     if isinstance(node, Condition):
         return [node]
-    return [found for part in node.parts for found in _certain(part)] if isinstance(node, AllOf) else []
+    return [condition for part in node.parts for condition in _certain(part)] if isinstance(node, AllOf) else []
 
 
 def _keys(node: Node) -> list[str]:
@@ -526,9 +526,9 @@ def _has_operators(key: str, value: Mapping[Any, object], *, plain: bool) -> boo
     """Whether a mapping under a key holds operators; otherwise it is a filter on the object there, if one can be there."""
     names = [_key(name) for name in value]
     unknown = [name for name in names if name.removeprefix("$") not in OPERATORS]
-    meant = [name for name in unknown if name not in LOGIC and (name.startswith("$") or _nearest(name, _CLOSE))]
-    if meant or (unknown and (plain or len(unknown) < len(names))):
-        raise FilterError(f"filter on {_short(key)}: {_unknown(key, (meant or unknown)[0])}")
+    wrong = [name for name in unknown if name not in LOGIC and (name.startswith("$") or _nearest(name, _CLOSE))]
+    if wrong or (unknown and (plain or len(unknown) < len(names))):
+        raise FilterError(f"filter on {_short(key)}: {_unknown(key, (wrong or unknown)[0])}")
     return bool(names) and not unknown
 
 

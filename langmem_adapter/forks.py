@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Lock:
-    """A lock for what the whole process shares, so that a child forked while another thread holds it does not wait for ever.
+    """A lock that is free in a forked child, whichever thread held it.
 
     Contract: what it guards is whole at every moment, or harmless where it is not, since the child goes on with it as it
     was: tests/test_forks.py.

@@ -1,8 +1,7 @@
-"""Names in the knowledge graph: when two of them mean the same thing, and what the name of a relation implies.
+"""Names in the knowledge graph: when two of them mean the same entity, and what the name of a relation implies.
 
-Equality is by spelling, never by nearness of vectors: peers that merged names whose embeddings were close merged strangers.
-What spelling cannot tell (Bob is Robert) is told by the model, which is shown the names that are known, or by hand (`merge`).
-The user and the agent whom a scope belongs to are no names: no spelling means them, whatever their ids are.
+Equality is by spelling, never by nearness of vectors, which merges strangers. That Bob is Robert the model says, which is shown
+the names of the graph, or a user (`merge`). The user and the agent of a scope are no names, whatever their ids are.
 """
 
 from __future__ import annotations
@@ -134,12 +133,11 @@ def relation_end(name: str, scope: Scope) -> EntityReference:
 
 
 def named_speaker(actor: str | None, role: str | None, scope: Scope) -> str:
-    """The name of whoever speaks; blank where that is the scope's own user or agent, who mostly go without.
+    """The name of a speaker; blank for the scope's own user or agent.
 
-    Theirs is also what is said in the name of the scope's `user_id` (of an assistant: `agent_id`) in any spelling, or under
-    one of the words for user and assistant, and what a tool returns. Everybody else is somebody of his own: what he says is
-    true of himself, and two speakers are the same where `entity_key` says so of their names. A message without a name carries
-    its role as the *actor*.
+    These also speak under the scope's `user_id` (an assistant: `agent_id`) in any spelling, under a word for user or
+    assistant, without a name (then *actor* is the role), and in what a tool returns. Facts of a named speaker are stored under
+    that name; two speakers are the same if their `entity_key` is.
 
     Example:
         >>> from langmem_adapter.records.scope import Scope
@@ -165,9 +163,9 @@ def with_speaker(text: str, actor: str | None, role: str | None, scope: Scope) -
 
 
 def name_speaker(triples: Iterable[Triple], speaker: str, role: str) -> tuple[Triple, ...]:
-    """What somebody (see `named_speaker`) says of relations, with his name where he speaks of himself."""
-    himself = ASSISTANT if role == ASSISTANT else SELF
-    names = {himself: speaker or himself}
+    """Relations stated by a named speaker, with the name in place of `SELF` or `ASSISTANT`."""
+    own = ASSISTANT if role == ASSISTANT else SELF
+    names = {own: speaker or own}
     return tuple(
         replace(each, source=names.get(each.source, each.source), target=names.get(each.target, each.target))
         for each in triples
@@ -185,7 +183,7 @@ def relation_name(name: str) -> str:
 
 
 def is_single(relation: str) -> bool:
-    """Whether somebody has one such target at a time: one home, one employer, one age."""
+    """Whether an entity has one such target at a time: one home, one employer, one age."""
     return relation in _SINGLE
 
 
@@ -200,24 +198,24 @@ def opposite_relation(relation: str) -> str | None:
 
 
 def mentions_name(text: str, name: str) -> bool:
-    """Whether a text speaks of the thing of this name: it holds one of the name's words."""
-    told = _told(name.replace("_", " "))
-    return not told.isdisjoint(_told(text)) if told else name.casefold() in text.casefold()
+    """Whether a text holds one of the words of a name."""
+    content = _content(name.replace("_", " "))
+    return not content.isdisjoint(_content(text)) if content else name.casefold() in text.casefold()
 
 
 def mentions_whole_name(text: str, name: str) -> bool:
-    """The same, of a text that holds all words of the name."""
-    told = _told(name.replace("_", " "))
-    return told <= _told(text) if told else name.casefold() in text.casefold()
+    """Whether a text holds all words of a name."""
+    content = _content(name.replace("_", " "))
+    return content <= _content(text) if content else name.casefold() in text.casefold()
 
 
 def drops_name(before: str, after: str, name: str) -> bool:
-    """Whether a text speaks no longer of the thing of this name, as the text before it did: a word of the name is gone."""
-    told = _told(name.replace("_", " "))
-    if not told:
+    """Whether a word of a name is gone from a text, compared with the text before it."""
+    content = _content(name.replace("_", " "))
+    if not content:
         return name.casefold() in before.casefold() and name.casefold() not in after.casefold()
-    return not told.isdisjoint(_told(before) - _told(after))
+    return not content.isdisjoint(_content(before) - _content(after))
 
 
-def _told(text: str) -> set[str]:
+def _content(text: str) -> set[str]:
     return meaningful(signed_words(text))

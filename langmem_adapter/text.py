@@ -1,21 +1,15 @@
 """Text as search reads it: words, stems, word lists, and when two texts are equal.
 
-They are data for `text`, `languages` and `names`, kept as text: a name and its words, continued by indented lines. A change of
-`STOPWORDS`, `STOPWORDS_CJK`, `CLITICS`, `ELIDED`, `IRREGULAR`, `TIMES`, or a new word in `TOPICS`, changes the words that are
-stored: raise `text.TOKENIZER` with it; the others are only used when a search is made.
+Words are case-folded, stripped of accents and stemmed (Snowball, Porter 2001, https://snowballstem.org). The script decides the
+language where it can (Cyrillic: Russian, Greek: Greek); words in Latin letters follow the language of the database. Nothing is
+guessed from a text, so a question and a memory are read alike. Scripts without spaces are split: Chinese, Japanese and Korean
+into letters and pairs, Thai, Lao, Burmese and Khmer into pairs and triples of syllable parts.
 
-Where the script tells the language (Cyrillic: Russian, Greek: Greek), that one's rules are used; words in Latin letters, and
-those of languages that share another script, follow the language of the database. A question and a memory are therefore read
-alike, whoever reads them; nothing is guessed from a text, which is often too short for that. The stems are Snowball's
-(Porter 2001, https://snowballstem.org).
+The word lists are kept as text: a name and its words, continued by indented lines. A change of `STOPWORDS`, `STOPWORDS_CJK`,
+`CLITICS`, `ELIDED`, `IRREGULAR`, `TIMES`, or a new word in `TOPICS`, changes the words that are stored: raise `TOKENIZER`.
+It is stored with the lexical rows, and those of another version or language are made anew.
 
-Words are case-folded, stripped of accents and stemmed by the rules of a language (`languages`). Scripts that do not separate
-words fall into pieces: runs of Chinese, Japanese and Korean letters into letters and pairs, those of Thai, Lao, Burmese and
-Khmer into pairs and triples of syllable parts. The rules are versioned: `TOKENIZER` is stored with the lexical rows, and those
-of a database with another version, or opened for another language, are made anew.
-
-Everything here is read as in an English database unless a language is given. Hash embeddings and reasoning by rules give none:
-their vectors and verdicts must not change with the language of a database.
+Without a language everything is read as in an English database; hash embeddings and the offline rules give none.
 """
 
 from __future__ import annotations
@@ -38,7 +32,7 @@ from langmem_adapter.forks import Lock, bounded_cache
 from langmem_adapter.records.checks import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
 
 def read_entries(file: Path) -> dict[str, str]:
@@ -48,8 +42,8 @@ def read_entries(file: Path) -> dict[str, str]:
         >>> read_entries(Path(__file__).with_name("words.txt"))["CLITICS"]
         's t d m re ve ll'
     """
-    found = re.findall(r"^(\w+): ?(.*(?:\n +.*)*)", file.read_text(encoding="utf-8"), re.MULTILINE)
-    return {name: re.sub(r"\n +", "\n", text).strip("\n") for name, text in found}
+    matches = re.findall(r"^(\w+): ?(.*(?:\n +.*)*)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {name: re.sub(r"\n +", "\n", text).strip("\n") for name, text in matches}
 
 
 _LISTS: Final = read_entries(Path(__file__).with_name("words.txt"))
@@ -73,9 +67,8 @@ RELATED: Final = tuple(_LISTS["RELATED"].split("\n"))
 TOPICS: Final = {
     topic: tuple(words.split()) for topic, words in read_entries(Path(__file__).with_name("topics.txt")).items()
 }
-"""Words that speak of a topic, by its name. A broad net, in which a new fact finds the memories it may concern: "called off the
-wedding" and "engaged to Marek" share no word and, without a model, no direction. Of a longer Chinese word its last two letters
-count."""
+"""Words of a topic, by its name: a new fact finds the memories that it may concern ("called off the wedding", "engaged to
+Marek"). Of a longer Chinese word its last two letters count."""
 KIN: Final = frozenset(_LISTS["KIN"].split())
 """Whom a statement may speak of besides the one who makes it."""
 LIGHT: Final = frozenset(_LISTS["LIGHT"].split())
@@ -108,8 +101,8 @@ _LATIN: Final = "Latin"
 _TURKISH: Final = "turkish"  # parts the endings of names with an apostrophe
 
 _ROWS: Final = {
-    name: [row.split() for row in told.split("\n")]
-    for name, told in read_entries(Path(__file__).with_name("languages.txt")).items()
+    name: [row.split() for row in lines.split("\n")]
+    for name, lines in read_entries(Path(__file__).with_name("languages.txt")).items()
 }
 _SCRIPTS: Final = [
     (*(chr(int(end, 16)) for end in span.split("-")), name) for name, *spans in _ROWS["SCRIPTS"] for span in spans
@@ -146,10 +139,8 @@ def check_language(language: str) -> str:
     if name in LANGUAGES or name == NO_STEMS:
         return name
     near = difflib.get_close_matches(name, (*LANGUAGES, NO_STEMS), n=1)
-    meant = f"did you mean {near[0]!r}? known" if near else "known"
-    raise InvalidInputError(
-        f"unknown language {quoted(language)}; {meant} are {', '.join(LANGUAGES)}, and {NO_STEMS!r}"
-    )
+    hint = f"did you mean {near[0]!r}? known" if near else "known"
+    raise InvalidInputError(f"unknown language {quoted(language)}; {hint} are {', '.join(LANGUAGES)}, and {NO_STEMS!r}")
 
 
 def reads_english(language: str) -> bool:
@@ -190,10 +181,7 @@ def unaccented(word: str) -> str:
 
 @cache
 def stemmer(language: str) -> Callable[[str], tuple[str, ...]]:
-    """What turns a folded word, with the apostrophes in it, into its terms.
-
-    English words have one term. Others have a second one where it matters whether the accents were typed: stemming rules
-    need them, and people leave them out.
+    """What turns a folded word, with the apostrophes in it, into its terms: without its accents a word may have a second one.
 
     Raises:
         InvalidInputError: No such language.
@@ -204,10 +192,10 @@ def stemmer(language: str) -> Callable[[str], tuple[str, ...]]:
         >>> stemmer("turkish")("ışıklar"), stemmer("turkish")("isiklar")
         (('isik', 'isiklar'), ('isiklar',))
     """
-    return bounded_cache(65_536)(partial(_terms_of_language, check_language(language)))
+    return bounded_cache(65_536)(partial(_split_word, check_language(language)))
 
 
-def _terms_of_language(language: str, word: str) -> tuple[str, ...]:
+def _split_word(language: str, word: str) -> tuple[str, ...]:
     return tuple(term[:LONGEST] for part in _parts(word, language) for term in _stems(part[:LONGEST], language))
 
 
@@ -219,8 +207,8 @@ def _parts(word: str, language: str) -> list[str]:
     if _script(word[0]) != _LATIN:
         return ["".join(parts)]
     last = len(parts) - 1
-    told = (part for i, part in enumerate(parts) if not (i and part in CLITICS) and not (i < last and part in ELIDED))
-    return list(told) or parts[:1]
+    kept = (part for i, part in enumerate(parts) if not (i and part in CLITICS) and not (i < last and part in ELIDED))
+    return list(kept) or parts[:1]
 
 
 def _stems(word: str, language: str) -> tuple[str, ...]:
@@ -324,26 +312,21 @@ def words(text: str, language: str = ENGLISH) -> list[str]:
     terms: list[str] = []
     for piece in (_PLAIN_PIECE if plain else _PIECE).findall(folded(text)):
         if piece.isdecimal():  # numbers have no stem, and are many
-            terms.append((piece if plain else _western(piece))[:LONGEST])
+            terms.append(
+                (piece if plain else "".join(str(unicodedata.decimal(digit)) for digit in piece[:LONGEST]))[:LONGEST]
+            )
         elif plain or (first := piece[0]) < _FIRST_UNSPACED:
             terms += stems(piece)
         elif _HAS_CJK.match(first):
             terms += piece
             terms += map(add, piece, piece[1:])
         elif _HAS_THAI.match(first):
-            terms += _pairs_and_triples(_SYLLABLE_PART.findall(piece))
+            parts = _SYLLABLE_PART.findall(piece)
+            runs = ["".join(parts[i : i + size]) for size in (2, 3) for i in range(len(parts) - size + 1)]
+            terms += [term[:LONGEST] for term in runs or parts]
         else:
             terms += stems(piece)
     return terms
-
-
-def _western(digits: str) -> str:
-    return "".join(str(unicodedata.decimal(digit)) for digit in digits[:LONGEST])
-
-
-def _pairs_and_triples(parts: Sequence[str]) -> list[str]:
-    found = ["".join(parts[i : i + size]) for size in (2, 3) for i in range(len(parts) - size + 1)]
-    return [term[:LONGEST] for term in found or parts]
 
 
 def content_words(text: str, language: str = ENGLISH) -> set[str]:
@@ -357,11 +340,7 @@ def content_words(text: str, language: str = ENGLISH) -> set[str]:
 
 
 def meaningful(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
-    """Those terms that carry meaning; for who has the `words` of a text already.
-
-    Function words are known in English and Chinese. In other languages every word counts, and search weighs them by how
-    rare they are.
-    """
+    """Those of the `words` of a text that carry meaning; function words are known in English and Chinese."""
     function_words = _lists(language).function_words
     return {term for term in terms if term not in function_words}
 
@@ -373,7 +352,7 @@ _ASKS_WHEN_CJK: Final = re.compile("什么时候|几点|哪天|哪年|多久|何
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 
 
-def marks(text: str, language: str = ENGLISH, told: Iterable[str] | None = None) -> set[str]:
+def marks(text: str, language: str = ENGLISH, terms: Iterable[str] | None = None) -> set[str]:
     """What kind of statement a text is: whether it tells a time, and its `topics`.
 
     Words of time are known in English and Chinese, years in every language.
@@ -381,15 +360,15 @@ def marks(text: str, language: str = ENGLISH, told: Iterable[str] | None = None)
     Args:
         text: Any text.
         language: As for `words`.
-        told: Its `words`, for who has them already.
+        terms: Its `words`, if known already.
 
     Example:
         >>> sorted(marks("Did you go there last week?")), marks("I like tea.")
         (['?when', '~schedule'], {'~drink'})
     """
-    told = words(text, language) if told is None else told
-    tells = not _lists(language).times.isdisjoint(told) or _YEAR.search(text) is not None
-    return topics(told, language) | ({TELLS_TIME} if tells else set())
+    terms = words(text, language) if terms is None else terms
+    tells = not _lists(language).times.isdisjoint(terms) or _YEAR.search(text) is not None
+    return topics(terms, language) | ({TELLS_TIME} if tells else set())
 
 
 def asks_when(question: str) -> bool:
@@ -402,21 +381,21 @@ def asks_when(question: str) -> bool:
     return question.strip().casefold().startswith(WHEN) or _ASKS_WHEN_CJK.search(question) is not None
 
 
-def topics(told: Iterable[str], language: str = ENGLISH) -> set[str]:
+def topics(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
     """The topics that any of some words speaks of, as marks.
 
     English and Chinese words; only the Chinese ones where words in Latin letters are not read as English.
 
     Args:
-        told: The `words` of a text.
+        terms: The `words` of a text.
         language: As for `words`.
 
     Example:
         >>> topics(words("Called off the wedding")), topics(words("Ha cancelado la boda"))
         ({'~partner'}, set())
     """
-    known = _lists(language).topics
-    return {topic for word in told for topic in known.get(word, ())}
+    topics_of = _lists(language).topics
+    return {topic for word in terms for topic in topics_of.get(word, ())}
 
 
 def groups_of(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
@@ -448,8 +427,8 @@ def subjects(text: str, language: str = ENGLISH) -> frozenset[str]:
         (['=live', 'lyon', 'sister'], ['=live', 'brother', 'lyon'])
     """
     lists = _lists(language)
-    told = content_words(text, language) - lists.light
-    return frozenset(term if term in lists.kin else lists.group.get(term, term) for term in told)
+    content = content_words(text, language) - lists.light
+    return frozenset(term if term in lists.kin else lists.group.get(term, term) for term in content)
 
 
 _WIDTHS: Final = {
@@ -473,16 +452,12 @@ _SIGN: Final = re.compile(r"(?<!\w)[-–]\.?\d|(?<![\w.])\.\w|(?:^|\w)[-–](?!\
 
 
 def text_hash(text: str) -> str:
-    """Hash of a statement: equal hashes mean that two of them are the same, and nobody needs to judge it.
+    """Hash of a statement: equal hashes mean the same statement.
 
-    What may differ is presentation: spacing, the width of letters and signs (Ａ and A), the composition of accents, the marks
-    that end a statement (. ! … 。), and the capital that begins a word of small letters (Tea and tea).
-
-    Everything else counts. Signs and symbols: A and A-, C and C++, -5 and +5, x² and x2, ½ and 1/2, emoji, the question mark.
-    And case: a capital inside a word (iPhone), beside digits (aB3x) or signs, of a single letter, and of words all in capitals,
-    for US is not us, and codes are written so.
-
-    In doubt two texts differ: then a model is asked, or a memory more is kept, and nothing is lost.
+    Ignored are spacing, the width of letters and signs (Ａ and A), the composition of accents, the marks that end a statement
+    (. ! … 。), and the capital that begins a word of small letters (Tea and tea). Everything else counts: signs and symbols (A
+    and A-, C and C++, x² and x2), emoji, the question mark, and case inside a word (iPhone), beside digits (aB3x), of a single
+    letter, and of words in capitals (US is not us).
 
     Returns:
         32 hexadecimal digits (BLAKE2b).
@@ -513,34 +488,31 @@ def signed_words(text: str) -> list[str]:
     """
     if not _is_signed(text):
         return words(text)
-    told: list[str] = []
+    tokens: list[str] = []
     for run in _RUN.findall(_narrow(text)):
         token = run.lstrip(_OPENING).rstrip(_CLOSES)
-        told += [token.casefold()] if _is_signed(token) else words(run)
-    return told
+        tokens += [token.casefold()] if _is_signed(token) else words(run)
+    return tokens
 
 
 def _is_signed(text: str) -> bool:
-    return _SIGN.search(text) is not None or (not text.isascii() and any(map(_is_symbol, text)))
-
-
-def _is_symbol(sign: str) -> bool:
-    kind = unicodedata.category(sign)
-    return kind[0] == "S" or kind in {"No", "Nl"}  # also x² and ½
+    if _SIGN.search(text):
+        return True
+    kinds = () if text.isascii() else map(unicodedata.category, text)
+    return any(kind[0] == "S" or kind in {"No", "Nl"} for kind in kinds)  # also x² and ½
 
 
 def _as_compared(text: str) -> str:
+    def lower_first(word: re.Match[str]) -> str:
+        letters = word.group()
+        return letters[0].lower() + letters[1:] if letters[1:].islower() else letters
+
     plain = " ".join(_narrow(text).split())
-    return _PLAIN_WORD.sub(_without_capital, plain.rstrip(" .!…。") or plain)
+    return _PLAIN_WORD.sub(lower_first, plain.rstrip(" .!…。") or plain)
 
 
 def _narrow(text: str) -> str:
     return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_WIDTHS))
-
-
-def _without_capital(word: re.Match[str]) -> str:
-    letters = word.group()
-    return letters[0].lower() + letters[1:] if letters[1:].islower() else letters
 
 
 def refers_back(text: str) -> bool:

@@ -1,7 +1,6 @@
-"""Unit vectors of texts: each text embedded once a run, checked, and kept out of traces.
+"""The embedder: unit vectors of texts, cached, checked, and kept out of traces.
 
-Whatever an embedding model returns passes here before it is stored or searched with: a missing vector, another
-dimension, a NaN or a vector of zeros would otherwise surface much later as a search that finds nothing.
+It refuses a missing vector, another dimension, NaN and zeros, which would otherwise become a search that finds nothing.
 """
 
 from __future__ import annotations
@@ -50,14 +49,11 @@ _RUNNING: Final[ContextVar[tuple[list[Embedder], ...]]] = ContextVar("running", 
 
 
 class Embedder:
-    """Embeds texts as unit vectors, and remembers the latest ones.
+    """Embeds texts as unit vectors, and caches the latest ones; queries have their own entries.
 
-    Retrieve and apply embed the same facts; the cache makes that one call. Queries have their own entries, since some
-    models embed a question otherwise than a statement. In a trace a call of the model is a run named `embed`, without the
-    vectors. Safe to use from many threads; two that miss the same text at the same time may both embed it.
-
-    Where a model refuses a call that may be too large, smaller ones follow: half of the texts, and the size that works is kept;
-    of a single text half of its letters, so that its vector is that of its first part.
+    In a trace a call of the model is a run named `embed`, without the vectors. Safe to use from many threads; two that miss the
+    same text at the same time may both embed it. If a model refuses a call that may be too large, smaller ones follow: half of
+    the texts (the size that works is kept), or half of the letters of a single text.
 
     Args:
         embeddings: Any LangChain embeddings.
@@ -86,7 +82,9 @@ class Embedder:
         self.embeddings: Final = embeddings
         self.asks_nobody: Final = limits is None
         self.dimensions = dimensions
-        self._vector = embeddings.vector if isinstance(embeddings, LocalEmbeddings) and _as_made(embeddings) else None
+        # Our own embeddings, unless somebody has given them other methods.
+        plain = all(getattr(type(embeddings), name) is getattr(LocalEmbeddings, name) for name in _METHODS)
+        self._vector = embeddings.vector if isinstance(embeddings, LocalEmbeddings) and plain else None
         self._most = cached
         self._limits = limits
         self._batch = BATCH if limits is None else limits.batch
@@ -111,10 +109,10 @@ class Embedder:
         if texts:
             self._refuse_reentrance()
         distinct = list(dict.fromkeys(texts))
-        found = {text: self._recall(("text", text)) for text in distinct}
-        known = {text: vector for text, vector in found.items() if vector is not None}
-        missing = [text for text in distinct if text not in known]
-        return self._embed(missing).then(lambda made: self._put_together(texts, known, made))
+        remembered = {text: self._recall(("text", text)) for text in distinct}
+        vectors_by_text = {text: vector for text, vector in remembered.items() if vector is not None}
+        missing = [text for text in distinct if text not in vectors_by_text]
+        return self._embed(missing).then(lambda made: self._put_together(texts, vectors_by_text, made))
 
     avectors = awaited(vectors)
 
@@ -122,10 +120,7 @@ class Embedder:
     def query(self, text: str) -> Plan[UnitVectors]:
         """The unit vector of a question: shape (dimensions,), float32, read-only.
 
-        Raises:
-            EmbeddingMismatchError: See `vectors`.
-            InvalidInputError: See `vectors`.
-            ModelError: See `vectors`.
+        It raises what `vectors` raises.
         """
         self._refuse_reentrance()
         if (vector := self._recall(("query", text))) is not None:
@@ -229,15 +224,15 @@ class Embedder:
         return plan(run, arun if own else None)
 
     def _put_together(
-        self, texts: Sequence[str], known: dict[str, UnitVectors], made: Iterable[Mapping[str, UnitVectors]]
+        self, texts: Sequence[str], vectors_by_text: dict[str, UnitVectors], made: Iterable[Mapping[str, UnitVectors]]
     ) -> UnitVectors:
         for vectors in made:
-            known |= vectors
+            vectors_by_text |= vectors
             for text, vector in vectors.items():
                 self._keep(self._cache, ("text", text), vector)
         if not texts:
             return np.zeros((0, self.dimensions or 0), np.float32)
-        return np.stack([known[text] for text in texts])
+        return np.stack([vectors_by_text[text] for text in texts])
 
     # Contract: what a call of the model starts, on its thread or in a copy of its context, cannot call the model again until
     # that call is over. tests/embedding/test_limits_of_models.py::test_embeddings_that_call_their_memory_get_an_error_at_once
@@ -277,10 +272,7 @@ class Embedder:
     def _checked(self, texts: Sequence[str], vectors: Sequence[Any]) -> dict[str, UnitVectors]:
         """Unit vectors by text, each an array of its own that nobody can write to."""
         rows = vectors if self._vector is not None else _matrix(texts, vectors)
-        self._check_dimensions(len(rows[0]))
-        return {text: _unit(text, row) for text, row in zip(texts, rows, strict=True)}
-
-    def _check_dimensions(self, dimensions: int) -> None:
+        dimensions = len(rows[0])
         with self._lock:
             if self.dimensions is None:
                 self.dimensions = dimensions
@@ -289,11 +281,7 @@ class Embedder:
                 f"the embedding model returned vectors of {dimensions} dimensions, {self.dimensions} were expected; "
                 "use the model that this database was made with, or reindex it with the new one"
             )
-
-
-def _as_made(embeddings: LocalEmbeddings) -> bool:
-    """Whether nobody has given it other methods than it has as `LocalEmbeddings`."""
-    return all(getattr(type(embeddings), name) is getattr(LocalEmbeddings, name) for name in _METHODS)
+        return {text: _unit(text, row) for text, row in zip(texts, rows, strict=True)}
 
 
 def _unit(text: str, row: NDArray[Any]) -> UnitVectors:
@@ -313,24 +301,24 @@ def _unit(text: str, row: NDArray[Any]) -> UnitVectors:
 
 
 def _matrix(texts: Sequence[str], vectors: Sequence[Sequence[float]]) -> NDArray[np.float64]:
-    told = f"{len(texts)} texts, the first {_beginning(texts[0])}"
+    what = f"{len(texts)} texts, the first {_beginning(texts[0])}"
     if not isinstance(vectors, Sized):
         raise InvalidInputError(
             f"the embedding model returned {quoted(vectors)}, not a list of vectors; check the model"
         )
     if len(vectors) != len(texts):
         raise InvalidInputError(
-            f"the embedding model returned {len(vectors)} vectors for {told}; check the model or its server"
+            f"the embedding model returned {len(vectors)} vectors for {what}; check the model or its server"
         )
     try:
         matrix = np.asarray(vectors, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(
-            f"the embedding model did not return equally long lists of numbers for {told}: {error}"
+            f"the embedding model did not return equally long lists of numbers for {what}: {error}"
         ) from None
     if matrix.ndim != 2 or matrix.shape[1] == 0:  # noqa: PLR2004 - texts and dimensions
         raise InvalidInputError(
-            f"the embedding model returned an array of shape {matrix.shape} for {told}; one flat vector per text is needed"
+            f"the embedding model returned an array of shape {matrix.shape} for {what}; one flat vector per text is needed"
         )
     return matrix
 

@@ -13,7 +13,7 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 import xxhash
@@ -59,10 +59,9 @@ class LocalEmbeddings(Embeddings, ABC):
 class HashEmbeddings(LocalEmbeddings):
     """Unit vectors from hashed words, word pairs and letter trigrams.
 
-    Texts that share words, or words that share letters, are near each other; synonyms are not, so this is no replacement
-    for an embedding model, only an honest stand-in that runs anywhere and gives the same vector for ever: words in Latin
-    letters are stemmed by English rules, whatever the language of the database. Feature hashing
-    follows Weinberger et al. (2009, arXiv:0902.2206): every feature adds its weight, with a sign, at one place.
+    Texts that share words, or words that share letters, are near each other; synonyms are not. They run anywhere and give the
+    same vector for ever: words in Latin letters are stemmed by English rules, whatever the language of the database. Feature
+    hashing follows Weinberger et al. (2009, arXiv:0902.2206): every feature adds its weight, with a sign, at one place.
 
     Args:
         dimensions: Length of the vectors, 8 to 8,192. Below 256 unrelated texts begin to look alike.
@@ -103,10 +102,10 @@ def _marks(text: str, dimensions: int) -> list[_Mark]:
     """Places and weights of a text's features, in an order that is always the same: sums of floats depend on it."""
     terms = words(text)
     telling = meaningful(terms)
-    told = [term for term in terms if term in telling]
+    content = [term for term in terms if term in telling]
     marks = [_mark(term, 1.0 if term in telling else _FUNCTION_WORD, dimensions) for term in terms]
-    marks += [_mark(f"{first} {second}", _PAIR, dimensions) for first, second in pairwise(told)]
-    for term in dict.fromkeys(told):
+    marks += [_mark(f"{first} {second}", _PAIR, dimensions) for first, second in pairwise(content)]
+    for term in dict.fromkeys(content):
         if not is_cjk(term):  # letters and pairs of these scripts are features already
             marks += _grams(term, dimensions)
     return marks
@@ -136,14 +135,11 @@ _MOST_PIECES: Final = 16_384
 
 
 class StaticEmbeddings(LocalEmbeddings):
-    """Unit vectors of 256 numbers: the mean of what each piece of a word means by itself, whatever stands beside it.
+    """Unit vectors of 256 numbers: the mean of static vectors of the pieces of words.
 
-    Texts that say the same in other words are near each other, which hash embeddings cannot see. A query takes some twenty
-    microseconds; nothing is downloaded or written. The pieces are those of an English tokenizer, so the vector of Chinese,
-    Japanese and Korean text is half one of hashed characters. Of a text the first 16,384 characters count.
-
-    Safe to use from many threads and in forked children: one text is split at a time, so no thread of the tokenizer is ever
-    started. The weights take 16 MB, read with the first text.
+    Texts that say the same in other words are near each other, which hash embeddings cannot see. Nothing is downloaded or
+    written. The tokenizer is English, so the vector of Chinese, Japanese and Korean text is half one of hashed characters. Of a
+    text the first 16,384 characters count. Safe to use from many threads and in forked children. The weights take 16 MB.
 
     Raises:
         MissingDependencyError: The extra `static` is not installed.
@@ -165,10 +161,10 @@ class StaticEmbeddings(LocalEmbeddings):
     @cached_property
     def fingerprint(self) -> str:
         """What identifies these vectors: this class, hash embeddings, and what the two files hold."""
-        held = xxhash.xxh3_64(f"{self.version} {_HASHED.version}".encode())
+        digest = xxhash.xxh3_64(f"{self.version} {_HASHED.version}".encode())
         for name in (_WEIGHTS, _TOKENIZER):
-            held.update((self._folder / name).read_bytes())
-        return f"static/{held.hexdigest()}"
+            digest.update((self._folder / name).read_bytes())
+        return f"static/{digest.hexdigest()}"
 
     def vector(self, text: str) -> NDArray[np.float32]:
         """The unit vector of one text; a text without anything in it has one, too."""
@@ -178,7 +174,8 @@ class StaticEmbeddings(LocalEmbeddings):
         pieces = self._tokenizer.encode(text, add_special_tokens=False).ids
         if not pieces:
             return _HASHED.vector(text)
-        hashed = _CJK * _share_of_cjk(text)
+        visible = sum(not letter.isspace() for letter in text)
+        hashed = _CJK * sum(map(is_cjk, text)) / visible if is_cjk(text) else 0.0
         mixed = _unit(self._weights[pieces].mean(axis=0, dtype=np.float32)) * np.float32((1 - hashed) ** 0.5)
         return _unit(mixed + _HASHED.vector(text) * np.float32(hashed**0.5)) if hashed else mixed
 
@@ -208,13 +205,9 @@ def _folder() -> Path:
 
 
 def _installed() -> Path | None:
-    found = find_spec(_PACKAGE)
-    folder = Path(found.origin).parent if found is not None and found.origin is not None else None
+    spec = find_spec(_PACKAGE)
+    folder = Path(spec.origin).parent if spec is not None and spec.origin is not None else None
     return folder if folder is not None and (folder / _WEIGHTS).is_file() else None
-
-
-def _share_of_cjk(text: str) -> float:
-    return sum(map(is_cjk, text)) / sum(not letter.isspace() for letter in text) if is_cjk(text) else 0.0
 
 
 def _unit(vector: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -295,10 +288,8 @@ def _from_name(name: str, settings: Settings) -> Embeddings:
     from langchain.embeddings import init_embeddings  # noqa: PLC0415 - langchain is slow to import, and offline needs none
 
     with provider_errors(f"embeddings {redact_url(name)!r}", form=_FORMS):
-        make = partial(init_embeddings, name, **server_options(name, settings), **_length_check(name, settings))
-        return make_with_timeout(make, settings)
-
-
-def _length_check(name: str, settings: Settings) -> dict[str, Any]:
-    # OpenAI's client would download token tables to check lengths; another server's model has other tokens anyway.
-    return {"check_embedding_ctx_length": False} if settings.base_url is not None and is_openai(name) else {}
+        options = server_options(name, settings)
+        if settings.base_url is not None and is_openai(name):
+            # OpenAI's client would download token tables to check lengths; another server's model has other tokens anyway.
+            options = {**options, "check_embedding_ctx_length": False}
+        return make_with_timeout(partial(init_embeddings, name, **options), settings)

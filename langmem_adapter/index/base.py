@@ -1,9 +1,6 @@
-"""The interface of every vector index, the checks of its input, and the rows it takes.
+"""The interface of a vector index, the checks of its input, and exact search over the database's own vectors, in numpy.
 
-It holds unit vectors by memory `pk` and scope id. It never decides who may see what: it is told which scopes, or which rows.
-
-A rebuild reads a million vectors; each is put into its final place at once, so that nothing is copied or sorted afterwards
-and no vector stands in memory twice.
+An index holds unit vectors by memory `pk` and scope id. It does not decide who may see what: a search names scopes, or rows.
 """
 
 from __future__ import annotations
@@ -220,9 +217,9 @@ def as_batch(rows: Rows, dimensions: int) -> Batch:
 def read_all(
     connection: Connection, space: Space, dimensions: int, progress: Callable[[int], None] | None = None
 ) -> Batch:
-    """Every row, sorted by scope and within it by pk. The transaction must see one state from beginning to end.
+    """Every row, sorted by scope and within it by pk; each vector is copied once, into its final place.
 
-    *progress* is told after each batch how many rows were read.
+    The transaction must see one state from beginning to end. *progress* is called after each batch with the number of rows.
     """
     scopes, counts = np.array(connection.execute(space.counts).all(), np.int64).reshape(-1, 2).T
     next_free = np.cumsum(counts) - counts
@@ -252,9 +249,9 @@ def compare_index(index: VectorView | None, connection: Connection, space: Space
                 lacking.append(row.pk)
             elif scope != row.scope_id or vector.tobytes() != row.embedding:
                 differing.append(row.pk)
-    known = np.concatenate(seen)
-    extra = [] if index is None else np.setdiff1d(index.pks(), known).tolist()
-    return Verification(len(known), tuple(extra), tuple(lacking), tuple(differing))
+    every = np.concatenate(seen)
+    extra = [] if index is None else np.setdiff1d(index.pks(), every).tolist()
+    return Verification(len(every), tuple(extra), tuple(lacking), tuple(differing))
 
 
 def _places(groups: Pks, next_free: Pks) -> Pks:
@@ -321,8 +318,8 @@ def spread(wanted: Pks, there: Pks, values: NDArray[_Number], missing: float) ->
     if len(there):
         order = np.argsort(there)
         places = order[np.minimum(np.searchsorted(there, wanted, sorter=order), len(there) - 1)]
-        known = there[places] == wanted
-        result[known] = values[places[known]]
+        present = there[places] == wanted
+        result[present] = values[places[present]]
     return result
 
 
@@ -340,13 +337,13 @@ def read_memories(connection: Connection, pks: Pks, dimensions: int) -> Batch:
 
 def count_in_scopes(connection: Connection, scopes: Collection[int], most: int) -> int:
     """How many memories the scopes have together, counted up to *most*."""
-    found = 0
+    count = 0
     for chunk in _chunks(scopes):
-        some = select(literal(1)).where(memories.c.scope_id.in_(chunk)).limit(most - found).subquery()
-        found += int(connection.execute(select(func.count()).select_from(some)).scalar_one())
-        if found >= most:
+        some = select(literal(1)).where(memories.c.scope_id.in_(chunk)).limit(most - count).subquery()
+        count += int(connection.execute(select(func.count()).select_from(some)).scalar_one())
+        if count >= most:
             break
-    return found
+    return count
 
 
 def search_exactly(
@@ -413,11 +410,11 @@ class ExactIndex:
         wanted = np.isin(rows.scopes, list(scopes))
         if pks is not None:
             wanted &= np.isin(rows.pks, pks)
-        found, scores = rows.pks[wanted], cosines(rows.vectors[wanted], query)
-        if not ordered and len(found) <= k:
-            return Nearest(found, scores)
-        order = np.lexsort((found, -scores))[:k]
-        return Nearest(found[order], scores[order])
+        candidates, scores = rows.pks[wanted], cosines(rows.vectors[wanted], query)
+        if not ordered and len(candidates) <= k:
+            return Nearest(candidates, scores)
+        order = np.lexsort((candidates, -scores))[:k]
+        return Nearest(candidates[order], scores[order])
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
         """Cosines of the query with the given memories; NaN where the index has none."""

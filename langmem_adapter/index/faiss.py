@@ -52,17 +52,17 @@ class FaissIndex:
     ) -> Nearest:
         """The *k* nearest memories within *scopes*; see `VectorView.search`."""
         query = check_query(query, self.dimensions)
-        found, scores = self._read(lambda held: _compared(held, query, scopes, pks))
-        return _best(found, scores, k, ordered=ordered)
+        pks_in_scopes, scores = self._read(lambda contents: _compared(contents, query, scopes, pks))
+        return _best(pks_in_scopes, scores, k, ordered=ordered)
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
         """Cosines of the query with the given memories; NaN where the index has none."""
         query = check_query(query, self.dimensions)
-        return self._read(lambda held: _scores(held, query, pks))
+        return self._read(lambda contents: _scores(contents, query, pks))
 
     def vectors(self, pks: Pks) -> Vectors:
         """The stored vectors of the given memories; rows of NaN where the index has none."""
-        return self._read(lambda held: _vectors(held, pks))
+        return self._read(lambda contents: _vectors(contents, pks))
 
     def pks(self) -> Pks:
         """Every pk it holds, ascending."""
@@ -70,22 +70,22 @@ class FaissIndex:
 
     def scopes_of(self, pks: Pks) -> Pks:
         """The scope id of each of the given memories; -1 where the index has none."""
-        held = self._contents
-        rows, newer = held.find(pks)
+        contents = self._contents
+        rows, newer = contents.find(pks)
         scopes = np.full(len(pks), -1, np.int64)
-        scopes[rows >= 0] = held.segment.catalogue.scopes_of(rows[rows >= 0])
-        scopes[newer >= 0] = held.tail.scopes[newer[newer >= 0]]
+        scopes[rows >= 0] = contents.segment.catalogue.scopes_of(rows[rows >= 0])
+        scopes[newer >= 0] = contents.tail.scopes[newer[newer >= 0]]
         return scopes
 
     def _read(self, read: Callable[[Contents], _Result]) -> _Result:
         while True:
-            held = self._contents
+            contents = self._contents
             try:
-                return read(held)
+                return read(contents)
             except SegmentError:
                 if self._mend is None:
                     raise
-                if held.segment is self._contents.segment:  # else somebody else has put another one in its place
+                if contents.segment is self._contents.segment:  # else somebody else has put another one in its place
                     self._mend()
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -105,35 +105,35 @@ class FaissIndex:
         self._mend, self._contents = mend or self._mend, contents
 
 
-def _compared(held: Contents, query: Vectors, scopes: Collection[int], pks: Pks | None) -> tuple[Pks, Scores]:
-    rows, newer = held.rows(scopes, pks), held.tail_rows(scopes, pks)
-    held.segment.rows.check(rows)
-    found, scores = held.segment.catalogue.pks[rows], _products(query, held.segment.rows.vectors, rows)
+def _compared(contents: Contents, query: Vectors, scopes: Collection[int], pks: Pks | None) -> tuple[Pks, Scores]:
+    rows, newer = contents.rows(scopes, pks), contents.tail_rows(scopes, pks)
+    contents.segment.rows.check(rows)
+    pks_of_rows, scores = contents.segment.catalogue.pks[rows], _products(query, contents.segment.rows.vectors, rows)
     if newer is None or not len(newer):
-        return found, scores
-    more = _products(query, held.tail.vectors, newer)
-    return np.concatenate([found, held.tail.pks[newer]]), np.concatenate([scores, more])
+        return pks_of_rows, scores
+    more = _products(query, contents.tail.vectors, newer)
+    return np.concatenate([pks_of_rows, contents.tail.pks[newer]]), np.concatenate([scores, more])
 
 
-def _scores(held: Contents, query: Vectors, pks: Pks) -> Scores:
+def _scores(contents: Contents, query: Vectors, pks: Pks) -> Scores:
     result = np.full(len(pks), np.nan, np.float32)
-    rows, newer = held.find(pks)
-    known = rows[rows >= 0]
-    held.segment.rows.check(known)
-    result[rows >= 0] = _products(query, held.segment.rows.vectors, known)
-    result[newer >= 0] = _products(query, held.tail.vectors, newer[newer >= 0])
+    rows, newer = contents.find(pks)
+    there = rows[rows >= 0]
+    contents.segment.rows.check(there)
+    result[rows >= 0] = _products(query, contents.segment.rows.vectors, there)
+    result[newer >= 0] = _products(query, contents.tail.vectors, newer[newer >= 0])
     return result
 
 
-def _vectors(held: Contents, pks: Pks) -> Vectors:
-    rows, newer = held.find(pks)
-    known = rows[rows >= 0]
-    held.segment.rows.check(known)
-    if len(known) == len(pks):
-        return held.segment.rows.vectors[known]
-    result = np.full((len(pks), held.segment.rows.vectors.shape[1]), np.nan, np.float32)
-    result[rows >= 0] = held.segment.rows.vectors[known]
-    result[newer >= 0] = held.tail.vectors[newer[newer >= 0]]
+def _vectors(contents: Contents, pks: Pks) -> Vectors:
+    rows, newer = contents.find(pks)
+    there = rows[rows >= 0]
+    contents.segment.rows.check(there)
+    if len(there) == len(pks):
+        return contents.segment.rows.vectors[there]
+    result = np.full((len(pks), contents.segment.rows.vectors.shape[1]), np.nan, np.float32)
+    result[rows >= 0] = contents.segment.rows.vectors[there]
+    result[newer >= 0] = contents.tail.vectors[newer[newer >= 0]]
     return result
 
 
@@ -141,21 +141,14 @@ def _products(query: Vectors, vectors: Vectors, rows: Where) -> Scores:
     # Row by row with one kernel: equal vectors get equal scores wherever they lie, so that ties are ties. (FAISS' two
     # entries share it; BLAS computes a matrix's last rows in another way than the others.)
     if isinstance(rows, slice):
-        return _products_together(query, vectors[rows])
-    return _products_scattered(query, vectors, np.ascontiguousarray(rows))
-
-
-def _products_together(query: Vectors, rows: Vectors) -> Scores:
-    result = np.empty(len(rows), np.float32)
-    if len(rows):
-        faiss.fvec_inner_products_ny(  # type: ignore[attr-defined]  # FAISS' own stubs leave it out
-            _pointer(result), _pointer(query), _pointer(rows), len(query), len(rows)
-        )
-    return result
-
-
-def _products_scattered(query: Vectors, vectors: Vectors, rows: Pks) -> Scores:
-    result = np.empty(len(rows), np.float32)
+        vectors = vectors[rows]
+        result = np.empty(len(vectors), np.float32)
+        if len(vectors):
+            faiss.fvec_inner_products_ny(  # type: ignore[attr-defined]  # FAISS' own stubs leave it out
+                _pointer(result), _pointer(query), _pointer(vectors), len(query), len(vectors)
+            )
+        return result
+    rows, result = np.ascontiguousarray(rows), np.empty(len(rows), np.float32)
     if len(rows):
         # Contract: the caller's number of OpenMP threads stays as it was; FAISS keeps it per calling thread. For us it is one:
         # two that wait for each other make a query ten times slower on a busy machine.

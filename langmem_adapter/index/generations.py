@@ -30,7 +30,6 @@ from langmem_adapter.index.segment import (
     Catalogue,
     Digests,
     FileRows,
-    LoadedRows,
     Segment,
     SegmentError,
     block_rows,
@@ -135,14 +134,14 @@ class Generations:
         path = self._segment(manifest.generation)
         rows = FileRows(_open_regular(path), len(manifest.catalogue), manifest.dimensions, manifest.digests)
         segment = Segment(rows, manifest.catalogue)
-        return Generation(manifest.cursor, segment if self._mapped else _in_memory(segment))
+        return Generation(manifest.cursor, segment if self._mapped else segment.loaded())
 
     def _stamp(self) -> tuple[int, ...]:
         try:
-            found = self.manifest.stat(follow_symlinks=False)
+            stat_ = self.manifest.stat(follow_symlinks=False)
         except OSError:
             return ()
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return stat_.st_ino, stat_.st_mtime_ns, stat_.st_size
 
     # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -156,8 +155,10 @@ class Generations:
         Where it fails, with an `OSError` or a `SegmentError`, the previous generation stays and nothing else is left behind.
         """
         dimensions = contents.tail.vectors.shape[1]
-        self._check_room(file_size(contents.count, dimensions) + 32 * contents.count)
-        generation = self._next()
+        needed, folder = file_size(contents.count, dimensions) + 32 * contents.count, self.manifest.parent
+        if (free := shutil.disk_usage(folder).free) < needed + _SPARE:
+            raise OSError(28, f"the vector index needs {needed:,} bytes, {free:,} are free", str(folder))
+        generation = max(self._segments(self.manifest.parent.iterdir()), default=0) + 1
         path = self._segment(generation)
         # Contract: the segment is on the disk before the manifest names it, and the manifest is renamed last; whoever opens
         # finds the previous generation, or this one. `test_a_full_disk_leaves_the_previous_generation_and_nothing_else`
@@ -170,20 +171,12 @@ class Generations:
         self._seen = self._stamp()
         self.sweep(keep=generation)
 
-    def _check_room(self, needed: int) -> None:
-        free = shutil.disk_usage(self.manifest.parent).free
-        if free < needed + _SPARE:
-            raise OSError(28, f"the vector index needs {needed:,} bytes, {free:,} are free", str(self.manifest.parent))
-
-    def _next(self) -> int:
-        return max(self._segments(self.manifest.parent.iterdir()), default=0) + 1
-
     def _segment(self, generation: int) -> Path:
         return self.manifest.with_suffix(f".{generation}.faiss")
 
     def _segments(self, beside: Iterable[Path]) -> dict[int, Path]:
         name = re.compile(rf"{re.escape(self.manifest.stem)}\.(\d+)\.faiss")
-        return {int(found[1]): path for path in beside if (found := name.fullmatch(path.name))}
+        return {int(match[1]): path for path in beside if (match := name.fullmatch(path.name))}
 
     def sweep(self, keep: int | None = None) -> None:
         """Remove segments and drafts that no manifest names any more, as whoever is `merging`.
@@ -215,25 +208,22 @@ def erase_index_files(database: Path, *, patience: float = 5.0) -> tuple[int, in
     Raises:
         OSError: The folder cannot be read.
     """
+    name = re.escape(database.name)
+    ours = re.compile(rf"\.?{name}\.[0-9a-f]{{16}}\.(?:index(?:\..*\{_SUFFIX})?|\d+\.faiss)")
+    lock = re.compile(rf"{name}\.[0-9a-f]{{16}}\.index\.lock")  # these stay
     removed, end = 0, time.monotonic() + patience
     while True:
-        files, locks = _files_of(database)
+        beside = list(database.parent.iterdir())
+        files, locks = ([path for path in beside if each.fullmatch(path.name)] for each in (ours, lock))
         gone = [_gone(path) for path in files]
         removed += sum(gone)
-        left = gone.count(False) + sum(_is_locked(path) for path in locks)
+        left = gone.count(False)
+        for path in locks:  # a part of a generation may lie there without a name that we know
+            with _locked(path) as alone:
+                left += not alone
         if not left or time.monotonic() > end:
             return removed, left
         time.sleep(_PAUSE)
-
-
-def _files_of(database: Path) -> tuple[list[Path], list[Path]]:
-    """The files of every index, and their locks, which stay."""
-    name = re.escape(database.name)
-    ours = re.compile(rf"\.?{name}\.[0-9a-f]{{16}}\.(?:index(?:\..*\{_SUFFIX})?|\d+\.faiss)")
-    lock = re.compile(rf"{name}\.[0-9a-f]{{16}}\.index\.lock")
-    beside = list(database.parent.iterdir())
-    files, locks = ([path for path in beside if each.fullmatch(path.name)] for each in (ours, lock))
-    return files, locks
 
 
 def _gone(path: Path) -> bool:
@@ -242,12 +232,6 @@ def _gone(path: Path) -> bool:
     except OSError:  # the others can go all the same
         return False
     return True
-
-
-def _is_locked(path: Path) -> bool:
-    """Whether somebody is writing a generation, of which a part may lie there without a name that we know."""
-    with _locked(path) as alone:
-        return not alone
 
 
 # ── the manifest ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -270,7 +254,7 @@ class _Manifest:
     def pieces(self) -> Iterator[bytes]:
         """The file, piece by piece."""
         catalogue, cursor = self.catalogue, self.cursor
-        told = json.dumps(
+        head = json.dumps(
             {
                 "fingerprint": cursor.fingerprint,
                 "applied": cursor.applied,
@@ -284,7 +268,7 @@ class _Manifest:
         ).encode()
         arrays = (catalogue.pks, catalogue.scopes, catalogue.starts, catalogue.sorted_pks, catalogue.rows, self.digests)
         digest = xxhash.xxh3_128()
-        for piece in (_START.pack(_MAGIC, _VERSION, len(told)), told, *(array.tobytes() for array in arrays)):
+        for piece in (_START.pack(_MAGIC, _VERSION, len(head)), head, *(array.tobytes() for array in arrays)):
             digest.update(piece)
             yield piece
         yield digest.digest()
@@ -299,8 +283,9 @@ def _read(path: Path) -> _Manifest:
     if magic != _MAGIC or version != _VERSION or length > _LONGEST_HEADER:
         raise SegmentError("is no manifest of this version")
     at = _START.size + length
-    cursor, told = _parsed(data[_START.size : at])
-    sizes = (told["count"], told["scopes"], told["scopes"] + 1, told["count"], told["count"], told["blocks"])
+    cursor, numbers = _parse_header(data[_START.size : at])
+    count, scopes = numbers["count"], numbers["scopes"]
+    sizes = (count, scopes, scopes + 1, count, count, numbers["blocks"])
     kinds = ("<i8", "<i8", "<i8", "<i8", "<u4", "<u8")
     if len(data) != at + _DIGEST + sum(size * np.dtype(kind).itemsize for size, kind in zip(sizes, kinds, strict=True)):
         raise SegmentError("has another size than it says")
@@ -308,25 +293,28 @@ def _read(path: Path) -> _Manifest:
     for size, kind in zip(sizes, kinds, strict=True):
         arrays.append(np.frombuffer(data, kind, size, at).copy())  # aligned
         at += arrays[-1].nbytes
-    return _Manifest(cursor, told["generation"], told["dimensions"], _catalogue(*arrays[:5]), arrays[5])
+    return _Manifest(cursor, numbers["generation"], numbers["dimensions"], _catalogue(*arrays[:5]), arrays[5])
 
 
-def _parsed(header: bytes) -> tuple[Cursor, dict[str, int]]:
+def _parse_header(header: bytes) -> tuple[Cursor, dict[str, int]]:
+    names = ("generation", "dimensions", "count", "scopes", "blocks")
     try:
         data = json.loads(header)
         cursor = Cursor(data["applied"], bytes.fromhex(data["nonce"]), data["fingerprint"])
-        told = {name: data[name] for name in ("generation", "dimensions", "count", "scopes", "blocks")}
+        numbers = {name: data[name] for name in names}
     except (ValueError, TypeError, KeyError, RecursionError):
         raise SegmentError("has an unreadable header") from None
-    least = {"generation": 1, "dimensions": 1}
-    numbers = [(cursor.applied, 1), *((number, least.get(name, 0)) for name, number in told.items())]
-    if any(type(number) is not int or number < bound for number, bound in numbers):
+    least = {"applied": 1, "generation": 1, "dimensions": 1}
+    every = {**numbers, "applied": cursor.applied}
+    if (
+        any(type(number) is not int or number < least.get(name, 0) for name, number in every.items())
+        or not isinstance(cursor.fingerprint, str)
+        or len(cursor.nonce) != _NONCE
+        or numbers["dimensions"] > _MOST_DIMENSIONS
+        or numbers["blocks"] != -(-numbers["count"] // block_rows(numbers["dimensions"]))
+    ):
         raise SegmentError("has an impossible header")
-    if not isinstance(cursor.fingerprint, str) or len(cursor.nonce) != _NONCE or told["dimensions"] > _MOST_DIMENSIONS:
-        raise SegmentError("has an impossible header")
-    if told["blocks"] != -(-told["count"] // block_rows(told["dimensions"])):
-        raise SegmentError("has an impossible header")
-    return cursor, told
+    return cursor, numbers
 
 
 def _catalogue(pks: Pks, scopes: Pks, starts: Pks, sorted_pks: Pks, rows: NDArray[np.uint32]) -> Catalogue:
@@ -397,11 +385,6 @@ def _locked(path: Path) -> Iterator[bool]:
         if alone and fcntl is not None:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
-
-
-def _in_memory(segment: Segment) -> Segment:
-    segment.rows.check(slice(0, len(segment)))
-    return Segment(LoadedRows(segment.rows.vectors.copy()), segment.catalogue)
 
 
 def _bytes(array: Vectors) -> memoryview:

@@ -148,7 +148,7 @@ class PgVectorIndex:
         """
         self.on(connection).update(as_batch(rows, self.dimensions))
 
-    def refill(self, connection: Connection, told: Callable[[int], None]) -> None:
+    def refill(self, connection: Connection, report: Callable[[int], None]) -> None:
         """Bring in every memory; rows that are right already are left alone, and readers see the old ones until the end."""
         there = select(memories.c.pk).where(memories.c.pk == self._table.c.pk)
         connection.execute(delete(self._table).where(~exists(there)))
@@ -156,7 +156,7 @@ class PgVectorIndex:
         for rows in all_rows(connection, TEXTS):
             self.take(connection, rows)
             done += len(rows)
-            told(done)
+            report(done)
 
     def holds(self, connection: Connection, cursor: Cursor) -> bool:  # noqa: ARG002 - a store of its own could lie
         """Whether the table is where the cursor says: always, they are committed together."""
@@ -195,56 +195,61 @@ class PgVectorIndex:
     ) -> Nearest:
         """The *k* nearest memories within *scopes*, in any case in order; `Found.strategy` tells whether by the graph."""
         query = check_query(query, self.dimensions)
-        asked = {"query": query, "scopes": [int(scope) for scope in scopes], "k": k}
+        values = {"query": query, "scopes": [int(scope) for scope in scopes], "k": k}
         with self._reading() as connection:
             if pks is not None:
                 narrowed = self._ask.exact.where(self._ask.of_pks)
-                return _found(connection, narrowed, {**asked, "pks": np.unique(pks).tolist()}, "pgvector exact")
-            if not self._is_large(connection, asked):
-                return _found(connection, self._ask.exact, asked, "pgvector exact")
-            found = self._walk(connection, asked)
-            if len(found.pks) == k:
-                return found
-            return _found(connection, self._ask.exact, asked, "pgvector exact, the graph found too few")
+                return _read_nearest(connection, narrowed, {**values, "pks": np.unique(pks).tolist()}, "pgvector exact")
+            if not self._is_large(connection, values):
+                return _read_nearest(connection, self._ask.exact, values, "pgvector exact")
+            nearest = self._walk(connection, values)
+            if len(nearest.pks) == k:
+                return nearest
+            return _read_nearest(connection, self._ask.exact, values, "pgvector exact, the graph found too few")
 
-    def _is_large(self, connection: Connection, asked: dict[str, Any]) -> bool:
+    def _is_large(self, connection: Connection, values: dict[str, Any]) -> bool:
         if self._exact_up_to is None:
             return False
-        most = max(self._exact_up_to, asked["k"])
-        counted = connection.execute(self._ask.rows, {"scopes": asked["scopes"], "most": most + 1}).scalar_one()
+        most = max(self._exact_up_to, values["k"])
+        counted = connection.execute(self._ask.rows, {"scopes": values["scopes"], "most": most + 1}).scalar_one()
         return bool(counted > most)
 
-    def _walk(self, connection: Connection, asked: dict[str, Any]) -> Nearest:
-        effort = min(max(asked["k"], _LEAST_EFFORT), _MOST_EFFORT)
+    def _walk(self, connection: Connection, values: dict[str, Any]) -> Nearest:
+        effort = min(max(values["k"], _LEAST_EFFORT), _MOST_EFFORT)
         settings = connection.begin_nested()  # rolled back, so that they hold for this one statement
         try:
             connection.execute(_WALK, {"effort": str(effort)})
-            return _found(connection, self._ask.walk, {**asked, "near": asked["query"]}, "pgvector graph (HNSW)")
+            return _read_nearest(
+                connection, self._ask.walk, {**values, "near": values["query"]}, "pgvector graph (HNSW)"
+            )
         finally:
             settings.rollback()
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
         """Cosines of the query with the given memories; NaN where the index has none."""
-        asked = {"query": check_query(query, self.dimensions), "pks": pks.tolist()}
+        values = {"query": check_query(query, self.dimensions), "pks": pks.tolist()}
         with self._reading() as connection:
-            known: dict[int, float] = dict(connection.execute(self._ask.score.where(self._ask.of_pks), asked).all())
-        return np.array([known.get(pk, np.nan) for pk in pks.tolist()], np.float32)
+            scores_of: dict[int, float] = dict(
+                connection.execute(self._ask.score.where(self._ask.of_pks), values).all()
+            )
+        return np.array([scores_of.get(pk, np.nan) for pk in pks.tolist()], np.float32)
 
     def vectors(self, pks: Pks) -> Vectors:
         """The stored vectors of the given memories; rows of NaN where the index has none."""
-        known, missing = self._look_up(pks, self._table.c.embedding), np.full(self.dimensions, np.nan)
-        return np.array([known.get(pk, missing) for pk in pks.tolist()], np.float32).reshape(-1, self.dimensions)
+        vectors, missing = self._look_up(pks, self._table.c.embedding), np.full(self.dimensions, np.nan)
+        return np.array([vectors.get(pk, missing) for pk in pks.tolist()], np.float32).reshape(-1, self.dimensions)
 
     def pks(self) -> Pks:
         """Every pk it holds, ascending."""
         with self._reading() as connection:
-            known = connection.execute(select(self._table.c.pk).order_by(self._table.c.pk)).scalars()
-            return np.fromiter(known, np.int64)
+            return np.fromiter(
+                connection.execute(select(self._table.c.pk).order_by(self._table.c.pk)).scalars(), np.int64
+            )
 
     def scopes_of(self, pks: Pks) -> Pks:
         """The scope id of each of the given memories; -1 where the index has none."""
-        known = self._look_up(pks, self._table.c.scope_id)
-        return np.array([known.get(pk, -1) for pk in pks.tolist()], np.int64)
+        scopes = self._look_up(pks, self._table.c.scope_id)
+        return np.array([scopes.get(pk, -1) for pk in pks.tolist()], np.int64)
 
     def _look_up(self, pks: Pks, column: Column[Any]) -> dict[int, Any]:
         query = select(self._table.c.pk, column).where(self._ask.of_pks)
@@ -300,8 +305,8 @@ def _upsert(table: Table) -> Any:
     return put.on_conflict_do_update(index_elements=[table.c.pk], set_=values, where=changed)
 
 
-def _found(connection: Connection, query: Select[Any], asked: dict[str, Any], strategy: str) -> Nearest:
-    rows = connection.execute(query, asked).all()
+def _read_nearest(connection: Connection, query: Select[Any], values: dict[str, Any], strategy: str) -> Nearest:
+    rows = connection.execute(query, values).all()
     pks = np.fromiter((row.pk for row in rows), np.int64)
     scores = np.fromiter((row.score for row in rows), np.float32)
     order = np.lexsort((pks, -scores))
@@ -319,9 +324,9 @@ def _extend(connection: Connection) -> None:
                 "this Postgres has no extension vector, and it cannot be made from here; install pgvector on the server and "
                 f"let its administrator run CREATE EXTENSION vector ({without_rows(error)})"
             ) from error
-    found = str(connection.execute(version).scalar_one())
-    if Version(found) < _OLDEST:
+    installed = str(connection.execute(version).scalar_one())
+    if Version(installed) < _OLDEST:
         raise StorageError(
-            f"the extension vector is {found}, needed is {_OLDEST}; install a newer pgvector on the server and let its "
+            f"the extension vector is {installed}, needed is {_OLDEST}; install a newer pgvector on the server and let its "
             "administrator run ALTER EXTENSION vector UPDATE"
         )

@@ -79,9 +79,9 @@ class Catalogue:
             return np.full(len(pks), -1, np.int64)
         places = self.sorted_pks.searchsorted(pks)
         places[places == len(self.sorted_pks)] = 0
-        found = self.rows[places].astype(np.int64)
-        found[self.sorted_pks[places] != pks] = -1
-        return found
+        rows = self.rows[places].astype(np.int64)
+        rows[self.sorted_pks[places] != pks] = -1
+        return rows
 
     def range_of(self, scope: int) -> slice:
         """The rows of one scope."""
@@ -94,9 +94,9 @@ class Catalogue:
         """The rows of several scopes, ascending."""
         wanted = np.unique(np.fromiter(scopes, np.int64, len(scopes)))
         places = self.scopes.searchsorted(wanted)
-        known = places < len(self.scopes)
-        known[known] = self.scopes[places[known]] == wanted[known]
-        places = places[known]
+        present = places < len(self.scopes)
+        present[present] = self.scopes[places[present]] == wanted[present]
+        places = places[present]
         starts, lengths = self.starts[places], self.starts[places + 1] - self.starts[places]
         before = np.cumsum(lengths) - lengths
         rows: Pks = np.repeat(starts - before, lengths) + np.arange(lengths.sum())
@@ -104,8 +104,8 @@ class Catalogue:
 
     def scopes_of(self, rows: Pks) -> Pks:
         """The scope of each of some rows."""
-        found: Pks = self.scopes[self.starts.searchsorted(rows, side="right") - 1]
-        return found
+        scopes: Pks = self.scopes[self.starts.searchsorted(rows, side="right") - 1]
+        return scopes
 
 
 class LoadedRows:
@@ -213,6 +213,11 @@ class Segment:
             pks, scopes, vectors = pks[order], scopes[order], vectors[order]
         return cls(LoadedRows(vectors), Catalogue.of(pks, scopes))
 
+    def loaded(self) -> Segment:
+        """The same, checked and copied to this process's memory."""
+        self.rows.check(slice(0, len(self)))
+        return Segment(LoadedRows(self.rows.vectors.copy()), self.catalogue)
+
     def __len__(self) -> int:
         """How many rows."""
         return len(self.catalogue)
@@ -278,7 +283,9 @@ class Tail:
         """The rows of some scopes, `None` for none; some of them may have gone."""
         if not self.count:
             return None
-        parts = [self._rows_of_one(*held) for scope in dict.fromkeys(scopes) if (held := self.by_scope.get(int(scope)))]
+        parts = [
+            self._rows_of_one(*entry) for scope in dict.fromkeys(scopes) if (entry := self.by_scope.get(int(scope)))
+        ]
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)) if parts else None
 
     def _rows_of_one(self, rows: Pks, count: int) -> Pks:
@@ -319,12 +326,12 @@ class Tail:
 
 
 def _append(by_scope: dict[int, tuple[Pks, int]], scope: int, rows: Pks) -> None:
-    held, count = by_scope.get(scope, (np.empty(0, np.int64), 0))
+    array, count = by_scope.get(scope, (np.empty(0, np.int64), 0))
     needed = count + len(rows)
-    if needed > len(held):
-        held = _grown(held, count, max(needed, 2 * len(held)))
-    held[count:needed] = rows
-    by_scope[scope] = held, needed
+    if needed > len(array):
+        array = _grown(array, count, max(needed, 2 * len(array)))
+    array[count:needed] = rows
+    by_scope[scope] = array, needed
 
 
 def _grown(array: NDArray[Any], count: int, capacity: int) -> NDArray[Any]:
@@ -375,9 +382,9 @@ class Contents:
         """The segment's rows of some scopes, or of the given memories within them, that have not gone."""
         catalogue = self.segment.catalogue
         if pks is not None:
-            found = catalogue.find(np.unique(pks))
-            found = found[found >= 0]
-            return self.standing(found[np.isin(catalogue.scopes_of(found), list(scopes))])
+            chosen = catalogue.find(np.unique(pks))
+            chosen = chosen[chosen >= 0]
+            return self.standing(chosen[np.isin(catalogue.scopes_of(chosen), list(scopes))])
         if len(scopes) != 1:
             return self.standing(catalogue.rows_of(scopes))
         (scope,) = scopes
@@ -403,8 +410,8 @@ class Contents:
         """The row of each memory in the segment, and in the tail; -1 where it has none there, or it has gone."""
         rows = self.segment.catalogue.find(pks)
         if self.lost:
-            known = np.flatnonzero(rows >= 0)
-            rows[known[~standing(self.deaths[rows[known]], self.update)]] = -1
+            present = np.flatnonzero(rows >= 0)
+            rows[present[~standing(self.deaths[rows[present]], self.update)]] = -1
         newer = np.full(len(pks), -1, np.int64)
         if self.tail.count:
             missing = np.flatnonzero(rows < 0)

@@ -1,7 +1,7 @@
-"""LangChain vector stores as places for our vectors: what each kind can do, and how it is told.
+"""LangChain vector stores (Qdrant, Chroma, Milvus, any other) as places for the vectors of memories.
 
-Qdrant, Chroma and Milvus are spoken to in their own words (filters, vectors given ready, listing); any other store in the
-words that every LangChain `VectorStore` knows, which do not include a filter: there the caller looks further until it has
+Qdrant, Chroma and Milvus are used through their own clients: filters, vectors that are ready, listing. Any other store is used
+through the methods that every LangChain `VectorStore` has. These know no filter: there the caller asks for more until it has
 enough.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from langchain_core.documents import Document
@@ -28,7 +28,7 @@ _NEAR_ENOUGH: Final = 0.99  # cosine of two vectors of one text by one model, wh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreEntry:
-    """A memory as a store gets it, or has it."""
+    """A memory in a store."""
 
     id: str  # a UUID: Qdrant takes nothing else
     pk: int
@@ -47,59 +47,128 @@ class StoreEntry:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What stands beside it in the store."""
+        """What is stored beside it."""
         return {"pk": self.pk, "scope_id": self.scope, "seq": self.seq, "database": self.database}
 
 
-class Store(Protocol):
-    """What the index needs of a store. Every method may raise whatever the store's driver raises."""
+class Store:
+    """Any LangChain store: documents; ready vectors where it has `add_embeddings`. Methods may raise what its driver raises.
 
-    @property
-    def kind(self) -> str:
-        """Its kind, for people."""
+    Attributes:
+        kind: Its kind, for people.
+        collection: Name of the collection in it.
+    """
 
-    @property
-    def collection(self) -> str:
-        """Name of the collection in it."""
+    def __init__(self, store: Any) -> None:
+        self._store: Final = store
+        self.kind = type(store).__name__
+        names = (getattr(store, name, None) for name in ("collection_name", "index_name", "table_name"))
+        self.collection = next((name for name in names if isinstance(name, str)), "")
+        self._add = _adder(store)
 
     @property
     def private(self) -> bool:
         """Whether it lives in this process and dies with it."""
+        return isinstance(self._store, InMemoryVectorStore)
 
     def check(self, dimensions: int, sample: StoreEntry | None) -> None:
         """Refuse, with `EmbeddingMismatchError`, a store that cannot hold these vectors, or makes others of its own.
 
         A collection that is missing is made, where the store needs one before its first entry.
         """
+        embeddings = self._store.embeddings
+        if self._add is not None or sample is None or embeddings is None:
+            return
+        theirs = np.asarray(embeddings.embed_documents([sample.text])[0], np.float64)
+        if len(theirs) != dimensions:
+            raise EmbeddingMismatchError(
+                f"the vector store {self.kind} embeds with {len(theirs)} dimensions, ours have {dimensions}; give it the "
+                "embeddings that the memory has"
+            )
+        if float(theirs @ sample.vector) < _NEAR_ENOUGH * float(np.linalg.norm(theirs)):
+            raise EmbeddingMismatchError(
+                f"the vector store {self.kind} embeds with another model than the memory; give both the same embeddings"
+            )
+
+    def _check_length(self, length: int | str, dimensions: int) -> None:
+        if length != dimensions:
+            raise EmbeddingMismatchError(
+                f"the {self.kind} collection {self.collection} holds vectors of {length} dimensions, ours have {dimensions}; "
+                "make a collection for them"
+            )
 
     def has_others(self) -> bool | None:
         """Whether it holds an entry that no index of ours has put there; `None` if it cannot tell."""
+        return None
 
     def put(self, entries: Sequence[StoreEntry]) -> None:
         """Insert or overwrite by id."""
+        ids = [entry.id for entry in entries]
+        if there := self.get(ids):  # most stores overwrite by id, as they should; some refuse an id that they have
+            self._store.delete(list(there))
+        if self._add is not None:
+            self._add(entries)
+        else:
+            documents = [Document(entry.text, id=entry.id, metadata=entry.metadata) for entry in entries]
+            self._store.add_documents(documents, ids=ids)
 
     def drop(self, ids: Sequence[str]) -> None:
         """Remove by id; unknown ids are ignored."""
+        there = self.get(ids)
+        if present := list(ids) if there is None else list(there):
+            self._store.delete(present)
 
-    def nearest(self, query: Vectors, k: int, scopes: Sequence[int] | None, database: str) -> tuple[list[int], int]:
+    def nearest(
+        self,
+        query: Vectors,
+        k: int,
+        scopes: Sequence[int] | None,  # noqa: ARG002 - every store has filters of its own
+        database: str,
+    ) -> tuple[list[int], int]:
         """Pks of the nearest, and how many it gave in all; fewer than *k* means that there are no more.
 
         Args:
             query: A unit vector.
             k: How many to ask for.
             scopes: Restrict to these as the store can; `None` means all.
-            database: Whose; others are left out.
+            database: The mark of the database; entries of others are left out.
         """
+        documents = self._store.similarity_search_by_vector(query.tolist(), k=k)
+        every = [document.metadata for document in documents]
+        ours = [int(each["pk"]) for each in every if each.get("database") == database and "pk" in each]
+        return ours, len(documents)
 
-    def held(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
+    def get(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
         """Those of the given ids that it has; `None` if it cannot tell."""
+        if type(self._store).get_by_ids is VectorStore.get_by_ids:
+            return None
+        documents = self._store.get_by_ids(list(ids))
+        return {str(document.id): StoreEntry.read(str(document.id), document.metadata) for document in documents}
 
-    def listing(self, database: str) -> Iterator[StoreEntry] | None:
+    def entries(self, database: str) -> Iterator[StoreEntry] | None:  # noqa: ARG002 - it cannot
         """Everything that it has of a database; `None` if it cannot be listed."""
+        return None
+
+
+def _adder(store: Any) -> Callable[[Sequence[StoreEntry]], object] | None:
+    """How a store takes ready vectors: `add_embeddings` comes with two signatures."""
+    add = getattr(store, "add_embeddings", None)
+    names = set() if add is None else set(inspect.signature(add).parameters)
+    apart = {"texts", "embeddings"} <= names  # PGVector, PGVectorStore; FAISS, OpenSearch and Elasticsearch take pairs
+    if add is None or not (apart or "text_embeddings" in names):
+        return None
+
+    def put(entries: Sequence[StoreEntry]) -> None:
+        texts, vectors = [entry.text for entry in entries], [entry.vector.tolist() for entry in entries]
+        pairs = {"text_embeddings": list(zip(texts, vectors, strict=True))}
+        arguments = {"texts": texts, "embeddings": vectors} if apart else pairs
+        add(**arguments, metadatas=[entry.metadata for entry in entries], ids=[entry.id for entry in entries])
+
+    return put
 
 
 def wrap_store(store: VectorStore) -> Store:
-    """The right words for a store.
+    """The methods for a store.
 
     Raises:
         InvalidInputError: It is no vector store, or one that cannot be searched by dense vectors.
@@ -109,54 +178,38 @@ def wrap_store(store: VectorStore) -> Store:
             f"an index is 'faiss', 'exact', 'pgvector' or a LangChain VectorStore, not a {type(store).__name__}"
         )
     names = {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(store).__mro__}
-    if "langchain_qdrant.QdrantVectorStore" in names:
-        return _Qdrant(store)
-    if "langchain_chroma.Chroma" in names:
-        return _Chroma(store)
-    if "langchain_milvus.Milvus" in names:
-        return _Milvus(store)
-    return _Any(store)
+    kinds = {"langchain_qdrant.QdrantVectorStore": _Qdrant, "langchain_chroma.Chroma": _Chroma}
+    kinds["langchain_milvus.Milvus"] = _Milvus
+    return next((kind for name, kind in kinds.items() if name in names), Store)(store)
 
 
-def _check_length(store: Store, held: int | str, dimensions: int) -> None:
-    if held != dimensions:
-        raise EmbeddingMismatchError(
-            f"the {store.kind} collection {store.collection} holds vectors of {held} dimensions, ours have {dimensions}; make "
-            "a collection for them"
-        )
-
-
-# ── Qdrant ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Qdrant:
+class _Qdrant(Store):
     """Points with ready vectors; filters on the payload; exact search within them is Qdrant's own affair."""
 
     def __init__(self, store: Any) -> None:
         from qdrant_client import models  # noqa: PLC0415 - there is one where there is such a store
 
+        super().__init__(store)
         if store.retrieval_mode.value == "sparse":
             raise InvalidInputError("this Qdrant store holds sparse vectors only; make it with RetrievalMode.DENSE")
         self._models: Final = models
         self._client: Final = store.client
-        self._store: Final = store
-        self.collection: Final = str(store.collection_name)
-        self.kind: Final = "Qdrant"
-        self._prefix: Final = f"{store.metadata_payload_key}."
+        self.kind = "Qdrant"
+        self._metadata_key: Final = store.metadata_payload_key
 
     @property
     def private(self) -> bool:
         return getattr(getattr(self._client, "_client", None), "location", None) == ":memory:"
 
     def check(self, dimensions: int, sample: StoreEntry | None) -> None:  # noqa: ARG002 - it gets our vectors
+        name, distance = self._store.vector_name, self._models.Distance
         if not self._client.collection_exists(self.collection):
-            size = self._models.VectorParams(size=dimensions, distance=self._models.Distance.COSINE)
-            name = self._store.vector_name
+            size = self._models.VectorParams(size=dimensions, distance=distance.COSINE)
             self._client.create_collection(self.collection, vectors_config={name: size} if name else size)
         vectors = self._client.get_collection(self.collection).config.params.vectors
-        kept: Any = vectors.get(self._store.vector_name) if isinstance(vectors, dict) else vectors
-        _check_length(self, getattr(kept, "size", "no"), dimensions)
-        if kept.distance == self._models.Distance.MANHATTAN:
+        kept: Any = vectors.get(name) if isinstance(vectors, dict) else vectors
+        self._check_length(getattr(kept, "size", "no"), dimensions)
+        if kept.distance == distance.MANHATTAN:
             raise InvalidInputError(
                 f"the Qdrant collection {self.collection} compares by Manhattan distance; use Cosine"
             )
@@ -164,19 +217,19 @@ class _Qdrant:
     def has_others(self) -> bool:
         if not self._client.collection_exists(self.collection):
             return False
-        mark = self._models.PayloadField(key=f"{self._prefix}database")
+        mark = self._models.PayloadField(key=f"{self._metadata_key}.database")
         unmarked = self._models.Filter(must=[self._models.IsEmptyCondition(is_empty=mark)])
         points, _ = self._client.scroll(self.collection, scroll_filter=unmarked, limit=1, with_payload=False)
         return bool(points)
 
     def put(self, entries: Sequence[StoreEntry]) -> None:
-        points = [self._point(entry) for entry in entries]
+        points = []
+        for entry in entries:
+            vector, name = entry.vector.tolist(), self._store.vector_name
+            payload = {self._store.content_payload_key: entry.text, self._metadata_key: entry.metadata}
+            vectors = {name: vector} if name else vector
+            points.append(self._models.PointStruct(id=entry.id, vector=vectors, payload=payload))
         self._client.upsert(self.collection, points, wait=True)
-
-    def _point(self, entry: StoreEntry) -> Any:
-        vector, name = entry.vector.tolist(), self._store.vector_name
-        payload = {self._store.content_payload_key: entry.text, self._store.metadata_payload_key: entry.metadata}
-        return self._models.PointStruct(id=entry.id, vector={name: vector} if name else vector, payload=payload)
 
     def drop(self, ids: Sequence[str]) -> None:
         self._client.delete(self.collection, self._models.PointIdsList(points=list(ids)), wait=True)
@@ -188,54 +241,46 @@ class _Qdrant:
             using=self._store.vector_name or None,
             query_filter=self._filter(scopes, database),
             limit=k,
-            with_payload=[f"{self._prefix}pk"],
+            with_payload=[f"{self._metadata_key}.pk"],
         ).points
-        found = [point.payload[self._store.metadata_payload_key]["pk"] for point in points]
-        return found, len(points)
+        return [point.payload[self._metadata_key]["pk"] for point in points], len(points)
 
     def _filter(self, scopes: Sequence[int] | None, database: str) -> Any:
-        models = self._models
-        must = [models.FieldCondition(key=f"{self._prefix}database", match=models.MatchValue(value=database))]
+        models, key = self._models, self._metadata_key
+        must = [models.FieldCondition(key=f"{key}.database", match=models.MatchValue(value=database))]
         if scopes is not None:
-            must.append(models.FieldCondition(key=f"{self._prefix}scope_id", match=models.MatchAny(any=list(scopes))))
+            must.append(models.FieldCondition(key=f"{key}.scope_id", match=models.MatchAny(any=list(scopes))))
         return models.Filter(must=must)
 
-    def held(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
+    def get(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
         points = self._client.retrieve(self.collection, list(ids), with_payload=True, with_vectors=True)
-        return {str(point.id): self._held(point) for point in points}
+        return {str(point.id): self._entry(point) for point in points}
 
-    def listing(self, database: str) -> Iterator[StoreEntry]:
-        offset, more, chosen = None, True, self._filter(None, database)
+    def entries(self, database: str) -> Iterator[StoreEntry]:
+        offset, more = None, True
+        options = {"scroll_filter": self._filter(None, database), "limit": _PAGE}
         while more:
             points, offset = self._client.scroll(
-                self.collection,
-                scroll_filter=chosen,
-                limit=_PAGE,
-                offset=offset,
-                with_payload=True,
-                with_vectors=True,
+                self.collection, **options, offset=offset, with_payload=True, with_vectors=True
             )
-            yield from map(self._held, points)
+            yield from map(self._entry, points)
             more = offset is not None
 
-    def _held(self, point: Any) -> StoreEntry:
+    def _entry(self, point: Any) -> StoreEntry:
         name = self._store.vector_name
         vector = point.vector.get(name) if isinstance(point.vector, dict) else point.vector
-        return StoreEntry.read(str(point.id), point.payload[self._store.metadata_payload_key], vector)
+        return StoreEntry.read(str(point.id), point.payload[self._metadata_key], vector)
 
 
-# ── Chroma ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Chroma:
+class _Chroma(Store):
     """Records with ready vectors; filters on the metadata."""
 
     def __init__(self, store: Any) -> None:
+        super().__init__(store)
         # LangChain's class takes no ready vectors and keeps the collection, which does, to itself.
         self._records: Final = store._collection  # noqa: SLF001 - see above
         self._client: Final = store._client  # noqa: SLF001 - the same
-        self.collection: Final = str(self._records.name)
-        self.kind: Final = "Chroma"
+        self.collection = str(self._records.name)
 
     @property
     def private(self) -> bool:
@@ -243,9 +288,9 @@ class _Chroma:
         return not settings.is_persistent and settings.chroma_server_host is None
 
     def check(self, dimensions: int, sample: StoreEntry | None) -> None:  # noqa: ARG002 - it gets our vectors
-        found = self._records.get(limit=1, include=["embeddings"])["embeddings"]
-        if len(found):
-            _check_length(self, len(found[0]), dimensions)
+        vectors = self._records.get(limit=1, include=["embeddings"])["embeddings"]
+        if len(vectors):
+            self._check_length(len(vectors[0]), dimensions)
 
     def has_others(self) -> bool:
         return any("database" not in (metadata or {}) for metadata in self._records.peek(1)["metadatas"])
@@ -265,43 +310,36 @@ class _Chroma:
         where: dict[str, Any] = {"database": database}
         if scopes is not None:
             where = {"$and": [where, {"scope_id": {"$in": list(scopes)}}]}
-        found = self._records.query(query_embeddings=query[None], n_results=k, where=where, include=["metadatas"])
-        pks = [int(metadata["pk"]) for metadata in found["metadatas"][0]]
+        reply = self._records.query(query_embeddings=query[None], n_results=k, where=where, include=["metadatas"])
+        pks = [int(metadata["pk"]) for metadata in reply["metadatas"][0]]
         return pks, len(pks)
 
-    def held(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
-        found = self._records.get(ids=list(ids), include=["metadatas", "embeddings"])
-        return {held.id: held for held in _chroma_rows(found)}
+    def get(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
+        return {entry.id: entry for entry in self._read(ids=list(ids))}
 
-    def listing(self, database: str) -> Iterator[StoreEntry]:
-        offset, more = 0, True
-        while more:
-            found = self._records.get(
-                where={"database": database}, limit=_PAGE, offset=offset, include=["metadatas", "embeddings"]
-            )
-            yield from _chroma_rows(found)
-            offset, more = offset + _PAGE, len(found["ids"]) == _PAGE
+    def entries(self, database: str) -> Iterator[StoreEntry]:
+        offset, page = 0, list[Any]([None] * _PAGE)
+        while len(page) == _PAGE:
+            page = self._read(where={"database": database}, limit=_PAGE, offset=offset)
+            yield from page
+            offset += _PAGE
 
-
-def _chroma_rows(found: Mapping[str, Any]) -> Iterator[StoreEntry]:
-    for name, metadata, vector in zip(found["ids"], found["metadatas"], found["embeddings"], strict=True):
-        yield StoreEntry.read(name, metadata, vector)
+    def _read(self, **options: Any) -> list[Any]:
+        reply = self._records.get(**options, include=["metadatas", "embeddings"])
+        return list(map(StoreEntry.read, reply["ids"], reply["metadatas"], reply["embeddings"]))
 
 
-# ── Milvus ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Milvus:
+class _Milvus(Store):
     """Entities with ready vectors, in dynamic fields; filters on them."""
 
+    private: Final = False
+
     def __init__(self, store: Any) -> None:
+        super().__init__(store)
         self._client: Final = store.client
         # The names of these two are kept to itself by LangChain's class.
         self._id: Final = store._primary_field  # noqa: SLF001 - see above
         self._vector: Final = store._vector_field  # noqa: SLF001 - the same
-        self.collection: Final = str(store.collection_name)
-        self.kind: Final = "Milvus"
-        self.private: Final = False
 
     def check(self, dimensions: int, sample: StoreEntry | None) -> None:  # noqa: ARG002 - it gets our vectors
         if not self._client.has_collection(self.collection):
@@ -310,17 +348,18 @@ class _Milvus:
             self._client.create_collection(self.collection, dimensions, auto_id=False, **names, **kind)
         fields = self._client.describe_collection(self.collection)["fields"]
         sizes = {field["name"]: field["params"].get("dim") for field in fields}
-        _check_length(self, int(sizes.get(self._vector) or 0), dimensions)
+        self._check_length(int(sizes.get(self._vector) or 0), dimensions)
         self._client.load_collection(self.collection)
 
     def has_others(self) -> bool:
         return milvus_has_others(self._client, self.collection)
 
     def put(self, entries: Sequence[StoreEntry]) -> None:
-        rows = [
-            {self._id: entry.id, self._vector: entry.vector.tolist(), "text": entry.text, **_milvus_fields(entry)}
-            for entry in entries
-        ]
+        rows = []
+        for entry in entries:
+            metadata = entry.metadata
+            own = {"text": entry.text, "memory_pk": metadata.pop("pk")}  # `pk` is LangChain's name of the primary key
+            rows.append({self._id: entry.id, self._vector: entry.vector.tolist(), **own, **metadata})
         self._client.upsert(self.collection, rows)
 
     def drop(self, ids: Sequence[str]) -> None:
@@ -338,18 +377,17 @@ class _Milvus:
         )
         return [int(hit["entity"]["memory_pk"]) for hit in hits], len(hits)
 
-    def held(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
-        return {held.id: held for held in map(self._held, self._client.get(self.collection, list(ids)))}
+    def get(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
+        return {entry.id: entry for entry in map(self._entry, self._client.get(self.collection, list(ids)))}
 
-    def listing(self, database: str) -> Iterator[StoreEntry]:
-        pages = self._client.query_iterator(
-            self.collection, _PAGE, filter=f'database == "{database}"', output_fields=["*"]
-        )
+    def entries(self, database: str) -> Iterator[StoreEntry]:
+        only = f'database == "{database}"'
+        pages = self._client.query_iterator(self.collection, _PAGE, filter=only, output_fields=["*"])
         while page := pages.next():
-            yield from map(self._held, page)
+            yield from map(self._entry, page)
         pages.close()
 
-    def _held(self, row: Mapping[str, Any]) -> StoreEntry:
+    def _entry(self, row: Mapping[str, Any]) -> StoreEntry:
         return StoreEntry.read(row[self._id], {**row, "pk": row["memory_pk"]}, row.get(self._vector))
 
 
@@ -359,103 +397,3 @@ def milvus_has_others(client: Any, collection: str) -> bool:
         return False
     client.load_collection(collection)
     return any("database" not in row for row in client.query(collection, limit=1, output_fields=["*"]))
-
-
-def _milvus_fields(entry: StoreEntry) -> dict[str, Any]:
-    """What stands beside an entity; `pk` is what LangChain's class calls the primary key."""
-    metadata = entry.metadata
-    return {"memory_pk": metadata.pop("pk"), **metadata}
-
-
-# ── any other ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class _Any:
-    """Documents, by the methods that all vector stores share; ready vectors where it has `add_embeddings`."""
-
-    def __init__(self, store: VectorStore) -> None:
-        self._store: Final = store
-        self._add: Final = _adder(store)
-        self.kind: Final = type(store).__name__
-        names = (getattr(store, name, None) for name in ("collection_name", "index_name", "table_name"))
-        self.collection: Final = next((name for name in names if isinstance(name, str)), "")
-
-    @property
-    def private(self) -> bool:
-        return isinstance(self._store, InMemoryVectorStore)
-
-    def check(self, dimensions: int, sample: StoreEntry | None) -> None:
-        embeddings = self._store.embeddings
-        if self._add is not None or sample is None or embeddings is None:
-            return
-        theirs = np.asarray(embeddings.embed_documents([sample.text])[0], np.float64)
-        if len(theirs) != dimensions:
-            raise EmbeddingMismatchError(
-                f"the vector store {self.kind} embeds with {len(theirs)} dimensions, ours have {dimensions}; give it the "
-                "embeddings that the memory has"
-            )
-        if float(theirs @ sample.vector) < _NEAR_ENOUGH * float(np.linalg.norm(theirs)):
-            raise EmbeddingMismatchError(
-                f"the vector store {self.kind} embeds with another model than the memory; give both the same embeddings"
-            )
-
-    def has_others(self) -> bool | None:
-        return None
-
-    def put(self, entries: Sequence[StoreEntry]) -> None:
-        ids = [entry.id for entry in entries]
-        there = self.held(ids)
-        if there:  # most stores overwrite by id, as they should; some refuse an id that they have
-            self._store.delete(list(there))
-        if self._add is not None:
-            self._add(entries)
-        else:
-            documents = [Document(entry.text, id=entry.id, metadata=entry.metadata) for entry in entries]
-            self._store.add_documents(documents, ids=ids)
-
-    def drop(self, ids: Sequence[str]) -> None:
-        there = self.held(ids)
-        known = list(ids) if there is None else list(there)
-        if known:
-            self._store.delete(known)
-
-    def nearest(
-        self,
-        query: Vectors,
-        k: int,
-        scopes: Sequence[int] | None,  # noqa: ARG002 - every store has filters of its own
-        database: str,
-    ) -> tuple[list[int], int]:
-        found = self._store.similarity_search_by_vector(query.tolist(), k=k)
-        ours = [document.metadata for document in found if _is_ours(document.metadata, database)]
-        return [int(metadata["pk"]) for metadata in ours], len(found)
-
-    def held(self, ids: Sequence[str]) -> dict[str, StoreEntry] | None:
-        if type(self._store).get_by_ids is VectorStore.get_by_ids:
-            return None
-        found = self._store.get_by_ids(list(ids))
-        return {str(document.id): StoreEntry.read(str(document.id), document.metadata) for document in found}
-
-    def listing(self, database: str) -> Iterator[StoreEntry] | None:  # noqa: ARG002 - it cannot
-        return None
-
-
-def _is_ours(metadata: Mapping[str, Any], database: str) -> bool:
-    return metadata.get("database") == database and "pk" in metadata
-
-
-def _adder(store: VectorStore) -> Callable[[Sequence[StoreEntry]], object] | None:
-    """How a store takes ready vectors: `add_embeddings` comes with two signatures."""
-    add = getattr(store, "add_embeddings", None)
-    names = set() if add is None else set(inspect.signature(add).parameters)
-    apart = {"texts", "embeddings"} <= names  # PGVector, PGVectorStore; FAISS, OpenSearch and Elasticsearch take pairs
-    if add is None or not (apart or "text_embeddings" in names):
-        return None
-
-    def put(entries: Sequence[StoreEntry]) -> None:
-        texts, vectors = [entry.text for entry in entries], [entry.vector.tolist() for entry in entries]
-        pairs = list(zip(texts, vectors, strict=True))
-        given = {"texts": texts, "embeddings": vectors} if apart else {"text_embeddings": pairs}
-        add(**given, metadatas=[entry.metadata for entry in entries], ids=[entry.id for entry in entries])
-
-    return put

@@ -1,10 +1,9 @@
-"""Any LangChain vector store as an index: Qdrant, Chroma, Milvus, and whatever else speaks that interface.
+"""Any LangChain vector store as an index: Qdrant, Chroma, Milvus, or another class with that interface.
 
-The store proposes, the database decides. What a store finds is looked up in the database: a row that is gone or belongs to
-another scope is dropped there, and the cosine is computed from the database's own vector, so that no store's filters, scores
-or leftovers matter. Small scopes, and rows that a filter has named, are compared in the database altogether, which is exact
-and takes milliseconds; and where a store gives too few, the database makes up for it. What it costs: one more query per
-search, and for a store without a filter that we know, several ever larger ones.
+The store proposes, the database decides. A row that is gone or belongs to another scope is dropped, and the cosine is computed
+from the database's own vector, so a store's filters, scores and leftovers do not matter. Small scopes, and rows that a filter
+names, are compared in the database, which is exact and takes milliseconds; so is what a store gives too few of. The cost: one
+more query per search, and for a store without a filter that we know, several ever larger ones.
 """
 
 from __future__ import annotations
@@ -138,16 +137,16 @@ class VectorStoreIndex:
             with self._lock.writing(), self._translated:
                 self._store.drop(gone[start : start + _PUT])
 
-    def refill(self, connection: Connection, told: Callable[[int], None]) -> None:
+    def refill(self, connection: Connection, report: Callable[[int], None]) -> None:
         """Bring in every memory, then remove what is left over where the store can be listed; searches go on meanwhile."""
         done = 0
         for rows in all_rows(connection, TEXTS):
             self.take(connection, rows)
             done += len(rows)
-            told(done)
-        known, database = set(self.on(connection).pks().tolist()), _mark(connection)
+            report(done)
+        pks, database = set(self.on(connection).pks().tolist()), _mark(connection)
         with self._lock.reading(), self._translated:
-            left = [held.id for held in self._store.listing(database) or () if held.pk not in known]
+            left = [entry.id for entry in self._store.entries(database) or () if entry.pk not in pks]
         self._put([], left)
 
     def holds(self, connection: Connection, cursor: Cursor) -> bool:
@@ -157,12 +156,12 @@ class VectorStoreIndex:
         """
         newest = connection.execute(_NEWEST, {"applied": cursor.applied}).all()
         ids = {memory_id(_mark(connection), row.pk): row.seq for row in newest}
-        held = self._held(list(ids))
-        return held is None or {name: entry.seq for name, entry in held.items()} == ids
+        entries = self._get(list(ids))
+        return entries is None or {name: entry.seq for name, entry in entries.items()} == ids
 
-    def _held(self, ids: Sequence[str]) -> Mapping[str, StoreEntry] | None:
+    def _get(self, ids: Sequence[str]) -> Mapping[str, StoreEntry] | None:
         with self._lock.reading(), self._translated:
-            return self._store.held(ids) if ids else {}
+            return self._store.get(ids) if ids else {}
 
     # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -184,9 +183,9 @@ class VectorStoreIndex:
         query = check_query(query, self.dimensions)
         with self._reading() as connection:
             if pks is None and count_in_scopes(connection, scopes, self._exact_up_to + 1) > self._exact_up_to:
-                found = self._proposed(connection, query, k, {int(scope) for scope in scopes})
-                if found is not None:
-                    return Nearest(found.pks, found.scores, self._store.kind)
+                proposed = self._proposed(connection, query, k, {int(scope) for scope in scopes})
+                if proposed is not None:
+                    return Nearest(proposed.pks, proposed.scores, self._store.kind)
                 strategy = f"exact, {self._store.kind} gave too few"
             else:
                 strategy = "exact"
@@ -196,16 +195,16 @@ class VectorStoreIndex:
     def _proposed(self, connection: Connection, query: Vectors, k: int, scopes: set[int]) -> Best | None:
         """The best of what the store gives, asked for more and more; `None` if that is not all there is."""
         narrow = sorted(scopes) if len(scopes) <= _MOST_SCOPES else None
-        database, asked = _mark(connection), 2 * k + _SLACK
-        while asked <= _MOST_ASKED:
+        database, wanted = _mark(connection), 2 * k + _SLACK
+        while wanted <= _MOST_ASKED:
             with self._lock.reading(), self._translated:
-                pks, given = self._store.nearest(query, asked, narrow, database)
+                pks, count = self._store.nearest(query, wanted, narrow, database)
             best, safe = self._checked(connection, query, k, np.array(pks, np.int64), scopes)
-            if given < asked:
+            if count < wanted:
                 return best if len(best.pks) >= count_in_scopes(connection, scopes, k) else None
             if safe:
                 return best
-            asked *= _GROWTH
+            wanted *= _GROWTH
         return None
 
     def _checked(self, connection: Connection, query: Vectors, k: int, pks: Pks, scopes: set[int]) -> tuple[Best, bool]:
@@ -223,7 +222,7 @@ class VectorStoreIndex:
 
     def vectors(self, pks: Pks) -> Vectors:
         """The vectors of the given memories, as the database has them; rows of NaN where there are none."""
-        batch = self._known(pks)
+        batch = self._read(pks)
         return spread(pks, batch.pks, batch.vectors, np.nan)
 
     def pks(self) -> Pks:
@@ -233,10 +232,10 @@ class VectorStoreIndex:
 
     def scopes_of(self, pks: Pks) -> Pks:
         """The scope id of each of the given memories; -1 where there are none."""
-        batch = self._known(pks)
+        batch = self._read(pks)
         return spread(pks, batch.pks, batch.scopes, -1)
 
-    def _known(self, pks: Pks) -> Batch:
+    def _read(self, pks: Pks) -> Batch:
         with self._reading() as connection:
             return read_memories(connection, pks, self.dimensions)
 
@@ -245,32 +244,34 @@ class VectorStoreIndex:
     def compare(self, connection: Connection) -> Verification:
         """What the store itself holds, and the memories: as far as the store lets itself be looked into."""
         database = _mark(connection)
-        known: set[int] = set()
+        pks: set[int] = set()
         lacking: list[int] = []
         differing: list[int] = []
         unchecked: dict[str, None] = {}
         for rows in all_rows(connection, TEXTS):
-            known.update(row.pk for row in rows)
-            held = self._held([memory_id(database, row.pk) for row in rows])
-            if held is None:
+            pks.update(row.pk for row in rows)
+            entries = self._get([memory_id(database, row.pk) for row in rows])
+            if entries is None:
                 unchecked["it cannot be asked by id: what it holds was not compared"] = None
                 continue
-            pairs = [(row, held.get(memory_id(database, row.pk))) for row in rows]
-            lacking += [row.pk for row, entry in pairs if entry is None]
-            differing += [row.pk for row, entry in pairs if entry is not None and not _agree(row, entry)]
-            if not all(len(entry.vector) for entry in held.values()):
+            for row in rows:
+                entry = entries.get(memory_id(database, row.pk))
+                if entry is None:
+                    lacking.append(row.pk)
+                elif not _agree(row, entry):
+                    differing.append(row.pk)
+            if not all(len(entry.vector) for entry in entries.values()):
                 unchecked["it does not show its vectors: they were not compared"] = None
-        return Verification(
-            len(known), self._extra(database, known, unchecked), tuple(lacking), tuple(differing), tuple(unchecked)
-        )
+        extra = self._extra(database, pks, unchecked)
+        return Verification(len(pks), extra, tuple(lacking), tuple(differing), tuple(unchecked))
 
-    def _extra(self, database: str, known: set[int], unchecked: dict[str, None]) -> tuple[int, ...]:
+    def _extra(self, database: str, pks: set[int], unchecked: dict[str, None]) -> tuple[int, ...]:
         with self._lock.reading(), self._translated:
-            listing = self._store.listing(database)
-            if listing is None:
+            entries = self._store.entries(database)
+            if entries is None:
                 unchecked["it cannot be listed: what only it holds was not looked for"] = None
                 return ()
-            return tuple(sorted({held.pk for held in listing} - known))
+            return tuple(sorted({entry.pk for entry in entries} - pks))
 
 
 class ReadWriteLock:
@@ -322,8 +323,10 @@ class StoreErrors:
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, LangmemAdapterError):
-            told = f"the vector store {self._kind} failed: {type(error).__name__}: {redact_urls(without_rows(error))}"
-            raise StorageError(told, transient=True) from error
+            message = redact_urls(without_rows(error))
+            raise StorageError(
+                f"the vector store {self._kind} failed: {type(error).__name__}: {message}", transient=True
+            ) from error
 
 
 def _agree(row: Any, entry: StoreEntry) -> bool:

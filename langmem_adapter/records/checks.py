@@ -34,7 +34,7 @@ _PARAMETER: Final = re.compile(r"(?:[?#&;]|%23)([^?#&;=]*)")
 _QUERY: Final = re.compile(r"[?#]|[&;][^&;=]*=")
 _BEGUN: Final = re.compile(SCHEMES)
 _VALUE: Final = r"[?#&;][^?#&;=\s]*+=|\b(?=\w*pass)\w++\s*+="
-_GIVEN: Final = re.compile(rf"{_VALUE}|\b(?:host\w*+|dbname)\s*+=")  # in a query, or in libpq's own form
+_SETTING: Final = re.compile(rf"{_VALUE}|\b(?:host\w*+|dbname)\s*+=")  # in a query, or in libpq's own form
 _START: Final = rf"(?<![\w+.-])[\w+.-]*+://|\b{SCHEMES}(?=\S)"
 _WITHIN: Final = re.compile(rf"{_START}|{_VALUE}|(?<!\S)(?!\S*://)\S*@")
 _OPEN: Final = re.compile(r"[@?#&;=]")
@@ -42,14 +42,14 @@ _WORD: Final = re.compile(rf"(?:{_START})\S*")
 
 
 def redact_url(address: str) -> str:
-    """An address without its secrets; a text that is none, such as a path, is left alone.
+    """A URL without its secrets; a text that is no URL, such as a path, is left alone.
 
-    Hidden are the password before the host (at `http` the user name, too, since that is where tokens stand), the query from the
-    first parameter on that is not known to be harmless, and the fragment. Nothing is shown of what looks like an address but
-    cannot be read: `host=db password=…`, `//ada:…@db`, `postgresql:ada:…@db`.
+    Hidden are the password before the host (with `http` the user name as well, since tokens stand there), the query from the
+    first parameter on that is not known to be harmless, and the fragment. A text that looks like a URL but cannot be parsed is
+    hidden as a whole: `host=db password=…`, `//ada:…@db`, `postgresql:ada:…@db`.
 
     Args:
-        address: Any text; it need not be a right address.
+        address: Any text; it need not be a valid URL.
 
     Example:
         >>> redact_url("postgresql://ada:s3cret@db.example/app?application_name=bot&sslpassword=x")
@@ -58,70 +58,54 @@ def redact_url(address: str) -> str:
         'https://***@models.example/v1'
     """
     scheme, sign, rest = address.partition("://")
-    owner, at, place = rest.rpartition("@")
     if not sign:
-        return HIDDEN if _is_doubtful(address) else address
-    if not _SCHEME.fullmatch(scheme) or _QUERY.search(owner) or not _HOST.match(place):
+        before, _, after = address.rpartition("@")
+        has_user = "//" in before or (":" in before and "/" in after)
+        return HIDDEN if has_user or _BEGUN.match(address.lstrip()) or _SETTING.search(address) else address
+    credentials, at, place = rest.rpartition("@")
+    if not _SCHEME.fullmatch(scheme) or _QUERY.search(credentials) or not _HOST.match(place):
         return HIDDEN
-    return f"{scheme}://{_user(owner, scheme) if at else ''}{at}{_without_values(place)}"
+    user, colon, _ = credentials.partition(":")
+    if at and (scheme.lower() in _WEB or not _USER.fullmatch(user)):
+        user, colon = HIDDEN, ""
+    secret = next((match for match in _PARAMETER.finditer(place) if match[1] not in _HARMLESS), None)
+    redacted = place if secret is None else place[: secret.start() + 1] + HIDDEN
+    return f"{scheme}://{user}{colon}{colon and HIDDEN}{at}{redacted}"
 
 
 def redact_urls(text: str) -> str:
-    """A text such as a driver's error, with the first address in it, and all behind it, redacted as `redact_url` does it.
+    """A text such as a driver's error, with the first URL in it, and all behind it, redacted.
 
-    The end of an address with a space in its password or query cannot be determined.
+    The end of a URL with a space in its password or query cannot be determined.
 
     Example:
         >>> redact_urls("404 for url 'http://ada:s3cret@models.example/v1'")
         "404 for url 'http://***@models.example/v1'"
     """
-    found = _WITHIN.search(text)
-    if found is None:
+
+    def redact(word: re.Match[str]) -> str:
+        address = word[0].rstrip("'\")]},.:;")
+        return redact_url(address) + word[0][len(address) :]
+
+    start = _WITHIN.search(text)
+    if start is None:
         return text
-    before, rest = text[: found.start()], text[found.start() :]
-    return before + (redact_url(rest) if _OPEN.search(rest) else _WORD.sub(_without_signs, rest))
+    before, rest = text[: start.start()], text[start.start() :]
+    return before + (redact_url(rest) if _OPEN.search(rest) else _WORD.sub(redact, rest))
 
 
-def check_server_url(address: object, whose: str = "") -> str:
-    """Return the address of a web server if every client reads it alike; *whose* it is begins the error."""
-    if not isinstance(address, str) or not _readable(address):
+def check_server_url(address: object, name: str = "") -> str:
+    """Return the URL of a web server if every client parses it alike; the error begins with *name*."""
+    try:
+        parts = urlsplit(address) if isinstance(address, str) else urlsplit("")
+        is_server = parts.scheme in _WEB and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, brackets that do not match
+        is_server = False
+    if not isinstance(address, str) or not is_server or not address.isprintable() or " " in address:
         raise InvalidInputError(
-            f"{whose}no address of a server; write it like http://localhost:11434/v1, {ENCODING_HINT}"
+            f"{name}no address of a server; write it like http://localhost:11434/v1, {ENCODING_HINT}"
         )
     return address
-
-
-def _readable(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-        whole = parts.scheme in _WEB and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number, brackets that do not match
-        return False
-    return whole and address.isprintable() and " " not in address
-
-
-def _user(owner: str, scheme: str) -> str:
-    user, colon, _ = owner.partition(":")
-    told = HIDDEN if scheme.lower() in _WEB or not _USER.fullmatch(user) else user
-    return told if told == HIDDEN or not colon else f"{told}:{HIDDEN}"
-
-
-def _is_doubtful(text: str) -> bool:
-    before, _, after = text.rpartition("@")
-    has_owner = "//" in before or (":" in before and "/" in after)
-    return has_owner or _BEGUN.match(text.lstrip()) is not None or _GIVEN.search(text) is not None
-
-
-def _without_signs(word: re.Match[str]) -> str:
-    address = word[0].rstrip("'\")]},.:;")
-    return redact_url(address) + word[0][len(address) :]
-
-
-def _without_values(text: str) -> str:
-    for found in _PARAMETER.finditer(text):
-        if found[1] not in _HARMLESS:
-            return text[: found.start() + 1] + HIDDEN
-    return text
 
 
 DEEPEST: Final = 64
@@ -139,8 +123,8 @@ class _Quote(reprlib.Repr):
         return super().repr_str(redact_url(x), level)
 
     def repr_instance(self, x: Any, level: int) -> str:
-        told = redact_urls(super().repr_instance(x, level))
-        return told if len(told) <= self.maxstring else f"{told[: self.maxstring // 2]}..."
+        text = redact_urls(super().repr_instance(x, level))
+        return text if len(text) <= self.maxstring else f"{text[: self.maxstring // 2]}..."
 
 
 _QUOTE: Final = _Quote()
@@ -148,7 +132,7 @@ _QUOTE.maxstring, _QUOTE.maxother = 200, sys.maxsize
 
 
 def quoted(value: object) -> str:
-    """What an error shows of a value that somebody gave: its `repr` without the secrets of addresses, cut where it is long."""
+    """The `repr` of a value for an error: without the secrets of URLs, cut where it is long."""
     try:
         return _QUOTE.repr(value)
     except ValueError:  # Python writes no number of more than 4,300 digits

@@ -25,7 +25,7 @@ KEY: Final = "langmem_adapter"
 """The key of `additional_kwargs`."""
 
 _LABELS: Final = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "HumanMessageChunk": "user"}
-_SAID: Final = ("type", "content", "tool_calls", "invalid_tool_calls", "tool_call_id", "name")
+_CONTENT: Final = ("type", "content", "tool_calls", "invalid_tool_calls", "tool_call_id", "name")
 _models: Final[dict[str, type[BaseModel]]] = {}
 
 M = TypeVar("M", bound=type[BaseModel])
@@ -74,14 +74,14 @@ def stamp(
         'WritePRD'
     """
     names = {"cause_by": cause_by, "sent_from": sent_from, "label": label}
-    given: dict[str, list[Any]] = {
+    new: dict[str, list[Any]] = {
         field: [cause_name(value, field)] for field, value in names.items() if value is not None
     }
     if to := cause_names(send_to, "send_to"):
-        given["send_to"] = sorted(to)
+        new["send_to"] = sorted(to)
     if payload is not None:
-        given["payload"] = [_plain(payload, schema)]
-    kept = {**message.additional_kwargs, KEY: {**_held(message), **given}}
+        new["payload"] = [_plain(payload, schema)]
+    kept = {**message.additional_kwargs, KEY: {**_fields(message), **new}}
     return message.model_copy(update={"additional_kwargs": kept})
 
 
@@ -91,22 +91,22 @@ def carried(message: BaseMessage) -> Carried:
     Raises:
         InvalidInputError: Its payload is not of the registered model that it names.
     """
-    held = _held(message)
-    payload = _values(held, "payload")
+    fields = _fields(message)
+    payload = _values(fields, "payload")
     cause_by, sent_from = origin_of(message)
     return Carried(
         cause_by=cause_by,
         sent_from=sent_from,
-        send_to=frozenset(map(str, _values(held, "send_to"))),
-        label=_text(held, "label"),
+        send_to=frozenset(map(str, _values(fields, "send_to"))),
+        label=_text(fields, "label"),
         payload=_restored(payload[0]) if payload else None,
     )
 
 
 def origin_of(message: BaseMessage) -> tuple[str, str]:
     """What brought a message about and who sent it, whatever its payload is; empty where nothing is said."""
-    held = _held(message)
-    return _text(held, "cause_by"), _text(held, "sent_from")
+    fields = _fields(message)
+    return _text(fields, "cause_by"), _text(fields, "sent_from")
 
 
 def register(model: M) -> M:
@@ -157,7 +157,7 @@ def cause_names(values: Iterable[object], field: str) -> frozenset[str]:
 
 def label_of(message: BaseMessage) -> str:
     """What the speaker is called: the label, the role of a `ChatMessage`, or "user", "assistant", "system", "tool"."""
-    return _text(_held(message), "label") or str(getattr(message, "role", speaker_label(message.type)))
+    return _text(_fields(message), "label") or str(getattr(message, "role", speaker_label(message.type)))
 
 
 def speaker_label(kind: str) -> str:
@@ -167,27 +167,27 @@ def speaker_label(kind: str) -> str:
 
 def fingerprint(message: BaseMessage) -> str:
     """Hash of what a message says and carries; its id, usage and other traces of the model do not matter."""
-    said = {name: getattr(message, name, None) for name in _SAID}
-    own = _held(message)
-    held = {name: _values(own, name) if isinstance(value, list) else value for name, value in own.items()}
-    whole = json_object({"said": said, "carried": held}, "the message")
+    content = {name: getattr(message, name, None) for name in _CONTENT}
+    own = _fields(message)
+    carried_fields = {name: _values(own, name) if isinstance(value, list) else value for name, value in own.items()}
+    whole = json_object({"said": content, "carried": carried_fields}, "the message")
     return blake2b(json.dumps(json.loads(whole), sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-def _held(message: BaseMessage) -> dict[str, Any]:
-    held = message.additional_kwargs.get(KEY)
-    return held if isinstance(held, dict) else {}
+def _fields(message: BaseMessage) -> dict[str, Any]:
+    fields = message.additional_kwargs.get(KEY)
+    return fields if isinstance(fields, dict) else {}
 
 
-def _values(held: dict[str, Any], field: str) -> list[Any]:
+def _values(fields: dict[str, Any], field: str) -> list[Any]:
     """The distinct values of a field, in order."""
-    values = held.get(field)
+    values = fields.get(field)
     listed = values if isinstance(values, list) else []
     return [*{repr(value): value for value in listed}.values()]
 
 
-def _text(held: dict[str, Any], field: str) -> str:
-    values = _values(held, field)
+def _text(fields: dict[str, Any], field: str) -> str:
+    values = _values(fields, field)
     return str(values[0]) if values else ""
 
 

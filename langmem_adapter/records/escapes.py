@@ -7,7 +7,7 @@ import io
 import json
 import re
 from difflib import SequenceMatcher
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from langmem_adapter.records.scope import SCOPE_FIELDS, as_data
@@ -80,18 +80,7 @@ def csv_line(cells: Iterable[Any]) -> str:
 
 _FIELDS: Final = (
     *SCOPE_FIELDS,
-    *(
-        "text",
-        "memory_type",
-        "created_at",
-        "updated_at",
-        "expires_at",
-        "revision",
-        "role",
-        "actor_id",
-        "metadata",
-        "id",
-    ),
+    *"text memory_type created_at updated_at expires_at revision role actor_id metadata id".split(),
 )
 MEMORY_COLUMNS: Final = csv_line(_FIELDS)
 """The first line of a table of memories."""
@@ -99,9 +88,9 @@ MEMORY_COLUMNS: Final = csv_line(_FIELDS)
 
 def memory_line(item: MemoryItem) -> str:
     """A memory as a line of such a table."""
-    told = as_data(item)
-    told["metadata"] = json.dumps(told["metadata"], ensure_ascii=False) if told["metadata"] else ""
-    return csv_line(told.get(name) for name in _FIELDS)
+    fields = as_data(item)
+    fields["metadata"] = json.dumps(fields["metadata"], ensure_ascii=False) if fields["metadata"] else ""
+    return csv_line(fields.get(name) for name in _FIELDS)
 
 
 DiffKind: TypeAlias = Literal["same", "gone", "came"]
@@ -110,7 +99,10 @@ DiffPart: TypeAlias = tuple[DiffKind, str]
 _KINDS: Final[tuple[DiffKind, ...]] = ("same", "gone", "came")
 _WORDS: Final = re.compile("\\s+|[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]|\\w+|[^\\w\\s]")
 _MOST: Final = 300  # words: the time that a comparison takes may grow with the square of it
-_ALIKE: Final = 0.25  # of the letters of what lies between; below that, words that happen to be equal only confuse
+
+
+def _count_equal(one: Sequence[str], other: Sequence[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def differences(old: str, new: str) -> list[DiffPart]:
@@ -127,39 +119,18 @@ def differences(old: str, new: str) -> list[DiffPart]:
         [('same', '住在'), ('gone', '京都'), ('came', '里昂')]
     """
     before, after = _WORDS.findall(old), _WORDS.findall(new)
-    begin = _alike(before, after)
-    end = _alike(before[begin:][::-1], after[begin:][::-1])
-    middle = _compared(before[begin : len(before) - end], after[begin : len(after) - end])
-    same: list[DiffPart] = [("same", "".join(before[:begin])), ("same", "".join(before[len(before) - end :]))]
-    return _joined([same[0], *middle, same[1]])
-
-
-def _alike(one: Sequence[str], other: Sequence[str]) -> int:
-    """With how many words both begin."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
-
-
-def _compared(before: Sequence[str], after: Sequence[str]) -> list[DiffPart]:
-    whole: list[DiffPart] = [("gone", "".join(before)), ("came", "".join(after))]
-    if max(len(before), len(after)) > _MOST:
-        return whole
-    parts: list[DiffPart] = []
-    for kind, i, j, k, m in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
-        gone, came = "".join(before[i:j]), "".join(after[k:m])
+    begin = _count_equal(before, after)
+    end = _count_equal(before[begin:][::-1], after[begin:][::-1])
+    left, right = before[begin : len(before) - end], after[begin : len(after) - end]
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    whole = [("replace", 0, len(left), 0, len(right))]
+    parts: list[DiffPart] = [("same", "".join(before[:begin]))]
+    for kind, i, j, k, m in whole if max(len(left), len(right)) > _MOST else matcher.get_opcodes():
+        gone, came = "".join(left[i:j]), "".join(right[k:m])
         parts += [("same", gone)] if kind == "equal" and not gone.isspace() else [("gone", gone), ("came", came)]
-    same = _letters(text for kind, text in parts if kind == "same")
-    return parts if 2 * same >= _ALIKE * (_letters(before) + _letters(after)) else whole
-
-
-def _letters(texts: Iterable[str]) -> int:
-    return sum(len("".join(text.split())) for text in texts)
-
-
-def _joined(parts: Sequence[DiffPart]) -> list[DiffPart]:
-    """Of what went and came without a word between them, first all that went."""
+    parts.append(("same", "".join(before[len(before) - end :])))
     joined: list[DiffPart] = []
-    for _, run in groupby(parts, key=lambda part: part[0] == "same"):
-        told = list(run)
-        joined += ((kind, "".join(text for each, text in told if each == kind)) for kind in _KINDS)
+    for _, group in groupby(parts, key=lambda part: part[0] == "same"):  # of neighbours first all that went
+        run = list(group)
+        joined += ((kind, "".join(text for each, text in run if each == kind)) for kind in _KINDS)
     return [part for part in joined if part[1]]

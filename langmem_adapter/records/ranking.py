@@ -55,7 +55,7 @@ class Ranking(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise InvalidInputError("; ".join(map(_told, error.errors()))) from None
+            raise InvalidInputError("; ".join(map(_explain, error.errors()))) from None
 
     @classmethod
     def plain(cls, words: float) -> Ranking:
@@ -78,7 +78,7 @@ class Ranking(BaseModel):
         return self if self.words is not None else self.model_copy(update={"words": _WORDS.get(kind, _MODELS_WORDS)})
 
 
-def _told(mistake: Any) -> str:
+def _explain(mistake: Any) -> str:
     name = ".".join(map(str, mistake["loc"]))
     if mistake["type"] == "extra_forbidden":
         return f"unknown weight {name!r}; known are {', '.join(Ranking.model_fields)}"

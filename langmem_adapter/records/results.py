@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import (
-    Mapping,
-    Sequence,
-)
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime  # noqa: TC003
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
@@ -34,7 +31,7 @@ class ModelCall(Portable):
     messages: tuple[tuple[str, str], ...]
     reply: str
 
-    _forms = forms(messages=Form(lambda said: list(map(list, said)), lambda told: tuple(map(tuple, told))))
+    _forms = forms(messages=Form(lambda messages: list(map(list, messages)), lambda data: tuple(map(tuple, data))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +182,7 @@ class Decision(Portable):
         replace_metadata: Put *metadata* in the place of the present one instead of merging it.
         seen: Number of the memory's last change as it was when decided; a later change is a conflict. `None`: not checked.
         relations: What the fact says of things and their relations; the memory that holds it then says so.
-        successor_id: The memory that says from now on what a deleted one said of relations.
+        successor_id: The memory that takes over the relations of a deleted one.
         past_of: The memory that stands, where the statement is older than that: an ADD becomes a closed memory with an id of
             its own, which was true from *time* until the next statement of the same course; a DELETE ends at *time* what
             was true then. What stands stays. Needs *time*.

@@ -28,7 +28,7 @@ class ScopeArguments(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Whose memory it is: a user, an agent, a run, or any combination; at least one.
+    """The scope of a memory: a user, an agent, a run, or any combination; at least one.
 
     Values are compared for equality, never as patterns: `"*"` is a user called `*`.
 
@@ -53,12 +53,22 @@ class Scope:
     run_id: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a scope that nobody could name again."""
+        """Check the fields."""
         named = [name for name in SCOPE_FIELDS if getattr(self, name) is not None]
         if not named:
             raise ScopeError("user_id is missing: pass user_id=…, agent_id=… or run_id=…")
         for name in named:
-            _check_id(getattr(self, name), name)
+            value: object = getattr(self, name)
+            if not isinstance(value, str):
+                raise ScopeError(f"{name} must be a str, not {type(value).__name__}; write {name}=str(...)")
+            if not value.strip():
+                raise ScopeError(f"{name} is blank; leave it out or give the id")
+            if len(value) > _LONGEST_ID:
+                raise ScopeError(f"{name} has {len(value)} characters; {_LONGEST_ID} are allowed, use a hash of it")
+            try:
+                check_text(value, name)
+            except InvalidInputError as error:
+                raise ScopeError(str(error)) from None
 
     def __repr__(self) -> str:
         """Show only the fields that are set."""
@@ -72,19 +82,6 @@ class Scope:
     def covers(self, other: Scope) -> bool:
         """Whether a read within this scope sees *other*: the fields named here are equal there, the rest is free."""
         return all(getattr(other, name) == value for name, value in self.named.items())
-
-
-def _check_id(value: object, name: str) -> None:
-    if not isinstance(value, str):
-        raise ScopeError(f"{name} must be a str, not {type(value).__name__}; write {name}=str(...)")
-    if not value.strip():
-        raise ScopeError(f"{name} is blank; leave it out or give the id")
-    if len(value) > _LONGEST_ID:
-        raise ScopeError(f"{name} has {len(value)} characters; {_LONGEST_ID} are allowed, use a hash of it")
-    try:
-        check_text(value, name)
-    except InvalidInputError as error:
-        raise ScopeError(str(error)) from None
 
 
 _names: Final[Callable[[type], tuple[str, ...]]] = cache(
@@ -129,25 +126,25 @@ class Portable:
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON types."""
-        told = shallow(self)
+        data = shallow(self)
         for name, form in self._forms.items():
-            if told[name] is not None:
-                told[name] = form.write(told[name])
-        return told
+            if data[name] is not None:
+                data[name] = form.write(data[name])
+        return data
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`; what is missing has its default."""
-        given = {**data}
+        values = {**data}
         for name, form in cls._forms.items():
-            if given.get(name) is not None:
-                given[name] = form.read(given[name])
-        return cls(**given)
+            if values.get(name) is not None:
+                values[name] = form.read(values[name])
+        return cls(**values)
 
 
 def several(kind: type[Portable]) -> Form:
     """A tuple of such records."""
-    return Form(lambda parts: [part.to_json() for part in parts], lambda told: tuple(map(kind.from_json, told)))
+    return Form(lambda parts: [part.to_json() for part in parts], lambda data: tuple(map(kind.from_json, data)))
 
 
 def as_data(record: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _SHARE: Final = 3
 _LEAST: Final = 40  # tokens, below which a part of a message hardly answers
 _LONGEST: Final = 60  # tokens of a piece; a longer sentence is cut between its clauses
-_SAID: Final = 0.5  # what a word is worth in each further piece that holds it
+_AGAIN: Final = 0.5  # what a word is worth in each further piece that holds it
 _BESIDE: Final = 0.3  # of its neighbour's worth a piece has, since answers stand beside questions
 _SHORTEST: Final = 15  # tokens of a part of such a sentence, where fewer are wanted
 _GAP: Final = " … "
@@ -80,10 +80,10 @@ def fit_hits(
         room = min(most, max(most // _SHARE, least, most - behind))
         rooms = (room,) if kept else (room, most)
         cuts = (_cut(hit, question, each, cost, line, language) for each in rooms if each >= max(least, 1))
-        shown = hit if whole <= room else next(filter(None, cuts), None)
-        if shown is not None:
-            kept.append(shown)
-            most -= cost(line(shown))
+        part = hit if whole <= room else next(filter(None, cuts), None)
+        if part is not None:
+            kept.append(part)
+            most -= cost(line(part))
     begun = _cut(hits[0], "", most, cost, line, language) if hits and not kept else None
     return kept if begun is None else [begun]
 
@@ -94,12 +94,12 @@ def _cut(
     """A hit cut until its line fits, or `None` where nothing of it does."""
     read, most = _Read.of(hit.text, question, room, language), room
     while most > 0:
-        shown = replace(hit, cut=read.passage(most))
-        if not shown.passage:
+        part = replace(hit, cut=read.passage(most))
+        if not part.passage:
             return None
-        if (takes := cost(line(shown))) <= room:
-            return shown
-        most = min(most - 1, tokens_in(shown.passage) * room // takes)
+        if (takes := cost(line(part))) <= room:
+            return part
+        most = min(most - 1, tokens_in(part.passage) * room // takes)
     return None
 
 
@@ -110,48 +110,48 @@ class _Read:
     text: str
     pieces: Sequence[_Piece]
     costs: NDArray[np.int64]
-    held: NDArray[np.bool_]
+    flags: NDArray[np.bool_]
 
     @classmethod
     def of(cls, text: str, question: str, most: int, language: str) -> _Read:
         """Read it for a passage of so many tokens."""
         pieces = list(_pieces(text, most))
         parts = [text[begins:ends] for begins, ends in pieces]
-        asked = words(question, language)
-        wanted = meaningful(asked, language) or set(asked)
-        told = [wanted.intersection(words(part, language)) for part in parts]
-        columns = {term: column for column, term in enumerate(sorted(set().union(*told)))}
-        held = np.zeros((len(pieces), len(columns)), np.bool_)
-        for row, terms in enumerate(told):
-            held[row, [columns[term] for term in terms]] = True
-        return cls(text, pieces, np.array([tokens_in(part) for part in parts]), held)
+        terms = words(question, language)
+        wanted = meaningful(terms, language) or set(terms)
+        matches = [wanted.intersection(words(part, language)) for part in parts]
+        columns = {term: column for column, term in enumerate(sorted(set().union(*matches)))}
+        flags = np.zeros((len(pieces), len(columns)), np.bool_)
+        for row, here in enumerate(matches):
+            flags[row, [columns[term] for term in here]] = True
+        return cls(text, pieces, np.array([tokens_in(part) for part in parts]), flags)
 
     def passage(self, most: int) -> str:
         """What answers best, in at most so many tokens; empty where nothing fits."""
         chosen = self._chosen(most)
 
-        def shown(number: int) -> str:
-            return _joined(self.text, [self.pieces[place] for place in chosen[:number]])
+        def text_of(number: int) -> str:
+            return _join(self.text, [self.pieces[place] for place in chosen[:number]])
 
         # The marks of what is left out take their tokens, too.
-        fits = bisect_right(range(1, len(chosen) + 1), most, key=lambda number: tokens_in(shown(number)))
-        return shown(fits) if fits else ""
+        fits = bisect_right(range(1, len(chosen) + 1), most, key=lambda number: tokens_in(text_of(number)))
+        return text_of(fits) if fits else ""
 
     def _chosen(self, most: int) -> list[int]:
         """Places of pieces that answer or stand beside one that does, the most telling first; in a text without any, of all."""
-        number = self.held.sum(0)
+        number = self.flags.sum(0)
         weights = np.log1p((len(self.pieces) - number + 0.5) / (number + 0.5))
         fits = self.costs + _MARKS <= most
-        worth = (self.held @ weights) * fits
+        worth = (self.flags @ weights) * fits
         beside = np.pad(worth, 1)
         worth += _BESIDE * np.maximum(beside[:-2], beside[2:])
-        free, left, chosen = fits & ((worth > 0) | (not self.held.any())), most, list[int]()
+        free, left, chosen = fits & ((worth > 0) | (not self.flags.any())), most, list[int]()
         while free.any():
             best = int(np.argmax(np.where(free, worth, -1)))
             chosen.append(best)
-            said = np.flatnonzero(self.held[best])
-            weights[said] *= _SAID
-            worth -= self.held[:, said] @ weights[said] * (1 / _SAID - 1)
+            terms = np.flatnonzero(self.flags[best])
+            weights[terms] *= _AGAIN
+            worth -= self.flags[:, terms] @ weights[terms] * (1 / _AGAIN - 1)
             left -= int(self.costs[best])
             free[best] = False
             free &= self.costs <= left
@@ -177,13 +177,13 @@ def _pieces(text: str, most: int) -> Iterator[_Piece]:
 def _ends(text: str, most: int) -> Iterator[int]:
     """Where sentences end, those together that have at most so many letters."""
     last, near = 0, list[re.Match[str]]()
-    for found in chain(_END.finditer(text), (None,)):
-        if (len(text) if found is None else found.end()) - last > most:
+    for match in chain(_END.finditer(text), (None,)):
+        if (len(text) if match is None else match.end()) - last > most:
             end = next((each.end() for each in reversed(near) if not _shortened(text, each)), last)
             if end > last:
                 yield end
             last, near = end, []
-        near += [] if found is None else [found]
+        near += [] if match is None else [match]
     yield len(text)
 
 
@@ -195,18 +195,18 @@ def _shortened(text: str, end: re.Match[str]) -> bool:
 
 def _middle(text: str, begins: int, ends: int) -> int:
     """Where the last clause ends there; without one, where the last word does."""
-    clause = max((found.end() for found in _CLAUSE.finditer(text, begins, ends)), default=0)
+    clause = max((match.end() for match in _CLAUSE.finditer(text, begins, ends)), default=0)
     middle = clause if clause > begins else text.rfind(" ", begins, ends) + 1
     return middle if middle > begins else ends
 
 
-def _joined(text: str, pieces: Iterable[_Piece]) -> str:
+def _join(text: str, pieces: Iterable[_Piece]) -> str:
     runs: list[list[int]] = []
     for begins, ends in sorted(pieces):
         if runs and not text[runs[-1][1] : begins].strip():
             runs[-1][1] = ends
         else:
             runs.append([begins, ends])
-    shown = _GAP.join(text[begins:ends].strip() for begins, ends in runs)
+    passage = _GAP.join(text[begins:ends].strip() for begins, ends in runs)
     before, after = text[: runs[0][0]].strip(), text[runs[-1][1] :].strip()
-    return f"{_GAP.lstrip() if before else ''}{shown}{_GAP.rstrip() if after else ''}"
+    return f"{_GAP.lstrip() if before else ''}{passage}{_GAP.rstrip() if after else ''}"

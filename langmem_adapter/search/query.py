@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -56,7 +56,7 @@ _ID: Final = "memory_id"
 
 
 def check_rerank(rerank: object) -> Rerank | None:
-    """What a caller gave.
+    """Check the argument.
 
     Raises:
         InvalidInputError: It is neither a compressor nor `"mmr"`.
@@ -73,16 +73,24 @@ def pool(k: int) -> int:
     return max(_POOL * k, _LEAST)
 
 
-def reranking(rerank: Rerank, query: str, k: int, hits: SearchResults) -> Plan[SearchResults]:
+def rerank_hits(rerank: Rerank, query: str, k: int, hits: SearchResults) -> Plan[SearchResults]:
     """The best *k* of some hits; what a compressor drops is dropped."""
     if rerank == "mmr" or not hits:
         return Plan.known(SearchResults(hits[:k], abstained=hits.abstained))
-    chosen = Plan.calling(rerank.compress_documents, rerank.acompress_documents, _documents(hits), query)
-    return chosen.then(lambda documents: _reordered(hits, documents, k))
+    documents = [Document(hit.text, id=hit.id, metadata={**hit.item.metadata, _ID: hit.id}) for hit in hits]
+    chosen = Plan.calling(rerank.compress_documents, rerank.acompress_documents, documents, query)
+    return chosen.then(partial(_reorder, hits, k))
 
 
-def _reordered(hits: Sequence[Hit], documents: Sequence[Document], k: int) -> SearchResults:
-    best = _chosen(hits, documents)[:k]
+def _reorder(hits: Sequence[Hit], k: int, documents: Sequence[Document]) -> SearchResults:
+    by_id = {hit.id: hit for hit in hits}
+    chosen: dict[str, Hit] = {}
+    for rank, document in enumerate(documents, 1):
+        hit = by_id.get(str(document.metadata.get(_ID)))
+        if hit is not None and hit.id not in chosen:
+            score: Any = document.metadata.get("relevance_score")
+            chosen[hit.id] = replace(hit, score=float(score) if isinstance(score, int | float) else 1 / rank)
+    best = list(chosen.values())[:k]
     return SearchResults(best, abstained=None if best else Abstained("reranked away", hits[0]))
 
 
@@ -106,30 +114,11 @@ def diverse(
     return chosen
 
 
-def _documents(hits: Sequence[Hit]) -> list[Document]:
-    return [Document(hit.text, id=hit.id, metadata={**hit.item.metadata, _ID: hit.id}) for hit in hits]
-
-
-def _chosen(hits: Sequence[Hit], documents: Sequence[Document]) -> list[Hit]:
-    by_id = {hit.id: hit for hit in hits}
-    found: dict[str, Hit] = {}
-    for rank, document in enumerate(documents, 1):
-        hit = by_id.get(str(document.metadata.get(_ID)))
-        if hit is not None and hit.id not in found:
-            found[hit.id] = replace(hit, score=_score(document, 1 / rank))
-    return list(found.values())
-
-
-def _score(document: Document, otherwise: float) -> float:
-    told: Any = document.metadata.get("relevance_score")
-    return float(told) if isinstance(told, int | float) else otherwise
-
-
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """When memories were first said, from *after* on and until *before*, half-open; `None` for any time.
+    """When memories were first stated, from *after* on and until *before*, half-open; `None` for any time.
 
-    A moment without a zone is the start of a day, which begins for each memory when it began for who said it.
+    A moment without a zone is the start of a day, which begins for each memory by its speaker's UTC offset.
     """
 
     after: datetime | None = None
@@ -137,7 +126,7 @@ class Bounds:
 
     @classmethod
     def of(cls, after: object, before: object, zone: tzinfo | None = UTC) -> Bounds | None:
-        """What a caller gave; `None` for no bounds. A time without an offset is of *zone*, `None` is the system's.
+        """From arguments; `None` without any. A time without an offset is of *zone*, `None` is the system's.
 
         Raises:
             InvalidInputError: One is no time, or nothing lies between them.
@@ -147,39 +136,39 @@ class Bounds:
             raise InvalidInputError(f"nothing lies between after={begins.isoformat()} and before={ends.isoformat()}")
         return None if begins is ends is None else cls(begins, ends)
 
-    def hold(self, columns: ScopeColumns, asked: datetime) -> NDArray[np.bool_]:
-        """Which memories lie within, when it is *asked*."""
-        held = np.ones(len(columns.pks), np.bool_)
+    def hold(self, columns: ScopeColumns, now: datetime) -> NDArray[np.bool_]:
+        """Which memories lie within, when a query is asked at *now*."""
+        mask = np.ones(len(columns.pks), np.bool_)
         for bound, lies in ((self.after, np.greater_equal), (self.before, np.less)):
             if bound is not None and bound.tzinfo is None:
-                held &= lies(columns.local(asked)[0], bound.replace(tzinfo=UTC).timestamp())
+                mask &= lies(columns.local(now)[0], bound.replace(tzinfo=UTC).timestamp())
             elif bound is not None:
-                held &= lies(columns.created, bound.timestamp())
-        return held
+                mask &= lies(columns.created, bound.timestamp())
+        return mask
 
 
-def _moment(given: object, name: str, zone: tzinfo | None) -> datetime | None:
-    if isinstance(given, int | float):  # a year or a count of days, hardly seconds since 1970
+def _moment(value: object, name: str, zone: tzinfo | None) -> datetime | None:
+    if isinstance(value, int | float):  # a year or a count of days, hardly seconds since 1970
         raise InvalidInputError(
-            f"{name} must be a datetime, a date or ISO 8601 text like 2026-05-01, not {quoted(given)}"
+            f"{name} must be a datetime, a date or ISO 8601 text like 2026-05-01, not {quoted(value)}"
         )
-    return _begun(given) if is_day(given) else None if given is None else parse_time(given, name, zone)
+    return _day_start(value) if is_day(value) else None if value is None else parse_time(value, name, zone)
 
 
-def reference_of(given: object, zone: tzinfo | None = UTC) -> datetime | None:
+def reference_of(value: object, zone: tzinfo | None = UTC) -> datetime | None:
     """The moment that "last week" is counted from, with its own UTC offset or else that of *zone*; `None` for now.
 
     Raises:
         InvalidInputError: It is no time.
     """
-    return None if given is None else local_time(_begun(given), "reference_date", zone)
+    return None if value is None else local_time(_day_start(value), "reference_date", zone)
 
 
-def _begun(given: Any) -> Any:
-    """When a day begins; whatever else was given, as it is."""
-    if not is_day(given):
-        return given
-    return datetime.fromisoformat(given) if isinstance(given, str) else datetime.combine(given, time())
+def _day_start(value: Any) -> Any:
+    """When a day begins; any other value as it is."""
+    if not is_day(value):
+        return value
+    return datetime.fromisoformat(value) if isinstance(value, str) else datetime.combine(value, time())
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +177,7 @@ class Query:
 
     Attributes:
         text: The question or statement; operators and quotes are just text.
-        scope: Whose memories.
+        scope: The scope.
         k: At most so many hits.
         filters: What the memories must be like.
         threshold: Least relevance of a hit, 0 to 1; `"auto"`: see `Memory.search`.
@@ -222,12 +211,14 @@ class Query:
 
     @property
     def narrowed(self) -> str:
-        """What it is narrowed to within its scope, in words; empty where it sees all that stands there."""
+        """The conditions within its scope, in words; empty without any."""
         then, bounds = self.then or AsOf(), self.bounds or Bounds()
         moments = {"as_of": then.as_of, "known_at": then.known_at, "after": bounds.after, "before": bounds.before}
-        told = [f"{name}={moment.isoformat()}".removesuffix("T00:00:00") for name, moment in moments.items() if moment]
-        told += [] if self.memory_type is None else [f"memory_type={quoted(self.memory_type)}"]
-        return ", ".join([*told, "filters"] if self.filters else told)
+        conditions = [
+            f"{name}={moment.isoformat()}".removesuffix("T00:00:00") for name, moment in moments.items() if moment
+        ]
+        conditions += [] if self.memory_type is None else [f"memory_type={quoted(self.memory_type)}"]
+        return ", ".join([*conditions, "filters"] if self.filters else conditions)
 
     @property
     def asked_at(self) -> datetime:
@@ -273,17 +264,17 @@ def read_question(text: str, speakers: Iterable[str], language: str = ENGLISH) -
     text = text[:LONGEST]
     folded = text.casefold()
     named = [name for name in speakers if name in folded]
-    rest, found = text, set()
+    rest, names = text, set()
     for name in sorted(named, key=len, reverse=True)[:_MOST_NAMES]:
         rest, times = re.subn(rf"(?<!\w){re.escape(name)}(?:['’]s)?(?!\w)", " ", rest, flags=re.IGNORECASE)
         if times:
-            found.add(name)
-    told = words(rest, language)
-    if not told:  # nothing but names
-        rest, told = text, words(text, language)
-    terms = frozenset(meaningful(told, language) or told)
+            names.add(name)
+    terms_in_order = words(rest, language)
+    if not terms_in_order:  # nothing but names
+        rest, terms_in_order = text, words(text, language)
+    terms = frozenset(meaningful(terms_in_order, language) or terms_in_order)
     groups = frozenset(groups_of(terms, language))
-    return Question(rest, terms, groups, frozenset(found), asks_when(text), language)
+    return Question(rest, terms, groups, frozenset(names), asks_when(text), language)
 
 
 Asks: TypeAlias = Literal["nothing", "oneself", "something"]
@@ -301,7 +292,7 @@ _ME: Final = (
     rf"|who you're talking to)\b{_END}"
 )
 _DO: Final = r"(?:tell|describe|summari[sz]e|sum up|recap|list|show|give|write|paint|introduce|remind)"
-_TOLD: Final = r"(?:tell|told|sa(?:y|id)|shared?|mention(?:ed)?|talk(?:ed)?|discuss(?:ed)?)"
+_TALKED: Final = r"(?:tell|told|sa(?:y|id)|shared?|mention(?:ed)?|talk(?:ed)?|discuss(?:ed)?)"
 _RECORD: Final = r"(?:profile|background|personality|preferences?|memory|memories|life|story|records?)"
 _ONESELF: Final = re.compile(
     rf"\byou.*\b{_ME}|\b{_ME}.*\byou|(?:^|[.,!]|\bplease|\bto) *{_DO}\b.*\b{_ME}"
@@ -312,7 +303,7 @@ _ONESELF: Final = re.compile(
     rf"|\b(?:what|{_DO}(?: me)? (?:everything|all|anything|what)) (?:that )?(?:do )?you (?:know|remember|recall)\b{_END}"
     rf"|\b(?:what(?:'s| is| do you have| have you(?: got)?)|{_DO}(?: me)? (?:everything|all|what)(?: (?:that )?is|'s)?)"
     rf"(?: (?:stored|saved|kept))? in (?:your|the) memory\b{_END}"
-    rf"|\b(?:what|everything|all|anything) (?:that )?(?:have |did )?(?:i|we)(?:'ve| have)? (?:\w+ )?{_TOLD}"
+    rf"|\b(?:what|everything|all|anything) (?:that )?(?:have |did )?(?:i|we)(?:'ve| have)? (?:\w+ )?{_TALKED}"
     rf"(?: about)?(?: (?:to |with )?you)?\b{_END}|\b(?:{_DO}(?: me)?|what(?:'s| is| are)(?: in| on)?) my {_RECORD}\b{_END}"
 )
 _TO_TELL: Final = re.compile(rf"\?|\b(?:what|who|which|how|do you|anything|everything|{_DO})\b")
@@ -378,24 +369,23 @@ def asks_for(text: str, language: str = ENGLISH, terms: frozenset[str] = frozens
     """
     if len(text) > _LONGEST:
         return "something"
-    told = folded(text)
-    plain = _SET_PHRASE.sub("ok", _DRAWN_OUT.sub(r"\1\2", told.replace("’", "'")))
-    if _oneself(text, plain):
-        return "oneself"
-    if plain == told and told.isascii() and reads_english(language) and meaningful(terms - _talk(), language):
-        return "something"  # of most questions this is all that has to be known
-    if (is_cjk(plain) and _asks_in_chinese(plain)) or _asks(text, plain, language):
-        return "something"
-    return "nothing"
-
-
-def _oneself(text: str, plain: str) -> bool:
-    """Whether all that is known of who asks is asked for, outright."""
+    whole = folded(text)
+    plain = _SET_PHRASE.sub("ok", _DRAWN_OUT.sub(r"\1\2", whole.replace("’", "'")))
     if is_cjk(plain):
         to_you = _YOU_CJK.search(plain) and _YOU_ABOUT_ME_CJK.search(plain)
-        return bool(to_you or _ABOUT_ME_CJK.search(plain))
-    others = _NAMED.search(text) or _OTHERS.search(plain)
-    return bool(not others and _TO_TELL.search(plain) and _ONESELF.search(plain))
+        oneself = bool(to_you or _ABOUT_ME_CJK.search(plain))
+    else:
+        others = _NAMED.search(text) or _OTHERS.search(plain)
+        oneself = bool(not others and _TO_TELL.search(plain) and _ONESELF.search(plain))
+    if oneself:
+        return "oneself"
+    if plain == whole and whole.isascii() and reads_english(language) and meaningful(terms - _talk(), language):
+        return "something"  # of most questions this is all that has to be known
+    if is_cjk(plain):  # anything besides words of grammar and talk, or a question of oneself
+        asking = _OF_WHAT_CJK.search(plain) or ("你" not in plain and _QUESTION_CJK.search(plain))
+        if is_cjk(_talk_cjk().sub("", plain)) or (asking and _OF_ME_CJK.search(plain)):
+            return "something"
+    return "something" if _asks(text, plain, language) else "nothing"
 
 
 def _asks(text: str, plain: str, language: str) -> bool:
@@ -406,23 +396,20 @@ def _asks(text: str, plain: str, language: str) -> bool:
         return True
     if _QUESTION.search(plain) and _OF_US.search(plain) and "you" not in plain:
         return True
-    told = re.findall(r"[^\W_]+(?:'[^\W_]+)*", plain)
-    rest = [word for word in told if word not in TALK]
-    if rest == told and _CAPITALS.fullmatch(text.strip(" .?!")):
+    every = re.findall(r"[^\W_]+(?:'[^\W_]+)*", plain)
+    rest = [word for word in every if word not in TALK]
+    if rest == every and _CAPITALS.fullmatch(text.strip(" .?!")):
         return True
-    return bool(_content(" ".join(rest), language) - _phrase(plain, talking=len(rest) < len(told)))
+    content = _content(" ".join(rest), language)
+    # The stems of PHRASE ask for nothing where somebody speaks to somebody, but not in a question about something else.
+    asking = _QUESTION.search(plain) and not _TO_YOU.search(plain)
+    to_somebody = len(rest) < len(every) or _SPOKEN.search(plain)
+    return bool(content - _stems() if to_somebody and not asking and " my " not in f" {plain} " else content)
 
 
 def _content(plain: str, language: str) -> set[str]:
     terms = {term for term in words(plain, language) if not is_cjk(term)}
     return meaningful(terms, language) | _VERBS.intersection(terms)
-
-
-def _phrase(plain: str, *, talking: bool) -> frozenset[str]:
-    """The stems that ask for nothing where somebody speaks to somebody, but not in a question about something else."""
-    asking = _QUESTION.search(plain) and not _TO_YOU.search(plain)
-    spoken = talking or _SPOKEN.search(plain)
-    return _stems() if spoken and not asking and " my " not in f" {plain} " else frozenset()
 
 
 def is_talk(term: str, language: str = ENGLISH) -> bool:
@@ -482,14 +469,6 @@ def _talk() -> frozenset[str]:
     return _stems().union(*map(words, TALK))
 
 
-def _asks_in_chinese(plain: str) -> bool:
-    """Whether a Chinese text has anything besides words of grammar and talk, or is a question of oneself."""
-    if is_cjk(_listed().sub("", plain)):
-        return True
-    asking = _OF_WHAT_CJK.search(plain) or ("你" not in plain and _QUESTION_CJK.search(plain))
-    return bool(asking and _OF_ME_CJK.search(plain))
-
-
 @cache
-def _listed() -> re.Pattern[str]:
+def _talk_cjk() -> re.Pattern[str]:
     return re.compile("|".join(sorted(TALK_CJK | STOPWORDS_CJK, key=len, reverse=True)))

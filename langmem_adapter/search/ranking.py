@@ -1,8 +1,12 @@
-"""One ranking of all evidence, and the hits that it gives.
+"""The ranking: evidence for each memory of a scope, its weighted sum, and the hits that it gives.
 
-Meaning and words are each brought to 0–1 and summed by weight. On dialogue retrieval this beats reciprocal rank
-fusion clearly, since it keeps how much better the first hit is than the second. The other kinds of evidence are added:
-who said it, whether it tells a time, and whether it lies in the time that the query names.
+Meaning and words are each scaled to 0–1 and summed by weight. On dialogue retrieval this beats reciprocal rank fusion clearly,
+since it keeps how much better the first hit is than the second. The other kinds of evidence are added: the speaker, whether the
+text tells a time, whether it lies in the time window that the query names, and the knowledge graph.
+
+"What did we do on the first weekend of May?", "last week" and 4月28号我们聊了什么 share hardly a word with what answers them. A
+memory lies in a window by the day of its speaker on which it was first or last written, or by a date that its text names, which
+is stored beside its words (`statements.periods`). A window ranks, it does not filter; bounds (`Bounds`) filter.
 """
 
 from __future__ import annotations
@@ -42,15 +46,13 @@ if TYPE_CHECKING:
     from langmem_adapter.search.scope_cache import CachedAt, Load, Places
     from langmem_adapter.statements.periods import Period
 
-_Bools: TypeAlias = NDArray[np.bool_]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryWindow:
     """How far each memory lies in the times that a query names.
 
     Attributes:
-        lying: 0 to 1, shape (n,): the share of the times (the first twenty, each once) that it lies in, the best brought to 1.
+        lying: 0 to 1, shape (n,): the share of the times (the first twenty, each once) that it lies in, the best scaled to 1.
         topic: The terms of what the query asks beside the times; empty where it asks for a time and nothing else.
     """
 
@@ -64,23 +66,23 @@ class QueryWindow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What speaks for each of some memories, which stand by age; arrays of shape (n,), or `None` where it does not count.
+    """The evidence for some memories, in order of age; arrays of shape (n,), or `None` where it does not count.
 
     Attributes:
         pks: Their numbers, ascending.
         meaning: Calibrated cosine of query and memory.
         words: BM25 score, 0 where no word is shared.
-        named: Said by somebody whom the question names; `None` where it names nobody, or everybody.
+        named: Stated by a speaker whom the question names; `None` where it names none, or all.
         timed: It tells a time, and the question asks for one; `None` where it does not.
         graph: How much the knowledge graph leads to it, 0 to 1.
         window: How far it lies in the time that the query names; `None` where it names none.
     """
 
-    pks: NDArray[np.int64]
+    pks: Places
     meaning: NDArray[np.floating[Any]]
     words: Floats
-    named: _Bools | None
-    timed: _Bools | None
+    named: NDArray[np.bool_] | None
+    timed: NDArray[np.bool_] | None
     graph: Floats | None = None
     window: QueryWindow | None = None
 
@@ -90,12 +92,12 @@ class Ranked:
     """Memories in order, best first, with the parts of their scores; arrays of shape (n,), as in `Evidence`.
 
     Attributes:
-        scores: The joined score.
-        parts: What each kind of evidence added to the score, by name, where that was asked for.
+        scores: The sum.
+        parts: What each kind of evidence added to the score, by name, if asked for.
         strategy: How the lists were searched and joined.
     """
 
-    pks: NDArray[np.int64]
+    pks: Places
     scores: Floats
     meaning: NDArray[np.floating[Any]]
     words: Floats
@@ -125,10 +127,10 @@ class Ranked:
 def fuse(
     evidence: Evidence, weights: Ranking, *, most: int | None = None, explain: bool = False, strategy: str = "exact"
 ) -> Ranked:
-    """Order memories by all that speaks for them; ties by age, the older first.
+    """Order memories by their evidence; ties by age, the older first.
 
-    Gives the *most* that are wanted, `None` for all; the parts of their scores where they are to be explained; and *strategy*,
-    how the vectors were searched, in the explanation.
+    Returns the best *most*, `None` for all, with the parts of their scores if *explain*; *strategy* says how the vectors were
+    searched.
     """
     scores = np.zeros(len(evidence.pks))
     parts: dict[str, NDArray[np.floating[Any]]] = {}
@@ -149,8 +151,10 @@ def fuse(
     if evidence.graph is not None and weights.graph:
         add("graph", evidence.graph * weights.graph)
     order = _first(scores, len(scores) if most is None else most)
-    held = evidence.pks, scores, evidence.meaning, evidence.words
-    return Ranked(*held, parts, f"{strategy} cosine + BM25, weighted sum", evidence.window, evidence.graph).at(order)
+    strategy = f"{strategy} cosine + BM25, weighted sum"
+    return Ranked(
+        evidence.pks, scores, evidence.meaning, evidence.words, parts, strategy, evidence.window, evidence.graph
+    ).at(order)
 
 
 def _first(scores: Floats, most: int) -> NDArray[np.int64]:
@@ -162,18 +166,18 @@ def _first(scores: Floats, most: int) -> NDArray[np.int64]:
     return best[np.argsort(-scores[best], kind="stable")][:most]
 
 
-def newest(cache: ScopeCache, allowed: NDArray[np.bool_] | None, asked: Question, load: Load) -> Ranked:
-    """The memories of a scope for who asks for all that is known: what shares its words most, then the newest first."""
+def newest(cache: ScopeCache, allowed: NDArray[np.bool_] | None, question: Question, load: Load) -> Ranked:
+    """The ranking if everything is asked for: what shares words with the question, then the newest first."""
     places = np.arange(len(cache)) if allowed is None else np.flatnonzero(allowed)
-    words = cache.words(meaningful(asked.terms, asked.language), (), related=0, load=load)[places]
+    words = cache.words(meaningful(question.terms, question.language), (), related=0, load=load)[places]
     parts: dict[str, NDArray[np.floating[Any]]] = {"words": unit(words, 2.0), "recency": cache.recency[places]}
     scores = unit(words, 2.0) + cache.recency[places]
-    found = Ranked(cache.columns.pks[places], scores, np.zeros(len(places)), words, parts, "newest")
-    return found.at(np.argsort(-scores, kind="stable"))
+    ranked = Ranked(cache.columns.pks[places], scores, np.zeros(len(places)), words, parts, "newest")
+    return ranked.at(np.argsort(-scores, kind="stable"))
 
 
 def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> Floats:
-    """Bring values to 0–*most*: 0 and less is 0, the greatest is *most*.
+    """Scale values to 0–*most*: 0 and less is 0, the greatest is *most*.
 
     The floor is 0 and not the least value: a lone weak hit must not become a perfect one by being alone, and a list of
     equals (all 0) adds nothing.
@@ -185,39 +189,38 @@ def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> Floats:
     top = float(values.max(initial=0.0))
     if top <= 0:
         return np.zeros(len(values))
-    brought = values.astype(np.float64)
-    np.maximum(brought, 0.0, out=brought)
-    np.multiply(brought, most / top, out=brought)
-    return brought
+    scaled = values.astype(np.float64)
+    np.maximum(scaled, 0.0, out=scaled)
+    np.multiply(scaled, most / top, out=scaled)
+    return scaled
 
 
-def explained(
+def explain_hits(
     ranked: Ranked, items: Sequence[MemoryItem], relevance: NDArray[np.float64], among: Ranked | None
 ) -> list[Hit]:
     """Hits, in the order of *ranked*, explained by all that they were ranked *among*, where that is given."""
-    found = list(map(Hit, items, ranked.scores.tolist(), relevance.tolist()))
+    hits = list(map(Hit, items, ranked.scores.tolist(), relevance.tolist()))
     if among is None:
-        return found
-    meant, worded = _ranks(ranked.meaning, among.meaning), _ranks(ranked.words, among.words)
-    told = map(_explanation, [ranked] * len(found), range(len(found)), meant, worded)
-    return [replace(hit, explanation=explanation) for hit, explanation in zip(found, told, strict=True)]
+        return hits
+    by_meaning, by_words = _ranks(ranked.meaning, among.meaning), _ranks(ranked.words, among.words)
+    explained: list[Hit] = []
+    for place, hit in enumerate(hits):
+        parts = {name: float(values[place]) for name, values in ranked.parts.items()}
+        meaning, words = float(ranked.meaning[place]), float(ranked.words[place])
+        ranks = {"meaning": by_meaning[place]} if "meaning" in parts else {}
+        ranks |= {"words": by_words[place]} if words > 0 else {}
+        explained.append(replace(hit, explanation=Explanation(meaning, words, ranked.strategy, parts, ranks)))
+    return explained
 
 
-def _ranks(shown: NDArray[np.floating[Any]], among: NDArray[np.floating[Any]]) -> list[int]:
+def _ranks(values: NDArray[np.floating[Any]], among: NDArray[np.floating[Any]]) -> list[int]:
     """The rank of each value among all of them, from 1; equal values share the better one."""
-    ranks: list[int] = (len(among) + 1 - np.sort(among).searchsorted(shown, side="right")).tolist()
+    ranks: list[int] = (len(among) + 1 - np.sort(among).searchsorted(values, side="right")).tolist()
     return ranks
 
 
-def _explanation(ranked: Ranked, place: int, meant: int, worded: int) -> Explanation:
-    parts = {name: float(values[place]) for name, values in ranked.parts.items()}
-    meaning, words = float(ranked.meaning[place]), float(ranked.words[place])
-    ranks = {"meaning": meant} if "meaning" in parts else {}
-    return Explanation(meaning, words, ranked.strategy, parts, ranks | ({"words": worded} if words > 0 else {}))
-
-
 def newest_value_first(hits: Sequence[Hit]) -> tuple[list[Hit], list[int]]:
-    """Hits in which newer values of a single-valued attribute of a speaker come right before older ones, and their old places.
+    """Put newer values of a speaker's single-valued attribute right before older ones; also returns the old places.
 
     "I live in Paris", a year later "I moved to Berlin": both are stored where messages are kept word for word, and the older
     one often shares more words with the query. Each hit gets the score of its new place, so that scores stay descending; one
@@ -226,11 +229,11 @@ def newest_value_first(hits: Sequence[Hit]) -> tuple[list[Hit], list[int]]:
     groups = [_attribute(hit) for hit in hits]
     order: list[int] = []
     for place, group in enumerate(groups):
-        last = hits[place].item.updated_at
-        same = [at for at, other in enumerate(groups) if group and other == group and hits[at].item.updated_at > last]
+        moment = hits[place].item.updated_at
+        same = [at for at, other in enumerate(groups) if group and other == group and hits[at].item.updated_at > moment]
         newer = sorted(set(same).difference(order), key=lambda at: hits[at].item.updated_at, reverse=True)
         order += [*newer, place] if place not in order else []
-    return [_moved(hits[source], hits[place], up=source > place) for place, source in enumerate(order)], order
+    return [_move(hits[source], hits[place], up=source > place) for place, source in enumerate(order)], order
 
 
 def _attribute(hit: Hit) -> object:
@@ -238,7 +241,7 @@ def _attribute(hit: Hit) -> object:
     return attribute and (item.scope, item.actor_id, item.role, item.memory_type, attribute)
 
 
-def _moved(hit: Hit, place: Hit, *, up: bool) -> Hit:
+def _move(hit: Hit, place: Hit, *, up: bool) -> Hit:
     """A hit in the place of another; the explanation tells what that adds."""
     if hit is place:
         return hit
@@ -246,6 +249,9 @@ def _moved(hit: Hit, place: Hit, *, up: bool) -> Hit:
     parts = hit.explanation and {**hit.explanation.parts, "newer": place.score - hit.score}
     explanation = hit.explanation and replace(hit.explanation, parts=parts or {})
     return replace(hit, score=place.score, relevance=relevance, explanation=explanation)
+
+
+# ── time windows ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 _ENDLESS: Final = {date.min: -np.inf, date.max: np.inf}
@@ -264,37 +270,38 @@ _UNDATED: Final = re.compile(
 )
 
 
-def read_window(query: Query, asked: Question, cache: ScopeCache, load: Load) -> QueryWindow | None:
+def read_window(query: Query, question: Question, cache: ScopeCache, load: Load) -> QueryWindow | None:
     """The window that a query names; `None` where it names none, or one beside a topic in which nothing lies.
 
     A season or a day in a request ("write a poem about autumn") is no window.
     """
     if not len(cache):
         return None
-    text, moment = asked.text, query.asked_at
+    text, language, moment = question.text, question.language, query.asked_at
     times, rest = split_periods(_UNDATED.sub(" ", text) if _REQUEST.match(text) else text, moment.date())
     if not times:
         return None
-    lying, said = np.zeros(len(cache)), cache.columns.local(moment)
-    marks = [f"@{year:04}" for year in cache.years]
-    years = [year for year, held in zip(cache.years, cache.holders(marks, load), strict=True) if len(held)]
+    lying, written = np.zeros(len(cache)), cache.columns.local(moment)
+    holders = cache.holders([f"@{year:04}" for year in cache.years], load)
+    years = [year for year, pks in zip(cache.years, holders, strict=True) if len(pks)]
     for period in list(dict.fromkeys(times))[:_MOST]:
-        spans = _meant(period, moment.date(), cache.years)
-        held = cache.holders([term for span in spans for term in days_over(*span, years)], load)
-        lying += _said(spans, said) | np.isin(cache.columns.pks, np.concatenate([_NO_PKS, *held]))
-    topic = (
-        asked.terms.intersection(words(rest, asked.language)) if names_topic(rest, asked.language) else frozenset[str]()
-    )
+        spans = _spans(period, moment.date(), cache.years)
+        begins, ends = (np.sort([_second(day) for day in days]) for days in zip(*spans, strict=True))
+        # Written, first or last, on any of these days of its speaker: more of them have begun by then than have ended.
+        first, last = begins.searchsorted(written, "right") > ends.searchsorted(written, "right")
+        dated = cache.holders([term for span in spans for term in days_over(*span, years)], load)
+        lying += first | last | np.isin(cache.columns.pks, np.concatenate([_NO_PKS, *dated]))
+    topic = question.terms.intersection(words(rest, language)) if names_topic(rest, language) else frozenset[str]()
     best = lying.max(initial=0.0)
     return QueryWindow(lying / max(best, 1.0), topic) if best > 0 or not topic else None
 
 
-def _meant(period: Period, asked: date, years: list[int]) -> list[tuple[date, date]]:
-    """The days that are meant: without a year those of any in which something was said, but "since May" is of the latest."""
+def _spans(period: Period, today: date, years: list[int]) -> list[tuple[date, date]]:
+    """The days of a period: without a year those of any year with messages, but "since May" is of the latest."""
     if period.yearly and period.begins and period.ends:
         later = period.ends.year - period.begins.year
         return list(zip(_each(period.begins, years), _each(period.ends, years, later), strict=True))
-    if period.yearly and (period.begins or period.ends or asked) > asked:
+    if period.yearly and (period.begins or period.ends or today) > today:
         period = period.moved(-1)
     return [(period.begins or date.min, period.ends or date.max)]
 
@@ -306,21 +313,16 @@ def _each(day: date, years: list[int], later: int = 0) -> list[date]:
     return days
 
 
-def _said(spans: list[tuple[date, date]], said: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """What was said, first or last, on any of some days of its speaker: more of them have begun by then than have ended."""
-    begins, ends = (np.sort([_second(day) for day in days]) for days in zip(*spans, strict=True))
-    first, last = begins.searchsorted(said, "right") > ends.searchsorted(said, "right")
-    lying: NDArray[np.bool_] = first | last
-    return lying
-
-
 def _second(day: date) -> float:
     return _ENDLESS.get(day) or datetime.combine(day, time(), UTC).timestamp()
 
 
+# ── searching the past ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PastScope:
-    """What was: the memories, as a search keeps them and by pk; their unit vectors in its order; and rows of words by term."""
+    """A scope at a past moment: its cache, its memories by pk, their unit vectors in its order; and rows of words by term."""
 
     cache: ScopeCache
     items: dict[int, MemoryItem]
@@ -333,43 +335,37 @@ class PastScope:
 
 
 def read_past_scope(connection: Connection, query: Query, when: AsOf, embedder: Embedder, language: str) -> PastScope:
-    """What was at a moment, for a query.
+    """The scope of a query at a past moment.
 
     Texts that have changed since are embedded again, in one batch; all are split into words anew, as the question was.
     """
-    found = memories_as_of(connection, query.scope, when, filters=query.filters, memory_type=query.memory_type)
-    found.sort(key=lambda known: known.pk)
-    words, total = _words(found, language)
-    numbers = {scope: number for number, scope in enumerate(dict.fromkeys(known.item.scope for known in found))}
-    rows = ScopeColumns.of(SimpleNamespace(**_row(known) | {"scope_id": numbers[known.item.scope]}) for known in found)
-    cache = ScopeCache(rows, words=total, postings=Postings(), language=language)
-    vectors = _vectors(connection, found, embedder)
-    return PastScope(cache, {known.pk: known.item for known in found}, vectors, words)
-
-
-def _row(known: PastMemory) -> dict[str, Any]:
-    own = {"scope_id": 0, "pk": known.pk, "context": known.context, "utc_offset": offset_minutes(known.item.updated_at)}
-    return {**shallow(known.item), **own}
-
-
-def _words(found: Sequence[PastMemory], language: str) -> tuple[dict[str, list[Any]], int]:
+    past = memories_as_of(connection, query.scope, when, filters=query.filters, memory_type=query.memory_type)
+    past.sort(key=lambda memory: memory.pk)
+    numbers = {scope: number for number, scope in enumerate(dict.fromkeys(memory.item.scope for memory in past))}
     words: defaultdict[str, list[Any]] = defaultdict(list)
-    total = 0
-    for known in found:
-        rows = lexical.postings(_row(known), language)
+    columns, total = [], 0
+    for memory in past:
+        item = memory.item
+        own = {"pk": memory.pk, "context": memory.context, "utc_offset": offset_minutes(item.updated_at)}
+        columns.append({**shallow(item), **own, "scope_id": numbers[item.scope]})
+        rows = lexical.postings(columns[-1], language)
         total += rows[0]["length"]
         for row in rows:
-            words[row["term"]].append((row["term"], known.pk, row["count"], row["length"]))
-    return words, total
+            words[row["term"]].append((row["term"], memory.pk, row["count"], row["length"]))
+    scope_columns = ScopeColumns.of(SimpleNamespace(**row) for row in columns)
+    cache = ScopeCache(scope_columns, words=total, postings=Postings(), language=language)
+    return PastScope(cache, {memory.pk: memory.item for memory in past}, _vectors(connection, past, embedder), words)
 
 
-def _vectors(connection: Connection, found: Sequence[PastMemory], embedder: Embedder) -> NDArray[np.float32]:
-    standing = current_vectors(connection, found)
-    texts = [known.item.text for known in found if known.pk not in standing]
+def _vectors(connection: Connection, past: Sequence[PastMemory], embedder: Embedder) -> NDArray[np.float32]:
+    stored = current_vectors(connection, past)
+    texts = [memory.item.text for memory in past if memory.pk not in stored]
     fresh = dict(zip(texts, embedder.vectors(texts), strict=True))
-    vectors = [standing[known.pk] if known.pk in standing else fresh[known.item.text] for known in found]
+    vectors = [stored[memory.pk] if memory.pk in stored else fresh[memory.item.text] for memory in past]
     return np.stack(vectors) if vectors else np.zeros((0, embedder.dimensions or 1), np.float32)
 
+
+# ── reading evidence ────────────────────────────────────────────────────────────────────────────────────────────────
 
 _Near: TypeAlias = tuple[NDArray[np.int64], NDArray[np.floating[Any]]]
 """Places of memories, ascending, and their cosines."""
@@ -383,7 +379,7 @@ class EvidenceSource(Protocol):
     def leads(
         self, connection: Connection, scope_ids: Sequence[int], text: str, best: Mapping[int, float]
     ) -> Mapping[int, float]:
-        """Memories that speak to a question, besides what their own words say.
+        """Memories that the question leads to, besides what their own words say.
 
         Args:
             connection: A read transaction.
@@ -392,38 +388,38 @@ class EvidenceSource(Protocol):
             best: The memories that answer it best so far, by their numbers, with their scores.
 
         Returns:
-            How much each speaks for, above 0 and at most 1, by its number; only of the searched scopes.
+            How much each counts, above 0 and at most 1, by its number; only of the searched scopes.
         """
 
 
 class EvidenceReader:
-    """Reads what speaks for the memories of a scope to a question; what does not count is not looked up.
+    """Reads the evidence for the memories of a scope; what does not count is not looked up.
 
     Attributes:
         words: BM25 scores of all the memories.
         window: The time that the query names, `None` where it names none.
     """
 
-    def __init__(self, cache: ScopeCache, query: Query, asked: Question, load: Load, weights: Ranking) -> None:
-        self._cache, self._asked, self._load, self._weights = cache, asked, load, weights
-        self.window = read_window(query, asked, cache, load) if weights.window else None
+    def __init__(self, cache: ScopeCache, query: Query, question: Question, load: Load, weights: Ranking) -> None:
+        self._cache, self._question, self._load, self._weights = cache, question, load, weights
+        self.window = read_window(query, question, cache, load) if weights.window else None
         # The words of a time stand for the window: a "yesterday" of last year is another day.
-        terms, groups = asked.terms, asked.groups
+        terms, groups = question.terms, question.groups
         if self.window is not None and self.window.topic:
-            terms, groups = self.window.topic, frozenset(groups_of(self.window.topic, asked.language))
+            terms, groups = self.window.topic, frozenset(groups_of(self.window.topic, question.language))
         self.words = cache.words(terms, groups, related=weights.related, load=load)
 
     def evidence(self, places: Places | None, meaning: NDArray[np.floating[Any]]) -> Evidence:
-        """What speaks for the memories at some places, ascending, `None` for all, beside their calibrated cosines."""
-        cache, asked, load, weights = self._cache, self._asked, self._load, self._weights
+        """The evidence for the memories at some places, ascending, `None` for all, beside their calibrated cosines."""
+        cache, question = self._cache, self._question
         here = slice(None) if places is None else places
-        named = cache.said_by(asked.names)
+        named = cache.stated_by(question.names)
         return Evidence(
             pks=cache.columns.pks[here],
             meaning=meaning,
             words=self.words[here],
             named=None if named is None else named[here],
-            timed=cache.marked(TELLS_TIME, load)[here] if asked.when and weights.time else None,
+            timed=cache.marked(TELLS_TIME, self._load)[here] if question.when and self._weights.time else None,
             window=None if self.window is None else self.window.at(here),
         )
 
@@ -432,28 +428,28 @@ class Nearness:
     """How near the memories of a scope are to a question: which of them are compared, and their cosines."""
 
     def __init__(
-        self, index: VectorView, vector: NDArray[np.float32], standing: CachedAt, words: NDArray[np.float64], least: int
+        self, index: VectorView, vector: NDArray[np.float32], cached: CachedAt, words: Floats, least: int
     ) -> None:
-        self._index, self._vector, self._standing, self._words = index, vector, standing, words
-        self._pks: Final = standing.cache.columns.pks
+        self._index, self._vector, self._scope_ids, self._words = index, vector, cached.scope_ids, words
+        self._pks: Final = cached.cache.columns.pks
         self._most: Final = max(least, _CANDIDATES)
 
     def of(self, allowed: NDArray[np.bool_] | None) -> tuple[Places | None, NDArray[np.float32], str]:
         """Places of the memories that are compared, `None` for all of them, with their cosines."""
         pks, most = self._pks, self._most
         chosen = None if allowed is None else pks[allowed]
-        near = self._index.search(self._vector, most, scopes=self._standing.scope_ids, pks=chosen, ordered=False)
+        near = self._index.search(self._vector, most, scopes=self._scope_ids, pks=chosen, ordered=False)
         if len(near.pks) == len(pks) and (near.pks == pks).all():  # all of them, in order: so they lie in the index
             return None, near.scores, near.strategy
-        found = np.searchsorted(pks, near.pks)
-        here = _known(pks, found, near.pks)
+        places = np.searchsorted(pks, near.pks)
+        here = _is_at(pks, places, near.pks)
         meaning = np.full(len(pks), np.nan, np.float32)
-        meaning[found[here]] = near.scores[here]
+        meaning[places[here]] = near.scores[here]
         if (len(pks) if chosen is None else len(chosen)) > most:
-            told = self._words if allowed is None else np.where(allowed, self._words, 0)
-            best = np.flatnonzero(told > 0)
+            words = self._words if allowed is None else np.where(allowed, self._words, 0)
+            best = np.flatnonzero(words > 0)
             if len(best) > most:
-                best = best[np.argpartition(-told[best], most)[:most]]
+                best = best[np.argpartition(-words[best], most)[:most]]
             best = best[np.isnan(meaning[best])]
             meaning[best] = self._index.scores(self._vector, pks[best])
         indexed = ~np.isnan(meaning)  # a memory committed since the pull comes with the next search
@@ -462,38 +458,38 @@ class Nearness:
         places = np.flatnonzero(indexed)
         return places, meaning[places], near.strategy
 
-    def with_leads(self, found: _Near, leads: Mapping[int, float], allowed: NDArray[np.bool_] | None) -> _Near:
-        """The candidates, and the memories that something leads to, with their cosines."""
+    def with_leads(self, near: _Near, leads: Mapping[int, float], allowed: NDArray[np.bool_] | None) -> _Near:
+        """The candidates, and the memories that the graph leads to, with their cosines."""
         wanted = np.array(sorted(leads), np.int64)
         places = np.searchsorted(self._pks, wanted)
-        places = places[_known(self._pks, places, wanted)]
+        places = places[_is_at(self._pks, places, wanted)]
         places = places if allowed is None else places[allowed[places]]
         scores = self._index.scores(self._vector, self._pks[places])
         indexed = ~np.isnan(scores)  # the rest comes with the next pull
-        return _joined(found, (places[indexed], scores[indexed]))
+        return _join(near, (places[indexed], scores[indexed]))
 
-    def with_window(self, found: _Near, lying: NDArray[np.bool_]) -> _Near:
+    def with_window(self, near: _Near, lying: NDArray[np.bool_]) -> _Near:
         """The candidates, and the best of the memories that lie in a window of time, with their cosines."""
         places, scores, _ = self.of(lying)
-        return _joined(found, (np.arange(len(scores)) if places is None else places, scores))
+        return _join(near, (np.arange(len(scores)) if places is None else places, scores))
 
 
-def _joined(found: _Near, more: _Near) -> _Near:
-    places, first = np.unique(np.concatenate([found[0], more[0]]), return_index=True)
-    return places, np.concatenate([found[1], more[1]])[first]
+def _join(near: _Near, more: _Near) -> _Near:
+    places, first = np.unique(np.concatenate([near[0], more[0]]), return_index=True)
+    return places, np.concatenate([near[1], more[1]])[first]
 
 
-def led_to(pks: NDArray[np.int64], leads: Mapping[int, float]) -> NDArray[np.float64]:
-    """How much is led to each of some memories, which stand in order."""
+def led_to(pks: Places, leads: Mapping[int, float]) -> Floats:
+    """How much the graph leads to each of some memories, which are in order."""
     wanted = np.array(sorted(leads), np.int64)
     places = np.searchsorted(pks, wanted)
-    here = _known(pks, places, wanted)
-    told = np.zeros(len(pks))
-    told[places[here]] = [leads[pk] for pk in wanted[here].tolist()]
-    return told
+    here = _is_at(pks, places, wanted)
+    strengths = np.zeros(len(pks))
+    strengths[places[here]] = [leads[pk] for pk in wanted[here].tolist()]
+    return strengths
 
 
-def _known(pks: NDArray[np.int64], places: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _is_at(pks: Places, places: Places, wanted: Places) -> NDArray[np.bool_]:
     here: NDArray[np.bool_] = places < len(pks)
     here[here] = pks[places[here]] == wanted[here]
     return here

@@ -1,14 +1,11 @@
-"""Relevance, 0 to 1: calibrated similarity that compares between queries.
+"""Relevance, 0 to 1, which compares between queries, and the calibration of an embedding model's cosines.
 
-Unrelated texts have a cosine near 0 with some models, and of .7 with others (E5, BGE, ada), of Chinese texts often another
-one than of English texts. Questions and answers that come with this package say where "unrelated" lies: nothing is learned
-from anybody's memories, so that it is the same for every scope, process and moment.
+Unrelated texts have a cosine near 0 with some models and of 0.7 with others (E5, BGE, ada); Chinese and English texts differ.
+Question-answer pairs in this package measure it, so it is the same for every scope, process and moment.
 
-How much of what the question asks the memory speaks of, by itself or in the turns around it; the rarer a word among the
-memories, the more it counts, and one that no memory knows counts most: who asks of what was never said gets little from
-everybody. A related word ("moved" for "live") counts in part; words of talk that nobody said ("now") do not count. Beside it,
-calibrated meaning, which can speak alone: short facts often answer in quite other words. Numbers:
-`tests/benchmarks/relevance.py`.
+Relevance is the share of the question's words that the memory, or the messages around it, hold. A rare word counts more, one
+that no memory holds most. A related word ("moved" for "live") counts in part; words of small talk that no memory holds do not
+count. Calibrated meaning is added, and can count alone. Figures: `tests/benchmarks/relevance.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ import math
 import time
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
+from functools import cache, partial, reduce
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -104,11 +101,11 @@ RAW: Final = Scale(unrelated=0.0, related=1.0, apart=0.0, understands=False)
 
 def _scale_of(questions: UnitVectors, answers: UnitVectors) -> Scale:
     """The scale of a model, of the unit vectors of questions and of their answers, in the same order."""
-    asked, alike = questions @ answers.T, answers @ answers.T
+    cosines, alike = questions @ answers.T, answers @ answers.T
     others = ~np.eye(len(answers), dtype=np.bool_)
-    unrelated, answering = float(asked[others].mean()), float(asked.diagonal().mean())
+    unrelated, answering = float(cosines[others].mean()), float(cosines.diagonal().mean())
     related = max(answering, unrelated + _LEAST * _room(unrelated))
-    understands = answering - unrelated > _CLEAR * float(asked[others].std())
+    understands = answering - unrelated > _CLEAR * float(cosines[others].std())
     return Scale(unrelated, related, float(alike[others].mean()), understands)
 
 
@@ -130,52 +127,52 @@ class Calibration:
         self._embedder = embedder
         self._fingerprint = fingerprint
         self.is_hashed: Final = fingerprint.startswith("hash:")
-        self._known: dict[str, Scale] = {}
+        self._scales: dict[str, Scale] = {}
         self._failed: dict[str, float] = {}  # when each will be asked again
-        self._measured: dict[str, Future[Scale]] = {}
+        self._running: dict[str, Future[Scale]] = {}
         self._lock = Lock()
 
     def of(self, text: str) -> Plan[Scale]:
         """The scale for a question or statement."""
         name = "CHINESE" if is_cjk(text) else "ENGLISH"
-        if name in self._known:
-            return Plan.known(self._known[name])
+        if name in self._scales:
+            return Plan.known(self._scales[name])
         if time.monotonic() < self._failed.get(name, 0.0):
             return Plan.known(RAW)
         if self._embedder.asks_nobody:
-            found = partial(_measured, self._embedder.embeddings, *_pairs(name))
-            return Plan(lambda: self._knowing(name, replace(found(), understands=False)))
-        kept = Plan(lambda: self._kept(name))
-        return kept.and_then(lambda scale: self._once(name) if scale is None else Plan.known(scale))
+            measure = partial(_measure, self._embedder.embeddings, *_pairs(name))
+            return Plan(lambda: self._remember(name, replace(measure(), understands=False)))
+        stored = Plan(lambda: self._stored(name))
+        return stored.and_then(lambda scale: self._once(name) if scale is None else Plan.known(scale))
 
     def _key(self, name: str) -> str:
         digest = blake2b(self._fingerprint.encode(), digest_size=16).hexdigest()
         return f"calibration/{_VERSION}/{name[:2]}/{digest}"
 
-    def _kept(self, name: str) -> Scale | None:
+    def _stored(self, name: str) -> Scale | None:
         with self._database.read() as connection:
             kept = meta.get(connection, self._key(name))
-        return None if kept is None else self._knowing(name, _read(kept))
+        return None if kept is None else self._remember(name, _read(kept))
 
     def _once(self, name: str) -> Plan[Scale]:
         """Measured by one of those who need it at the same time, for all of them."""
 
         def run() -> Scale:
             waiting, ours = self._claim(name)
-            return self._end(name, waiting, attempt(self._asking(name).run)) if ours else waiting.result()
+            return self._end(name, waiting, attempt(self._plan_measurement(name).run)) if ours else waiting.result()
 
         async def arun() -> Scale:
             waiting, ours = self._claim(name)
             if ours:
-                return self._end(name, waiting, await aattempt(self._asking(name).arun))
+                return self._end(name, waiting, await aattempt(self._plan_measurement(name).arun))
             return await asyncio.wrap_future(waiting)
 
         return Plan(run, arun)
 
     def _claim(self, name: str) -> tuple[Future[Scale], bool]:
         with self._lock:
-            ours = name not in self._measured
-            return self._measured.setdefault(name, Future()), ours
+            ours = name not in self._running
+            return self._running.setdefault(name, Future()), ours
 
     def _end(self, name: str, waiting: Future[Scale], outcome: Outcome[Scale]) -> Scale:
         # Contract: whatever comes of it, those who wait get a scale, and nobody waits for a measurement that has ended.
@@ -187,48 +184,42 @@ class Calibration:
                 "the embedding model could not be calibrated; its cosines are taken as they are: %s", outcome.error
             )
         with self._lock:
-            del self._measured[name]
+            del self._running[name]
         waiting.set_result(scale)
         if outcome.error is not None and not isinstance(outcome.error, Exception):  # an interrupt is the caller's own
             raise outcome.error
         return scale
 
-    def _asking(self, name: str) -> Plan[Scale]:
+    def _plan_measurement(self, name: str) -> Plan[Scale]:
         questions, answers = _pairs(name)
         each = Plan.each(lambda text: Plan.calling(self._embedder.query, self._embedder.aquery, text), questions)
-        told = Plan.calling(self._embedder.vectors, self._embedder.avectors, answers)
-        measured = each.and_then(lambda asked: told.then(lambda others: _scale_of(np.stack(asked), others)))
-        calls = stage(measured, "calibrate", inputs={"language": name.lower()}, summarize=asdict)
-        return calls.and_then(lambda scale: Plan(lambda: self._keeping(name, scale)))
+        rest = Plan.calling(self._embedder.vectors, self._embedder.avectors, answers)
+        scale = each.and_then(lambda vectors: rest.then(lambda others: _scale_of(np.stack(vectors), others)))
+        calls = stage(scale, "calibrate", inputs={"language": name.lower()}, summarize=asdict)
+        return calls.and_then(lambda scale: Plan(lambda: self._store(name, scale)))
 
-    def _keeping(self, name: str, scale: Scale) -> Scale:
+    def _store(self, name: str, scale: Scale) -> Scale:
         # Contract: of processes that measure at once all go by the scale that was written first, so that relevance is the
         # same in each; who finds the database locked goes on with its own, and keeps it when it can.
         # `test_all_processes_go_by_the_scale_that_was_kept_first`
-        self._knowing(name, scale)
+        self._remember(name, scale)
         writing = in_thread(
-            lambda: self._knowing(name, self._database.write(partial(_first, key=self._key(name), scale=scale)))
+            lambda: self._remember(name, self._database.write(partial(_first, key=self._key(name), scale=scale)))
         )
         try:
             return writing.result(_PATIENCE)
         except (StorageError, TimeoutError):  # where nothing can be written, there can still be searched
             return scale
 
-    def _knowing(self, name: str, scale: Scale) -> Scale:
-        self._known[name] = scale
+    def _remember(self, name: str, scale: Scale) -> Scale:
+        self._scales[name] = scale
         return scale
 
 
-def _measured(embeddings: Embeddings, questions: Sequence[str], answers: Sequence[str]) -> Scale:
-    return _scale_of(
-        _units([embeddings.embed_query(text) for text in questions]), _units(embeddings.embed_documents([*answers]))
-    )
-
-
-def _units(vectors: Sequence[Sequence[float]]) -> UnitVectors:
-    matrix = np.array(vectors, np.float32)
-    units: UnitVectors = matrix / np.linalg.norm(matrix, axis=1, keepdims=True)
-    return units
+def _measure(embeddings: Embeddings, questions: Sequence[str], answers: Sequence[str]) -> Scale:
+    vectors = [embeddings.embed_query(text) for text in questions], embeddings.embed_documents([*answers])
+    matrices = (np.array(each, np.float32) for each in vectors)
+    return _scale_of(*(matrix / np.linalg.norm(matrix, axis=1, keepdims=True) for matrix in matrices))
 
 
 def _first(connection: Connection, key: str, scale: Scale) -> Scale:
@@ -252,15 +243,15 @@ def _pairs(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 RELEVANT: Final = 0.25
-"""Relevance from which on a memory belongs into a prompt (`threshold="auto"`).
+"""Least relevance of a memory that belongs into a prompt (`threshold="auto"`).
 
-With hashes, of the questions that can be answered .97 (LoCoMo), .95 (REALTALK), .96 (BEAM) and .98 (MemoryBank) find something,
-of those about other data sets .30, .37, .08 and .09. Of 30 short facts 24 are found, alone or among a chat's 488 messages; the
-others share no word with their question.
+With hash embeddings, of the questions that can be answered 0.97 (LoCoMo), 0.95 (REALTALK), 0.96 (BEAM) and 0.98 (MemoryBank)
+find something; of questions about other data sets 0.30, 0.37, 0.08 and 0.09. Of 30 short facts 24 are found; the others share
+no word with their question.
 """
 
 _WORDS: Final = 0.8  # share of the words; meaning has the rest
-_ALONE: Final = 0.6  # of meaning where no word speaks
+_ALONE: Final = 0.6  # of meaning where no word is shared
 _RELATED: Final = 0.4  # of the only word of a query, where a related one is found ("divorced" for "married")
 _RELATED_BESIDE: Final = 0.3  # the same beside other words, so that a related word alone does not reach `RELEVANT`
 _COMMON: Final = 1.0  # how fast a word loses weight with the memories that hold it
@@ -268,12 +259,12 @@ _BY_ANOTHER: Final = 0.8  # of what is said neither by nor of a person whom the 
 
 
 def relevance(
-    ranked: Ranked, items: Sequence[MemoryItem], asked: Question, cache: ScopeCache, load: Load, scale: Scale | None
+    ranked: Ranked, items: Sequence[MemoryItem], question: Question, cache: ScopeCache, load: Load, scale: Scale | None
 ) -> NDArray[np.float64]:
     """How well each of some memories, ranked and fetched, answers a query: shape (n,), 0 to 1.
 
-    Without a scale of the embedding model the query asks for all that is known: everything answers that. A query for a time
-    alone is answered by what lies in it.
+    Without a scale of the embedding model everything is asked for, and relevance is 1. A query for a time alone is answered by
+    what lies in it.
     """
     if scale is None:
         return np.ones(len(ranked))
@@ -281,52 +272,45 @@ def relevance(
         return (ranked.window.lying > 0).astype(np.float64)
     places = np.searchsorted(cache.columns.pks, ranked.pks)
     near = np.minimum(np.maximum(ranked.meaning / scale.answering, 0.0), 1.0)  # `clip` takes twice as long
-    worth = _WORDS * _answered(ranked, places, asked, cache, load) + (1 - _WORDS) * near
+    worth = _WORDS * _answered(ranked, places, question, cache, load) + (1 - _WORDS) * near
     if scale.understands:
         worth = np.maximum(worth, _ALONE * near)
-    concerned: NDArray[np.float64] = np.where(_concerned(places, items, asked, cache), worth, _BY_ANOTHER * worth)
-    return np.minimum(concerned, 1.0)
+    named = cache.stated_by(question.names)  # `None` where the query names nobody, or everybody
+    if named is not None:
+        concerned = named[places]
+        for place in np.flatnonzero(~concerned).tolist():
+            text = items[place].text.casefold()
+            concerned[place] = any(name in text for name in question.names)
+        worth = np.where(concerned, worth, _BY_ANOTHER * worth)
+    answers: NDArray[np.float64] = np.minimum(worth, 1.0)
+    return answers
 
 
 def _answered(
-    ranked: Ranked, places: NDArray[np.int64], asked: Question, cache: ScopeCache, load: Load
+    ranked: Ranked, places: NDArray[np.int64], question: Question, cache: ScopeCache, load: Load
 ) -> NDArray[np.float64]:
     """The share of the query that each memory answers: its words or related ones; beside them, the time that it names."""
     most, answered = 0.0, np.zeros(len(places))
-    terms = asked.terms if ranked.window is None else ranked.window.topic
-    for held, holders in _held(places, terms, asked, cache, load):
+    terms = question.terms if ranked.window is None else ranked.window.topic
+    for shares, holders in _term_shares(places, terms, question, cache, load):
         weight = 1 / (1 + _COMMON * math.log1p(holders))
-        most, answered = most + weight, answered + weight * held
+        most, answered = most + weight, answered + weight * shares
     if ranked.window is not None:
         most, answered = most + 1, np.where(answered > 0, answered + ranked.window.lying, 0.0)
     share: NDArray[np.float64] = answered / max(most, 1e-9)
     return share if ranked.graph is None else np.maximum(share, ranked.graph)
 
 
-def _held(
-    places: NDArray[np.int64], wanted: frozenset[str], asked: Question, cache: ScopeCache, load: Load
+def _term_shares(
+    places: NDArray[np.int64], wanted: frozenset[str], question: Question, cache: ScopeCache, load: Load
 ) -> Iterator[tuple[NDArray[np.float64], int]]:
     """For each wanted word how far each memory holds it, or a related one, and how many of all do."""
-    groups, terms = sorted(asked.groups), sorted(lexical_terms(wanted))
-    alone = sum(not is_talk(term, asked.language) for term in terms) <= 1
+    groups, terms = sorted(question.groups), sorted(lexical_terms(wanted))
+    alone = sum(not is_talk(term, question.language) for term in terms) <= 1
     worth = _RELATED if alone else _RELATED_BESIDE
-    related = dict(zip(groups, cache.held(groups, places, load), strict=True))
-    for term, (holding, known) in zip(terms, cache.held(terms, places, load), strict=True):
-        held = holding.astype(float)
-        for group in groups_of([term], asked.language):
-            near, many = related[group]
-            held, known = np.maximum(held, worth * near), max(known, many)  # noqa: PLW2901 - as its group is known
-        if known or not is_talk(term, asked.language):
-            yield held, known
-
-
-def _concerned(places: NDArray[np.int64], items: Sequence[MemoryItem], asked: Question, cache: ScopeCache) -> Any:
-    """Whether each is said by or of somebody whom the question names; all of them, where it names nobody or everybody."""
-    named = cache.said_by(asked.names)
-    if named is None:
-        return True
-    concerned = named[places]
-    for place in np.flatnonzero(~concerned).tolist():
-        text = items[place].text.casefold()
-        concerned[place] = any(name in text for name in asked.names)
-    return concerned
+    related = dict(zip(groups, cache.flags(groups, places, load), strict=True))
+    for term, (flags, count) in zip(terms, cache.flags(terms, places, load), strict=True):
+        near = [related[group] for group in groups_of([term], question.language)]
+        holders = max([count, *(many for _, many in near)])
+        if holders or not is_talk(term, question.language):
+            yield reduce(np.maximum, [worth * others for others, _ in near], flags.astype(float)), holders

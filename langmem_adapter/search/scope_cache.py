@@ -1,9 +1,8 @@
-"""The memories of a scope as arrays, cached in memory and kept in step with the database.
+"""The cache of a scope: times, speakers and BM25 postings of its memories as arrays, kept in step with the database.
 
-Times, speakers and expiry of every memory, and for each word that was asked for so far, who holds it and what that is
-worth. Statistics (number of memories, average length, how many hold a word) are those of the searched scopes alone, so
-that another tenant's texts change nobody's ranking. Words are scored by BM25 (Robertson and Zaragoza 2009, "The
-Probabilistic Relevance Framework: BM25 and Beyond"), with the idf that Lucene made common, which is never negative.
+Statistics (number of memories, average length, document frequency) are those of the searched scopes alone, so another
+tenant's texts do not change a ranking. Words are scored by BM25 (Robertson and Zaragoza 2009, "The Probabilistic Relevance
+Framework: BM25 and Beyond"), with Lucene's idf, which is never negative.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from langmem_adapter.forks import cached_property
+from langmem_adapter.index.indexer import Follower
 from langmem_adapter.storage import feed, lexical, meta, scopes
 from langmem_adapter.storage.lexical import WEIGHT
 from langmem_adapter.storage.scopes import expand
@@ -49,11 +49,27 @@ _MOST_PATCHES: Final = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posting:
-    """Who holds a term: pks, how much it counts there, and how long the memory is; each shape (n,)."""
+    """The memories that hold a term: pks, how much it counts there, and their length; each of shape (n,)."""
 
     pks: Places
     counts: Floats
     lengths: Floats
+
+    @classmethod
+    def of(cls, rows: Sequence[Any]) -> Posting:
+        """From rows (term, memory_pk, count, length) of one term."""
+        _, pks, counts, lengths = zip(*rows, strict=True) if rows else ((),) * 4
+        return cls(np.array(pks, np.int64), np.array(counts, np.float64), np.array(lengths, np.float64))
+
+    def at(self, places: Any) -> Posting:
+        """Some of its memories."""
+        return Posting(self.pks[places], self.counts[places], self.lengths[places])
+
+    @classmethod
+    def joined(cls, postings: Sequence[Posting]) -> Posting:
+        """All memories of several."""
+        pks, counts, lengths = zip(*((each.pks, each.counts, each.lengths) for each in postings), strict=True)
+        return cls(np.concatenate(pks), np.concatenate(counts), np.concatenate(lengths))
 
 
 class Postings:
@@ -77,10 +93,14 @@ class Postings:
                 if not missing:
                     return {term: self._current(term) if term in self._kept else loaded[term] for term in wanted}
             # Without the lock: in memory, whoever patches holds the one connection that loading waits for.
-            loaded |= _by_term(missing, load(missing))
+            rows: dict[str, list[Any]] = {term: [] for term in missing}
+            for row in load(missing):
+                rows[row[0]].append(row)
+            loaded |= {term: Posting.of(each) for term, each in rows.items()}
             with self._lock:
                 if since >= self._dropped:  # else what has changed since is not known any more: for this time only
-                    self._make_room(wanted)
+                    if len(self._kept) + len(wanted) > _MOST_TERMS:
+                        self._kept = {term: self._kept[term] for term in wanted if term in self._kept}
                     self._kept |= {term: (loaded[term], since) for term in missing}
 
     def patch(self, changed: Places, rows: Iterable[Any]) -> None:
@@ -105,43 +125,15 @@ class Postings:
         with self._lock:
             return sum(len(posting.pks) for posting, _ in self._kept.values())
 
-    def _make_room(self, wanted: Sequence[str]) -> None:
-        if len(self._kept) + len(wanted) > _MOST_TERMS:
-            self._kept = {term: self._kept[term] for term in wanted if term in self._kept}
-
     def _current(self, term: str) -> Posting:
         posting, version = self._kept[term]
         if version < self.version:
             for changed, fresh in self._patches[version - self._dropped :]:
-                posting = _patched(posting, changed, fresh.get(term, []))
+                stays = ~np.isin(posting.pks, changed)
+                if term in fresh or not stays.all():
+                    posting = Posting.joined([posting.at(stays), Posting.of(fresh.get(term, []))])
             self._kept[term] = (posting, self.version)
         return posting
-
-
-def _by_term(terms: Sequence[str], rows: Iterable[Any]) -> dict[str, Posting]:
-    found: dict[str, list[Any]] = {term: [] for term in terms}
-    for row in rows:
-        found[row[0]].append(row)
-    return {term: _posting(held) for term, held in found.items()}
-
-
-def _posting(rows: Sequence[Any]) -> Posting:
-    if not rows:
-        return Posting(np.empty(0, np.int64), np.empty(0), np.empty(0))
-    _, pks, counts, lengths = zip(*rows, strict=True)
-    return Posting(np.array(pks, np.int64), np.array(counts, np.float64), np.array(lengths, np.float64))
-
-
-def _patched(posting: Posting, changed: Places, rows: Sequence[Any]) -> Posting:
-    stays = ~np.isin(posting.pks, changed)
-    if not rows and stays.all():
-        return posting
-    new = _posting(rows)
-    return Posting(
-        np.concatenate([posting.pks[stays], new.pks]),
-        np.concatenate([posting.counts[stays], new.counts]),
-        np.concatenate([posting.lengths[stays], new.lengths]),
-    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,9 +170,9 @@ class ScopeColumns:
         order = np.argsort(arrays["pks"])
         return cls(**{name: array[order] for name, array in arrays.items()}, names=tuple(codes))
 
-    def local(self, asked: datetime) -> Floats:
-        """*created* and *updated* as the speakers' clocks showed them; with an unknown offset, as the clock of *asked* did."""
-        zone = (asked.utcoffset() or timedelta()).total_seconds()
+    def local(self, now: datetime) -> Floats:
+        """*created* and *updated* as the speakers' clocks showed them; with an unknown offset, as the clock of *now* does."""
+        zone = (now.utcoffset() or timedelta()).total_seconds()
         return np.array([self.created, self.updated]) + np.where(np.isnan(self.offsets), zone, self.offsets)
 
     def changed(self, pks: Places, rows: Iterable[Any]) -> ScopeColumns:
@@ -249,8 +241,8 @@ class ScopeCache:
     @cached_property
     def years(self) -> list[int]:
         """The years in which memories were said, and those around them, in which what they tell of may lie."""
-        said = np.unique(self.columns.created.astype("datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970)
-        around = np.unique(np.concatenate([said - 1, said, said + 1]))
+        years = np.unique(self.columns.created.astype("datetime64[s]").astype("datetime64[Y]").astype(np.int64) + 1970)
+        around = np.unique(np.concatenate([years - 1, years, years + 1]))
         return [year for year in around.tolist() if date.min.year < year < date.max.year]
 
     @cached_property
@@ -260,10 +252,10 @@ class ScopeCache:
         named = [(name.casefold(), code) for code in codes if (name := self.columns.names[code])]
         return {name: self.columns.speakers == code for name, code in named if name not in _NOBODY}
 
-    def said_by(self, names: Iterable[str]) -> NDArray[np.bool_] | None:
+    def stated_by(self, names: Iterable[str]) -> NDArray[np.bool_] | None:
         """Which memories are statements of any of some speakers; `None` where they are none of those who speak, or all."""
-        said = [self.names[name] for name in names if name in self.names]
-        return reduce(np.logical_or, said) if 0 < len(said) < len(self.names) else None
+        masks = [self.names[name] for name in names if name in self.names]
+        return reduce(np.logical_or, masks) if 0 < len(masks) < len(self.names) else None
 
     @cached_property
     def _first_end(self) -> float:
@@ -277,13 +269,13 @@ class ScopeCache:
         codes = [code for code, name in enumerate(self.columns.names) if name == memory_type]
         return np.isin(self.columns.kinds, codes)
 
-    def shown(self, now: float, memory_type: str | None = None, *, facts: bool = False) -> NDArray[np.bool_] | None:
+    def current(self, now: float, memory_type: str | None = None, *, facts: bool = False) -> NDArray[np.bool_] | None:
         """Which memories of a type, or facts (without one) only, have not expired at a time (Unix seconds); `None` for all."""
         every_type = memory_type is None and (self._all_facts or not facts)
         if self._first_end > now and every_type:
             return None
-        shown: NDArray[np.bool_] = self.columns.expiry > now
-        return shown if every_type else shown & self._of_type(memory_type)
+        current: NDArray[np.bool_] = self.columns.expiry > now
+        return current if every_type else current & self._of_type(memory_type)
 
     # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -293,9 +285,7 @@ class ScopeCache:
         A memory that holds any word of a group holds the group, which counts *related* beside a word.
         """
         terms, groups = set(terms), set(groups)
-        missing = [term for term in (*terms, *groups) if term not in self._scores]
-        if missing:
-            self._prepare(missing, load)
+        self._prepare([*terms, *groups], load)
         scores = np.zeros(len(self))
         for term in sorted(terms):
             places, worth = self._scores[term]
@@ -310,11 +300,10 @@ class ScopeCache:
         postings = self.postings.of(terms, load, self._since)
         return [postings[term].pks for term in terms]
 
-    def held(self, terms: Iterable[str], places: Places, load: Load) -> Iterator[tuple[NDArray[np.bool_], int]]:
+    def flags(self, terms: Iterable[str], places: Places, load: Load) -> Iterator[tuple[NDArray[np.bool_], int]]:
         """For each term, or group of related words, which of the memories at some places hold it, and how many of all."""
         wanted = list(terms)
-        if missing := [term for term in wanted if term not in self._scores]:
-            self._prepare(missing, load)
+        self._prepare(wanted, load)
         flags = np.zeros(len(self), np.bool_)
         for term in wanted:
             holders = self._scores[term][0]
@@ -325,39 +314,34 @@ class ScopeCache:
     def marked(self, mark: str, load: Load) -> NDArray[np.bool_]:
         """Which memories bear a mark (`text.marks`)."""
         if mark not in self._marks:
-            held = self.postings.of([mark], load, self._since)[mark]
-            self._marks[mark] = np.isin(self.columns.pks, held.pks)
+            (pks,) = self.holders([mark], load)
+            self._marks[mark] = np.isin(self.columns.pks, pks)
         return self._marks[mark]
 
-    def _prepare(self, missing: Sequence[str], load: Load) -> None:
-        words = {term: members(term, self.language) for term in missing}
+    def _prepare(self, terms: Iterable[str], load: Load) -> None:
+        words = {term: members(term, self.language) for term in terms if term not in self._scores}
+        if not words:
+            return
         postings = self.postings.of({word for each in words.values() for word in each}, load, self._since)
         for term, each in words.items():
-            held = [postings[word] for word in each]
-            self._scores[term] = self._scored(held[0] if len(held) == 1 else _united(held))
+            each_posting = [postings[word] for word in each]
+            self._scores[term] = self._score(each_posting[0] if len(each_posting) == 1 else _unite(each_posting))
 
-    def _placed(self, held: Posting) -> tuple[Places, NDArray[np.bool_]]:
-        """The places of those who hold a term, and which of them are here: another thread may know newer ones already."""
-        places = np.searchsorted(self.columns.pks, held.pks)
-        here = places < len(self)
-        here[here] = self.columns.pks[places[here]] == held.pks[here]
-        return places[here], here
-
-    def _scored(self, held: Posting) -> tuple[Places, Floats]:
-        places, here = self._placed(held)
-        counts, lengths = held.counts[here], held.lengths[here]
+    def _score(self, posting: Posting) -> tuple[Places, Floats]:
+        places = np.searchsorted(self.columns.pks, posting.pks)
+        here = places < len(self)  # another thread may know newer memories already
+        here[here] = self.columns.pks[places[here]] == posting.pks[here]
+        places, counts, lengths = places[here], posting.counts[here], posting.lengths[here]
         idf = np.log1p((len(self) - len(places) + 0.5) / (len(places) + 0.5))
         return places, idf * counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * lengths / self._average))
 
 
-def _united(postings: Sequence[Posting]) -> Posting:
-    pks = np.concatenate([posting.pks for posting in postings])
-    counts = np.concatenate([posting.counts for posting in postings])
-    lengths = np.concatenate([posting.lengths for posting in postings])
-    order = np.lexsort((-counts, pks))
-    first = np.concatenate([[True], np.diff(pks[order]) != 0]) if len(pks) else np.empty(0, np.bool_)
-    chosen = order[first]
-    return Posting(pks[chosen], counts[chosen], lengths[chosen])
+def _unite(postings: Sequence[Posting]) -> Posting:
+    """The memories that any of some terms names, each once, by the term that counts most in it."""
+    every = Posting.joined(postings)
+    order = np.lexsort((-every.counts, every.pks))
+    first = np.concatenate([[True], np.diff(every.pks[order]) != 0])[: len(order)]
+    return every.at(order[first])
 
 
 _MOST: Final = 20_000_000
@@ -366,26 +350,32 @@ _MOST: Final = 20_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedAt:
-    """The cache of a scope as it stood at one moment.
+    """The cache of a scope at one moment.
 
     Attributes:
         cursor: The last change that it contains.
-        version: What `Database.version` said before it was read or looked at last.
     """
 
     cache: ScopeCache
     scope_ids: tuple[int, ...]
     cursor: feed.Cursor
-    version: Hashable
 
 
-class _Kept:
-    """The latest standing of a scope; one thread at a time brings it up to date."""
+class _ScopeFollower(Follower):
+    """Keeps the cache of one scope."""
 
-    def __init__(self) -> None:
-        self.lock: Final = Lock()
-        self.standing: CachedAt | None = None
+    def __init__(self, database: Database, scope: Scope) -> None:
+        super().__init__()
+        self._database, self._scope = database, scope
+        self.state: CachedAt  # from the first time on
         self.size = 0  # as it was counted last
+
+    def _follow(self) -> int:
+        # Contract: read in one's turn, so that a cache never goes back; and who looks up words for it begins later, so he sees
+        # all that it holds. `test_who_reads_later_waits_for_his_turn`, `test_what_was_read_in_an_older_state_hides_nothing`
+        with self._database.read() as connection:
+            self.state = _update(connection, self._scope, getattr(self, "state", None))
+        return 1
 
 
 class ScopeCaches:
@@ -393,7 +383,7 @@ class ScopeCaches:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._kept: OrderedDict[Scope, _Kept] = OrderedDict()
+        self._followers: OrderedDict[Scope, _ScopeFollower] = OrderedDict()
         self._size = 0
         self._lock = Lock()
 
@@ -403,35 +393,27 @@ class ScopeCaches:
         Not to be called inside a `Database.read` block: it opens its own.
         """
         with self._lock:
-            kept = self._kept.setdefault(scope, _Kept())
-            self._kept.move_to_end(scope)
-        standing = kept.standing
-        if standing is not None and standing.version == version:
-            return standing
-        with kept.lock:
-            standing = kept.standing
-            if standing is None or standing.version != version:
-                # Contract: read in one's turn, so that a cache never goes back; and who looks up words for it begins later, so
-                # he sees all that it holds. `test_who_reads_later_waits_for_his_turn`,
-                # `test_what_was_read_in_an_older_state_hides_nothing`
-                with self._database.read() as connection:
-                    standing = kept.standing = _caught_up(connection, scope, version, standing)
-        self._shed(scope, kept, standing.cache.size)
-        return standing
+            follower = self._followers.setdefault(scope, _ScopeFollower(self._database, scope))
+            self._followers.move_to_end(scope)
+        with follower.lock:
+            grown, state = follower.catch_up(lambda: version), follower.state
+        if grown:
+            self._shed(scope, follower, state.cache.size)
+        return state
 
     def forget(self) -> None:
         """Keep nothing any longer."""
         with self._lock:
-            self._kept.clear()
+            self._followers.clear()
             self._size = 0
 
-    def _shed(self, scope: Scope, grown: _Kept, size: int) -> None:
+    def _shed(self, scope: Scope, grown: _ScopeFollower, size: int) -> None:
         with self._lock:
-            if self._kept.get(scope) is grown:  # else it was shed or forgotten meanwhile
+            if self._followers.get(scope) is grown:  # else it was shed or forgotten meanwhile
                 self._size += size - grown.size
                 grown.size = size
-            while self._size > _MOST and len(self._kept) > 1:
-                self._size -= self._kept.popitem(last=False)[1].size
+            while self._size > _MOST and len(self._followers) > 1:
+                self._size -= self._followers.popitem(last=False)[1].size
 
 
 def posting_loader(connect: Callable[[], Connection], scope_ids: tuple[int, ...]) -> Load:
@@ -439,35 +421,25 @@ def posting_loader(connect: Callable[[], Connection], scope_ids: tuple[int, ...]
     return lambda terms: lexical.of_terms(connect(), scope_ids, terms)
 
 
-def _caught_up(connection: Connection, scope: Scope, version: Hashable, old: CachedAt | None) -> CachedAt:
-    language = meta.language_of(connection)
+def _update(connection: Connection, scope: Scope, old: CachedAt | None) -> CachedAt:
+    language, cursor = meta.language_of(connection), feed.last(connection)
     changed = None if old is None else feed.changed(connection, old.cursor, MEMORIES, scopes.MOST)
     if old is None or changed is None or old.cache.language != language:
-        return _read(connection, scope, version, language)
-    cursor, pks = feed.last(connection), np.array(changed, np.int64)
-    rows = scopes.of_memories(connection, changed) if changed else []
-    scope_ids = _joined(connection, scope, old.scope_ids, {row.scope_id for row in rows})
-    rows = [row for row in rows if row.scope_id in scope_ids]
-    if not rows and not np.isin(old.cache.columns.pks, pks).any():
-        return CachedAt(old.cache, scope_ids, cursor, version)
-    old.cache.postings.patch(pks, lexical.of_memories(connection, [row.pk for row in rows]))
+        scope_ids = expand(connection, scope)
+        columns, postings = ScopeColumns.of(scopes.of_scopes(connection, scope_ids)), Postings()
+    else:
+        rows = scopes.of_memories(connection, changed) if changed else []
+        scope_ids = _cover(connection, scope, old.scope_ids, {row.scope_id for row in rows})
+        rows, pks = [row for row in rows if row.scope_id in scope_ids], np.array(changed, np.int64)
+        if not rows and not np.isin(old.cache.columns.pks, pks).any():
+            return CachedAt(old.cache, scope_ids, cursor)
+        columns, postings = old.cache.columns.changed(pks, rows), old.cache.postings
+        postings.patch(pks, lexical.of_memories(connection, [row.pk for row in rows]))
     words = scopes.word_count(connection, scope_ids)
-    cache = ScopeCache(
-        old.cache.columns.changed(pks, rows), words=words, postings=old.cache.postings, language=language
-    )
-    return CachedAt(cache, scope_ids, cursor, version)
+    return CachedAt(ScopeCache(columns, words=words, postings=postings, language=language), scope_ids, cursor)
 
 
-def _read(connection: Connection, scope: Scope, version: Hashable, language: str) -> CachedAt:
-    scope_ids = expand(connection, scope)
-    rows = ScopeColumns.of(scopes.of_scopes(connection, scope_ids))
-    cache = ScopeCache(rows, words=scopes.word_count(connection, scope_ids), postings=Postings(), language=language)
-    return CachedAt(cache, scope_ids, feed.last(connection), version)
-
-
-def _joined(connection: Connection, scope: Scope, known: tuple[int, ...], changed: set[int]) -> tuple[int, ...]:
-    strange = changed.difference(known)
-    if not strange:
-        return known
-    names = scopes.scopes_of(connection, strange)
-    return tuple(sorted({*known, *(id_ for id_, name in names.items() if scope.covers(name))}))
+def _cover(connection: Connection, scope: Scope, covered: tuple[int, ...], changed: set[int]) -> tuple[int, ...]:
+    """The ids of the scopes within *scope*: those so far, and those of changed memories."""
+    names = scopes.scopes_of(connection, changed.difference(covered)) if changed.difference(covered) else {}
+    return tuple(sorted({*covered, *(id_ for id_, name in names.items() if scope.covers(name))}))

@@ -1,8 +1,8 @@
-"""The one search: behind `Memory.search`, its guests, and the pipeline's retrieve stage.
+"""Search: `Memory.search`, the integrations, and the memories that new facts are compared with.
 
-A search pulls what was committed since the last one, asks the vector index and the words of the scopes it may see, joins
-what speaks for each memory, and fetches the best. It is complete for every scope, however small, and for every filter: a
-filter narrows what is searched, nothing is dropped from a list that was already cut.
+A search pulls what was committed since the last one, reads the vector index and the words of the scopes that it may see, adds
+up the evidence for each memory, and fetches the best. It is complete for every scope and filter: a filter narrows what is
+searched; nothing is dropped from a list that was already cut.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping  # noqa: TC003 - `pipeline.state` checks by these types
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import zip_longest
 from math import ceil
 from operator import attrgetter
@@ -23,13 +23,11 @@ from langmem_adapter.names import named_speaker
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import FORGET, Abstained, SearchResults, tokens_in
 from langmem_adapter.search.passages import fit_hits
-from langmem_adapter.search.query import Query, asks_for, diverse, pool, read_question, reranking
+from langmem_adapter.search.query import Query, asks_for, diverse, pool, read_question, rerank_hits
 from langmem_adapter.search.ranking import (
-    Evidence,
     EvidenceReader,
     Nearness,
-    Ranked,
-    explained,
+    explain_hits,
     fuse,
     led_to,
     newest,
@@ -48,7 +46,7 @@ from langmem_adapter.tracing import describe_hits, has_handlers, stage
 from langmem_adapter.twins import Plan, beside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
     from sqlalchemy import Connection
@@ -60,14 +58,19 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.query import Question
-    from langmem_adapter.search.ranking import EvidenceSource, PastScope
+    from langmem_adapter.search.ranking import EvidenceSource, Ranked
     from langmem_adapter.search.relevance import Calibration, Scale
     from langmem_adapter.search.scope_cache import CachedAt, ScopeCache
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.memories import AsOf
 
-_SHARING: Final = 10  # facts that have the setting's tokens together
+_SPARE: Final = 4  # times as many as are wanted are ordered
+_BUDGET_SHARE: Final = 4  # a prompt gets all memories of a user where they take a quarter of its budget
 _BESIDE: Final = 10  # tokens that a memory takes beside its text: its number or speaker, its date, quotes
+_LEADING: Final = 20  # best memories that the knowledge graph is asked to lead on from
+_REORDERED: Final = 10  # first hits, among which the newest value of an attribute comes first, however many are wanted
+
+_SHARING: Final = 10  # facts that have the setting's tokens together
 _LETTERS: Final = 400  # shown of a text where not everything fits; every setting has room for one of them
 _MOST_SHARES: Final = 5  # fifty facts are compared at once
 _MOST_READ: Final = 20  # times as many as have room: among the nearest are texts that are never compared
@@ -75,162 +78,29 @@ _MOST_NAMED: Final = 3  # texts that a request to forget may mean
 _RESERVED: Final = 4  # a quarter of the room is for the newest, and as much for what the graph names
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A memory that new facts are compared with.
-
-    Attributes:
-        text: As it is shown.
-        seq: Number of its last change.
-        since: The date of its last statement with its UTC offset, in ISO 8601.
-        speaker: Whose statement it is, as `names.named_speaker` has it.
-        cut: Whether *text* is not all of it.
-    """
-
-    id: str
-    text: str
-    seq: int
-    since: str
-    speaker: str
-    cut: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbourhood:
-    """The memories that some facts are compared with.
-
-    Attributes:
-        seen: Number of the last change that was taken into account.
-        known: Those that a reasoner is shown, oldest statement first; behind them, those that only say a fact's own words.
-        shown: How many of them it is shown.
-        equal: For each fact, the indexes of memories with the same words: of each speaker's the oldest. For a request to
-            forget, of those that say what is to be forgotten.
-        alike: For each fact, the indexes of memories that embeddings take for the same statement.
-        holding: For each request to forget, by its place, the texts in the user's own words that hold all of its words.
-    """
-
-    seen: int
-    known: tuple[Candidate, ...]
-    shown: int
-    equal: tuple[tuple[int, ...], ...]
-    holding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    alike: tuple[tuple[int, ...], ...] = ()
-
-
-def room(tokens: int, facts: int) -> int:
-    """Tokens that the memories around so many facts may take: the setting's for ten of them, five times as many at most."""
-    return tokens * max(1, min(_MOST_SHARES, ceil(facts / _SHARING)))
-
-
-def whole(connection: Connection, scope: Scope, most: int) -> list[Any] | None:
-    """Every fact within *scope*; `None` where they take more than *most* tokens, which is found out without reading them."""
-    count, letters = memories.extent(connection, scope, most // _BESIDE + 1)
-    if count * _BESIDE + letters // 4 > most:
-        return None
-    rows = memories.every_text(connection, scope)
-    return rows if sum(_tokens(row.text) for row in rows) <= most else None
-
-
-def best_that_fit(
-    connection: Connection, scope: Scope, most: int, *, named: Sequence[int], ranked: Sequence[Sequence[int]]
-) -> list[Any]:
-    """Memories within *scope* that take at most so many tokens; of long ones the beginning, with an ellipsis at its end.
-
-    Args:
-        connection: A read transaction.
-        scope: The fields that the add was given.
-        most: Tokens.
-        named: Pks of those that say something else of what a fact says can have one value only.
-        ranked: For each fact, pks by each kind of nearness, nearest first; they take turns.
-    """
-    count = most // _BESIDE
-    newest = memories.latest(connection, scope, count // _RESERVED, compared=True)
-    taking_turns = [pk for turn in zip_longest(*ranked) for pk in turn if pk is not None]
-    near = memories.compared(connection, list(dict.fromkeys(taking_turns))[: _MOST_READ * count])[:count]
-    rows = {row.pk: row for row in memories.texts(connection, {*named, *newest, *near}, _LETTERS)}
-    chosen: dict[int, Any] = {}
-    for pks, share in ((named, most // _RESERVED), (newest, most // _RESERVED), (near, most)):
-        left = min(share, most - sum(_tokens(row.text) for row in chosen.values()))
-        chosen |= {row.pk: row for row in _fitting((rows[pk] for pk in pks if pk in rows and pk not in chosen), left)}
-    return list(chosen.values())
-
-
-def neighbourhood(
-    connection: Connection, scope: Scope, facts: Iterable[str], shown: Iterable[Any], *, seen: int
-) -> Neighbourhood:
-    """Put together what some facts are compared with."""
-    facts = list(facts)
-    words = [text_hash(fact.removeprefix(FORGET)) for fact in facts]
-    equal = memories.equal_texts(connection, scope, words)
-    rows = sorted(shown, key=lambda row: (row.updated_at, row.pk))
-    others = {pk for pks in equal.values() for pk in pks}.difference(row.pk for row in rows)
-    known = [*rows, *memories.texts(connection, others, _LETTERS)]
-    place = {row.pk: number for number, row in enumerate(known)}
-    return Neighbourhood(
-        seen=seen,
-        known=tuple(
-            Candidate(
-                row.id,
-                row.text,
-                row.seq,
-                local(row.updated_at, row.utc_offset).isoformat(),
-                named_speaker(row.actor_id, row.role, scope),
-                row.letters > len(row.text),
-            )
-            for row in known
-        ),
-        shown=len(rows),
-        equal=tuple(tuple(place[pk] for pk in equal.get(each, ()) if pk in place) for each in words),
-        holding={
-            str(number): tuple(
-                memories.holding(connection, scope, fact.removeprefix(FORGET), language_of(connection), _MOST_NAMED)
-            )
-            for number, fact in enumerate(facts)
-            if fact.startswith(FORGET)
-        },
-    )
-
-
-def _fitting(rows: Iterable[Any], left: int) -> Iterator[Any]:
-    for row in rows:
-        if _tokens(row.text) <= left:
-            left -= _tokens(row.text)
-            yield row
-
-
-def _tokens(text: str) -> int:
-    return _BESIDE + tokens_in(text)
-
-
-_SPARE: Final = 4  # times as many as are wanted are ordered
-_BUDGET_SHARE: Final = 4  # a prompt gets all memories of a user where they take a quarter of its budget
-_LEADING: Final = 20  # best memories that the knowledge graph is asked to lead on from
-_REORDERED: Final = 10  # first hits, among which the newest value of an attribute comes first, however many are wanted
-
-
-class _Aim(NamedTuple):
+class QueryVector(NamedTuple):
     """The vector of a question, and what cosines with it mean."""
 
     vector: NDArray[np.float32]
     scale: Scale
 
 
-class _Inquiry(NamedTuple):
-    """A query that was read: its question, the memories that it is put to, and its aim; `None` for who asks for everything."""
+class SearchContext(NamedTuple):
+    """A query that was read: its question, the memories of its scope, its vector; `None` if everything is asked for."""
 
     query: Query
-    asked: Question
-    standing: CachedAt
-    aim: _Aim | None
+    question: Question
+    cached: CachedAt
+    vector: QueryVector | None
 
     @property
     def scale(self) -> Scale | None:
         """Of the embedding model."""
-        return None if self.aim is None else self.aim.scale
+        return None if self.vector is None else self.vector.scale
 
 
 class Searcher:
-    """Finds memories by meaning, words, speakers and time, and by what the knowledge graph leads to."""
+    """Finds memories by meaning, words, speakers and time, and through the knowledge graph."""
 
     def __init__(
         self,
@@ -252,115 +122,112 @@ class Searcher:
 
     def search(self, query: Query) -> SearchResults:
         """The best hits, best first; sees everything that was committed before it began."""
-        return self._searching(query).run()
+        return self._plan_search(query).run()
 
     async def asearch(self, query: Query) -> SearchResults:
         """The async twin of `search`."""
         if self._embedder.asks_nobody and query.rerank is None and not has_handlers():
             # Once to a thread and back, not twice: under load each way costs a server a tenth of the CPU of a request.
             return await beside(self.search, query)
-        return await self._searching(query).arun()
+        return await self._plan_search(query).arun()
 
     def neighbours(
         self, facts: Sequence[str], scope: Scope, *, tokens: int, stated: Sequence[Triple] = ()
     ) -> Neighbourhood:
-        """The memories within *scope* that new facts have to be compared with: older facts, no records.
+        """The memories within *scope* that new facts are compared with: older facts, no records.
 
-        All of them, where they fit. Of more, what fits in three fifths of the room (what comes further down is hardly
-        better than chance): those that say another value of a relation which can have one only, and the newest; the rest
-        is shared by the facts: to each the nearest by meaning, by words and by topic.
+        All of them, where they fit. Otherwise three fifths of the room are filled (what comes further down is hardly better
+        than chance): memories that state another value of a single-valued relation, the newest memories, and for each fact
+        the nearest by meaning, by words and by topic.
 
-        *tokens* is the room around ten facts, see `Settings.candidate_tokens`; *stated* what the facts say of relations.
+        *tokens* is the room around ten facts, see `Settings.candidate_tokens`; *stated* are the relations of the facts.
         """
-        most = room(tokens, len(facts))
+        most = candidate_budget(tokens, len(facts))
         with self._database.read() as connection:
-            everything = whole(connection, scope, most)
-            if everything is not None:
-                return neighbourhood(connection, scope, facts, everything, seen=feed.last(connection).applied)
+            rows = read_whole_scope(connection, scope, most)
+            if rows is not None:
+                return _neighbourhood(connection, scope, facts, rows, seen=feed.last(connection).applied)
         vectors = self._embedder.vectors(facts)
-        standing = self._cached(scope)
+        cached = self._cached(scope)
         seen = self._indexer.applied
         with self._database.read() as connection:
             ranked = [
-                near
+                pks
                 for text, vector in zip(facts, vectors, strict=True)
-                for near in self._near(connection, standing, Query(text, scope, facts=True), vector)
+                for pks in self._near(connection, cached, Query(text, scope, facts=True), vector)
             ]
-            named = rivals(connection, scope, standing.scope_ids, stated)
-            best = best_that_fit(connection, scope, most * 3 // 5, named=named, ranked=ranked)
-            return neighbourhood(connection, scope, facts, best, seen=seen)
+            named = rivals(connection, scope, cached.scope_ids, stated)
+            best = _best_that_fit(connection, scope, most * 3 // 5, named=named, ranked=ranked)
+            return _neighbourhood(connection, scope, facts, best, seen=seen)
 
     def _near(
-        self, connection: Connection, standing: CachedAt, query: Query, vector: NDArray[np.float32]
-    ) -> tuple[list[int], list[int], list[int]]:
+        self, connection: Connection, cached: CachedAt, query: Query, vector: NDArray[np.float32]
+    ) -> Sequence[list[int]]:
         """Pks by meaning, by words, and by topic, nearest first."""
-        language = standing.cache.language
-        asked = read_question(query.text, (), language)
-        weights = Ranking.plain(self._weights.share)
-        inquiry = _Inquiry(query, asked, standing, _Aim(vector, RAW))
-        ranked = self._rank(lambda: connection, inquiry, weights=weights)
-        meant, told = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
-        return (
-            ranked.pks[meant].tolist(),
-            ranked.pks[told[ranked.words[told] > 0]].tolist(),
-            self._holding(connection, standing, topics(asked.terms, language) | attributes(query.text)),
-        )
+        language = cached.cache.language
+        question = read_question(query.text, (), language)
+        context = SearchContext(query, question, cached, QueryVector(vector, RAW))
+        ranked = self._rank(lambda: connection, context, weights=Ranking.plain(self._weights.share))
+        by_meaning, by_words = (np.argsort(-values, kind="stable") for values in (ranked.meaning, ranked.words))
+        lexical_candidates: list[int] = ranked.pks[by_words[ranked.words[by_words] > 0]].tolist()
+        marks = topics(question.terms, language) | attributes(query.text)
+        return ranked.pks[by_meaning].tolist(), lexical_candidates, self._with_marks(connection, cached, marks)
+
+    def _with_marks(self, connection: Connection, cached: CachedAt, marks: Iterable[str]) -> list[int]:
+        """Pks of the facts that bear any of some marks, the best first, and of equal ones the newest."""
+        cache = cached.cache
+        scores = cache.words(marks, (), related=0, load=posting_loader(lambda: connection, cached.scope_ids))
+        if (current := cache.current(time.time(), facts=True)) is not None:
+            scores = np.where(current, scores, 0)
+        best = len(scores) - 1 - np.argsort(-scores[::-1], kind="stable")
+        pks: list[int] = cache.columns.pks[best[scores[best] > 0]].tolist()
+        return pks
 
     def same(self, facts: Sequence[str], hood: Neighbourhood, threshold: float) -> list[list[int]]:
-        """For each fact the places of the memories shown in *hood* that embeddings take for the same statement.
+        """For each fact the places of the memories in *hood* whose likeness, see `Scale`, reaches the threshold.
 
-        These lie as near as the threshold, a calibrated cosine (`calibration.Scale`). Hash embeddings know none.
+        Hash embeddings know none.
         """
-        shown = hood.known[: hood.shown]
-        if not shown or self._calibration.is_hashed:
+        candidates = hood.known[: hood.shown]
+        if not candidates or self._calibration.is_hashed:
             return [[] for _ in facts]
         scales = [self._calibration.of(fact).run() for fact in facts]
         with self._database.read() as connection:
-            found = memories.embeddings(connection, [known.id for known in shown])
-        stored = {id_: np.frombuffer(vector, "<f4") for id_, vector in found.items()}
-        own = self._embedder.vectors(facts)
-        likeness = [
-            {
-                place: scale.likeness(vector @ stored[known.id])
-                for place, known in enumerate(shown)
-                if known.id in stored
-            }
-            for scale, vector in zip(scales, own, strict=True)
+            rows = memories.embeddings(connection, [memory.id for memory in candidates])
+        stored = [
+            (place, np.frombuffer(rows[memory.id], "<f4"))
+            for place, memory in enumerate(candidates)
+            if memory.id in rows
         ]
-        return [[place for place, like in each.items() if like >= threshold] for each in likeness]
+        return [
+            [place for place, other in stored if scale.likeness(vector @ other) >= threshold]
+            for scale, vector in zip(scales, self._embedder.vectors(facts), strict=True)
+        ]
 
     def alike(
         self, texts: Sequence[str], vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
     ) -> list[list[tuple[str, float]]]:
-        """For each statement the memories of a type within *scope* that lie as near as the threshold, best first.
+        """For each statement the memories of a type within *scope* that reach the threshold, best first.
 
-        At most *k* for each: their ids and likeness, a calibrated cosine, see `calibration.Scale`.
+        At most *k* for each: their ids and likeness, a calibrated cosine, see `Scale`.
         """
         scales = [self._calibration.of(text).run() for text in texts]
-        standing = self._cached(scope)
+        cached = self._cached(scope)
         with self._database.read() as connection:
-            allowed = standing.cache.columns.pks[standing.cache.shown(time.time(), memory_type)]
+            allowed = cached.cache.columns.pks[cached.cache.current(time.time(), memory_type)]
             index = self._indexer.view(lambda: connection)
             if index is None or not len(allowed):
                 return [[] for _ in vectors]
-            near = [index.search(vector, k, scopes=standing.scope_ids, pks=allowed) for vector in vectors]
-            likeness = [scale.likeness(each.scores).tolist() for scale, each in zip(scales, near, strict=True)]
-            found = [[*zip(each.pks.tolist(), like, strict=True)] for each, like in zip(near, likeness, strict=True)]
-            ids = {row.pk: row.id for row in memories.texts(connection, {pk for pairs in found for pk, _ in pairs}, 0)}
-        return [[(ids[pk], score) for pk, score in pairs if score >= threshold and pk in ids] for pairs in found]
-
-    def _holding(self, connection: Connection, standing: CachedAt, terms: Iterable[str]) -> list[int]:
-        """Pks of the facts that hold any of some terms, the best first, and of equal ones the newest."""
-        cache = standing.cache
-        worth = cache.words(terms, (), related=0, load=posting_loader(lambda: connection, standing.scope_ids))
-        if (shown := cache.shown(time.time(), facts=True)) is not None:
-            worth = np.where(shown, worth, 0)
-        best = len(worth) - 1 - np.argsort(-worth[::-1], kind="stable")
-        found: list[int] = cache.columns.pks[best[worth[best] > 0]].tolist()
-        return found
+            near = [index.search(vector, k, scopes=cached.scope_ids, pks=allowed) for vector in vectors]
+            scored = [
+                list(zip(each.pks.tolist(), scale.likeness(each.scores).tolist(), strict=True))
+                for scale, each in zip(scales, near, strict=True)
+            ]
+            ids = {row.pk: row.id for row in memories.texts(connection, {pk for each in scored for pk, _ in each}, 0)}
+        return [[(ids[pk], score) for pk, score in each if score >= threshold and pk in ids] for each in scored]
 
     def forget(self) -> None:
-        """Keep nothing of what was searched, because it was erased."""
+        """Clear the caches, because memories were erased."""
         self._caches.forget()
 
     # ── one search ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -369,149 +236,145 @@ class Searcher:
         self._indexer.pull()
         return self._caches.of(scope, self._indexer.version)
 
-    def _read(self, query: Query) -> tuple[Question, CachedAt]:
-        standing = self._cached(query.scope)
-        return read_question(query.text, standing.cache.names, standing.cache.language), standing
+    def _plan_search(self, query: Query) -> Plan[SearchResults]:
+        def read() -> tuple[Question, CachedAt]:
+            cached = self._cached(query.scope)
+            return read_question(query.text, cached.cache.names, cached.cache.language), cached
 
-    def _searching(self, query: Query) -> Plan[SearchResults]:
-        return Plan(partial(self._read, query)).and_then(lambda read: self._answering(query, *read))
+        return Plan(read).and_then(lambda parts: self._plan_answer(query, *parts))
 
-    def _answering(self, query: Query, asked: Question, standing: CachedAt) -> Plan[SearchResults]:
-        wanted = asks_for(query.text, asked.language, asked.terms)
-        if wanted == "nothing":
+    def _plan_answer(self, query: Query, question: Question, cached: CachedAt) -> Plan[SearchResults]:
+        kind = asks_for(query.text, question.language, question.terms)
+        if kind == "nothing":
             return Plan.known(SearchResults(abstained=Abstained("small talk")))
-        aim = self._aim(asked) if wanted == "something" else Plan[_Aim | None].known(None)
-        found = aim.and_then(lambda known: self._finding(_Inquiry(query, asked, standing, known)))
+        vector = self._plan_vector(question) if kind == "something" else Plan[QueryVector | None].known(None)
+        results = vector.and_then(lambda each: self._plan_find(SearchContext(query, question, cached, each)))
         if query.rerank is not None:
-            found = found.and_then(partial(reranking, query.rerank, query.text, query.k))
-        return found.then(partial(_within, query, asked))
+            results = results.and_then(partial(rerank_hits, query.rerank, query.text, query.k))
+        return results.then(partial(_limit_tokens, query, question))
 
-    def _aim(self, asked: Question) -> Plan[_Aim | None]:
-        vector = Plan.calling(self._embedder.query, self._embedder.aquery, asked.text)
-        return vector.and_then(lambda known: self._calibration.of(asked.text).then(partial(_Aim, known)))
+    def _plan_vector(self, question: Question) -> Plan[QueryVector | None]:
+        vector = Plan.calling(self._embedder.query, self._embedder.aquery, question.text)
+        return vector.and_then(lambda each: self._calibration.of(question.text).then(partial(QueryVector, each)))
 
-    def _finding(self, inquiry: _Inquiry) -> Plan[SearchResults]:
+    def _plan_find(self, context: SearchContext) -> Plan[SearchResults]:
         return stage(
-            Plan(partial(self._find, inquiry)), "find", inputs={"query": inquiry.query.text}, summarize=describe_hits
+            Plan(partial(self._find, context)), "find", inputs={"query": context.query.text}, summarize=describe_hits
         )
 
-    def _find(self, inquiry: _Inquiry) -> SearchResults:
-        query, cache = inquiry.query, inquiry.standing.cache
+    def _find(self, context: SearchContext) -> SearchResults:
+        query, cache = context.query, context.cached.cache
         with self._database.reading() as connect:
             if query.then is not None:
-                return _given(query, cache, self._find_then(connect(), inquiry, query.then))
+                return _select(query, cache, self._find_past(connect(), context, query.then))
             small = _is_small(query, cache)
             wanted = max(_wanted(query), len(cache)) if small else _wanted(query)
             few = None if query.explain else _SPARE * wanted
             for most in (few, None):
-                ranked = self._rank(connect, inquiry, most=most)
-                hits = self._hits(connect, inquiry, ranked, wanted)
+                ranked = self._rank(connect, context, most=most)
+                hits = self._hits(connect, context, ranked, wanted)
                 if most is None or len(hits) == wanted or len(ranked) < most:
                     break  # else more than the spare ones were deleted this very moment
             asks_time_alone = ranked.window is not None and not ranked.window.topic
-            if (
-                small
-                and hits
-                and not asks_time_alone
-                and sum(_tokens(hit.text) for hit in hits) * _BUDGET_SHARE <= (query.max_tokens or 0)
-            ):
-                return SearchResults(sorted(hits, key=attrgetter("item.created_at")))
-            return _given(query, cache, hits)
+            if small and hits and not asks_time_alone:
+                tokens = sum(_tokens(hit.text) for hit in hits)
+                if tokens * _BUDGET_SHARE <= (query.max_tokens or 0):
+                    return SearchResults(sorted(hits, key=attrgetter("item.created_at")))
+            return _select(query, cache, hits)
 
     def _rank(
         self,
         connect: Callable[[], Connection],
-        inquiry: _Inquiry,
+        context: SearchContext,
         *,
         weights: Ranking | None = None,
         most: int | None = None,
     ) -> Ranked:
-        query, asked, standing, aim = inquiry
+        query, question, cached, vector = context
         index, weights = self._indexer.view(connect), weights or self._weights
-        cache, load = standing.cache, posting_loader(connect, standing.scope_ids)
+        cache, load = cached.cache, posting_loader(connect, cached.scope_ids)
         allowed = self._allowed(connect, query, cache)
-        if index is None or aim is None:  # no memory existed yet, or all that is known is asked for
-            return newest(cache, allowed, asked, load)
-        reader = EvidenceReader(cache, query, asked, load, weights)
-        nearness = Nearness(index, aim.vector, standing, reader.words, 4 * query.k)
-        places, cosines, strategy = nearness.of(allowed)
+        if index is None or vector is None:  # no memory existed yet, or everything is asked for
+            return newest(cache, allowed, question, load)
+        reader = EvidenceReader(cache, query, question, load, weights)
+        nearness = Nearness(index, vector.vector, cached, reader.words, 4 * query.k)
+        places, scores, strategy = nearness.of(allowed)
         if reader.window is not None and places is not None:
             lying = reader.window.lying > 0
-            places, cosines = nearness.with_window((places, cosines), lying if allowed is None else lying & allowed)
-        told = reader.evidence(places, aim.scale.meaning(cosines))
-        if leads := self._leads(connect, inquiry, told, weights):
-            if places is not None:
-                places, cosines = nearness.with_leads((places, cosines), leads, allowed)
-                told = reader.evidence(places, aim.scale.meaning(cosines))
-            told = replace(told, graph=led_to(told.pks, leads))
-        return fuse(told, weights, most=most, explain=query.explain, strategy=strategy)
-
-    def _leads(
-        self, connect: Callable[[], Connection], inquiry: _Inquiry, told: Evidence, weights: Ranking
-    ) -> Mapping[int, float]:
-        if self._graph is None or not weights.graph:
-            return {}
-        best = fuse(told, weights, most=_LEADING)
-        scores = dict(zip(best.pks.tolist(), best.scores.tolist(), strict=True))
-        return self._graph.leads(connect(), inquiry.standing.scope_ids, inquiry.query.text, scores)
+            places, scores = nearness.with_window((places, scores), lying if allowed is None else lying & allowed)
+        evidence = reader.evidence(places, vector.scale.meaning(scores))
+        if self._graph is not None and weights.graph:
+            first = fuse(evidence, weights, most=_LEADING)
+            best = dict(zip(first.pks.tolist(), first.scores.tolist(), strict=True))
+            if leads := self._graph.leads(connect(), cached.scope_ids, query.text, best):
+                if places is not None:
+                    places, scores = nearness.with_leads((places, scores), leads, allowed)
+                    evidence = reader.evidence(places, vector.scale.meaning(scores))
+                evidence = replace(evidence, graph=led_to(evidence.pks, leads))
+        return fuse(evidence, weights, most=most, explain=query.explain, strategy=strategy)
 
     def _allowed(self, connect: Callable[[], Connection], query: Query, cache: ScopeCache) -> NDArray[np.bool_] | None:
         moment = -np.inf if query.expired else time.time()
-        allowed = cache.shown(moment, query.memory_type, facts=query.facts)
+        masks = [cache.current(moment, query.memory_type, facts=query.facts)]
         if query.bounds is not None:
-            within = query.bounds.hold(cache.columns, query.asked_at)
-            allowed = within if allowed is None else within & allowed
-        if not query.filters:
-            return allowed
-        found = memories.matching(
-            connect(), query.scope, filters=query.filters, memory_type=query.memory_type, include_expired=query.expired
-        )
-        kept: NDArray[np.bool_] = np.isin(cache.columns.pks, found)
-        return kept if allowed is None else kept & allowed
+            masks.append(query.bounds.hold(cache.columns, query.asked_at))
+        if query.filters:
+            pks = memories.matching(
+                connect(),
+                query.scope,
+                filters=query.filters,
+                memory_type=query.memory_type,
+                include_expired=query.expired,
+            )
+            masks.append(np.isin(cache.columns.pks, pks))
+        present = [mask for mask in masks if mask is not None]
+        return reduce(np.logical_and, present) if present else None
 
-    def _hits(self, connect: Callable[[], Connection], inquiry: _Inquiry, ranked: Ranked, wanted: int) -> list[Hit]:
-        query, asked, standing, _ = inquiry
+    def _hits(
+        self, connect: Callable[[], Connection], context: SearchContext, ranked: Ranked, wanted: int
+    ) -> list[Hit]:
+        query, question, cached, _ = context
         hits: list[Hit] = []
         vectors: list[Vectors] = []
         index = self._indexer.view(connect) if query.rerank == "mmr" else None
-        load = posting_loader(connect, standing.scope_ids)
+        load = posting_loader(connect, cached.scope_ids)
         for start in range(0, len(ranked), wanted):  # one round, but for memories deleted this very moment
             part = ranked.at(slice(start, start + wanted))
             items = memories.by_pks(connect(), part.pks.tolist())
             if len(items) < len(part):
                 part = part.at([pk in items for pk in part.pks.tolist()])
-            shown = [items[pk] for pk in part.pks.tolist()]
-            worth = relevance(part, shown, asked, standing.cache, load, inquiry.scale)
-            hits += explained(part, shown, worth, ranked if query.explain else None)
+            there = [items[pk] for pk in part.pks.tolist()]
+            scores = relevance(part, there, question, cached.cache, load, context.scale)
+            hits += explain_hits(part, there, scores, ranked if query.explain else None)
             vectors += [] if index is None else [index.vectors(part.pks)]
             if len(hits) >= wanted:
                 break
-        return _ordered(inquiry, ranked, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
+        return _order(context, ranked, hits[:wanted], np.concatenate(vectors)[:wanted] if vectors else None)
 
-    def _find_then(self, connection: Connection, inquiry: _Inquiry, when: AsOf) -> list[Hit]:
-        query, asked, _, aim = inquiry
-        then = read_past_scope(connection, query, when, self._embedder, asked.language)
-        ranked = newest(then.cache, None, asked, then.load) if aim is None else self._rank_then(then, query, asked, aim)
+    def _find_past(self, connection: Connection, context: SearchContext, when: AsOf) -> list[Hit]:
+        query, question, _, vector = context
+        past = read_past_scope(connection, query, when, self._embedder, question.language)
+        columns = past.cache.columns
+        if vector is None:
+            ranked = newest(past.cache, None, question, past.load)
+        else:
+            reader = EvidenceReader(past.cache, query, question, past.load, self._weights)
+            evidence = reader.evidence(None, vector.scale.meaning(cosines(past.vectors, vector.vector)))
+            ranked = fuse(evidence, self._weights, explain=query.explain, strategy="history")
         if query.bounds is not None:
-            places = np.searchsorted(then.cache.columns.pks, ranked.pks)
-            ranked = ranked.at(query.bounds.hold(then.cache.columns, query.asked_at)[places])
+            places = np.searchsorted(columns.pks, ranked.pks)
+            ranked = ranked.at(query.bounds.hold(columns, query.asked_at)[places])
         best = ranked.at(slice(0, _wanted(query)))
-        places = np.searchsorted(then.cache.columns.pks, best.pks)
-        items = [then.items[pk] for pk in best.pks.tolist()]
-        worth = relevance(best, items, asked, then.cache, then.load, inquiry.scale)
-        hits = explained(best, items, worth, ranked if query.explain else None)
-        return _ordered(inquiry, ranked, hits, then.vectors[places])
-
-    def _rank_then(self, then: PastScope, query: Query, asked: Question, aim: _Aim) -> Ranked:
-        reader = EvidenceReader(then.cache, query, asked, then.load, self._weights)
-        told = reader.evidence(None, aim.scale.meaning(cosines(then.vectors, aim.vector)))
-        return fuse(told, self._weights, explain=query.explain, strategy="history")
+        items = [past.items[pk] for pk in best.pks.tolist()]
+        scores = relevance(best, items, question, past.cache, past.load, context.scale)
+        hits = explain_hits(best, items, scores, ranked if query.explain else None)
+        return _order(context, ranked, hits, past.vectors[np.searchsorted(columns.pks, best.pks)])
 
 
-def _given(query: Query, cache: ScopeCache, hits: list[Hit]) -> SearchResults:
-    """The hits that are as relevant as was asked for, or why there are none."""
+def _select(query: Query, cache: ScopeCache, hits: list[Hit]) -> SearchResults:
+    """The hits that reach the threshold, or the reason why there are none."""
     if not hits:
-        matches_nothing = query.narrowed and len(cache.columns.pks)
+        matches_nothing = query.narrowed and len(cache)
         none = Abstained("nothing matches", narrowed=query.narrowed) if matches_nothing else Abstained("empty")
         return SearchResults(abstained=none)
     best = hits[: query.k] if query.rerank is None else hits
@@ -530,24 +393,141 @@ def _is_small(query: Query, cache: ScopeCache) -> bool:
     return len(cache) * _BESIDE * _BUDGET_SHARE <= (query.max_tokens or 0)
 
 
-def _within(query: Query, asked: Question, found: SearchResults) -> SearchResults:
-    """The hits within the budget of tokens."""
-    if query.max_tokens is None or not found:
-        return found
-    kept = fit_hits(found, query.text, query.max_tokens, language=asked.language)
-    return SearchResults(kept, abstained=None if kept else Abstained("no room", found[0]))
+def _limit_tokens(query: Query, question: Question, results: SearchResults) -> SearchResults:
+    if query.max_tokens is None or not results:
+        return results
+    kept = fit_hits(results, query.text, query.max_tokens, language=question.language)
+    return SearchResults(kept, abstained=None if kept else Abstained("no room", results[0]))
 
 
 def _wanted(query: Query) -> int:
     return max(query.k, _REORDERED) if query.rerank is None else pool(query.k)
 
 
-def _ordered(inquiry: _Inquiry, ranked: Ranked, hits: list[Hit], vectors: Vectors | None) -> list[Hit]:
+def _order(context: SearchContext, ranked: Ranked, hits: list[Hit], vectors: Vectors | None) -> list[Hit]:
     """The hits, of one attribute's values the newest first, unless the query names a time; as diverse as it wants them."""
-    query, order = inquiry.query, list(range(len(hits)))
+    query, order = context.query, list(range(len(hits)))
     if ranked.window is None:
         hits[:_REORDERED], order[:_REORDERED] = newest_value_first(hits[:_REORDERED])
     if query.rerank == "mmr" and vectors is not None:
         scores = [hit.score for hit in hits]
-        return [hits[place] for place in diverse(scores, vectors[order], query.k, (inquiry.scale or RAW).likeness)]
+        places = diverse(scores, vectors[order], query.k, (context.scale or RAW).likeness)
+        return [hits[place] for place in places]
     return hits
+
+
+# ── candidates ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory that new facts are compared with.
+
+    Attributes:
+        text: As it is shown.
+        seq: Number of its last change.
+        since: The date of its last statement with its UTC offset, in ISO 8601.
+        speaker: The named speaker of the statement, see `names.named_speaker`.
+        cut: Whether *text* is not all of it.
+    """
+
+    id: str
+    text: str
+    seq: int
+    since: str
+    speaker: str
+    cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """The memories that some facts are compared with. What a reasoner is not shown, it cannot correct.
+
+    Attributes:
+        seen: Number of the last change that was taken into account.
+        known: Those that a reasoner is shown, oldest statement first; behind them, those that only say a fact's own words.
+        shown: How many of them it is shown.
+        equal: For each fact, the indexes of memories with the same words: of each speaker's the oldest. For a request to
+            forget, of those that say what is to be forgotten.
+        alike: For each fact, the indexes of memories that embeddings take for the same statement.
+        holding: For each request to forget, by its place, the texts in the user's own words that hold all of its words.
+    """
+
+    seen: int
+    known: tuple[Candidate, ...]
+    shown: int
+    equal: tuple[tuple[int, ...], ...]
+    holding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    alike: tuple[tuple[int, ...], ...] = ()
+
+
+def candidate_budget(tokens: int, facts: int) -> int:
+    """Tokens that the memories around so many facts may take: the setting's for ten of them, five times as many at most."""
+    return tokens * max(1, min(_MOST_SHARES, ceil(facts / _SHARING)))
+
+
+def read_whole_scope(connection: Connection, scope: Scope, most: int) -> list[Any] | None:
+    """Every fact within *scope*; `None` where they take more than *most* tokens, mostly without reading them."""
+    count, letters = memories.extent(connection, scope, most // _BESIDE + 1)
+    if count * _BESIDE + letters // 4 > most:
+        return None
+    rows = memories.every_text(connection, scope)
+    return rows if sum(_tokens(row.text) for row in rows) <= most else None
+
+
+def _best_that_fit(
+    connection: Connection, scope: Scope, most: int, *, named: Sequence[int], ranked: Sequence[Sequence[int]]
+) -> list[Any]:
+    """Memories within *scope* that take at most so many tokens; of long ones the beginning, with an ellipsis at its end.
+
+    *named* are pks of memories with another value of a single-valued relation; *ranked*, for each fact, pks by each kind of
+    nearness, nearest first: they take turns.
+    """
+    count = most // _BESIDE
+    newest = memories.latest(connection, scope, count // _RESERVED, compared=True)
+    taking_turns = [pk for turn in zip_longest(*ranked) for pk in turn if pk is not None]
+    near = memories.compared(connection, list(dict.fromkeys(taking_turns))[: _MOST_READ * count])[:count]
+    rows = {row.pk: row for row in memories.texts(connection, {*named, *newest, *near}, _LETTERS)}
+    chosen: dict[int, Any] = {}
+    left = most
+    for pks, share in ((named, most // _RESERVED), (newest, most // _RESERVED), (near, most)):
+        candidate_budget = min(share, left)
+        for row in [rows[pk] for pk in pks if pk in rows and pk not in chosen]:
+            if (tokens := _tokens(row.text)) <= candidate_budget:
+                candidate_budget, left = candidate_budget - tokens, left - tokens
+                chosen[row.pk] = row
+    return list(chosen.values())
+
+
+def _neighbourhood(
+    connection: Connection, scope: Scope, facts: Sequence[str], rows: Iterable[Any], *, seen: int
+) -> Neighbourhood:
+    """The memories of *rows*, with those that say the same as some facts."""
+    hashes = [text_hash(fact.removeprefix(FORGET)) for fact in facts]
+    equal = memories.equal_texts(connection, scope, hashes)
+    ordered = sorted(rows, key=lambda row: (row.updated_at, row.pk))
+    others = {pk for pks in equal.values() for pk in pks}.difference(row.pk for row in ordered)
+    every = [*ordered, *memories.texts(connection, others, _LETTERS)]
+    place = {row.pk: number for number, row in enumerate(every)}
+    language = language_of(connection)
+    wishes = {str(number): fact.removeprefix(FORGET) for number, fact in enumerate(facts) if fact.startswith(FORGET)}
+    return Neighbourhood(
+        seen=seen,
+        known=tuple(_candidate(row, scope) for row in every),
+        shown=len(ordered),
+        equal=tuple(tuple(place[pk] for pk in equal.get(each, ()) if pk in place) for each in hashes),
+        holding={
+            number: tuple(memories.holding(connection, scope, wish, language, _MOST_NAMED))
+            for number, wish in wishes.items()
+        },
+    )
+
+
+def _candidate(row: Any, scope: Scope) -> Candidate:
+    since = local(row.updated_at, row.utc_offset).isoformat()
+    speaker = named_speaker(row.actor_id, row.role, scope)
+    return Candidate(row.id, row.text, row.seq, since, speaker, row.letters > len(row.text))
+
+
+def _tokens(text: str) -> int:
+    return _BESIDE + tokens_in(text)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -13,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.embeddings import Embeddings
-from langchain_core.runnables import Runnable
 
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.models import HashEmbeddings
@@ -113,13 +111,6 @@ def test_the_cache_is_bounded_and_forgets_the_oldest() -> None:
     assert embeddings.texts == 4
 
 
-def test_more_texts_than_the_cache_holds_all_come_back() -> None:
-    embedder = Embedder(counting(), dimensions=None, cached=2)
-    texts = [f"text {number}" for number in range(20)]
-    expected = np.asarray(HashEmbeddings(64).embed_documents(texts), np.float32)
-    assert np.allclose(embedder.vectors(texts), expected, atol=1e-6)
-
-
 @given(
     st.lists(
         st.lists(st.floats(-1e6, 1e6).filter(lambda x: abs(x) > 1e-3), min_size=3, max_size=3), min_size=1, max_size=5
@@ -128,13 +119,6 @@ def test_more_texts_than_the_cache_holds_all_come_back() -> None:
 def test_vectors_are_normalised(raw: list[list[float]]) -> None:
     vectors = Embedder(Fixed(raw), dimensions=None).vectors([str(number) for number in range(len(raw))])
     assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-
-
-def test_dimensions_are_learned() -> None:
-    embedder = Embedder(counting(), dimensions=None)
-    assert embedder.dimensions is None
-    embedder.vectors(["tea"])
-    assert embedder.dimensions == 64
 
 
 def test_another_dimension_than_stored_names_the_fix() -> None:
@@ -222,16 +206,6 @@ def test_many_threads_get_the_same_vectors() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(8)))
-
-
-async def test_many_tasks_get_the_same_vectors() -> None:
-    embedder = Embedder(counting(), dimensions=None)
-    every = await asyncio.gather(*(embedder.avectors(TEXTS) for _ in range(20)))
-    assert all(np.array_equal(each, every[0]) for each in every)
-
-
-def test_it_is_no_runnable_so_vectors_stay_out_of_traces() -> None:
-    assert not isinstance(Embedder(counting(), dimensions=None), Runnable)
 
 
 def test_a_cache_of_nothing_is_refused() -> None:

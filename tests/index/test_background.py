@@ -9,14 +9,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
 
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations
-from langmem_adapter.index.indexer import Background, Indexer
+from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.storage.database import Database
 from tests.index.book import Book
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from langmem_adapter.index.segment import Contents
     from langmem_adapter.storage.feed import Cursor
 
+Follow: TypeAlias = "Callable[..., Indexer]"
 D = 16
 PRINT = f"hash:{D}"
 
@@ -77,7 +78,7 @@ def book(path: Path) -> Iterator[Book]:
 
 
 @pytest.fixture
-def follow(path: Path) -> Iterator[Callable[..., Indexer]]:
+def follow(path: Path) -> Iterator[Follow]:
     databases = []
 
     def open_one(
@@ -122,7 +123,7 @@ def written(path: Path) -> tuple[int, list[int]]:
 
 
 class TestPulling:
-    def test_only_one_thread_moves_it_on(self, book: Book, follow: Callable[..., Indexer], vectors: Vectors) -> None:
+    def test_only_one_thread_moves_it_on(self, book: Book, follow: Follow, vectors: Vectors) -> None:
         begun, go_on = threading.Event(), threading.Event()
         waiting: list[Callable[[], object]] = []
         indexer = follow(failing=lambda: _do_all(waiting.copy()))
@@ -140,7 +141,7 @@ class TestPulling:
             assert (first.result(30), second.result(30)) == (3, 0)
 
     def test_what_is_committed_while_it_pulls_comes_with_the_next(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, follow: Follow, vectors: Vectors
     ) -> None:
         waiting: list[Callable[[], object]] = []
         indexer = follow(failing=lambda: _do_all(waiting))
@@ -153,7 +154,7 @@ class TestPulling:
 
 class TestMergingBesideChanges:
     def test_changes_while_it_is_written_are_in_the_reopened_index(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
     ) -> None:
         pks = book.put(vectors[:50], scope=1) + book.put(vectors[50:100], scope=2)
         waiting: list[Callable[[], object]] = []
@@ -172,9 +173,7 @@ class TestMergingBesideChanges:
         assert again.applied == indexer.applied == 143
         assert again.verify().ok and indexer.verify().ok
 
-    def test_reading_everything_anew_meanwhile_does_no_harm(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
-    ) -> None:
+    def test_reading_everything_anew_meanwhile_does_no_harm(self, book: Book, follow: Follow, vectors: Vectors) -> None:
         book.put(vectors[:20])
         waiting: list[Callable[[], object]] = []
         indexer = follow(writing=lambda: _do_all(waiting))
@@ -182,9 +181,7 @@ class TestMergingBesideChanges:
         assert indexer.write_segment()
         assert indexer.verify().ok
 
-    def test_only_one_process_writes_at_a_time(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
-    ) -> None:
+    def test_only_one_process_writes_at_a_time(self, book: Book, path: Path, follow: Follow, vectors: Vectors) -> None:
         book.put(vectors[:20])
         indexer = follow()
         with Generations.beside(path, PRINT).merging() as alone:
@@ -193,7 +190,7 @@ class TestMergingBesideChanges:
 
     @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
     def test_a_child_forked_during_a_merge_keeps_nobody_from_the_next(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, follow: Follow, vectors: Vectors
     ) -> None:
         children: list[int] = []
 
@@ -214,7 +211,7 @@ class TestMergingBesideChanges:
             os.waitpid(children[0], 0)
 
     def test_who_has_it_open_takes_up_what_another_wrote(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
     ) -> None:
         pks = book.put(vectors[:20])
         one, other = follow(), follow()
@@ -230,7 +227,7 @@ class TestMergingBesideChanges:
         assert len(list(path.parent.glob("*.faiss"))) == 1
 
     def test_what_others_deleted_is_not_written_down_at_closing(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
     ) -> None:
         pks = book.put(vectors[:20])
         indexer = follow()
@@ -243,7 +240,7 @@ class TestMergingBesideChanges:
 
 class TestInTheBackground:
     def test_the_search_that_makes_one_due_does_not_wait_for_it(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
     ) -> None:
         go_on, begun = threading.Event(), threading.Event()
 
@@ -264,7 +261,7 @@ class TestInTheBackground:
         assert follow().verify().ok
 
     def test_closing_waits_for_it_and_leaves_everything_written(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
     ) -> None:
         indexer = follow(writing=once(lambda: time.sleep(0.3)), merge_after=10)
         book.put(vectors[:10])
@@ -276,12 +273,7 @@ class TestInTheBackground:
         assert [thread for thread in threading.enumerate() if "langmem" in thread.name] == []
 
     def test_a_failure_is_logged_and_counted_and_tried_again_after_as_many_changes(
-        self,
-        book: Book,
-        tmp_path: Path,
-        follow: Callable[..., Indexer],
-        vectors: Vectors,
-        caplog: pytest.LogCaptureFixture,
+        self, book: Book, tmp_path: Path, follow: Follow, vectors: Vectors, caplog: pytest.LogCaptureFixture
     ) -> None:
         place = tmp_path / "missing" / "x.index"
         indexer = follow(place=place, merge_after=10)
@@ -301,7 +293,7 @@ class TestInTheBackground:
 
 class TestInterruption:
     def test_an_update_that_was_interrupted_half_way_makes_it_read_everything_anew(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors, caplog: pytest.LogCaptureFixture
+        self, book: Book, follow: Follow, vectors: Vectors, caplog: pytest.LogCaptureFixture
     ) -> None:
         pks = book.put(vectors[:20])
         troubles: list[type[BaseException]] = []
@@ -322,31 +314,12 @@ class TestInterruption:
             assert indexer.verify().ok
         assert "reading it anew" in caplog.text
 
-    def test_the_progress_of_a_rebuild_is_told(
-        self, book: Book, follow: Callable[..., Indexer], make_vectors: Any
-    ) -> None:
+    def test_the_progress_of_a_rebuild_is_told(self, book: Book, follow: Follow, make_vectors: Any) -> None:
         book.put(make_vectors(10_050, D))
         told: list[tuple[int, int]] = []
         assert follow().rebuild(lambda done, total: told.append((done, total))) == 10_050
         assert told[-1] == (10_050, 10_050)
         assert len(told) >= 2
-
-
-class TestBackground:
-    def test_runs_one_piece_of_work_at_a_time_and_none_after_closing(self) -> None:
-        background, go_on = Background("test"), threading.Event()
-
-        def work() -> None:
-            go_on.wait(100)
-
-        assert background.start(work)
-        assert not background.start(nothing)
-        go_on.set()
-        background.wait()
-        assert background.start(nothing)
-        background.close()
-        assert not background.start(nothing)
-        background.close()
 
 
 def _copy(source: Path, target: Path) -> None:

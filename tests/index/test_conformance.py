@@ -93,17 +93,6 @@ class TestSearch:
             places = sorted({int(pk) - 100 for pk in chosen if 100 <= pk < END and (pk - 100) % 7 in {1, 2}})
             assert found.pks.tolist() == nearest(vectors, query, places, 7)[0]
 
-    def test_finds_each_memory_by_its_own_vector(self, standing: VectorIndex, vectors: Vectors) -> None:
-        for place in range(0, N, 37):
-            found = standing.search(vectors[place], 1, scopes=range(7))
-            assert found.pks.tolist() == [100 + place]
-            assert found.scores[0] == pytest.approx(1, abs=1e-6)
-
-    def test_gives_everything_when_k_is_larger_than_the_scope(self, standing: VectorIndex, vectors: Vectors) -> None:
-        found = standing.search(vectors[0], 10_000, scopes=[3])
-        assert sorted(found.pks.tolist()) == [100 + i for i in range(N) if i % 7 == 3]
-        assert (np.diff(found.scores) <= 0).all()
-
     def test_without_order_it_gives_the_same_memories(self, standing: VectorIndex, vectors: Vectors) -> None:
         for k, scopes in product((1, 29, 30, 31, 100, N, 10_000), ([3], [0, 1, 5], range(7))):
             found = standing.search(vectors[0], k, scopes=scopes)
@@ -133,11 +122,6 @@ class TestSearch:
         assert index.search(vectors[0], 5, scopes=[1]).pks.tolist() == []
         assert index.search(vectors[0], 5, scopes=[1], pks=np.array([100])).pks.tolist() == []
 
-    def test_an_unknown_scope_beside_a_known_one_changes_nothing(self, standing: VectorIndex, vectors: Vectors) -> None:
-        alone = standing.search(vectors[0], 5, scopes=[2])
-        beside = standing.search(vectors[0], 5, scopes=[50, 2, 2])
-        assert alone.pks.tolist() == beside.pks.tolist()
-
     def test_ties_go_to_the_lower_pk(self, index: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
         same = np.repeat(vectors[:1], 10, axis=0)
         order = np.random.default_rng(1).permutation(10)
@@ -148,11 +132,6 @@ class TestSearch:
         for query in vectors[1:9]:  # most sums of these products depend on the order in which they are made
             assert index.search(query, 10, scopes=[0, 1]).pks.tolist() == list(range(10))
             assert index.search(query, 10, scopes=[0, 1], pks=np.arange(10)).pks.tolist() == list(range(10))
-
-    def test_takes_any_contiguity_of_the_query(self, standing: VectorIndex, vectors: Vectors) -> None:
-        strided = np.repeat(vectors[5], 2)[::2]
-        assert not strided.flags.c_contiguous
-        assert standing.search(strided, 1, scopes=range(7)).pks.tolist() == [105]
 
 
 class TestUpdate:
@@ -182,12 +161,6 @@ class TestUpdate:
         query = vectors[0]
         places = [pk - 100 for pk in left if (pk - 100) % 7 in {0, 4}]
         assert filled.search(query, 20, scopes=[0, 4]).pks.tolist() == nearest(vectors, query, places, 20)[0]
-
-    def test_ignores_the_deletion_of_unknown_memories(
-        self, filled: VectorIndex, vectors: Vectors, make_batch: Any
-    ) -> None:
-        filled.update(make_batch([], [], vectors[:0], [1, 2, 10_000]))
-        assert filled.pks().tolist() == list(range(100, END))
 
     def test_takes_back_what_was_deleted(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
         filled.update(make_batch([], [], vectors[:0], range(100, END)))
@@ -224,14 +197,6 @@ class TestUpdate:
         index.update(make_batch([1, 2], [0, 0], mine))
         mine[:] = 0
         np.testing.assert_array_equal(index.vectors(np.array([1, 2])), vectors[:2])
-
-    def test_without_any_memory_it_goes_on(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
-        filled.update(make_batch([], [], vectors[:0], filled.pks()))
-        assert len(filled) == 0
-        assert filled.pks().tolist() == []
-        assert np.isnan(filled.vectors(np.array([100]))).all()
-        filled.update(make_batch([100], [1], vectors[:1]))
-        assert filled.search(vectors[0], 3, scopes=[1]).pks.tolist() == [100]
 
 
 class TestLookup:

@@ -10,7 +10,7 @@ import threading
 import weakref
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.erasure import remove
 from langmem_adapter.storage.tables import changes, memories
-from tests.index.book import Book, put, record
+from tests.index.book import Book, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.index.base import VectorIndex, Vectors
 
+Follow: TypeAlias = "Callable[..., Indexer]"
 D = 16
 PRINT = f"hash:{D}"
 
@@ -57,7 +58,7 @@ def book(path: Path) -> Iterator[Book]:
 
 
 @pytest.fixture
-def follow(path: Path) -> Iterator[Callable[..., Indexer]]:
+def follow(path: Path) -> Iterator[Follow]:
     """Opens an indexer on a database of its own, as another process would."""
     databases = []
 
@@ -81,9 +82,7 @@ def held(indexer: Indexer) -> VectorIndex:
 
 
 class TestPull:
-    def test_follows_inserts_updates_and_deletes(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
-    ) -> None:
+    def test_follows_inserts_updates_and_deletes(self, book: Book, follow: Follow, vectors: Vectors) -> None:
         indexer = follow()
         first = book.put(vectors[:10], scope=1)
         second = book.put(vectors[10:20], scope=2)
@@ -98,7 +97,7 @@ class TestPull:
         assert indexer.applied == 23
         assert indexer.verify().ok
 
-    def test_opens_no_transaction_when_nothing_was_committed(self, book: Book, follow: Callable[..., Indexer]) -> None:
+    def test_opens_no_transaction_when_nothing_was_committed(self, book: Book, follow: Follow) -> None:
         indexer = follow()
         book.put(np.eye(1, D, dtype=np.float32))
         begun: list[Connection] = []
@@ -113,21 +112,7 @@ class TestPull:
             event.remove(Engine, "begin", note)
         assert len(begun) == 1
 
-    def test_what_came_and_went_between_two_pulls_is_never_seen(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
-    ) -> None:
-        indexer = follow()
-        (kept,) = book.put(vectors[:1])
-        indexer.pull()
-        (gone,) = book.put(vectors[1:2])
-        book.change(gone, vectors[2])
-        book.remove(gone)
-        indexer.pull()
-        assert held(indexer).pks().tolist() == [kept]
-
-    def test_two_indexers_see_each_others_commits(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
-    ) -> None:
+    def test_two_indexers_see_each_others_commits(self, book: Book, follow: Follow, vectors: Vectors) -> None:
         one, other = follow(), follow(kind="exact")
         for place in range(10):
             pks = book.put(vectors[place : place + 1])
@@ -135,20 +120,7 @@ class TestPull:
                 indexer.pull()
                 assert held(indexer).search(vectors[place], 1, scopes=[1]).pks.tolist() == pks
 
-    def test_passes_over_the_changes_of_other_spaces(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
-    ) -> None:
-        indexer = follow()
-        book.put(vectors[:1])
-        indexer.pull()
-        book.database.write(lambda connection: record(connection, 1, "delete", space="entities"))
-        indexer.pull()
-        assert indexer.applied == 2
-        assert len(held(indexer)) == 1
-
-    def test_more_changes_than_one_batch_holds(
-        self, book: Book, follow: Callable[..., Indexer], make_vectors: Any
-    ) -> None:
+    def test_more_changes_than_one_batch_holds(self, book: Book, follow: Follow, make_vectors: Any) -> None:
         indexer = follow()
         book.put(make_vectors(1, D))
         indexer.pull()
@@ -156,9 +128,7 @@ class TestPull:
         assert indexer.pull() == 10_500
         assert indexer.verify().ok
 
-    def test_two_threads_pull_once_each_and_agree(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
-    ) -> None:
+    def test_two_threads_pull_once_each_and_agree(self, book: Book, follow: Follow, vectors: Vectors) -> None:
         indexer, together = follow(), threading.Barrier(4)
 
         def work(number: int) -> None:
@@ -186,9 +156,7 @@ class TestPull:
 
 
 class TestDimensions:
-    def test_are_taken_from_the_first_memory(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
-    ) -> None:
+    def test_are_taken_from_the_first_memory(self, book: Book, follow: Follow, vectors: Vectors) -> None:
         indexer = follow(dimensions=None)
         assert indexer.index is None
         book.put(vectors[:2])
@@ -196,12 +164,8 @@ class TestDimensions:
         assert held(indexer).dimensions == D
         assert len(held(indexer)) == 2
 
-    @pytest.mark.usefixtures("book")
-    def test_an_empty_index_stands_ready_where_they_are_known(self, follow: Callable[..., Indexer]) -> None:
-        assert held(follow()).search(np.ones(D, np.float32), 3, scopes=[1]).pks.tolist() == []
-
     def test_another_length_is_an_error_that_names_the_fix(
-        self, book: Book, follow: Callable[..., Indexer], make_vectors: Any, vectors: Vectors
+        self, book: Book, follow: Follow, make_vectors: Any, vectors: Vectors
     ) -> None:
         indexer = follow()
         kept = book.put(vectors[:1])
@@ -217,7 +181,7 @@ class TestDimensions:
 
 class TestSnapshots:
     def test_a_snapshot_is_loaded_and_the_rest_replayed(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors, caplog: pytest.LogCaptureFixture
+        self, book: Book, follow: Follow, vectors: Vectors, caplog: pytest.LogCaptureFixture
     ) -> None:
         pks = book.put(vectors[:20])
         first = follow()
@@ -234,7 +198,7 @@ class TestSnapshots:
         assert caplog.records == []
 
     def test_closing_writes_one_if_anything_changed(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
     ) -> None:
         place = manifest_of(path)
         follow().close()
@@ -249,16 +213,14 @@ class TestSnapshots:
 
     @pytest.mark.parametrize("count", [9, 10])
     def test_closing_writes_one_for_many_changes_that_nobody_searched(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors, count: int
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors, count: int
     ) -> None:
         indexer = follow(merge_after=10)
         book.put(vectors[:count])
         indexer.close()
         assert manifest_of(path).exists() is (count == 10)
 
-    def test_a_closed_index_lets_go_of_its_file(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
-    ) -> None:
+    def test_a_closed_index_lets_go_of_its_file(self, book: Book, follow: Follow, vectors: Vectors) -> None:
         book.put(vectors[:30])
         indexer = follow()
         assert indexer.write_segment()
@@ -276,7 +238,7 @@ class TestSnapshots:
         indexer.close()
 
     def test_one_is_written_after_so_many_changes(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
     ) -> None:
         place = manifest_of(path)
         indexer = follow(merge_after=10)
@@ -291,7 +253,7 @@ class TestSnapshots:
         self,
         book: Book,
         path: Path,
-        follow: Callable[..., Indexer],
+        follow: Follow,
         vectors: Vectors,
         caplog: pytest.LogCaptureFixture,
         damage: Callable[[bytes], bytes],
@@ -309,7 +271,7 @@ class TestSnapshots:
         assert caplog.text.count(str(place)) == 1
 
     def test_one_of_another_length_is_not_used(
-        self, book: Book, follow: Callable[..., Indexer], make_vectors: Any, vectors: Vectors
+        self, book: Book, follow: Follow, make_vectors: Any, vectors: Vectors
     ) -> None:
         book.put(vectors[:5])
         follow().close()
@@ -319,7 +281,7 @@ class TestSnapshots:
         assert indexer.verify().ok
 
     def test_one_from_after_a_restored_backup_is_not_used(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
     ) -> None:
         book.put(vectors[:10])
         backup = path.with_name("backup.db")
@@ -336,7 +298,7 @@ class TestSnapshots:
         again.database.close()
 
     def test_one_of_another_database_is_not_used(
-        self, book: Book, path: Path, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
     ) -> None:
         other = Book(Database(path.with_name("other.db")))
         other.put(vectors[30:50])
@@ -351,7 +313,7 @@ class TestSnapshots:
 
     @pytest.mark.parametrize("folder", ["missing", "a file"])
     def test_where_none_can_be_written_everything_else_works(
-        self, book: Book, tmp_path: Path, follow: Callable[..., Indexer], vectors: Vectors, folder: str
+        self, book: Book, tmp_path: Path, follow: Follow, vectors: Vectors, folder: str
     ) -> None:
         (tmp_path / "a file").touch()
         indexer = follow(files=Generations(tmp_path / folder / "x.index"), merge_after=1)
@@ -390,7 +352,7 @@ class TestSnapshots:
         assert not list(path.parent.glob("*.faiss")) and not files.manifest.exists()
 
     def test_leftovers_of_killed_processes_go_with_the_next_generation(
-        self, path: Path, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+        self, path: Path, book: Book, follow: Follow, vectors: Vectors
     ) -> None:
         manifest = manifest_of(path)
         draft, segment = manifest.with_name(f".{manifest.name}.x7.tmp"), manifest.with_suffix(".7.faiss")
@@ -407,7 +369,7 @@ class TestSnapshots:
     def test_who_merges_beside_who_erases_keeps_silent_and_loses_nothing(
         self,
         book: Book,
-        follow: Callable[..., Indexer],
+        follow: Follow,
         vectors: Vectors,
         path: Path,
         monkeypatch: pytest.MonkeyPatch,
@@ -435,7 +397,7 @@ class TestSnapshots:
 
 class TestRebuildAndVerify:
     def test_rebuild_reads_everything_and_tells_how_far_it_is(
-        self, book: Book, follow: Callable[..., Indexer], make_vectors: Any
+        self, book: Book, follow: Follow, make_vectors: Any
     ) -> None:
         indexer = follow()
         book.put(make_vectors(10_050, D))
@@ -445,9 +407,7 @@ class TestRebuildAndVerify:
         assert indexer.pull() == 0
         assert indexer.verify().ok
 
-    def test_rebuild_repairs_what_verify_found(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
-    ) -> None:
+    def test_rebuild_repairs_what_verify_found(self, book: Book, follow: Follow, vectors: Vectors) -> None:
         pks = book.put(vectors[:6])
         book.put(vectors[6:7], scope=2)
         indexer = follow()
@@ -472,7 +432,7 @@ class TestRebuildAndVerify:
         assert indexer.verify().ok
 
     def test_a_database_that_went_back_in_time_while_open_is_read_anew(
-        self, book: Book, follow: Callable[..., Indexer], vectors: Vectors
+        self, book: Book, follow: Follow, vectors: Vectors
     ) -> None:
         pks = book.put(vectors[:10])
         indexer = follow()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.postgres
 
+Follow: TypeAlias = "Callable[..., SharedIndexer]"
 D = 32
-NONE = np.empty(0, np.int64)
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def database(postgres_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def follow(database: Database) -> Iterator[Callable[..., SharedIndexer]]:
+def follow(database: Database) -> Iterator[Follow]:
     """Opens a feed on a connection pool of its own, as another process would."""
     databases: list[Database] = []
 
@@ -118,14 +118,6 @@ class TestGraph:
         assert found.pks.tolist() == oracle.search(query, 90, scopes=[2]).pks.tolist()
         assert found.strategy == "pgvector exact, the graph found too few"
 
-    def test_its_settings_end_with_the_search(
-        self, database: Database, filled: tuple[PgVectorIndex, ExactIndex], make_vectors: Any
-    ) -> None:
-        index, _ = filled
-        with database.read() as connection:
-            index.on(connection).search(make_vectors(1, D)[0], 10, scopes=[1])
-            assert connection.execute(text("SHOW enable_sort")).scalar() == "on"
-
     @pytest.mark.parametrize("dimensions", [2100, 4100])
     def test_long_vectors_are_kept_whole(
         self, database: Database, make_vectors: Any, make_batch: Any, dimensions: int
@@ -146,7 +138,7 @@ class TestGraph:
 
 class TestFeed:
     def test_each_change_is_applied_once_whoever_pulls(
-        self, database: Database, follow: Callable[..., SharedIndexer], make_vectors: Any, make_batch: Any, write: Any
+        self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any
     ) -> None:
         feeds = [follow(dimensions=D) for _ in range(4)]
         vectors = make_vectors(120, D)
@@ -169,7 +161,7 @@ class TestFeed:
         assert {indexer.applied for indexer in feeds} == {120}
 
     def test_follows_updates_and_deletes(
-        self, database: Database, follow: Callable[..., SharedIndexer], make_vectors: Any, make_batch: Any, write: Any
+        self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any
     ) -> None:
         vectors = make_vectors(10, D)
         one, other = follow(), follow()
@@ -185,7 +177,7 @@ class TestFeed:
         assert not other.write_segment()
 
     def test_nothing_is_locked_or_written_when_nothing_was_committed(
-        self, database: Database, follow: Callable[..., SharedIndexer], make_vectors: Any, make_batch: Any, write: Any
+        self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any
     ) -> None:
         write(database, make_batch([1], [1], make_vectors(1, D)))
         one, other = follow(), follow()
@@ -203,7 +195,7 @@ class TestFeed:
     def test_a_history_that_went_back_is_read_anew(
         self,
         database: Database,
-        follow: Callable[..., SharedIndexer],
+        follow: Follow,
         make_vectors: Any,
         make_batch: Any,
         write: Any,
@@ -223,21 +215,8 @@ class TestFeed:
         assert indexer.verify().ok
         assert "reading everything anew" in caplog.text
 
-    def test_vectors_of_another_model_are_read_anew(
-        self, database: Database, follow: Callable[..., SharedIndexer], make_vectors: Any, make_batch: Any, write: Any
-    ) -> None:
-        write(database, make_batch(range(1, 6), [1] * 5, make_vectors(5, D)))
-        follow()
-
-        def embed_again(connection: Connection) -> None:
-            for pk, vector in zip(range(1, 6), make_vectors(5, D, 99), strict=True):
-                connection.execute(memories.update().where(memories.c.pk == pk).values(embedding=vector.tobytes()))
-
-        database.write(embed_again)
-        assert follow(fingerprint="another").verify().ok
-
     def test_rebuild_repairs_what_verify_found_and_tells_how_far_it_is(
-        self, database: Database, follow: Callable[..., SharedIndexer], make_vectors: Any, make_batch: Any, write: Any
+        self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any
     ) -> None:
         vectors = make_vectors(9, D)
         write(database, make_batch(range(1, 9), [1] * 8, vectors[:8]))
@@ -253,7 +232,7 @@ class TestFeed:
         assert indexer.verify().ok
 
     def test_a_failed_pull_moves_nothing(
-        self, database: Database, follow: Callable[..., SharedIndexer], make_vectors: Any, make_batch: Any, write: Any
+        self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any
     ) -> None:
         write(database, make_batch([1], [1], make_vectors(1, D)))
         indexer = follow()
@@ -305,10 +284,6 @@ except MissingDependencyError as error:
             admin.write(lambda connection: connection.execute(text(f"DROP OWNED BY guest_{name} CASCADE")))
             admin.write(lambda connection: connection.execute(text(f"DROP ROLE guest_{name}")))
             admin.close()
-
-    def test_too_many_dimensions(self, database: Database) -> None:
-        with pytest.raises(InvalidInputError, match="16,000"):
-            PgVectorIndex(database, 16_001)
 
 
 WRITER = """

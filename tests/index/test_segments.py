@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 import xxhash
 
-from langmem_adapter.errors import StorageError
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations
@@ -92,13 +91,6 @@ class TestFormat:
         generation = files.latest("hash:12")
         assert generation is not None and generation.cursor == CURSOR
 
-    def test_rows_lie_by_scope_and_within_it_by_pk(self, files: Generations) -> None:
-        generation = files.latest("hash:12")
-        assert generation is not None
-        catalogue = generation.segment.catalogue
-        rows = [(int(s), int(p)) for s, p in zip(catalogue.scopes_of(np.arange(COUNT)), catalogue.pks, strict=True)]
-        assert rows == sorted(rows)
-
     def test_many_blocks_and_generations(self, tmp_path: Path, make_vectors: Any, make_batch: Any) -> None:
         files, count = Generations(tmp_path / "x.index"), 3 * block_rows(D) + 7
         index = FaissIndex(D)
@@ -111,24 +103,9 @@ class TestFormat:
             index.update(make_batch([change, count + change], [1, 9], make_vectors(2, D, change), [50 + change]))
         assert segment_of(files).name == "x.3.faiss"
 
-    def test_an_empty_index_is_kept_too(self, tmp_path: Path) -> None:
-        files = Generations(tmp_path / "x.index")
-        files.publish(FaissIndex(D).contents, CURSOR)
-        again = opened(files)
-        assert again is not None and len(again) == 0
-        assert again.search(np.ones(D, np.float32), 3, scopes=[1]).pks.tolist() == []
-
-    def test_no_file_is_no_generation(self, tmp_path: Path) -> None:
-        assert Generations(tmp_path / "none.index").latest("hash:12") is None
-
     def test_only_its_owner_may_read_them(self, files: Generations) -> None:
         modes = {path.name: path.stat().st_mode & 0o777 for path in files.manifest.parent.iterdir()}
         assert set(modes.values()) == {0o600}, modes
-
-    def test_two_embedding_models_have_two_files(self, tmp_path: Path) -> None:
-        one, other = (Generations.beside(tmp_path / "memory.db", name).manifest for name in ("hash:12", "openai:small"))
-        assert one != other
-        assert {one.parent, other.parent} == {tmp_path}
 
 
 def cycle_of(count: int) -> Iterator[int]:
@@ -263,9 +240,6 @@ class TestDamage:
         segment_of(files).unlink()
         assert files.latest("hash:12") is None
         assert not files.changed()
-
-    def test_the_error_is_a_storage_error(self) -> None:
-        assert issubclass(SegmentError, StorageError)
 
 
 class TestWriting:

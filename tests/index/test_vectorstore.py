@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
 from langmem_adapter.index.base import ExactIndex
 from langmem_adapter.index.indexer import SharedIndexer
-from langmem_adapter.index.stores import StoreEntry, wrap_store
+from langmem_adapter.index.stores import wrap_store
 from langmem_adapter.index.vectorstore import VectorStoreIndex
 from langmem_adapter.storage import feed
 from langmem_adapter.storage import feed as following
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.index.base import VectorView
 
+Follow: TypeAlias = "Callable[..., SharedIndexer]"
 D = 24
 KINDS = ("qdrant", "chroma", "any store")
 
@@ -61,7 +62,7 @@ def put(database: Database, make_batch: Any, write: Any) -> Callable[..., None]:
 
 
 @pytest.fixture
-def follow(path: Path) -> Iterator[Callable[..., SharedIndexer]]:
+def follow(path: Path) -> Iterator[Follow]:
     """Opens a feed of a store on a connection pool of its own, as another process would."""
     databases: list[Database] = []
 
@@ -97,20 +98,10 @@ class Broken(InMemoryVectorStore):
         return super().add_documents(documents, ids, **options)
 
 
-def test_an_entry_whose_vector_a_store_does_not_give_back_has_one_without_numbers() -> None:
-    about = {"pk": 1.0, "scope_id": 2.0, "seq": 3.0, "database": "ab"}
-    assert [len(StoreEntry.read("id", about, given).vector) for given in (None, [0.6, 0.8])] == [0, 2]
-
-
 class TestSearch:
     @pytest.mark.parametrize("kind", KINDS)
     def test_who_searched_is_told(
-        self,
-        kind: str,
-        follow: Callable[..., SharedIndexer],
-        open_store: Any,
-        make_vectors: Any,
-        put: Any,
+        self, kind: str, follow: Follow, open_store: Any, make_vectors: Any, put: Any
     ) -> None:
         vectors = make_vectors(50, D)
         put(range(1, 51), [1] * 50, vectors)
@@ -123,7 +114,7 @@ class TestSearch:
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_of_many_equal_memories_the_oldest_come_first(
-        self, kind: str, follow: Callable[..., SharedIndexer], open_store: Any, make_vectors: Any, put: Any
+        self, kind: str, follow: Follow, open_store: Any, make_vectors: Any, put: Any
     ) -> None:
         equal = np.repeat(make_vectors(1, D), 60, axis=0)
         put(range(60, 0, -1), [1] * 60, equal)
@@ -131,13 +122,7 @@ class TestSearch:
         assert found.pks.tolist() == [1, 2, 3, 4, 5]
 
     def test_a_rare_scope_is_complete_in_a_store_without_filters(
-        self,
-        database: Database,
-        follow: Callable[..., SharedIndexer],
-        open_store: Any,
-        make_vectors: Any,
-        make_batch: Any,
-        write: Any,
+        self, database: Database, follow: Follow, open_store: Any, make_vectors: Any, make_batch: Any, write: Any
     ) -> None:
         vectors, oracle = make_vectors(600, D), ExactIndex(D)
         batch = make_batch(range(1, 601), (2 if i % 100 == 0 else 1 for i in range(600)), vectors)
@@ -150,12 +135,7 @@ class TestSearch:
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_what_the_store_lost_behind_our_back_is_found_in_the_database(
-        self,
-        kind: str,
-        follow: Callable[..., SharedIndexer],
-        open_store: Any,
-        make_vectors: Any,
-        put: Any,
+        self, kind: str, follow: Follow, open_store: Any, make_vectors: Any, put: Any
     ) -> None:
         vectors = make_vectors(20, D)
         put(range(1, 21), [1] * 20, vectors)
@@ -170,13 +150,7 @@ class TestSearch:
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_rows_that_only_the_store_has_are_never_found(
-        self,
-        kind: str,
-        database: Database,
-        follow: Callable[..., SharedIndexer],
-        open_store: Any,
-        make_vectors: Any,
-        put: Any,
+        self, kind: str, database: Database, follow: Follow, open_store: Any, make_vectors: Any, put: Any
     ) -> None:
         vectors = make_vectors(20, D)
         put(range(1, 21), [1] * 20, vectors)
@@ -215,13 +189,7 @@ class TestSearch:
 class TestFeed:
     @pytest.mark.parametrize("kind", ["qdrant", "chroma"])
     def test_the_cursor_outlives_the_process_and_spares_the_reading(
-        self,
-        kind: str,
-        tmp_path: Path,
-        follow: Callable[..., SharedIndexer],
-        open_store: Any,
-        make_vectors: Any,
-        put: Any,
+        self, kind: str, tmp_path: Path, follow: Follow, open_store: Any, make_vectors: Any, put: Any
     ) -> None:
         store = open_store(kind, D, folder=str(tmp_path / "store"))
         put(range(1, 6), [1] * 5, make_vectors(5, D))
@@ -241,7 +209,7 @@ class TestFeed:
         self,
         kind: str,
         tmp_path: Path,
-        follow: Callable[..., SharedIndexer],
+        follow: Follow,
         open_store: Any,
         make_vectors: Any,
         put: Any,
@@ -258,12 +226,7 @@ class TestFeed:
             assert indexer.verify().ok
 
     def test_stores_of_one_process_have_cursors_of_their_own(
-        self,
-        database: Database,
-        follow: Callable[..., SharedIndexer],
-        open_store: Any,
-        make_vectors: Any,
-        put: Any,
+        self, database: Database, follow: Follow, open_store: Any, make_vectors: Any, put: Any
     ) -> None:
         for kind in KINDS:
             feeds = [follow(open_store(kind, D)) for _ in range(2)]
@@ -276,7 +239,7 @@ class TestFeed:
                 assert following.get(connection, f"store:{kind}:memories") is None
 
     def test_a_failed_write_is_a_typed_error_and_nothing_is_lost(
-        self, follow: Callable[..., SharedIndexer], make_vectors: Any, put: Any, spelt: Embeddings
+        self, follow: Follow, make_vectors: Any, put: Any, spelt: Embeddings
     ) -> None:
         vectors, store = make_vectors(4, D), Broken(spelt)
         put([1, 2], [1, 1], vectors[:2])
@@ -294,12 +257,7 @@ class TestFeed:
         assert held(indexer).search(vectors[2], 3, scopes=[1]).pks.tolist()[0] == 3
 
     def test_a_history_that_went_back_is_read_anew(
-        self,
-        database: Database,
-        follow: Callable[..., SharedIndexer],
-        open_store: Any,
-        make_vectors: Any,
-        put: Any,
+        self, database: Database, follow: Follow, open_store: Any, make_vectors: Any, put: Any
     ) -> None:
         vectors = make_vectors(40, D)
         put(range(1, 11), [1] * 10, vectors[:10])
@@ -318,12 +276,7 @@ class TestFeed:
         assert held(indexer).pks().tolist() == [1, 2, 3, 4, 5, 6, 7]
 
     def test_many_feeders_of_one_store_miss_nothing(
-        self,
-        tmp_path: Path,
-        follow: Callable[..., SharedIndexer],
-        open_store: Any,
-        make_vectors: Any,
-        put: Any,
+        self, tmp_path: Path, follow: Follow, open_store: Any, make_vectors: Any, put: Any
     ) -> None:
         store, vectors = open_store("chroma", D, folder=str(tmp_path / "store")), make_vectors(24, D)
         feeds, together = [follow(store) for _ in range(3)], threading.Barrier(3)
@@ -343,7 +296,7 @@ class TestFeed:
         assert all(indexer.verify().ok for indexer in feeds)
 
     def test_nobody_searches_a_store_that_is_being_written(
-        self, follow: Callable[..., SharedIndexer], spelt: Embeddings, make_vectors: Any, put: Any
+        self, follow: Follow, spelt: Embeddings, make_vectors: Any, put: Any
     ) -> None:
         begun, go_on = threading.Event(), threading.Event()
 
@@ -365,11 +318,7 @@ class TestFeed:
             assert fed.result(30) == 1 and found.result(30).pks.tolist() == [1]
 
     def test_whoever_waits_too_long_for_another_feeder_is_told(
-        self,
-        follow: Callable[..., SharedIndexer],
-        open_store: Any,
-        make_vectors: Any,
-        put: Any,
+        self, follow: Follow, open_store: Any, make_vectors: Any, put: Any
     ) -> None:
         put([1], [1], make_vectors(1, D))
         indexer = follow(open_store("any store", D), patience=0.05)
@@ -414,11 +363,7 @@ class Silent(Embeddings):
 class TestVectors:
     @pytest.mark.parametrize("kind", [Texts, Pairs])
     def test_ready_vectors_are_given_where_the_store_takes_them(
-        self,
-        kind: type[InMemoryVectorStore],
-        follow: Callable[..., SharedIndexer],
-        make_vectors: Any,
-        put: Any,
+        self, kind: type[InMemoryVectorStore], follow: Follow, make_vectors: Any, put: Any
     ) -> None:
         vectors = make_vectors(8, D)
         indexer = follow(kind(Silent()))
@@ -490,6 +435,6 @@ def _entries(indexer: SharedIndexer, store: VectorStore, pks: range) -> list[Any
         database = (feed.birth(connection) or b"").hex()
     from langmem_adapter.index.vectorstore import memory_id
 
-    found = wrap_store(store).held([memory_id(database, pk) for pk in pks])
+    found = wrap_store(store).get([memory_id(database, pk) for pk in pks])
     assert found is not None
     return list(found.values())

@@ -121,10 +121,7 @@ INDEXES = {
     "sqlite": (ORACLE, "faiss on sqlite", "qdrant on sqlite"),
     "postgres": ("faiss on postgres", "pgvector on postgres"),
 }
-EVERYWHERE = [
-    *INDEXES["sqlite"],
-    *(pytest.param(place, marks=pytest.mark.postgres) for place in INDEXES["postgres"]),
-]
+EVERYWHERE = [*INDEXES["sqlite"], *(pytest.param(place, marks=pytest.mark.postgres) for place in INDEXES["postgres"])]
 
 
 def _values(item: MemoryItem) -> dict[str, Any]:

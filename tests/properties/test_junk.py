@@ -282,20 +282,6 @@ def test_every_part_of_a_configuration_of_mem0(key: str, tmp_path: Path, monkeyp
             )
 
 
-def test_every_argument_of_a_saver() -> None:
-    with SQLAlchemySaver.from_conn_string(":memory:") as saver:
-        calls: list[Callable[[Any], object]] = [
-            lambda junk: saver.get_tuple({"configurable": {"thread_id": junk}}),
-            lambda junk: saver.get_tuple({"configurable": {"thread_id": "1", "checkpoint_ns": junk}}),
-            lambda junk: saver.get_tuple({"configurable": {"thread_id": "1", "checkpoint_id": junk}}),
-            lambda junk: list(saver.list(None, limit=junk)),
-            lambda junk: saver.prune([junk]),
-        ]
-        for number, call in enumerate(calls):
-            for junk in JUNK:
-                _refused_or_done(call, {"junk": junk}, f"call {number} of the saver")
-
-
 @pytest.mark.parametrize(
     "where", ["~no-such-user/x.db", "loop", "loop/x.db", "x" * 300, "/".join(["x" * 200] * 30)], ids=[*"abcde"]
 )

@@ -155,21 +155,6 @@ def test_another_model_is_measured_anew(tmp_path: Path) -> None:
     assert measured == {0.8, 0.3}
 
 
-def test_a_model_that_says_the_same_of_everything_is_no_use_and_no_trouble() -> None:
-    class Same(HashEmbeddings):
-        fingerprint = "same"
-
-        def vector(self, text: str) -> Any:
-            del text
-            return np.ones(8, np.float32) / np.float32(8**0.5)
-
-    with Memory(":memory:", embeddings=Same(8)) as memory:
-        memory.add(["I like tea.", "I own a bicycle."], user_id="alice", infer=False)
-        hits = memory.search("tea", user_id="alice", explain=True)
-        assert hits[0].text == "I like tea."
-        assert all(0 <= hit.relevance <= 1 for hit in hits)
-
-
 class Failing(Elsewhere):
     """A model that fails at the texts of this package alone."""
 

@@ -122,38 +122,6 @@ def test_a_database_of_a_language_finds_by_its_rules(language: str) -> None:
         assert found(memory, "茶") == ["我喜欢茶"]
 
 
-OPERATORS = (
-    *(
-        '"green tea"',
-        "green AND tea",
-        "tea NOT green",
-        "tea*",
-        "(tea",
-        "tea) OR 1=1 --",
-        "te'a\" tea",
-        "tea:tea^2 ~ +tea -green",
-    ),
-    *(
-        "text:tea",
-        "'; DROP TABLE words; --tea",
-        "NEAR(tea, 3)",
-        "\\tea\\",
-        "%tea%",
-        "_ tea ?",
-        "`tea`",
-        "{tea}",
-        "$tea %s :tea",
-    ),
-)
-
-
-def test_operators_and_quotes_are_just_text(world: Memory) -> None:
-    told(world, "Drinks green tea", "Drinks black coffee")
-    assert {question: found(world, question) for question in OPERATORS} == {
-        question: ["Drinks green tea"] for question in OPERATORS
-    }
-
-
 @settings(max_examples=25)
 @given(st.text(max_size=80), st.sampled_from([None, "turkish", "arabic", "none"]))
 def test_any_text_can_be_told_and_found(text: str, language: str | None) -> None:
@@ -236,14 +204,6 @@ def test_opening_it_again_in_its_language_writes_nothing(lasting: str, monkeypat
             assert found(memory, "Haus") == [FACTS[0]]
 
 
-def test_a_search_from_before_is_not_answered_from_what_was_kept_of_it(lasting: str) -> None:
-    with Memory(lasting, settings=tuned("english")) as memory:
-        told(memory, *FACTS)
-        for language, hits in (("german", [FACTS[0]]), ("none", []), ("english", []), ("german", [FACTS[0]])):
-            prepare(memory.parts.database, language)
-            assert found(memory, "Haus") == hits
-
-
 def test_processes_that_disagree_leave_the_words_of_one_of_them(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     program = """
@@ -278,11 +238,6 @@ def test_an_unknown_language_is_refused_before_anything_is_opened(tmp_path: Path
     with pytest.raises(InvalidInputError, match="known are"):
         prepare(Database(tmp_path / "m.db"), "klingon")
     assert not (tmp_path / "m.db").exists()
-
-
-def test_the_environment_can_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LANGMEM_ADAPTER_LANGUAGE", "German")
-    assert Settings().language == "german"
 
 
 def test_a_new_tokenizer_keeps_the_language(database: Database) -> None:

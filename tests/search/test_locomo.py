@@ -70,12 +70,6 @@ def run(request: pytest.FixtureRequest, conversations: list[Dialogue]) -> Run:
         return FLOORS[request.param], summarise(answers), silence(memory, conversations, answers, others=1)
 
 
-def test_the_file_is_read_whole(conversations: list[Dialogue]) -> None:
-    assert [conversation.turns for conversation in conversations] == [419, 680, 681, 509]
-    assert sum(len(conversation.questions) for conversation in conversations) == 874
-    assert sum(len(conversation.left_out) for conversation in conversations) == 2
-
-
 def test_ten_hits_hold_the_evidence_and_are_a_small_context(run: Run) -> None:
     floors, found, _ = run
     assert found["overall"].questions == 306

@@ -77,16 +77,6 @@ def test_a_lone_weak_hit_is_not_made_strong_by_its_neighbours_below_zero() -> No
     assert got.pks.tolist() == [1, 2]
 
 
-def test_how_much_better_the_first_is_stays_visible() -> None:
-    got = ranked([(0.9, 0.0), (0.3, 0.0), (0.29, 0.0)], 0.0)
-    assert got.scores[0] - got.scores[1] > 50 * (got.scores[1] - got.scores[2])
-
-
-def test_of_nothing_comes_nothing() -> None:
-    got = ranked([], 0.5)
-    assert [part.shape for part in (got.pks, got.scores, got.meaning, got.words)] == [(0,)] * 4
-
-
 # ── what else speaks for a memory ─────────────────────────────────────────────────────────────────────────────────────
 
 EQUAL = [(0.5, 1.0)] * 3

@@ -11,11 +11,9 @@ from langchain_core.documents import BaseDocumentCompressor
 from langchain_core.messages import HumanMessage
 
 from langmem_adapter import InvalidInputError, Memory
-from langmem_adapter.adapters import mem0
 from langmem_adapter.adapters.nodes import recall_node
 from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.search.relevance import RELEVANT
-from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import undated
 
 if TYPE_CHECKING:
@@ -196,21 +194,6 @@ def test_no_filter_bound_or_budget_makes_a_memory_small(how: dict[str, Any]) -> 
         assert memory.search("Which soup had carrots?", user_id="alice", threshold="auto", **how)
 
 
-def test_rows_in_the_manner_of_mem0_stand_by_their_score() -> None:
-    with mem0.Memory.from_config({"history_db_path": ":memory:"}) as guest:
-        for known in KNOWN:
-            guest.add(known, user_id="alice", infer=False)
-        for question in (*ANSWERED, *FOREIGN):
-            scores = [row["score"] for row in guest.search(question, user_id="alice")["results"]]
-            assert scores == sorted(scores, reverse=True) and len(scores) == len(KNOWN)
-
-
-def test_a_retriever_tells_relevance_and_when_it_is_asked(memory: Memory) -> None:
-    retriever = memory.as_retriever(user_id="alice", reference_date="2024-05-01", k=2)
-    hits = memory.search(ANSWERED[1], user_id="alice", k=2, reference_date="2024-05-01")
-    assert [each.metadata["relevance"] for each in retriever.invoke(ANSWERED[1])] == [hit.relevance for hit in hits]
-
-
 @pytest.mark.parametrize("most", [0, -1, "x", 1.5])
 def test_a_budget_is_a_number_of_tokens_from_1_in_every_door(memory: Memory, most: Any) -> None:
     for door in (memory.recall, memory.tools, memory.as_retriever, partial(recall_node, memory)):
@@ -236,27 +219,6 @@ class Dropping(BaseDocumentCompressor):
     def compress_documents(self, documents: Any, query: str, callbacks: Any = None) -> list[Any]:
         del documents, query, callbacks
         return []
-
-
-def test_a_middleware_adds_nothing_where_nothing_is_known(memory: Memory) -> None:
-    from langchain.agents import create_agent
-
-    from langmem_adapter import MemoryMiddleware
-
-    model = ScriptedChatModel(replies=[lambda messages: messages[-1].text] * 3)
-    agent = create_agent(model, middleware=[MemoryMiddleware(memory, user_id="alice")])
-    for question in (FOREIGN[0], "thank you!"):
-        assert agent.invoke({"messages": [HumanMessage(question)]})["messages"][-1].text == question
-
-
-def test_a_newer_version_is_as_relevant_as_the_one_that_it_stands_before() -> None:
-    with Memory(":memory:") as memory:
-        memory.add("I live in Paris.", user_id="bob", infer=False, timestamp="2025-01-01")
-        memory.add(list(KNOWN[1:]), user_id="bob", infer=False, timestamp="2025-02-01")
-        memory.add("I moved to Berlin.", user_id="bob", infer=False, timestamp="2025-06-01")
-        newer, older = memory.search("Where do I live?", user_id="bob", threshold=0.5)
-        assert (newer.text, older.text) == ("I moved to Berlin.", "I live in Paris.")
-        assert newer.relevance == older.relevance
 
 
 @pytest.mark.parametrize("embeddings", ["hash:512", "static"])

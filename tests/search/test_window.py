@@ -114,14 +114,6 @@ def test_a_season_or_a_day_in_a_request_is_no_window(query: str) -> None:
         assert memory.search(query, user_id="ben", threshold="auto", max_tokens=20, reference_date="2026-10-07") == []
 
 
-def test_it_lifts_and_cuts_nothing_off(memory: Memory) -> None:
-    hits = memory.search("Where did I walk last week?", user_id="ann", reference_date=NOW, explain=True)
-    assert len(hits) == len(WALKS)
-    told = hits[0].explanation
-    assert told is not None
-    assert told.parts["window"] > 0
-
-
 def test_the_reference_is_the_moment_of_the_past_that_is_searched(memory: Memory) -> None:
     assert first(memory, "Where did I walk yesterday?", reference_date=None, as_of="2023-05-07T08:00") == WALKS[2][1]
     assert first(memory, "Where did I walk yesterday?", reference_date="2023-01-29", as_of=NOW) == WALKS[1][1]
