@@ -48,10 +48,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nearest:
-    """Pks and cosines, best first where that was asked for; ties by lower pk, so that every index gives the same order.
-
-    *strategy* says how it was searched, for whoever asks for an explanation.
-    """
+    """Pks and cosines, best first if asked for; ties by lower pk, in every index. *strategy* says how it was searched."""
 
     pks: Pks
     scores: Scores
@@ -68,8 +65,8 @@ class Verification:
         only_in_database: Rows that the index does not have.
         differing: Rows with another vector or another scope here than there.
         unchecked: What could not be compared, in words; empty for every index of our own.
-        unreadable: What stands in the database and cannot be read: dates that Python cannot hold, whose rows are read with a
-            stand-in (to update the memory makes that its date), and messages of conversations that are none.
+        unreadable: Rows that cannot be read: dates that Python cannot hold (they are read with a stand-in, which an update of
+            the memory makes its date), and messages of conversations that are none.
         turns: How many messages of conversations were read.
         notes: How many summaries and titles there are.
     """
@@ -110,8 +107,7 @@ class VectorView(Protocol):
             k: At least 1.
             scopes: Ids of the scopes to search; complete within them, however small.
             pks: Search only these rows of those scopes (a filter's outcome); `None` means all.
-            ordered: Whether they have to come best first; sorting takes longer than comparing, and who ranks by more than
-                meaning sorts again.
+            ordered: Whether they must come best first; sorting takes longer than comparing.
 
         Raises:
             EmbeddingMismatchError: The query has another length.

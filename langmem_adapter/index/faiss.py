@@ -1,9 +1,8 @@
-"""The default index: FAISS' inner-product kernels over a segment that never changes, and a tail of what came since.
+"""The FAISS index, the default: exact search by FAISS' inner-product kernels over a segment and a tail of later rows.
 
-Searched exactly, over the rows of the scopes in question and no others: within a scope of a thousand among a million
-memories a graph search (HNSW) with a filter finds one in twenty, an exact one takes a fraction of a millisecond. A scope is a
-range of the segment. Segment, tail and what has gone are published together as one state, so that readers need no lock, and no
-native code ever reads rows that move.
+Only rows of the searched scopes are compared; a scope is a range of the segment. Within a scope of a thousand among a million
+memories a graph search (HNSW) with a filter finds one in twenty. Segment, tail and removed rows are published together as one
+state, so readers need no lock, and no native code reads rows that move.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The files of an index: one generation after the other, each a segment and the manifest that tells what it is.
+"""The files of a vector index: generations, each a segment and its manifest.
 
-    memory.db.<model>.index              the manifest: which segment, whose rows, up to which change, a checksum of each block
+    memory.db.<model>.index              the manifest: which segment, which rows, up to which change, a checksum of each block
     memory.db.<model>.<number>.faiss     the segment: a standard file of FAISS
 
-A file is never written in place. A new generation has a new name; its manifest is renamed over the previous one last, so that
-whoever opens the index finds one of the two, whole. Whether it belongs to a database is told by the nonce of the change that it
-goes up to, which stands in that database alone. The files are only a copy: whoever cannot use them reads the database.
+A file is never written in place. A new generation has a new name; its manifest replaces the previous one last, so a reader
+finds one of the two, whole. The nonce of its last change tells to which database it belongs. The files are only a copy: without
+them the database is read.
 """
 
 from __future__ import annotations
@@ -77,11 +77,7 @@ class Generation:
 
 
 class Generations:
-    """The files of one index, beside an SQLite file.
-
-    Segments are mapped, or read into this process's memory (for network disks, and where a file that is mapped cannot be
-    removed).
-    """
+    """The files of one index, beside an SQLite file; segments are mapped, or read into memory (for network disks)."""
 
     def __init__(self, manifest: Path, *, mapped: bool = True) -> None:
         self.manifest: Final = manifest
@@ -179,10 +175,7 @@ class Generations:
         return {int(match[1]): path for path in beside if (match := name.fullmatch(path.name))}
 
     def sweep(self, keep: int | None = None) -> None:
-        """Remove segments and drafts that no manifest names any more, as whoever is `merging`.
-
-        What cannot be removed, since it is mapped somewhere where that forbids it, goes the next time.
-        """
+        """Remove segments and drafts that no manifest names any more, while `merging`; what is in use goes the next time."""
         if keep is None:
             with suppress(OSError, SegmentError):
                 keep = _read(self.manifest).generation
@@ -200,10 +193,9 @@ class Generations:
 
 
 def erase_index_files(database: Path, *, patience: float = 5.0) -> tuple[int, int]:
-    """Remove every generation of every index of an SQLite file, of whatever embedding model.
+    """Remove every generation of every index of an SQLite file; returns how many files were removed, and how many are left.
 
-    Waits *patience* seconds for whoever writes one, and for files that cannot be removed at the moment. Gives how many files
-    were removed, and how many are left.
+    Waits *patience* seconds for a process that writes one, and for files that cannot be removed at the moment.
 
     Raises:
         OSError: The folder cannot be read.

@@ -1,9 +1,7 @@
-"""Vectors inside Postgres, with pgvector: one index for all processes of all machines.
+"""A vector index inside Postgres, with pgvector: one index for all processes of all machines.
 
-A table for each space and length of vectors, made when it is opened. A search within few rows compares all of them (B-tree
-on the scope, then a sort); within many it walks the HNSW graph (Malkov and Yashunin, arXiv:1603.09320) with pgvector's
-iterative scan, because the plain one drops what the filter refuses: within one per cent of a table it finds one in ten.
-Where the walk brings fewer than asked for, all rows are compared after all.
+A search within few rows compares all of them; within many it walks the HNSW graph (Malkov and Yashunin, arXiv:1603.09320) with
+pgvector's iterative scan, because the plain one drops what the filter refuses. If the walk finds too few, all are compared.
 """
 
 from __future__ import annotations

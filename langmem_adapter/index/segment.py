@@ -1,13 +1,12 @@
 """The contents of an index in memory: an immutable segment, an append-only tail, removed rows.
 
-The file is the one that `faiss.write_index` writes of an `IndexFlatIP`: anybody can read it with `faiss.read_index`. It is
-mapped read-only, so that processes share its pages, and only what is searched is read. FAISS' own mapping is not used (it
-asks the kernel for random reads, which makes a cold scan ten times slower), nor FAISS' reader, which takes flipped bits for
-data: each block of rows has a checksum, and is compared with it when it is touched for the first time.
+The file is that of `faiss.write_index` for an `IndexFlatIP`. It is mapped read-only, so processes share its pages. FAISS' own
+mapping is not used, since it makes a cold scan ten times slower, nor its reader, which takes flipped bits for data: each block
+of rows has a checksum, which is compared when the block is touched for the first time.
 
 One writer at a time appends and publishes; readers hold what was published and need no lock. Rows are never overwritten: a
-memory that changes gets another row, and of the old one it is noted with which update it went. So a reader that began before
-that update goes on seeing the old row, and one that began after it the new one, whichever array it looks into.
+memory that changes gets another row, and the old one the number of the update that removed it, so a reader that began before
+that update still sees the old row.
 """
 
 from __future__ import annotations

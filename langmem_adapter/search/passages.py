@@ -1,9 +1,8 @@
-"""Passages: what is shown of hits where only so many tokens may be.
+"""Passages: hits within a budget of tokens (`max_tokens`).
 
-A short fact is shown whole. Of a long message the sentences are shown that hold the question's words, the rarer the better,
-with those beside them: the same tokens bring far more of what answers than its beginning does (measured on days of dialogue
-kept as one memory each: .55 of the evidence in a hundred tokens, and .21 in the first hundred). A sentence is shown whole or
-not at all, since a part of "I never want to live in London" may say the opposite.
+A short fact is shown whole. Of a long message the sentences are shown that hold the question's words, rare ones first, and
+those beside them: on days of dialogue, each one memory, 100 tokens hold 0.55 of the evidence, the first 100 tokens 0.21. A
+sentence is shown whole or not at all: a part of "I never want to live in London" may say the opposite.
 """
 
 from __future__ import annotations
@@ -60,9 +59,9 @@ def fit_hits(
 ) -> list[Hit]:
     """Hits that fit into so many tokens, best first; of a long one the passage that answers.
 
-    One hit may have a third of what is left, and whatever those behind it do not need; the first that is shown may have all,
-    where nothing that answers fits into less. A hit of whose answering sentences none fits is left out; where that would leave
-    nothing, the best is shown by the first of its sentences that fit; so is one that shares no word with the question.
+    One hit may have a third of what is left, and what those behind it do not need; the first may have all, if nothing that
+    answers fits into less. A hit is left out if no sentence that answers fits. If that leaves nothing, the best hit is shown by
+    the first of its sentences that fit; so is one that shares no word with the question.
 
     Args:
         hits: Best first.

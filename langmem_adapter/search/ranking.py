@@ -64,12 +64,12 @@ class QueryWindow:
         return QueryWindow(self.lying[places], self.topic)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Evidence:
-    """The evidence for some memories, in order of age; arrays of shape (n,), or `None` where it does not count.
+    """The evidence for some memories; arrays of shape (n,), or `None` where it does not count.
 
     Attributes:
-        pks: Their numbers, ascending.
+        pks: Their numbers.
         meaning: Calibrated cosine of query and memory.
         words: BM25 score, 0 where no word is shared.
         named: Stated by a speaker whom the question names; `None` where it names none, or all.
@@ -81,15 +81,15 @@ class Evidence:
     pks: Places
     meaning: NDArray[np.floating[Any]]
     words: Floats
-    named: NDArray[np.bool_] | None
-    timed: NDArray[np.bool_] | None
+    named: NDArray[np.bool_] | None = None
+    timed: NDArray[np.bool_] | None = None
     graph: Floats | None = None
     window: QueryWindow | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
-    """Memories in order, best first, with the parts of their scores; arrays of shape (n,), as in `Evidence`.
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Ranked(Evidence):
+    """Memories in order, best first, with the parts of their scores.
 
     Attributes:
         scores: The sum.
@@ -97,14 +97,9 @@ class Ranked:
         strategy: How the lists were searched and joined.
     """
 
-    pks: Places
     scores: Floats
-    meaning: NDArray[np.floating[Any]]
-    words: Floats
     parts: dict[str, NDArray[np.floating[Any]]]
     strategy: str
-    window: QueryWindow | None = None
-    graph: Floats | None = None
 
     def __len__(self) -> int:
         """How many memories."""
@@ -113,14 +108,14 @@ class Ranked:
     def at(self, places: Any) -> Ranked:
         """Some of them, in the order of *places*: a slice, an array of indexes or of truth values."""
         return Ranked(
-            self.pks[places],
-            self.scores[places],
-            self.meaning[places],
-            self.words[places],
-            {name: values[places] for name, values in self.parts.items()},
-            self.strategy,
-            None if self.window is None else self.window.at(places),
-            None if self.graph is None else self.graph[places],
+            pks=self.pks[places],
+            meaning=self.meaning[places],
+            words=self.words[places],
+            graph=None if self.graph is None else self.graph[places],
+            window=None if self.window is None else self.window.at(places),
+            scores=self.scores[places],
+            parts={name: values[places] for name, values in self.parts.items()},
+            strategy=self.strategy,
         )
 
 
@@ -132,28 +127,30 @@ def fuse(
     Returns the best *most*, `None` for all, with the parts of their scores if *explain*; *strategy* says how the vectors were
     searched.
     """
+    window = evidence.window
+    lying, is_time_alone = (None, False) if window is None else (window.lying, not window.topic)
+    weighted: tuple[tuple[str, NDArray[Any] | None, float], ...] = (
+        ("speaker", evidence.named, weights.speaker),
+        ("time", evidence.timed, weights.time),
+        ("window", lying, weights.window and (1.0 if is_time_alone else weights.window)),
+        ("graph", evidence.graph, weights.graph),
+    )
+    parts: dict[str, NDArray[np.floating[Any]]]
+    parts = {"meaning": unit(evidence.meaning, 1 - weights.share), "words": unit(evidence.words, weights.share)}
+    parts |= {name: values * weight for name, values, weight in weighted if values is not None and weight}
     scores = np.zeros(len(evidence.pks))
-    parts: dict[str, NDArray[np.floating[Any]]] = {}
-
-    def add(name: str, part: NDArray[np.floating[Any]]) -> None:
+    for part in parts.values():
         np.add(scores, part, out=scores)
-        if explain:
-            parts[name] = part
-
-    add("meaning", unit(evidence.meaning, 1 - weights.share))
-    add("words", unit(evidence.words, weights.share))
-    if evidence.named is not None and weights.speaker:
-        add("speaker", evidence.named * weights.speaker)
-    if evidence.timed is not None and weights.time:
-        add("time", evidence.timed * weights.time)
-    if evidence.window is not None and weights.window:
-        add("window", evidence.window.lying * (weights.window if evidence.window.topic else 1.0))
-    if evidence.graph is not None and weights.graph:
-        add("graph", evidence.graph * weights.graph)
     order = _first(scores, len(scores) if most is None else most)
-    strategy = f"{strategy} cosine + BM25, weighted sum"
     return Ranked(
-        evidence.pks, scores, evidence.meaning, evidence.words, parts, strategy, evidence.window, evidence.graph
+        pks=evidence.pks,
+        meaning=evidence.meaning,
+        words=evidence.words,
+        graph=evidence.graph,
+        window=window,
+        scores=scores,
+        parts=parts if explain else {},
+        strategy=f"{strategy} cosine + BM25, weighted sum",
     ).at(order)
 
 
@@ -172,8 +169,9 @@ def newest(cache: ScopeCache, allowed: NDArray[np.bool_] | None, question: Quest
     words = cache.words(meaningful(question.terms, question.language), (), related=0, load=load)[places]
     parts: dict[str, NDArray[np.floating[Any]]] = {"words": unit(words, 2.0), "recency": cache.recency[places]}
     scores = unit(words, 2.0) + cache.recency[places]
-    ranked = Ranked(cache.columns.pks[places], scores, np.zeros(len(places)), words, parts, "newest")
-    return ranked.at(np.argsort(-scores, kind="stable"))
+    pks, order = cache.columns.pks[places], np.argsort(-scores, kind="stable")
+    meaning = np.zeros(len(places))
+    return Ranked(pks=pks, meaning=meaning, words=words, scores=scores, parts=parts, strategy="newest").at(order)
 
 
 def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> Floats:
