@@ -1,16 +1,15 @@
-"""MetaGPT's messages, its memories and its folders `role_mem/<role_id>/`, taken into ours; MetaGPT itself is not needed.
+"""Import of MetaGPT's messages, memories and folders `role_mem/<role_id>/`; MetaGPT itself is not needed.
 
-What MetaGPT's `Message` has and LangChain's have not is stamped on them (`langmem_adapter.conversation.stamp`). A class that a
-message or a file names is only a name here: nothing is imported, and no pickle is read. A folder is read as MetaGPT writes it
-through llama-index: `docstore.json` holds a node for each message, with the whole message as JSON in the node's metadata
-(`obj_json`), in the order of adding; `index_store.json` names the nodes that have a vector. The vectors
-(`default__vector_store.json`, a FAISS file in spite of its name) stay unread: those here come from the memory's own embeddings.
+The fields that MetaGPT's `Message` has beyond LangChain's are stamped on messages (`langmem_adapter.conversation.stamp`). A
+class that a message or a file names is only a name here: nothing is imported, and no pickle is read. MetaGPT writes a folder
+through llama-index: `docstore.json` has a node for each message, with the whole message as JSON in its metadata (`obj_json`);
+`index_store.json` names the nodes that have a vector. The vectors themselves are not read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,11 +50,9 @@ _TYPES: Final[Mapping[str, type[BaseMessage]]] = {
 }
 _REST: Final = "metagpt"  # beside what is stamped: what comes back in `to_metagpt` alone
 
-_LOST: Final = "index_store.json names it and docstore.json does not hold it"
-
 S = TypeVar("S", bound=BaseModel)
 MessageRow: TypeAlias = "tuple[str, Callable[[], BaseMessage]]"
-"""Where a message stands, and how it is read."""
+"""The place of a message, and how it is read."""
 ReadMessages: TypeAlias = "tuple[list[BaseMessage], list[RefusedMessage]]"
 
 
@@ -85,11 +82,11 @@ class _Message(BaseModel):
 
 
 def from_metagpt(message: object) -> BaseMessage:
-    """A message of MetaGPT's shape as a LangChain message that carries its fields; see `langmem_adapter.conversation.carried`.
+    """A message of MetaGPT's as a LangChain message that carries its fields; see `langmem_adapter.conversation.carried`.
 
-    The roles "user", "assistant" and "system" become types of messages; any other becomes the label of a human message. What
-    names no cause is a requirement of the user, as there. A payload (`instruct_content`) of a pydantic class comes back as its
-    object where that class is registered (`conversation.register`), otherwise as plain JSON.
+    The roles "user", "assistant" and "system" become types of messages; any other becomes the label of a human message. A
+    message without a cause is a requirement of the user, as there. A payload (`instruct_content`) of a class comes back
+    as its object where that class is registered (`conversation.register`), otherwise as plain JSON.
 
     Args:
         message: A `Message`, any object with its attributes, or its dump; it is not changed.
@@ -103,111 +100,93 @@ def from_metagpt(message: object) -> BaseMessage:
         >>> message.text, carried(message).cause_by, carried(message).label
         ('Goals: ...', 'WritePRD', 'Boss')
     """
-    shape = _shape(_Message, _dump_of(message), "message of MetaGPT's, which has id, content, role, …")
+    # Its own dump knows how the payload is made again; a look at the payload's class would not.
+    dump = getattr(message, "dump", None)
+    fields = _parse_json(dump(), "its dump") if callable(dump) else message
+    shape = _validate(_Message, fields, "message of MetaGPT's, which has id, content, role, …")
     kind = _TYPES.get(shape.role or "user")
-    said = (kind or HumanMessage)(content=shape.content, id=None if shape.id == _IGNORED else shape.id or None)
+    plain = (kind or HumanMessage)(content=shape.content, id=None if shape.id == _IGNORED else shape.id or None)
     stamped = stamp(
-        said,
+        plain,
         cause_by=shape.cause_by or _REQUIREMENT,
         sent_from=shape.sent_from or None,
         send_to=() if shape.send_to == [_EVERYBODY] else shape.send_to,
         label=None if kind else shape.role,
     )
-    return _with_payload(stamped, shape)
+    rest = dict(shape.model_extra or {}) | ({"metadata": shape.metadata} if shape.metadata else {})
+    if shape.instruct_content is not None:
+        made = dict(_payload(shape.instruct_content))
+        value = made.pop("value")
+        schema = f"{made['module']}.{made['class']}" if "module" in made else ""
+        stamped = stamp(stamped, payload=value, schema=schema)
+        if not schema:
+            rest["instruct_content"] = made
+    if not rest:
+        return stamped
+    envelope = {**stamped.additional_kwargs[KEY], _REST: [check_metadata(rest)]}
+    return stamped.model_copy(update={"additional_kwargs": {**stamped.additional_kwargs, KEY: envelope}})
 
 
 def to_metagpt(message: BaseMessage) -> dict[str, Any]:
-    """The inverse of `from_metagpt`: a dict that MetaGPT's `Message(**...)` takes.
-
-    Args:
-        message: What a person, a model or the system says, as text. Usage and other traces of a model stay behind.
+    """The inverse of `from_metagpt`: a dict that MetaGPT's `Message(**...)` takes; usage and traces of a model are left out.
 
     Raises:
-        InvalidInputError: It holds what MetaGPT's messages have no place for; the text says what.
+        InvalidInputError: It has content that MetaGPT's messages have no place for; the text says what.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
         >>> to_metagpt(HumanMessage("Write a snake game.", id="1"))["send_to"]
         ['<all>']
     """
-    _check_sayable(message)
-    held = carried(message)
-    rest = dict(_first(message, _REST) or {})
-    said = {
+    _refuse_loss(message)
+    envelope, stamped = carried(message), message.additional_kwargs.get(KEY, {})
+    rest, payload = (next(iter(stamped.get(field) or ()), None) for field in (_REST, "payload"))
+    rest = dict(rest or {})
+    made = rest.pop("instruct_content", {})
+    if payload is not None:
+        module, _, name = payload["schema"].rpartition(".")
+        if not (made or module):
+            raise InvalidInputError(
+                "its payload names no class, without which MetaGPT makes none; stamp a pydantic object"
+            )
+        payload = {**(made or {"class": name, "module": module}), "value": payload["value"]}
+    fields = {
         "id": message.id or "",
         "content": message.text,
-        "instruct_content": _dumped(message, rest.pop("instruct_content", {})),
+        "instruct_content": payload,
         "role": label_of(message),
-        "cause_by": held.cause_by,
-        "sent_from": held.sent_from,
-        "send_to": sorted(held.send_to) or [_EVERYBODY],
+        "cause_by": envelope.cause_by,
+        "sent_from": envelope.sent_from,
+        "send_to": sorted(envelope.send_to) or [_EVERYBODY],
         "metadata": rest.pop("metadata", {}),
     }
-    return rest | said
+    return rest | fields
 
 
-def _shape(kind: type[S], given: object, name: str) -> S:
+def _validate(kind: type[S], value: object, name: str) -> S:
     try:
-        return kind.model_validate(dict(given) if isinstance(given, Mapping) else given)
+        return kind.model_validate(dict(value) if isinstance(value, Mapping) else value)
     except ValidationError as error:
-        told = "; ".join(f"{'.'.join(map(str, part['loc'])) or 'it'}: {part['msg']}" for part in error.errors())
-        raise InvalidInputError(f"this is no {name}: {told}") from None
+        reasons = "; ".join(f"{'.'.join(map(str, part['loc'])) or 'it'}: {part['msg']}" for part in error.errors())
+        raise InvalidInputError(f"this is no {name}: {reasons}") from None
 
 
-def _dump_of(message: object) -> object:
-    """A message as its own dump, which knows how its payload is made again; a look at the payload's class would not."""
-    dump = getattr(message, "dump", None)
-    return _parsed(dump(), "its dump") if callable(dump) else message
-
-
-def _with_payload(message: BaseMessage, shape: _Message) -> BaseMessage:
-    rest = dict(shape.model_extra or {}) | ({"metadata": shape.metadata} if shape.metadata else {})
-    if shape.instruct_content is not None:
-        made = dict(_payload(shape.instruct_content))
-        value = made.pop("value")
-        schema = f"{made['module']}.{made['class']}" if "module" in made else ""
-        message = stamp(message, payload=value, schema=schema)
-        if not schema:
-            rest["instruct_content"] = made
-    if not rest:
-        return message
-    kept = {**message.additional_kwargs[KEY], _REST: [check_metadata(rest)]}
-    return message.model_copy(update={"additional_kwargs": {**message.additional_kwargs, KEY: kept}})
-
-
-def _payload(given: object) -> Mapping[str, Any]:
+def _payload(value: object) -> Mapping[str, Any]:
     """A payload as MetaGPT dumps it: its value, its class, and the module or the mapping of fields that this is made from."""
-    if isinstance(given, BaseModel):
-        return {"class": type(given).__name__, "module": type(given).__module__, "value": given.model_dump(mode="json")}
-    if isinstance(given, Mapping) and isinstance(given.get("class"), str) and isinstance(given.get("value"), Mapping):
-        if isinstance(given.get("mapping"), Mapping) and "module" not in given:
-            return given
-        if given.keys() == {"class", "module", "value"} and isinstance(given["module"], str):
-            return given
+    if isinstance(value, BaseModel):
+        return {"class": type(value).__name__, "module": type(value).__module__, "value": value.model_dump(mode="json")}
+    if isinstance(value, Mapping) and isinstance(value.get("class"), str) and isinstance(value.get("value"), Mapping):
+        if isinstance(value.get("mapping"), Mapping) and "module" not in value:
+            return value
+        if value.keys() == {"class", "module", "value"} and isinstance(value["module"], str):
+            return value
     raise InvalidInputError(
         "instruct_content is a pydantic object, or what MetaGPT dumps of one: class, module or mapping, value; not "
-        f"{quoted(given)}"
+        f"{quoted(value)}"
     )
 
 
-def _dumped(message: BaseMessage, made: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The inverse of `_payload`."""
-    payload = _first(message, "payload")
-    if payload is None:
-        return None
-    module, _, name = payload["schema"].rpartition(".")
-    if not (made or module):
-        raise InvalidInputError("its payload names no class, without which MetaGPT makes none; stamp a pydantic object")
-    return {**(made or {"class": name, "module": module}), "value": payload["value"]}
-
-
-def _first(message: BaseMessage, field: str) -> Any:
-    values = message.additional_kwargs.get(KEY, {}).get(field)
-    return values[0] if values else None
-
-
-def _check_sayable(message: BaseMessage) -> None:
-    """Refuse what would be lost."""
+def _refuse_loss(message: BaseMessage) -> None:
     if not isinstance(message, HumanMessage | AIMessage | SystemMessage | ChatMessage):
         raise InvalidInputError(f"MetaGPT has no place for a {type(message).__name__}; leave it out")
     blocks = [] if isinstance(message.content, str) else message.content
@@ -224,12 +203,7 @@ def _check_sayable(message: BaseMessage) -> None:
 
 @dataclass(frozen=True, slots=True)
 class RefusedMessage:
-    """A message that was not taken.
-
-    Attributes:
-        place: Where it stands: the id of its node, or its number, from 1.
-        reason: Why.
-    """
+    """A message that was not imported: its *place*, the id of its node or its number from 1, and the *reason*."""
 
     place: str
     reason: str
@@ -237,12 +211,12 @@ class RefusedMessage:
 
 @dataclass(frozen=True, slots=True)
 class MessageImport:
-    """What an import did.
+    """The result of an import.
 
     Attributes:
-        new: How many messages were taken.
-        known: How many were there already, so that nothing was done.
-        refused: Those that could not be taken.
+        new: How many messages were added.
+        known: How many were there already.
+        refused: Those that could not be imported.
     """
 
     new: int
@@ -252,13 +226,13 @@ class MessageImport:
 
 @planned
 def import_memory(memory: object, into: WorkingMemory) -> Plan[MessageImport]:
-    """Take the messages of a MetaGPT `Memory` into ours, in their order; done twice, it takes nothing new.
+    """Import the messages of a MetaGPT `Memory`, in their order; a second import adds nothing.
 
-    A message that stands in the index there and not in the storage is reported, not taken.
+    A message that is in its index and not in its storage is refused.
 
     Args:
         memory: A `Memory`, any object with its attributes `storage`, `index` and `ignore_id`, or its dump.
-        into: Where; with `ignore_id=True` if the memory ignores ids.
+        into: The log; with `ignore_id=True` if the memory ignores ids.
 
     Raises:
         InvalidInputError: It is no such memory, or it ignores ids and *into* does not.
@@ -272,11 +246,21 @@ def import_memory(memory: object, into: WorkingMemory) -> Plan[MessageImport]:
         >>> import_memory(dump, log).known
         1
     """
-    shape = _shape(_Memory, memory, "memory of MetaGPT's, which has storage, index, ignore_id")
+    shape = _validate(_Memory, memory, "memory of MetaGPT's, which has storage, index, ignore_id")
     if shape.ignore_id and not into.ignore_id:
         raise InvalidInputError("that memory ignores ids; import it into one made with ignore_id=True")
-    messages, refused = _messages(_numbered("storage", shape.storage))
-    return _kept(into, (messages, [*refused, *_unstored(shape.index, messages)]))
+    messages, refused = _read_messages(_numbered("storage", shape.storage))
+    keys = {(message.id, fingerprint(message)) for message in messages}
+
+    def from_storage(make: Callable[[], BaseMessage]) -> BaseMessage:
+        message = make()
+        if (message.id, fingerprint(message)) not in keys:
+            raise InvalidInputError(f"the storage does not hold it: {quoted(message.text)}")
+        return message
+
+    rows = (row for cause, entries in shape.index.items() for row in _numbered(f"index of {cause}", entries))
+    _, missing = _read_messages((place, partial(from_storage, make)) for place, make in rows)
+    return _add(into, (messages, [*refused, *missing]))
 
 
 aimport_memory = awaited(import_memory)
@@ -284,13 +268,11 @@ aimport_memory = awaited(import_memory)
 
 @planned
 def import_role(folder: str | os.PathLike[str], into: WorkingMemory) -> Plan[MessageImport]:
-    """Take the messages of a role, `role_mem/<role_id>/`, into ours, in their order; done twice, it takes nothing new.
-
-    The name of the folder means nothing here: whose the messages become is what *into* says.
+    """Import the messages of a role, `role_mem/<role_id>/`, in their order; a second import adds nothing.
 
     Args:
-        folder: The folder; it is only read.
-        into: Where; a `LongTermMemory` embeds anew what it watches.
+        folder: The folder; it is only read, and its name has no meaning: *into* has a scope.
+        into: The log; a `LongTermMemory` embeds anew what it watches.
 
     Raises:
         InvalidInputError: There is no such folder, or a file in it is damaged; the text names it.
@@ -300,16 +282,16 @@ def import_role(folder: str | os.PathLike[str], into: WorkingMemory) -> Plan[Mes
         Traceback (most recent call last):
         langmem_adapter.errors.InvalidInputError: there is no role_mem/Alice/docstore.json; ...
     """
-    return Plan(partial(_read, Path(folder))).and_then(partial(_kept, into))
+    return Plan(partial(_read_folder, Path(folder))).and_then(partial(_add, into))
 
 
 aimport_role = awaited(import_role)
 
 
 def brain_from_metagpt(brain: object) -> dict[str, Any]:
-    """What MetaGPT's `BrainMemory` holds, for our `BrainMemory.loads`: history, summary, knowledge (as text) and last talk.
+    """The contents of MetaGPT's `BrainMemory` for our `BrainMemory.loads`: history, summary, knowledge and last talk.
 
-    Nothing else is looked at: its dumps hold its configuration, with the keys in it.
+    Nothing else is read: its dumps contain its configuration, with the keys in it.
 
     Args:
         brain: A `BrainMemory`, any object with its attributes, or its dump as a mapping or as JSON (what it put into Redis).
@@ -327,19 +309,17 @@ def brain_from_metagpt(brain: object) -> dict[str, Any]:
         ('Ann likes tea.', 'Hi')
         >>> memory.close()
     """
-    given = _parsed(brain, "the dump") if isinstance(brain, str) else brain
-    shape = _shape(
-        _Brain, given, "BrainMemory of MetaGPT's, which has history, knowledge, historical_summary, last_talk"
-    )
-    rows = [*_numbered("history", shape.history), *_numbered("knowledge", shape.knowledge)]
-    messages, refused = _messages(rows)
+    fields = _parse_json(brain, "the dump") if isinstance(brain, str) else brain
+    name = "BrainMemory of MetaGPT's, which has history, knowledge, historical_summary, last_talk"
+    shape = _validate(_Brain, fields, name)
+    messages, refused = _read_messages([*_numbered("history", shape.history), *_numbered("knowledge", shape.knowledge)])
     if refused:
         raise InvalidInputError(f"{refused[0].place}: {refused[0].reason}")
-    told = len(shape.history)
+    history, knowledge = messages[: len(shape.history)], messages[len(shape.history) :]
     return {
-        "history": messages_to_dict(messages[:told]),
+        "history": messages_to_dict(history),
         "historical_summary": shape.historical_summary,
-        "knowledge": [message.text for message in messages[told:]],
+        "knowledge": [message.text for message in knowledge],
         "last_talk": shape.last_talk,
     }
 
@@ -365,20 +345,20 @@ class _Memory(BaseModel):
     ignore_id: bool = False
 
 
-def _kept(into: WorkingMemory, found: ReadMessages) -> Plan[MessageImport]:
+def _add(into: WorkingMemory, read: ReadMessages) -> Plan[MessageImport]:
     if not isinstance(into, WorkingMemory):
         raise InvalidInputError(f"import into a WorkingMemory or a LongTermMemory, not {quoted(into)}")
-    messages, refused = found
-    keep = Plan.calling(into.add_batch, into.aadd_batch, messages)
-    return keep.then(lambda new: MessageImport(new, len(messages) - new, tuple(refused)))
+    messages, refused = read
+    added = Plan.calling(into.add_batch, into.aadd_batch, messages)
+    return added.then(lambda new: MessageImport(new, len(messages) - new, tuple(refused)))
 
 
-def _messages(rows: Iterable[MessageRow]) -> ReadMessages:
+def _read_messages(rows: Iterable[MessageRow]) -> ReadMessages:
     messages: list[BaseMessage] = []
     refused: list[RefusedMessage] = []
-    for place, made in rows:
+    for place, make in rows:
         try:
-            message = made()
+            message = make()
             drafts_of([message])
         except InvalidInputError as error:
             refused.append(RefusedMessage(place, str(error)))
@@ -387,37 +367,26 @@ def _messages(rows: Iterable[MessageRow]) -> ReadMessages:
     return messages, refused
 
 
-def _numbered(name: str, given: Iterable[object]) -> Iterator[MessageRow]:
-    return ((f"{name} {number}", partial(from_metagpt, each)) for number, each in enumerate(given, start=1))
-
-
-def _unstored(index: Mapping[str, Sequence[object]], stored: Iterable[BaseMessage]) -> list[RefusedMessage]:
-    known = {(message.id, fingerprint(message)) for message in stored}
-
-    def from_storage(made: Callable[[], BaseMessage]) -> BaseMessage:
-        message = made()
-        if (message.id, fingerprint(message)) not in known:
-            raise InvalidInputError(f"the storage does not hold it: {quoted(message.text)}")
-        return message
-
-    rows = (row for cause, listed in index.items() for row in _numbered(f"index of {cause}", listed))
-    return _messages((place, partial(from_storage, made)) for place, made in rows)[1]
+def _numbered(name: str, values: Iterable[object]) -> Iterator[MessageRow]:
+    return ((f"{name} {number}", partial(from_metagpt, each)) for number, each in enumerate(values, start=1))
 
 
 # ── folders ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _read(folder: Path) -> ReadMessages:
+def _read_folder(folder: Path) -> ReadMessages:
     nodes = _section(folder / "docstore.json", "docstore/data")
-    messages, refused = _messages((place, partial(_of_node, place, node)) for place, node in nodes.items())
-    return messages, [*refused, *(RefusedMessage(place, _LOST) for place in _indexed(folder) if place not in nodes)]
+    messages, refused = _read_messages((place, partial(_parse_node, place, node)) for place, node in nodes.items())
+    reason = "index_store.json names it and docstore.json does not hold it"
+    lost = [RefusedMessage(place, reason) for place in _indexed(folder) if place not in nodes]
+    return messages, [*refused, *lost]
 
 
-def _of_node(place: str, node: object) -> BaseMessage:
-    dump = _within(node, "__data__", "metadata", "obj_json")
+def _parse_node(place: str, node: object) -> BaseMessage:
+    dump = _value_at(node, "__data__", "metadata", "obj_json")
     if not isinstance(dump, str):
         raise InvalidInputError("its metadata hold no obj_json, so that it is no message of MetaGPT's")
-    message = from_metagpt(_parsed(dump, "obj_json"))
+    message = from_metagpt(_parse_json(dump, "obj_json"))
     return message if message.id else message.model_copy(update={"id": place})
 
 
@@ -426,14 +395,14 @@ def _indexed(folder: Path) -> list[str]:
     path = folder / "index_store.json"
     if not path.is_file():
         return []
-    named: list[str] = []
+    places: list[str] = []
     for index in _section(path, "index_store/data").values():
-        data = _within(index, "__data__")
-        nodes = _within(_parsed(data, str(path)) if isinstance(data, str) else data, "nodes_dict")
+        data = _value_at(index, "__data__")
+        nodes = _value_at(_parse_json(data, str(path)) if isinstance(data, str) else data, "nodes_dict")
         if not isinstance(nodes, Mapping):
             raise InvalidInputError(f"{path} is damaged: an index in it has no nodes_dict")
-        named += map(str, nodes.values())
-    return named
+        places += map(str, nodes.values())
+    return places
 
 
 def _section(path: Path, name: str) -> Mapping[str, Any]:
@@ -446,21 +415,21 @@ def _section(path: Path, name: str) -> Mapping[str, Any]:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidInputError(f"{path} cannot be read: {error}") from None
-    whole = _parsed(text, str(path))
+    whole = _parse_json(text, str(path))
     section = whole.get(name) if isinstance(whole, dict) and whole else whole  # an empty store is an empty object
     if not isinstance(section, dict):
         raise InvalidInputError(f"{path} is damaged: it has no object {quoted(name)}")
     return section
 
 
-def _parsed(text: str, name: str) -> Any:
+def _parse_json(text: str, name: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{name} is no JSON: {error}; restore it from a backup") from None
 
 
-def _within(value: object, *path: str) -> object:
+def _value_at(value: object, *path: str) -> object:
     for key in path:
         value = value.get(key) if isinstance(value, Mapping) else None
     return value

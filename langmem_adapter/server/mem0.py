@@ -9,8 +9,15 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, Depends, HTTPException, Query, Request
 from pydantic import BaseModel, BeforeValidator, Field
 
-from langmem_adapter.adapters.mem0.calls import Calls
-from langmem_adapter.adapters.mem0.shapes import expiry, listed, one, revision, scoped, tidy
+from langmem_adapter.adapters.mem0.memory import Mem0Methods
+from langmem_adapter.adapters.mem0.shapes import (
+    format_item,
+    format_items,
+    format_revision,
+    merge_scope,
+    normalize_filters,
+    parse_expiry,
+)
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -163,8 +170,8 @@ async def list_(call: Reads, query: Annotated[_List, Query()]) -> dict[str, Any]
     if not scope:
         read = partial(memories.page, k=query.top_k, include_expired=query.show_expired)
         items, _ = await beside(call.memory.parts.reading, read, None)
-        return {"results": listed(items)}
-    plan = Calls.get_all(_Served(call.memory), top_k=query.top_k, show_expired=query.show_expired, **scope)
+        return {"results": format_items(items)}
+    plan = Mem0Methods.get_all(_Served(call.memory), top_k=query.top_k, show_expired=query.show_expired, **scope)
     return dict(await plan.arun())
 
 
@@ -175,13 +182,13 @@ async def search(call: Reads, body: Mem0Search) -> dict[str, Any]:
     empty = [name for name, value in (body.filters or {}).items() if name in SCOPE_FIELDS and value == ""]
     filters = body.filters and {name: value for name, value in body.filters.items() if name not in empty}
     scope = _needed_scope(
-        call.principal, scoped(tidy(filters), **{name: body.named.get(name) for name in SCOPE_FIELDS})
+        call.principal, merge_scope(normalize_filters(filters), **{name: body.named.get(name) for name in SCOPE_FIELDS})
     )
     if body.top_k == 0:
         return {"results": []}
     how: dict[str, Any] = {"threshold": body.threshold, "explain": bool(body.explain), "top_k": body.top_k}
     how["show_expired"] = bool(body.show_expired)
-    return dict(await Calls.search(_Served(call.memory), body.query, filters=filters, **scope, **how).arun())
+    return dict(await Mem0Methods.search(_Served(call.memory), body.query, filters=filters, **scope, **how).arun())
 
 
 @router.post(
@@ -194,7 +201,7 @@ async def create(call: Writes, body: Mem0Add) -> dict[str, Any]:
     call.check_images(body.plain_messages)
     how: dict[str, Any] = body.model_dump(include={"metadata", "memory_type", "prompt", "expiration_date"})
     scope = _needed_scope(call.principal, body.named)
-    plan = Calls.add(_Served(call.memory), body.plain_messages, infer=body.infer is not False, **scope, **how)
+    plan = Mem0Methods.add(_Served(call.memory), body.plain_messages, infer=body.infer is not False, **scope, **how)
     return dict(await plan.arun())
 
 
@@ -222,7 +229,7 @@ async def reset(call: Admin, body: Mem0Ids | None = None) -> Mem0Done:
 async def get(call: Reads, memory_id: str) -> dict[str, Any] | None:
     """One memory, an expired one too; null where there is none."""
     try:
-        return one(await call.memory.aget(memory_id, **call.effective_scope()))
+        return format_item(await call.memory.aget(memory_id, **call.effective_scope()))
     except MemoryNotFoundError:
         return None
 
@@ -231,7 +238,7 @@ async def get(call: Reads, memory_id: str) -> dict[str, Any] | None:
 async def history(call: Reads, memory_id: str) -> list[dict[str, Any]]:
     """Every change of a memory, the oldest first, a deleted one's too; an unknown id has none."""
     try:
-        return [revision(step) for step in await call.memory.ahistory(memory_id, **call.effective_scope())]
+        return [format_revision(step) for step in await call.memory.ahistory(memory_id, **call.effective_scope())]
     except MemoryNotFoundError:
         return []
 
@@ -296,7 +303,9 @@ def _changes(body: Mem0Update) -> dict[str, Any]:
     if body.text is not None and body.data is not None and body.text != body.data:
         raise InvalidInputError("text and data mean the same thing and differ; give one of them")
     new: dict[str, Any] = {"text": body.data if body.text is None else body.text, "metadata": body.metadata}
-    return new | ({"expires_at": expiry(body.expiration_date)} if "expiration_date" in body.model_fields_set else {})
+    return new | (
+        {"expires_at": parse_expiry(body.expiration_date)} if "expiration_date" in body.model_fields_set else {}
+    )
 
 
 def _entities(counts: Iterable[scopes.ScopeCount]) -> list[Mem0Entity]:

@@ -13,7 +13,7 @@ import pytest
 import qdrant_client
 from langchain_openai import ChatOpenAI
 
-from langmem_adapter.adapters.mem0 import config
+from langmem_adapter.adapters.mem0.configs import base as config
 from langmem_adapter.embedding.models import HashEmbeddings
 from tests import mem0_blocks
 from tests.openai_server import OpenAIServer

@@ -61,7 +61,7 @@ EXPECTED = [
     (2, "mapped", "import AsyncMemory"),
     (2, "mapped", "import Memory"),
     (2, "refused", "MemoryClient is not here"),
-    (3, "mapped", f"from {MemoryConfig.__module__.rpartition('.')[0]}.configs.base import MemoryConfig"),
+    (3, "mapped", f"from {MemoryConfig.__module__} import MemoryConfig"),
     (4, "refused", "embeddings"),
     (7, "mapped", "llm: openai"),
     (8, "runs", "model"),

@@ -95,7 +95,7 @@ def test_mem0_add_updates_a_memory(http: TestClient) -> None:
         ("POST", "/search", {"query": "tea"}, 400, NOBODY),
         ("POST", "/search", {"query": "tea", "filters": {"user_id": ""}}, 400, NOBODY),
         ("POST", "/search", {"query": " ", "user_id": "a"}, 400, "query"),
-        ("POST", "/search", {"query": "tea", "user_id": "a", "filters": {"user_id": "b"}}, 400, "said twice"),
+        ("POST", "/search", {"query": "tea", "user_id": "a", "filters": {"user_id": "b"}}, 400, "named twice"),
         ("POST", "/search", {"query": "tea", "user_id": "a", "filters": {"AND": 1}}, 400, "AND"),
         ("PUT", "/memories/unknown", {"text": "x"}, 404, "unknown"),
         ("PUT", "/memories/unknown", {}, 400, "nothing to change"),

@@ -14,10 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from langmem_adapter.adapters.mem0.config import ELSEWHERE as CONFIG_ELSEWHERE
-from langmem_adapter.adapters.mem0.config import MemoryConfig
+from langmem_adapter.adapters.mem0.configs.base import ELSEWHERE as CONFIG_ELSEWHERE
+from langmem_adapter.adapters.mem0.configs.base import MemoryConfig
 from langmem_adapter.adapters.mem0.memory import ELSEWHERE, Memory
-from langmem_adapter.adapters.mem0.providers import Provider, chosen, graph_store_of, providers
+from langmem_adapter.adapters.mem0.providers import Provider, provider_row, providers, read_graph_store
 from langmem_adapter.adapters.threads import check_keys
 from langmem_adapter.errors import InvalidInputError
 
@@ -105,16 +105,16 @@ def _option(name: str, node: ast.expr) -> Iterator[Finding]:
     if finding.outcome != "refused" and name in _TABLES and provider in providers(name):
         for key, value in _entries(entries.get("config", node)).items():
             if key not in {"provider", "config", "collection_name"}:
-                yield _tried(value.lineno, partial(_argument, chosen(str(provider), name), name, key, value))
+                yield _tried(value.lineno, partial(_argument, provider_row(str(provider), name), name, key, value))
 
 
 def _section(name: str, provider: Any, node: ast.expr) -> tuple[str, str]:
     check_keys({name: None}, _KEYS, "config", CONFIG_ELSEWHERE)
     if name == "graph_store":
-        graph_store_of(_value(node, {"provider": "sql"}))
+        read_graph_store(_value(node, {"provider": "sql"}))
     if name not in _TABLES or provider in {None, "", "langchain"}:
         return "runs", name
-    row = chosen(str(provider), name)
+    row = provider_row(str(provider), name)
     package = f" (pip install {row.package})" if row.package else ""
     return "mapped" if row.target or row.package else "runs", f"{name}: {provider}{package}"
 

@@ -1,9 +1,8 @@
-"""The graph that Mem0 kept in Neo4j or Memgraph, read into ours.
+"""Import of the knowledge graph that Mem0 kept in Neo4j or Memgraph.
 
-What Mem0 wrote there, up to its version 1.0.11: nodes with `name`, `user_id`, and `agent_id` and `run_id` where these were
-given; as their label the entity's type, `__User__` where it knew none, and `__Entity__` (Memgraph: `Entity`) beside it;
-relations whose type is their name, with `mentions`, `created` or `created_at`, and of the last versions `valid` and
-`invalidated_at`.
+Mem0 up to 1.0.11 wrote nodes with `name` and the fields of the scope, labelled with the entity's type (`__User__` where it
+knew none) and `__Entity__` (Memgraph: `Entity`); relations have their name as type, `mentions`, `created` or `created_at`, and
+in the last versions `valid` and `invalidated_at`.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from langmem_adapter.adapters.mem0 import memory as doors
+from langmem_adapter.adapters.mem0 import memory as mem0
 from langmem_adapter.arguments import parse_time, scope_if_given
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.knowledge.imports import (
@@ -44,18 +43,18 @@ _MICROSECONDS: Final = 10**14
 """`timestamp()` counts them in Memgraph, and milliseconds in Neo4j, of which so many are the year 5138."""
 
 _SIDES: Final = ("s_", "t_")
-_WHOSE: Final = " OR ".join(f"s.{name} IS NOT NULL" for name in SCOPE_FIELDS)
+_HAS_SCOPE: Final = " OR ".join(f"s.{name} IS NOT NULL" for name in SCOPE_FIELDS)
 _ENDS: Final = ", ".join(f"{end[0]}.{name} AS {end}{name}" for end in _SIDES for name in ("name", *SCOPE_FIELDS))
 # A mirror of ours may lie in the same database: its nodes carry the lineage of the memory that they are derived from.
 _RELATIONS: Final = (
-    f"MATCH (s)-[r]->(t) WHERE s.name IS NOT NULL AND ({_WHOSE}) AND s.lineage IS NULL AND t.lineage IS NULL{{narrowed}} "
-    f"RETURN {_ENDS}, labels(s) AS s_labels, labels(t) AS t_labels, type(r) AS relation, properties(r) AS told"
+    f"MATCH (s)-[r]->(t) WHERE s.name IS NOT NULL AND ({_HAS_SCOPE}) AND s.lineage IS NULL AND t.lineage IS NULL{{narrowed}} "
+    f"RETURN {_ENDS}, labels(s) AS s_labels, labels(t) AS t_labels, type(r) AS relation, properties(r) AS properties"
 )
 
 
 @planned
 def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
-    memory: Memory | doors.Memory | doors.AsyncMemory,
+    memory: Memory | mem0.Memory | mem0.AsyncMemory,
     source: Driver | str,
     *,
     user_id: str | None = None,
@@ -67,17 +66,16 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     refused: Callable[[RefusedRow], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Plan[GraphImportReport]:
-    """Take the relations that Mem0 kept in Neo4j or Memgraph into a memory's graph; done twice, it takes nothing new.
+    """Import the relations that Mem0 kept in Neo4j or Memgraph; a second import adds nothing.
 
-    Each comes with the scope that its two ends carry, its mentions, and the time for which Mem0 believed it; nothing that is
-    known here is ended for it. The node that Mem0 called by the `user_id` (or `agent_id`) is the user (or agent) here.
-    Embeddings stay unread, and so do nodes that nothing is related to, which Mem0 shows to nobody either. Everything else that
-    is not taken is counted and reported. The graph server is only read.
+    Each comes with the scope of its two ends, its mentions, and the time for which Mem0 believed it; no relation here ends. The
+    node that Mem0 called by the `user_id` (or `agent_id`) is the user (or agent) here. Embeddings and nodes without a relation
+    are not read; everything else that is refused is counted and reported. The graph server is only read.
 
     Args:
-        memory: Whose graph they come into, ours or one in Mem0's shape.
+        memory: The memory whose graph gets them, ours or Mem0's.
         source: A `neo4j.Driver`, or an address: `"bolt://localhost:7687"`.
-        user_id: Where given, only relations of this scope; likewise the next two.
+        user_id: Only relations of this user; likewise *agent_id* and *run_id*.
         agent_id: The agent.
         run_id: The run or session.
         username: For an address, with *password*; without them `NEO4J_USERNAME` and `NEO4J_PASSWORD` are taken.
@@ -89,20 +87,19 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     Raises:
         InvalidInputError: *source* is neither, or an argument cannot be used.
         MissingDependencyError: The package `neo4j` is not installed.
-        StorageError: The database failed, or the server with a `GraphServerError`; what was taken in until then stays, and
-            is known the next time.
+        StorageError: The database failed, or the server with a `GraphServerError`; import again to go on.
     """
     from langmem_adapter.mirror.target import manner, opened, place_of, translated  # noqa: PLC0415 - its driver takes a while to import
 
-    ours = memory.engine if isinstance(memory, doors.Memory | doors.AsyncMemory) else memory
+    ours = memory.engine if isinstance(memory, mem0.Memory | mem0.AsyncMemory) else memory
     engine, within = parts_of(ours, "import_graph"), scope_if_given(user_id, agent_id, run_id)
     driver, made = opened(source, username, password)
 
     def run() -> GraphImportReport:
         try:
             with translated(place_of(source)):
-                told = _told(driver, database, within, manner(driver))
-                return import_relations(engine.ledger, told, refused=refused, progress=progress)
+                rows = _read_rows(driver, database, within, manner(driver))
+                return import_relations(engine.ledger, rows, refused=refused, progress=progress)
         finally:
             if made:
                 driver.close()
@@ -113,18 +110,21 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
 aimport_graph = awaited(import_graph)
 
 
-def _told(driver: Driver, database: str | None, within: Scope | None, how: Mapping[str, Any]) -> Iterator[ImportRow]:
+def _read_rows(
+    driver: Driver, database: str | None, within: Scope | None, how: Mapping[str, Any]
+) -> Iterator[ImportRow]:
     named = {} if within is None else within.named
     narrowed = "".join(f" AND (s.{name} = ${name} OR t.{name} = ${name})" for name in named)
     with driver.session(database=database, default_access_mode="READ", fetch_size=_FETCHED, **how) as session:
         rows = session.run(_RELATIONS.format(narrowed=narrowed), named)
-        yield from (_read(number, row.data(), within) for number, row in enumerate(rows, 1))
+        yield from (_parse_row(number, row.data(), within) for number, row in enumerate(rows, 1))
 
 
-def _read(number: int, row: Mapping[str, Any], within: Scope | None) -> ImportRow:
+def _parse_row(number: int, row: Mapping[str, Any], within: Scope | None) -> ImportRow:
     where, begins = f"relation {number}", f"({row['s_name']})-[{row['relation']}]->({row['t_name']})"[:_SHOWN]
+    properties = row["properties"]
     try:
-        if _is_undated_past(row["told"]):
+        if properties.get("valid") is False and properties.get("invalidated_at") is None:
             return PastRelation(where)
         scope = _scope(row, within)
         return StatedRelation(where, begins, scope, _triple(row, scope))
@@ -133,28 +133,32 @@ def _read(number: int, row: Mapping[str, Any], within: Scope | None) -> ImportRo
 
 
 def _scope(row: Mapping[str, Any], within: Scope | None) -> Scope:
-    """The scope of a relation: all that its ends carry, so that nobody sees it who would see neither of them in Mem0."""
-    told = {name: {str(row[end + name]) for end in _SIDES if row[end + name] is not None} for name in SCOPE_FIELDS}
-    for name, each in told.items():
+    """All that the two ends carry, so that a relation reaches no user who saw neither of them in Mem0."""
+    values = {name: {str(row[end + name]) for end in _SIDES if row[end + name] is not None} for name in SCOPE_FIELDS}
+    for name, each in values.items():
         if len(each) > 1:
             raise InvalidInputError(f"its two ends have different {name}s: {', '.join(sorted(each))}")
-    scope = Scope(**{name: one for name, each in told.items() for one in each})
+    scope = Scope(**{name: one for name, each in values.items() for one in each})
     if within is not None and not within.covers(scope):
         raise InvalidInputError(f"it belongs to {scope.named}, which lies outside {within.named}")
     return scope
 
 
 def _triple(row: Mapping[str, Any], scope: Scope) -> Triple:
-    since, until = _span(row["told"])
+    properties = row["properties"]
+    since = _time(properties.get("created_at", properties.get("created")), "created_at")
+    until = None if properties.get("valid") is True else _time(properties.get("invalidated_at"), "invalidated_at")
+    mentions = properties.get("mentions")
+    is_count = isinstance(mentions, int) and not isinstance(mentions, bool) and mentions > 0
     return Triple(
         source=_name(row["s_name"], "source", scope),
         relation=parse_relation(row["relation"]),
         target=_name(row["t_name"], "target", scope),
         source_type=_type(row["s_labels"]),
         target_type=_type(row["t_labels"]),
-        valid_from=since,
+        valid_from=None if since is not None and until is not None and since >= until else since,
         valid_to=until,
-        mentions=_mentions(row["told"].get("mentions")),
+        mentions=mentions if is_count else 1,
     )
 
 
@@ -165,15 +169,11 @@ def _name(name: object, what: str, scope: Scope) -> str:
     """
     text = parse_name(name, what)
     ids = {SELF: ("user_id", scope.user_id), ASSISTANT: ("agent_id", scope.agent_id)}
-    for who, (field, owner) in ids.items():
-        spelled = None if owner is None else _spelled(owner)
+    for label, (field, owner) in ids.items():
+        spelled = None if owner is None else owner.lower().replace(" ", "_")
         if spelled is not None and (text == spelled or f"{text},".startswith(f"{field}:_{spelled},")):
-            return who
+            return label
     return text
-
-
-def _spelled(name: str) -> str:
-    return name.lower().replace(" ", "_")
 
 
 def _type(labels: list[str]) -> str:
@@ -181,24 +181,10 @@ def _type(labels: list[str]) -> str:
     return parse_type(kinds[0].casefold(), "label") if kinds else ""
 
 
-def _mentions(told: object) -> int:
-    return told if isinstance(told, int) and not isinstance(told, bool) and told > 0 else 1
-
-
-def _is_undated_past(told: Mapping[str, Any]) -> bool:
-    return told.get("valid") is False and told.get("invalidated_at") is None
-
-
-def _span(told: Mapping[str, Any]) -> tuple[datetime | None, datetime | None]:
-    since = _moment(told.get("created_at", told.get("created")), "created_at")
-    until = None if told.get("valid") is True else _moment(told.get("invalidated_at"), "invalidated_at")
-    return (None, until) if since is not None and until is not None and since >= until else (since, until)
-
-
-def _moment(told: Any, what: str) -> datetime | None:
-    if told is None:
+def _time(value: Any, what: str) -> datetime | None:
+    if value is None:
         return None
-    if isinstance(told, int | float) and not isinstance(told, bool):
-        return parse_time(told / (1_000_000 if abs(told) >= _MICROSECONDS else 1_000), what)
-    native = getattr(told, "to_native", None)  # a time of the driver's own, which counts nanoseconds
-    return parse_time(told if native is None else native(), what).astimezone(UTC)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return parse_time(value / (1_000_000 if abs(value) >= _MICROSECONDS else 1_000), what)
+    native = getattr(value, "to_native", None)  # a time of the driver's own, which counts nanoseconds
+    return parse_time(value if native is None else native(), what).astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Chat models, embeddings and rerankers of a Mem0 configuration, made by LangChain."""
+"""Providers of a Mem0 configuration: chat models, embeddings, rerankers and graph stores, made by LangChain."""
 
 from __future__ import annotations
 
@@ -65,17 +65,17 @@ class Provider:
             InvalidInputError: A key cannot be honoured, or, if they must be *complete*, is missing; *where* is the section.
         """
         names = self.names
-        given = {key: value for key, value in _flat(options, names).items() if value not in (None, "", {})}
-        check_keys(given, tuple(dict.fromkeys((*names, *self.values, *self.idle))), where, self.reasons, self.otherwise)
+        used = {key: value for key, value in _flatten(options, names).items() if value not in (None, "", {})}
+        check_keys(used, tuple(dict.fromkeys((*names, *self.values, *self.idle))), where, self.reasons, self.otherwise)
         arguments: dict[str, Any] = {}
-        for key, value in given.items():
+        for key, value in used.items():
             if key in self.values and value not in self.values[key]:
                 reason = self.reasons.get(key, f"possible are {', '.join(map(repr, self.values[key]))}")
                 raise InvalidInputError(f"{where}.{key}={quoted(value)} cannot be honoured: {reason}")
             if key in names:
                 _put(arguments, names[key], value, f"{where}.{key}")
         for key in self.needed:
-            if complete and key not in given:
+            if complete and key not in used:
                 raise InvalidInputError(f"{where}.{key} is missing")
         variables = {name: os.environ[variable] for name, variable in self.env.items() if os.environ.get(variable)}
         return {**self.defaults, **variables, **arguments}
@@ -86,15 +86,12 @@ def providers(section: str) -> Mapping[str, Provider]:
     """The table of a section: `"llm"`, `"embedder"`, `"reranker"` or `"vector_store"`."""
     table = tomllib.loads(files(__package__).joinpath("tables.toml").read_text(encoding="utf-8"))[section]
     first = table.pop("*")
-    return {name: Provider(**_joined(first, _row(table, row))) for name, row in table.items()}
+    rows = {name: _join(table.get(row.pop("like", None), {}), row) for name, row in table.items()}
+    return {name: Provider(**_join(first, row)) for name, row in rows.items()}
 
 
-def chosen(provider: str, section: str) -> Provider:
-    """The row for a provider.
-
-    Raises:
-        InvalidInputError: There is none; the message says what to do.
-    """
+def provider_row(provider: str, section: str) -> Provider:
+    """The row of a provider; an unknown one is an `InvalidInputError`."""
     table = providers(section)
     if provider not in table:
         key = "client" if section == "vector_store" else "model"
@@ -105,12 +102,8 @@ def chosen(provider: str, section: str) -> Provider:
     return table[provider]
 
 
-def imported(target: str, package: str) -> Any:
-    """The class that `module:Class` names.
-
-    Raises:
-        MissingDependencyError: A package is not installed.
-    """
+def import_class(target: str, package: str) -> Any:
+    """The class that `module:Class` names; without the package a `MissingDependencyError`."""
     module, _, path = target.partition(":")
     try:
         return attrgetter(path)(importlib.import_module(module))
@@ -118,29 +111,24 @@ def imported(target: str, package: str) -> Any:
         raise MissingDependencyError(package) from error
 
 
-def _row(table: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    own = {key: value for key, value in row.items() if key != "like"}
-    return _joined(table[row["like"]], own) if "like" in row else own
-
-
-def _joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Two rows in one: keys stand one after the other, tables are merged, else the second goes before the first."""
-    joined = {**first, **second}
+def _join(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Two rows in one: keys are joined, tables are merged, else the second overrides the first."""
+    row = {**first, **second}
     for key in first.keys() & second.keys():
         if isinstance(first[key], Mapping):
-            joined[key] = {**first[key], **second[key]}
+            row[key] = {**first[key], **second[key]}
         elif key == "keys":
-            joined[key] = f"{first[key]} {second[key]}"
-    return joined
+            row[key] = f"{first[key]} {second[key]}"
+    return row
 
 
-def _flat(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Options with the keys of mappings within them written as paths, where the table has such paths."""
+def _flatten(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Options with the keys of nested mappings as paths, where the table has such paths."""
     nested = {name.partition(".")[0] for name in names if "." in name}
     flat: dict[str, Any] = {}
     for key, value in options.items():
-        within = key in nested and isinstance(value, Mapping)
-        flat |= {f"{key}.{inner}": each for inner, each in value.items()} if within else {key: value}
+        is_nested = key in nested and isinstance(value, Mapping)
+        flat |= {f"{key}.{inner}": each for inner, each in value.items()} if is_nested else {key: value}
     return flat
 
 
@@ -149,13 +137,13 @@ def _put(arguments: dict[str, Any], path: str, value: Any, where: str) -> None:
     if inner:
         arguments, outer = arguments.setdefault(outer, {}), inner
     if arguments.setdefault(outer, value) != value:
-        raise InvalidInputError(f"{where} says {outer} twice, and differently; give one of them")
+        raise InvalidInputError(f"{where} gives {outer} twice, and differently; give one of them")
 
 
 _SQL: Final = "sql"
 _LOGIN: Final = ("url", "username", "password")
 _SERVERS: Final = {"neo4j": (*_LOGIN, "database", "base_label"), "memgraph": _LOGIN}
-_BESIDE: Final = ("custom_prompt", "threshold", "llm")
+_BESIDE: Final = ("threshold", "custom_prompt", "llm")
 _LABELS: Final = {True: "__Entity__", False: "Entity"}
 _ONE_CALL: Final = "facts and relations come of one call; say it once, as config.llm, or leave out graph_store.llm"
 _BY_NAME: Final = (
@@ -171,22 +159,16 @@ class Section(NamedTuple):
     config: dict[str, Any]
 
 
-def section(
-    given: object, name: str, elsewhere: Mapping[str, str] | None = None, *, beside: tuple[str, ...] = ()
-) -> Section:
-    """Provider and options of the section *name* of the configuration.
-
-    It may have the keys *beside* as well, which the caller reads; *elsewhere* says what to do instead of certain others.
-    """
+def section(config: object, name: str, *, beside: tuple[str, ...] = ()) -> Section:
+    """Provider and options of the section *name* of the configuration, which may have the keys *beside* as well."""
     shape = f"config.{name} must be {{'provider': '…', 'config': {{…}}}}"
-    if not isinstance(given, Mapping):
-        raise InvalidInputError(f"{shape}, not {type(given).__name__}")
-    check_keys(given, ("provider", "config", *beside), f"config.{name}", elsewhere)
-    provider, options = given.get("provider"), given.get("config")
+    if not isinstance(config, Mapping):
+        raise InvalidInputError(f"{shape}, not {type(config).__name__}")
+    check_keys(config, ("provider", "config", *beside), f"config.{name}")
+    provider, options = config.get("provider"), config.get("config")
     if not isinstance(provider, str):
-        raise InvalidInputError(
-            f"{shape}; the provider is {'missing' if provider is None else f'a {type(provider).__name__}'}"
-        )
+        problem = "missing" if provider is None else f"a {type(provider).__name__}"
+        raise InvalidInputError(f"{shape}; the provider is {problem}")
     if not isinstance(options, Mapping | None):
         raise InvalidInputError(f"{shape}; its config is a {type(options).__name__}")
     return Section(provider, dict(options or {}))
@@ -197,36 +179,31 @@ def section(
 
 @dataclass(frozen=True, slots=True)
 class GraphStore:
-    """What a `graph_store` says: where the graph is shown, instructions for its relations beside ours, and their model."""
+    """A `graph_store`: the server that shows the graph, instructions for its relations, and their model."""
 
     server: dict[str, Any] | None = field(repr=False)  # arguments of `GraphMemory.mirror`, a password among them
     prompt: str | None
     llm: Section | None
 
-    def llm_beside(self, llm: Section | None) -> Section | None:
-        """The one model that finds facts and relations, where *llm* is the one for facts."""
+    def join_llm(self, llm: Section | None) -> Section | None:
+        """The one model for facts (*llm*) and relations."""
         if llm is None or self.llm is None or llm == self.llm:
             return llm or self.llm
         raise InvalidInputError(f"config.graph_store.llm is another model than config.llm: {_ONE_CALL}")
 
 
-def graph_store_of(given: object) -> GraphStore:
+def read_graph_store(config: object) -> GraphStore:
     """Read a `graph_store`."""
-    provider, options = section(given, "graph_store", beside=_BESIDE)
-    beside = {key: given.get(key) for key in _BESIDE} if isinstance(given, Mapping) else {}
-    if beside["threshold"] is not None:
-        _check_threshold(beside["threshold"])
+    provider, options = section(config, "graph_store", beside=_BESIDE)
+    threshold, prompt, llm = (config.get(key) if isinstance(config, Mapping) else None for key in _BESIDE)
+    # From which cosine of their names Mem0 takes two nodes for one; those here are one where the names are the same.
+    if threshold is not None and (isinstance(threshold, bool) or threshold != 1):
+        raise InvalidInputError(f"config.graph_store.threshold={quoted(threshold)} cannot be honoured: {_BY_NAME}")
     return GraphStore(
         server=_server(provider, options),
-        prompt=_text(beside["custom_prompt"], "config.graph_store.custom_prompt"),
-        llm=None if beside["llm"] is None else section(beside["llm"], "graph_store.llm"),
+        prompt=_text(prompt, "config.graph_store.custom_prompt"),
+        llm=None if llm is None else section(llm, "graph_store.llm"),
     )
-
-
-def _check_threshold(given: object) -> None:
-    """From which cosine of their names Mem0 takes two nodes for one; those here are one where the names are the same."""
-    if isinstance(given, bool) or not isinstance(given, int | float) or given != 1:
-        raise InvalidInputError(f"config.graph_store.threshold={quoted(given)} cannot be honoured: {_BY_NAME}")
 
 
 def _server(provider: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -253,10 +230,10 @@ def _server(provider: str, options: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"driver": texts.pop("url"), "dialect": provider, "label": label, **texts}
 
 
-def _text(given: object, name: str) -> str | None:
-    if not isinstance(given, str | None):
-        raise InvalidInputError(f"{name} must be a text, not {type(given).__name__}")
-    return given or None
+def _text(value: object, name: str) -> str | None:
+    if not isinstance(value, str | None):
+        raise InvalidInputError(f"{name} must be a text, not {type(value).__name__}")
+    return value or None
 
 
 _LANGCHAIN: Final = "langchain"
@@ -279,11 +256,11 @@ def chat_model(section: Section, where: str = "config.llm") -> BaseChatModel:
     """
     provider, options = section
     if provider == _LANGCHAIN:
-        given: BaseChatModel = langchain_object(options, where, BaseChatModel, "a LangChain chat model")
-        return given
+        own: BaseChatModel = langchain_object(options, where, BaseChatModel, "a LangChain chat model")
+        return own
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 - slow to import, and offline needs none
 
-    row = chosen(provider, "llm")
+    row = provider_row(provider, "llm")
     parameters = _parameters(row, options, f"{where}.config")
     if options.get(_REASONING):
         parameters = {name: value for name, value in parameters.items() if name not in _SAMPLING}
@@ -297,11 +274,11 @@ def embeddings(section: Section, where: str = "config.embedder") -> Embeddings:
     """The embeddings of `config.embedder`; the rest is as with `chat_model`."""
     provider, options = section
     if provider == _LANGCHAIN:
-        given: Embeddings = langchain_object(options, where, Embeddings, "LangChain embeddings")
-        return given
+        own: Embeddings = langchain_object(options, where, Embeddings, "LangChain embeddings")
+        return own
     from langchain.embeddings import init_embeddings  # noqa: PLC0415 - slow to import, and offline needs none
 
-    row = chosen("huggingface_base_url" if options.get("huggingface_base_url") else provider, "embedder")
+    row = provider_row("huggingface_base_url" if options.get("huggingface_base_url") else provider, "embedder")
     if options.get("embedding_dims") is not None:
         bounded(options["embedding_dims"], f"{where}.config.embedding_dims")
     parameters = _parameters(row, options, f"{where}.config")
@@ -309,7 +286,7 @@ def embeddings(section: Section, where: str = "config.embedder") -> Embeddings:
         # The length check would download OpenAI's token tables; another server's model has other tokens anyway.
         parameters["check_embedding_ctx_length"] = False
     if ":" in row.target:
-        make = imported(row.target, row.package)
+        make = import_class(row.target, row.package)
         with Construction(f"{where} {provider}", row.package):
             made: Embeddings = make(**parameters)
         return made
@@ -327,12 +304,12 @@ def langchain_object(options: Mapping[str, Any], where: str, kind: type, wanted:
     """The object that a section of the provider `"langchain"` holds."""
     rest = {name: value for name, value in options.items() if name not in _IDLE}
     check_keys(rest, (key,), f"{where}.config", dict.fromkeys(rest, f"set it on the object that you give as {key}"))
-    given = rest.get(key)
-    if not isinstance(given, kind):
+    own = rest.get(key)
+    if not isinstance(own, kind):
         raise InvalidInputError(
-            f"{where}.config.{key} must be {wanted} for the provider 'langchain', not {type(given).__name__}"
+            f"{where}.config.{key} must be {wanted} for the provider 'langchain', not {type(own).__name__}"
         )
-    return given
+    return own
 
 
 def _parameters(row: Provider, options: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -356,7 +333,7 @@ def _proxy(proxies: Any, where: str) -> str:
 
 
 class Construction:
-    """Whatever a provider's class raises while it is made becomes an error that names the fix."""
+    """Turns an error of a provider's class while it is made into one that names the fix."""
 
     def __init__(self, what: str, package: str = "") -> None:
         self._what, self._package = what, package
@@ -368,10 +345,9 @@ class Construction:
             return
         if isinstance(error, ImportError) and self._package:
             raise MissingDependencyError(self._package) from error
-        known = isinstance(error, ImportError | OSError | ValueError | TypeError)
-        known = known or type(error).__module__.partition(".")[0] == "openai"
+        is_provider_error = type(error).__module__.partition(".")[0] == "openai"
         with provider_errors(self._what, key="set OPENAI_API_KEY, or api_key beside the model", form=_FORM):
-            if known:
+            if is_provider_error or isinstance(error, ImportError | OSError | ValueError | TypeError):
                 raise error
             raise ValueError(str(error)) from error
 
@@ -389,8 +365,8 @@ _RERANKER_FORM: Final = (
 
 
 def _cross_encoder(package: str) -> Callable[..., BaseDocumentCompressor]:
-    encoder = imported("langchain_community.cross_encoders:HuggingFaceCrossEncoder", package)
-    compressor = imported("langchain_classic.retrievers.document_compressors:CrossEncoderReranker", package)
+    encoder = import_class("langchain_community.cross_encoders:HuggingFaceCrossEncoder", package)
+    compressor = import_class("langchain_classic.retrievers.document_compressors:CrossEncoderReranker", package)
     return lambda *, top_n, **model: compressor(model=encoder(**model), top_n=top_n)
 
 
@@ -406,19 +382,19 @@ def reranker(section: Section | None, model: BaseChatModel | None) -> BaseDocume
     provider, options = section
     if provider == "langchain":
         wanted = "a LangChain BaseDocumentCompressor"
-        given: BaseDocumentCompressor = langchain_object(options, _WHERE, BaseDocumentCompressor, wanted)
-        return given
-    row = chosen(provider, "reranker")
+        own: BaseDocumentCompressor = langchain_object(options, _WHERE, BaseDocumentCompressor, wanted)
+        return own
+    row = provider_row(provider, "reranker")
     arguments = row.arguments(options, f"{_WHERE}.config")
     if provider == _LLM:
-        return _asking(arguments, model)
-    make = imported(row.target, row.package) if row.target else _cross_encoder(row.package)
+        return _chat_reranker(arguments, model)
+    make = import_class(row.target, row.package) if row.target else _cross_encoder(row.package)
     with Construction(f"{_WHERE} {provider}", row.package):
         made: BaseDocumentCompressor = make(**arguments)
     return made
 
 
-def _asking(arguments: dict[str, Any], model: BaseChatModel | None) -> ChatReranker:
+def _chat_reranker(arguments: dict[str, Any], model: BaseChatModel | None) -> ChatReranker:
     options = dict(arguments)
     how = {"top_n": options.pop("top_k", None), "instructions": options.pop("scoring_prompt", _INSTRUCTIONS)}
     nested = options.pop("llm", None)
@@ -444,29 +420,25 @@ class ChatReranker(BaseDocumentCompressor):
     top_n: int | None = None
     notes: list[str] = Field(default_factory=list)  # of one search, which works with a copy
 
-    def fresh(self) -> ChatReranker:
-        """One without notes."""
+    def without_notes(self) -> ChatReranker:
+        """A copy without notes."""
         return self.model_copy(update={"notes": []})
 
     def compress_documents(
         self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
     ) -> list[Document]:
         """The documents, most relevant first."""
-        call = partial(self.model.invoke, self._prompt(documents, query), RunnableConfig(callbacks=callbacks))
+        texts = json.dumps([document.page_content for document in documents], ensure_ascii=False)
+        request = f"Query: {query}\n\nDocuments: {texts}\n\n{_RERANKER_FORM}"
+        prompt = [("system", self.instructions), ("human", request)]
+        call = partial(self.model.invoke, prompt, RunnableConfig(callbacks=callbacks))
         try:
             reply = str(limits_of(self.model, self.model, Settings()).plan(call).run().text)
         except ModelError as error:
             reply = str(error)
-        return self._ordered(documents, reply)
-
-    def _prompt(self, documents: Sequence[Document], query: str) -> list[tuple[str, str]]:
-        texts = json.dumps([document.page_content for document in documents], ensure_ascii=False)
-        return [("system", self.instructions), ("human", f"Query: {query}\n\nDocuments: {texts}\n\n{_RERANKER_FORM}")]
-
-    def _ordered(self, documents: Sequence[Document], reply: str) -> list[Document]:
         scores = _scores(reply, len(documents))
         if scores is None:
-            note = "the reranker's reply has no score for each memory; the rows stand in the order of the search"
+            note = "the reranker's reply has no score for each memory; the rows are in the order of the search"
             self.notes.append(note)
             _log.warning("%s: %.200s", note, reply)
             return list(documents)[: self.top_n]

@@ -10,7 +10,7 @@ Example:
 from functools import partial
 from typing import Any
 
-from langmem_adapter.adapters.mem0.config import MemoryConfig
+from langmem_adapter.adapters.mem0.configs.base import MemoryConfig
 
 __all__ = ["EmbedderConfig", "LlmConfig", "MemoryConfig", "RerankerConfig", "VectorStoreConfig"]
 
