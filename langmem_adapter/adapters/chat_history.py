@@ -45,7 +45,6 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
 
     Raises:
         InvalidInputError: The session's name is blank, or *last* is no number from 1 to 10,000.
-        ScopeError: A field of the scope is blank.
 
     Example:
         >>> from langmem_adapter import Memory

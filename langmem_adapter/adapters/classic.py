@@ -130,7 +130,6 @@ class ConversationMemory(MemoryFields, BaseMemory):
             inputs: The chain's inputs; without any, no facts are looked up.
 
         Raises:
-            ScopeError: No scope is named.
             InvalidInputError: Which input is the question is not clear.
             ModelReplyError: A summary came out blank or too long, also when asked again; nothing was changed.
         """
@@ -154,7 +153,6 @@ class ConversationMemory(MemoryFields, BaseMemory):
             outputs: Its outputs.
 
         Raises:
-            ScopeError: No scope is named.
             InvalidInputError: Which input is the question, or which output the answer, is not clear.
         """
         call, session = self._resolve()

@@ -134,9 +134,6 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         name: Tells several of them in one agent apart; deepagents replaces a middleware of its own by one of the same name.
         **options: Scope, time zone, *k*, *threshold*, *max_tokens* and *count_tokens*: see `RecallOptions`.
 
-    Raises:
-        InvalidInputError: An argument cannot be used.
-
     Example:
         >>> from langchain.agents import create_agent
         >>> from langmem_adapter import Memory

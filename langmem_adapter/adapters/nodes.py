@@ -73,9 +73,6 @@ def recall_node(
     Returns:
         A node for `StateGraph.add_node`, sync and async.
 
-    Raises:
-        InvalidInputError: An argument cannot be used; the text names it.
-
     Example:
         >>> from typing import Any
         >>> from typing_extensions import TypedDict
@@ -222,9 +219,6 @@ def experience_node(
 
     Returns:
         A node for `StateGraph.add_node`, sync and async.
-
-    Raises:
-        InvalidInputError: An argument cannot be used; the text names it.
 
     Example:
         >>> from typing_extensions import TypedDict

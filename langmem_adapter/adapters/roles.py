@@ -53,9 +53,6 @@ class RoleNodes:
         messages_key: Where the state has the messages.
         news_key: Where to put those that are news.
 
-    Raises:
-        InvalidInputError: An argument cannot be used; the text names it.
-
     Example:
         >>> from langchain_core.messages import AIMessage
         >>> from langgraph.graph import END, MessagesState, StateGraph

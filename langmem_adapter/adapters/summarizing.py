@@ -134,9 +134,6 @@ def summarize_node(
     Returns:
         A node for `StateGraph.add_node`, sync and async.
 
-    Raises:
-        InvalidInputError: An argument cannot be used.
-
     Example:
         >>> from langgraph.graph import MessagesState, StateGraph
         >>> from langmem_adapter import Memory

@@ -64,10 +64,6 @@ class BrainMemory:
         max_tokens: Tokens that the running summary of `context` may have.
         count_tokens: Counts the tokens of messages, as a model's `get_num_tokens_from_messages`; by default about.
 
-    Raises:
-        InvalidInputError: An argument cannot be used.
-        ScopeError: No scope is named.
-
     Example:
         >>> from langmem_adapter import Memory
         >>> from langmem_adapter.conversation import BrainMemory
@@ -111,9 +107,6 @@ class BrainMemory:
 
         Returns:
             Whether it is new: a message with the same id and content is not added twice.
-
-        Raises:
-            InvalidInputError: It cannot be kept as it is.
         """
         return self._append(message)
 
@@ -339,7 +332,6 @@ class BrainMemory:
             The summary; empty where there is nothing.
 
         Raises:
-            InvalidInputError: An argument cannot be used.
             ModelReplyError: A summary came out blank or too long, also when asked again; nothing was changed.
             ConflictError: Others kept changing the conversation.
         """

@@ -229,10 +229,6 @@ class ExperienceMemory:
         context: Shows experiences beside a request.
         serializer: Turns requests and responses into texts.
 
-    Raises:
-        ScopeError: No field of the scope is given, or one is blank.
-        InvalidInputError: Another argument cannot be used.
-
     Example:
         >>> from langmem_adapter import Memory
         >>> from langmem_adapter.conversation import ExperienceMemory, Score
@@ -557,10 +553,6 @@ def reflect(
         agent_id: The agent.
         run_id: The run or session.
         k: At most so many facts, and so many relations.
-
-    Raises:
-        ScopeError: No field of the scope is given, or one is blank.
-        InvalidInputError: An argument cannot be used.
 
     Example:
         >>> from langmem_adapter import Memory

@@ -122,7 +122,6 @@ class LongTermMemory(WorkingMemory):
 
     Raises:
         InvalidInputError: *threshold* is not from 0 to 1, or *ttl* no length of time.
-        ScopeError: A field of the scope is blank.
 
     Example:
         >>> from langchain_core.messages import HumanMessage
@@ -214,7 +213,6 @@ class LongTermMemory(WorkingMemory):
             limit: At most so much news, the first of it; `None` for all.
 
         Raises:
-            InvalidInputError: An argument cannot be used, or no role is named yet.
             EmbeddingMismatchError: The database's vectors are of another model.
         """
         messages, most = each_of(observed, "observed"), None if limit is None else bounded(limit, "limit")
@@ -232,7 +230,6 @@ class LongTermMemory(WorkingMemory):
             k: At most so many.
 
         Raises:
-            InvalidInputError: An argument cannot be used, or no role is named yet.
             EmbeddingMismatchError: The database's vectors are of another model.
         """
         text = filled(message.text if isinstance(message, BaseMessage) else message, "message")
@@ -248,9 +245,6 @@ class LongTermMemory(WorkingMemory):
             k: How many of the latest; 0 for all.
             query: What to recall for; by default the last message, where a person says it.
             recalled: How many earlier messages to recall.
-
-        Raises:
-            InvalidInputError: An argument cannot be used, or no role is named yet.
         """
         return self._context(number_of(k, "k"), query, bounded(recalled, "recalled"))
 

@@ -143,7 +143,6 @@ class WorkingMemory:
 
     Raises:
         InvalidInputError: A message cannot be kept as it is, or *index* holds one that *storage* does not.
-        ScopeError: A field of the scope is blank.
 
     Example:
         >>> from langchain_core.messages import AIMessage, HumanMessage
@@ -189,9 +188,6 @@ class WorkingMemory:
 
         Returns:
             Whether it is new; one that is in the log already stays where it is.
-
-        Raises:
-            InvalidInputError: It cannot be kept as it is.
         """
         return self._add_all([message]).then(bool)
 
@@ -203,9 +199,6 @@ class WorkingMemory:
 
         Returns:
             How many are new.
-
-        Raises:
-            InvalidInputError: One cannot be kept as it is; the text says which.
         """
         return self._add_all(messages).then(len)
 

@@ -135,7 +135,7 @@ CALLS: dict[str, Callable[[SQLAlchemySaver, Any], Any]] = {
 def test_a_missing_thread_is_an_error_that_tells_the_fix(
     memory_saver: SQLAlchemySaver, call: Callable[[SQLAlchemySaver, Any], Any], config: Any
 ) -> None:
-    with pytest.raises(InvalidInputError, match=r'which thread\? give config=\{"configurable": \{"thread_id"'):
+    with pytest.raises(InvalidInputError, match=r'thread_id is missing: give config=\{"configurable": \{"thread_id"'):
         call(memory_saver, config)
 
 
@@ -170,7 +170,7 @@ def test_other_bad_input_is_refused(memory_saver: SQLAlchemySaver) -> None:
         (lambda: saver.prune(["t"], strategy="keep_all"), "give one of keep_latest, delete"),
         (lambda: saver.prune("t"), r"thread_ids must be a list; write thread_ids=\['t'\]"),
         (lambda: saver.delete_for_runs("r"), "run_ids must be a list"),
-        (lambda: saver.delete_thread(""), "which thread"),
+        (lambda: saver.delete_thread(""), "thread_id is missing"),
         (lambda: saver.put(thread("t"), unversioned, {}, {}), "has version None"),
     ):
         with pytest.raises(InvalidInputError, match=problem):

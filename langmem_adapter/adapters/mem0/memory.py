@@ -130,8 +130,6 @@ class Mem0Methods(Mem0Memory):
             "added_entities": [[relation]]}`, a list for each `{"source", "relationship", "target"}` that ended or is new.
 
         Raises:
-            ScopeError: No field of the scope is given, or one is blank.
-            InvalidInputError: An argument or message cannot be used.
             ModelReplyError: With `on_bad_reply="raise"`, the chat model's reply stayed unreadable; nothing was written.
         """
         if filters:
@@ -211,7 +209,6 @@ class Mem0Methods(Mem0Memory):
         Raises:
             ScopeError: No scope is given, or two that contradict each other.
             FilterError: A filter cannot be understood.
-            InvalidInputError: An argument cannot be used.
         """
         filters, is_recent = normalize_filters(filters), user_id is agent_id is run_id is None
         where = merge_scope(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
@@ -276,7 +273,6 @@ class Mem0Methods(Mem0Memory):
         Raises:
             ScopeError: No scope is given, or two that contradict each other.
             FilterError: A filter cannot be understood.
-            InvalidInputError: An argument cannot be used.
         """
         filters, is_recent = normalize_filters(filters), user_id is agent_id is run_id is None
         where = merge_scope(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
