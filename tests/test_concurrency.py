@@ -16,7 +16,7 @@ import pytest
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import ConflictError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
+from langmem_adapter.testing import CountingEmbeddings, ScriptedChatModel
 from tests.benchmarks.material import requested
 from tests.faults.processes import call
 

@@ -26,7 +26,7 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import AddResult
-from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
+from langmem_adapter.testing import CountingEmbeddings, ScriptedChatModel
 from tests.cases import each
 
 if TYPE_CHECKING:

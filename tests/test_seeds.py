@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.openai_server import OpenAIServer
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
-from langmem_adapter.testing.fakes import CountingEmbeddings
+from langmem_adapter.testing import CountingEmbeddings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

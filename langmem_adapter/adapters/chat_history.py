@@ -7,16 +7,17 @@ LangChain calls both classes deprecated (removal in 2.0); new programs use `crea
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 from langchain_core.chat_history import BaseChatMessageHistory
 
 from langmem_adapter.arguments import bounded, scope_if_given
 from langmem_adapter.memory.parts import parts_of
+from langmem_adapter.records.scope import ScopeArguments
 from langmem_adapter.scoping import check_owner
 from langmem_adapter.storage import conversations
 from langmem_adapter.storage.conversations import Conversation, TurnFilter, drafts_of, messages_of
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, awaited, declare_options, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,10 +39,8 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
     Args:
         session_id: Name of the session.
         memory: Where the messages are kept; `memory.purge` erases the sessions of a scope.
-        user_id: The user: sessions of one name but of different users are different ones; likewise *agent_id* and *run_id*.
-        agent_id: The agent.
-        run_id: The run.
         last: Read only so many, the latest; `None` reads all. What is older stays.
+        scope: user_id, agent_id, run_id: sessions of one name but of different users are different ones.
 
     Raises:
         InvalidInputError: The session's name is blank, or *last* is no number from 1 to 10,000.
@@ -59,19 +58,18 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
         >>> memory.close()
     """
 
+    @declare_options(ScopeArguments)
     def __init__(
         self,
         session_id: str,
         memory: Memory,
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
         last: int | None = None,
+        **scope: Unpack[ScopeArguments],
     ) -> None:
         parts = parts_of(memory, "SQLChatMessageHistory(session_id, memory)")
         self._database, self._read = parts.database, parts.reading
-        self._conversation = Conversation(session_id, scope_if_given(user_id, agent_id, run_id))
+        self._conversation = Conversation(session_id, scope_if_given(**scope))
         self._last = None if last is None else bounded(last, "last")
 
     @property

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
-import inspect
 import json
 import logging
 import threading
@@ -15,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice, takewhile
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
@@ -77,8 +75,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryStore"]
 
-M = TypeVar("M", bound=Callable[..., Any])
-
 Index: TypeAlias = Literal[False] | list[str] | None
 """The index of a put: the store's own fields, none, or these paths."""
 ReadOp: TypeAlias = "GetOp | SearchOp | ListNamespacesOp"
@@ -102,33 +98,6 @@ _FILTERED: Final = 8  # times as many from the beginning, where a filter will dr
 _MOST_READ: Final = 2_000  # rows fetched at a time
 _DECODE: Final = json.JSONDecoder().raw_decode  # the text is our own, without blanks around it
 _NOTHING: Final = dict[str, "UnitVectors"](), np.empty((0, 0), np.float32)
-
-
-def _with_checks(method: M) -> M:
-    """A method of LangGraph's `BaseStore` that checks namespace and key before they get into its error texts."""
-    signature = inspect.signature(method)
-
-    def check(*args: Any, **named: Any) -> None:
-        arguments = signature.bind(*args, **named).arguments
-        for name in ("namespace", "namespace_prefix", "prefix", "suffix"):
-            if name in arguments and (arguments[name] is not None or name.startswith("namespace")):
-                _labels(arguments[name])
-        try:
-            str(arguments.get("key"))
-        except ValueError:  # Python writes no number of more than 4,300 digits
-            raise InvalidInputError(f"a key is a text, not {quoted(arguments['key'])}") from None
-
-    @functools.wraps(method)
-    def call(*args: Any, **named: Any) -> Any:
-        check(*args, **named)
-        return method(*args, **named)
-
-    @functools.wraps(method)
-    async def acall(*args: Any, **named: Any) -> Any:
-        check(*args, **named)
-        return await method(*args, **named)
-
-    return cast("M", acall if inspect.iscoroutinefunction(method) else call)
 
 
 class MemoryStore(BaseStore):
@@ -209,15 +178,6 @@ class MemoryStore(BaseStore):
         return embedded.and_then(lambda vectors: Plan(partial(self._read, work, vectors))).and_then(self._write)
 
     abatch = awaited(batch)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
-
-    get, aget = _with_checks(BaseStore.get), _with_checks(BaseStore.aget)
-    put, aput = _with_checks(BaseStore.put), _with_checks(BaseStore.aput)
-    delete, adelete = _with_checks(BaseStore.delete), _with_checks(BaseStore.adelete)
-    search, asearch = _with_checks(BaseStore.search), _with_checks(BaseStore.asearch)
-    list_namespaces, alist_namespaces = (
-        _with_checks(BaseStore.list_namespaces),
-        _with_checks(BaseStore.alist_namespaces),
-    )
 
     @planned
     def sweep_ttl(self) -> Plan[int]:

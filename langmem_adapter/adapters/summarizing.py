@@ -48,7 +48,8 @@ def summarizer(
 ) -> Runnable[Sequence[BaseMessage], str]:
     """A Runnable from messages to a summary: by the memory's chat model, or offline by sentences taken as they are.
 
-    Give it to langchain's middleware, with its trimming switched off: that hides long threads from a summary.
+    Give it to langchain's `SummarizationMiddleware(model, summarizer=summarizer(memory), trim_tokens_to_summarize=None)`: its
+    trimming hides long threads from a summary.
 
     Args:
         memory: The memory, for its model; nothing is read from it or written to it.
@@ -62,26 +63,10 @@ def summarizer(
             too long, also when asked again.
 
     Example:
-        >>> from langchain.agents import create_agent
-        >>> from langchain.agents.middleware import SummarizationMiddleware
         >>> from langmem_adapter import Memory
-        >>> from langmem_adapter.testing import ScriptedChatModel
         >>> memory = Memory(":memory:")
-        >>> model = ScriptedChatModel(replies=["Noted.", lambda messages: messages[0].text])
-        >>> shorter = SummarizationMiddleware(
-        ...     model,
-        ...     trigger=("messages", 3),
-        ...     keep=("messages", 1),
-        ...     summarizer=summarizer(memory),
-        ...     trim_tokens_to_summarize=None,
-        ... )
-        >>> agent = create_agent(model, middleware=[shorter])
-        >>> thread = agent.invoke({"messages": "I am vegetarian."})["messages"]
-        >>> print(agent.invoke({"messages": [*thread, ("human", "What shall I cook?")]})["messages"][-1].text)
-        Here is a summary of the conversation to date:
-        <BLANKLINE>
+        >>> print(summarizer(memory).invoke([HumanMessage("I am vegetarian.")]))
         user: I am vegetarian.
-        assistant: Noted.
         >>> memory.close()
     """
     who = parts_of(memory, "summarizer").reasoner.summarizer
@@ -135,14 +120,11 @@ def summarize_node(
         A node for `StateGraph.add_node`, sync and async.
 
     Example:
-        >>> from langgraph.graph import MessagesState, StateGraph
         >>> from langmem_adapter import Memory
         >>> memory = Memory(":memory:")
-        >>> node = summarize_node(memory, max_tokens=100)
-        >>> graph = StateGraph(MessagesState).add_node("shorten", node).set_entry_point("shorten").compile()
         >>> thread = [("human", f"In town number {number} I ate noodles.") for number in range(20)]
-        >>> kept = graph.invoke({"messages": thread})["messages"]
-        >>> kept[0].text.splitlines()[0], kept[-1].text
+        >>> messages = summarize_node(memory, max_tokens=100).invoke({"messages": thread})["messages"]
+        >>> messages[1].text.splitlines()[0], messages[-1].text
         ('Here is a summary of the conversation to date:', 'In town number 19 I ate noodles.')
         >>> memory.close()
     """

@@ -68,9 +68,6 @@ class ScopeOptions(ScopeArguments, total=False):
     """The scope and time zone of an integration where the call does not name them; see `resolve_scope`.
 
     Attributes:
-        user_id: The user.
-        agent_id: The agent; it completes the user that comes with the call.
-        run_id: The run or session.
         timezone: IANA name of the user's time zone; see `MemoryContext`.
     """
 

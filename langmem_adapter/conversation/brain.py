@@ -12,7 +12,7 @@ import json
 import re
 from bisect import bisect_right
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, Unpack
 
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage, messages_from_dict
 
@@ -22,10 +22,10 @@ from langmem_adapter.conversation.transcript import Due, State, StoredConversati
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.scope import Scope, ScopeArguments
 from langmem_adapter.storage.conversations import Conversation, Note, drafts_of, redis_key
 from langmem_adapter.tracing import run_config, traced
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, awaited, declare_options, planned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -57,12 +57,10 @@ class BrainMemory:
     Args:
         memory: Where it is kept; its chat model sums up, or, without one, rules take sentences as they are.
         chat_id: Name of the conversation.
-        user_id: The user; at least one of the three is needed.
-        agent_id: The agent.
-        run_id: The run.
         window: Tokens that are summed up at once.
         max_tokens: Tokens that the running summary of `context` may have.
         count_tokens: Counts the tokens of messages, as a model's `get_num_tokens_from_messages`; by default about.
+        scope: user_id, agent_id, run_id: at least one.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -70,26 +68,25 @@ class BrainMemory:
         >>> from langmem_adapter.conversation.summaries import about_tokens
         >>> with Memory(":memory:") as memory:
         ...     brain = BrainMemory(memory, "monday", user_id="alice")
-        ...     kept = [brain.add_talk(f"Lily has {number} apples.") for number in range(100)]
+        ...     new = [brain.add_talk(f"Lily has {number} apples.") for number in range(100)]
         ...     context = brain.context(max_tokens=300)
         ...     context[0].text.splitlines()[0], context[-1].text, about_tokens(context) <= 300
         ('Summary of the conversation so far:', 'Lily has 99 apples.', True)
     """
 
+    @declare_options(ScopeArguments)
     def __init__(
         self,
         memory: Memory,
         chat_id: str,
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
         window: int = 2_000,
         max_tokens: int = 500,
         count_tokens: CountTokens = about_tokens,
+        **scope: Unpack[ScopeArguments],
     ) -> None:
         parts = parts_of(memory, "BrainMemory(memory, chat_id)")
-        self._scope: Final = Scope(user_id, agent_id, run_id)
+        self._scope: Final = Scope(**scope)
         self._chat: Final = filled(chat_id, "chat_id")
         self._max_tokens: Final = _tokens(max_tokens, "max_tokens")
         self._tokens: Final = count_tokens

@@ -3,9 +3,6 @@
 After MetaGPT's experience pool. An experience is a memory of the type `"experience"`: its text is the request, its metadata the
 rest, so it is searched, exported, versioned and purged like every other, and no fact of an `add` touches it. Unlike there,
 equal requests are looked up in the database, a tag filters before ranking, and no model scores its own answers.
-
-Scorer, judge, context and serializer can be replaced by your own; `in_messages` and `Messages` are for requests that are
-lists of messages.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeAlias, TypeVar, cast, overload, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, Unpack, cast, overload
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
@@ -29,12 +26,12 @@ from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.escapes import escape
 from langmem_adapter.records.results import EXPERIENCE, Change, Decision
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.scope import Scope, ScopeArguments
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.write import Write
 from langmem_adapter.text import is_cjk
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, awaited, declare_options, planned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,11 +53,7 @@ _CANDIDATES: Final = 1_000  # facts with the letters of a name, among which thos
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How good a response is: a *value* from 1 to 10, and the *reason*.
-
-    Raises:
-        InvalidInputError: It is no such number, or the reason no text.
-    """
+    """How good a response is: a *value* from 1 to 10, and the *reason*."""
 
     value: int
     reason: str = ""
@@ -73,17 +66,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Experience:
-    """A request and its response, as texts.
-
-    Attributes:
-        id: Of its memory.
-        request: The request.
-        response: The response.
-        tag: What it is filed under.
-        score: How good the response was, if that is known.
-        seconds: How long the answer took, if that was measured.
-        created_at: When it was first kept.
-    """
+    """A request and its response, as texts, with the *id* of their memory; score and seconds where they are known."""
 
     id: str
     request: str
@@ -96,9 +79,11 @@ class Experience:
     @classmethod
     def of(cls, item: MemoryItem) -> Self:
         """The experience of a memory. What an edit by hand left of it is shown; without a response it has no score."""
-        data = item.metadata
-        response, tag, reason = (text if isinstance(text := data.get(name), str) else "" for name in _TEXT_FIELDS)
-        value = data.get("score") if isinstance(data.get("response"), str) else None
+        data = {
+            name: value for name, value in item.metadata.items() if isinstance(value, str) or name not in _TEXT_FIELDS
+        }
+        response, tag, reason = (data.get(name, "") for name in _TEXT_FIELDS)
+        value = data.get("score") if "response" in data else None
         score = Score(value, reason) if type(value) is int and 1 <= value <= BEST else None
         return cls(item.id, item.text, response, tag, score, data.get("seconds"), item.created_at)
 
@@ -114,41 +99,19 @@ Context: TypeAlias = "Callable[[Any, Sequence[Experience]], Any]"
 """A request as the function gets it, with experiences beside it; the original is not changed."""
 
 
-@runtime_checkable
-class Serializer(Protocol):
-    """Turns requests and responses into texts, and texts of responses back."""
+class Texts:
+    """The default serializer, and the base of others: `str()` of requests and responses; a response comes back as text."""
 
     def request(self, value: Any, /) -> str:
         """A request as text; a blank one is answered and not kept."""
+        return str(value)
 
     def response(self, value: Any, /) -> str:
         """A response as text."""
+        return str(value)
 
     def parse(self, text: str, /) -> Any:
         """The response that a text represents."""
-
-
-class Texts:
-    """The default serializer: `str()` of requests and responses; a kept response comes back as text.
-
-    Example:
-        >>> Texts().request(7), Texts().parse(Texts().response("Paris"))
-        ('7', 'Paris')
-    """
-
-    def request(self, value: Any, /) -> str:
-        """The request's `str()`."""
-        try:
-            return str(value)
-        except ValueError:  # Python writes no number of more than 4,300 digits
-            raise InvalidInputError(f"{quoted(value)} has no text; give the experiences your own serializer") from None
-
-    def response(self, value: Any, /) -> str:
-        """The response's `str()`."""
-        return Texts.request(self, value)
-
-    def parse(self, text: str, /) -> Any:
-        """The text itself."""
         return text
 
 
@@ -162,8 +125,6 @@ class Messages(Texts):
     Example:
         >>> Messages(keep=lambda message: message.type == "human").request([("system", "It is noon."), ("user", "Hi")])
         '[["human", "Hi"]]'
-        >>> Messages().request([])
-        ''
     """
 
     def __init__(self, *, keep: Callable[[BaseMessage], bool] | None = None) -> None:
@@ -176,7 +137,7 @@ class Messages(Texts):
 
     def response(self, value: Any, /) -> str:
         """The text of a message; of anything else its `str()`."""
-        return value.text if isinstance(value, BaseMessage) else super().response(value)
+        return value.text if isinstance(value, BaseMessage) else str(value)
 
 
 def perfect(request: str, experience: Experience, /) -> bool:
@@ -219,15 +180,13 @@ class ExperienceMemory:
     Args:
         memory: Where experiences are kept.
         tag: What they are filed under where a call does not say; `None`: the name of the function.
-        user_id: The user; at least one of the three is needed. Reads leave the others free.
-        agent_id: The agent.
-        run_id: The run or session.
         readable: `False` finds nothing.
         writable: `False` keeps nothing.
         scorer: Scores a response, in a worker thread; see `Scorer`.
         judge: Whether an experience may be used instead of an answer.
-        context: Shows experiences beside a request.
-        serializer: Turns requests and responses into texts.
+        context: Shows experiences beside a request; `in_messages` is for lists of messages.
+        serializer: Turns requests and responses into texts; `Messages()` is for lists of messages.
+        scope: user_id, agent_id, run_id: at least one. Reads leave the others free.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -246,30 +205,29 @@ class ExperienceMemory:
         >>> memory.close()
     """
 
+    @declare_options(ScopeArguments)
     def __init__(
         self,
         memory: Memory,
         tag: str | None = None,
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
         readable: bool = True,
         writable: bool = True,
         scorer: Scorer | None = None,
         judge: Judge = perfect,
         context: Context = in_context,
-        serializer: Serializer | None = None,
+        serializer: Texts | None = None,
+        **scope: Unpack[ScopeArguments],
     ) -> None:
         self._parts = parts_of(memory, type(self).__name__)
         self._memory = memory
         self.tag: Final = None if tag is None else filled(tag, "tag")
-        self.scope: Final = Scope(user_id, agent_id, run_id)
+        self.scope: Final = Scope(**scope)
         self.readable = flag(readable, "readable")
         self.writable = flag(writable, "writable")
         self._scorer, self._judge, self._context = scorer, judge, context
-        self._serializer: Serializer = Texts() if serializer is None else serializer
-        kinds: dict[str, Any] = {"scorer": Callable, "judge": Callable, "context": Callable, "serializer": Serializer}
+        self._serializer = Texts() if serializer is None else serializer
+        kinds: dict[str, Any] = {"scorer": Callable, "judge": Callable, "context": Callable, "serializer": Texts}
         for name, kind in kinds.items():
             part = getattr(self, f"_{name}")
             if not isinstance(part, kind) and (name, part) != ("scorer", None):
@@ -296,9 +254,6 @@ class ExperienceMemory:
 
         Returns:
             ADD, UPDATE for a new score, or NONE with the reason.
-
-        Raises:
-            InvalidInputError: The request is blank or too long, or an argument cannot be used.
         """
         texts = filled(self._request_text(request), "request"), self._response_text(response)
         return self._keep(self.scope, self._tag(tag), *texts, score, seconds)
@@ -354,11 +309,8 @@ class ExperienceMemory:
     def cached(self, function: F | None = None, /, *, tag: str | None = None) -> F | Callable[[F], F]:
         """Put the experiences around a function, sync or async, as `@pool.cached` or `@pool.cached(tag=...)`.
 
-        The function takes its request as the keyword `req`, and gets it as `context` shows it. A failure keeps nothing.
-
-        Args:
-            function: The function, or a method in its class.
-            tag: What to file its experiences under; by default the pool's tag, and failing that "function" or "Class.method".
+        The function takes its request as the keyword `req`, and gets it as `context` shows it. A failure keeps nothing. Its
+        experiences are filed under *tag*; by default the pool's, and failing that "function" or "Class.method".
 
         Raises:
             InvalidInputError: It is no function; or at a call (as a `ValueError`): `req` is no keyword of it.
@@ -400,11 +352,7 @@ class ExperienceMemory:
     ) -> Plan[Any]:
         """A plan that answers a request from experience, or else asks and keeps the response; `cached` is made of it.
 
-        Args:
-            request: The request; where its text is blank, it is only asked.
-            ask: Makes a plan of the response from the request as `context` shows it.
-            tag: What to file it under.
-            scope: The scope; `None` for the pool's own.
+        *ask* makes a plan of the response from the request as `context` shows it; a blank request is only asked.
         """
         scope, text, label = scope or self.scope, self._request_text(request), self._tag(tag)
         if not text.strip():
@@ -515,13 +463,7 @@ class PersonSummary:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What is known about somebody.
-
-    Attributes:
-        about: The name.
-        nodes: The relations that hold, the latest first.
-        hits: The facts that contain the name, best first.
-    """
+    """What is known about a name: the relations that hold (*nodes*), the latest first, and facts (*hits*), best first."""
 
     about: str
     nodes: tuple[PersonSummary, ...]
@@ -535,38 +477,25 @@ class Reflection:
 
 
 @planned
-def reflect(
-    memory: Memory,
-    about: str,
-    *,
-    user_id: str | None = None,
-    agent_id: str | None = None,
-    run_id: str | None = None,
-    k: int = 10,
-) -> Plan[Reflection]:
+def reflect(memory: Memory, about: str, *, k: int = 10, **fields: Unpack[ScopeArguments]) -> Plan[Reflection]:
     """What is known about somebody or something, now; after MetaGPT's Stanford town, without a model.
 
     Args:
         memory: Where to look; relations are there with `Memory(graph=True)`, or written by hand.
         about: A name; the user's or agent's own means all facts, since these rarely contain it.
-        user_id: The user; at least one of the three is needed, the others are then free.
-        agent_id: The agent.
-        run_id: The run or session.
         k: At most so many facts, and so many relations.
+        fields: user_id, agent_id, run_id: at least one, the others are then free.
 
     Example:
         >>> from langmem_adapter import Memory
-        >>> from langmem_adapter.conversation import reflect
         >>> memory = Memory(":memory:")
-        >>> _ = memory.graph.add("Klaus", "knows", "Maria", agent_id="town")
         >>> _ = memory.add("Klaus paints.", agent_id="town", infer=False)
         >>> print(reflect(memory, "Klaus", agent_id="town").text)
-        - Klaus knows Maria [...]
         - Klaus paints. [...]
         >>> memory.close()
     """
     parts_of(memory, "reflect")
-    scope, name, most, graph = Scope(user_id, agent_id, run_id), filled(about, "about"), bounded(k), memory.graph
+    scope, name, most, graph = Scope(**fields), filled(about, "about"), bounded(k), memory.graph
     named: dict[str, Any] = scope.named
     search: dict[str, Any] = {"filters": {"memory_type": None}, "k": most, **named}
     pattern = re.compile("")

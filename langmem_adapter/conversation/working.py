@@ -16,7 +16,7 @@ from functools import partial
 from heapq import merge
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, Unpack
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, ToolMessage, messages_from_dict
@@ -28,7 +28,7 @@ from langmem_adapter.forks import Lock
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.envelope import cause_name, cause_names, speaker_label
-from langmem_adapter.records.scope import shallow
+from langmem_adapter.records.scope import ScopeArguments, shallow
 from langmem_adapter.storage import conversations
 from langmem_adapter.storage.conversations import (
     EVERY,
@@ -40,7 +40,7 @@ from langmem_adapter.storage.conversations import (
     drafts_of,
     messages_of,
 )
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, awaited, declare_options, planned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -138,8 +138,8 @@ class WorkingMemory:
         ignore_id: Messages with the same content are the same.
         watch: Causes that matter most (`important_memory`): names or classes; `None` for any.
         memory: Keep the log in this memory's database; `None` keeps it in this object.
-        session_id: Name of the conversation there; *user_id*, *agent_id* and *run_id* are its scope, as for
-            `SQLChatMessageHistory`, which reads the same conversation.
+        session_id: Name of the conversation there.
+        scope: user_id, agent_id, run_id there, as for `SQLChatMessageHistory`, which reads the same conversation.
 
     Raises:
         InvalidInputError: A message cannot be kept as it is, or *index* holds one that *storage* does not.
@@ -158,6 +158,7 @@ class WorkingMemory:
         ['Make it red.']
     """
 
+    @declare_options(ScopeArguments)
     def __init__(
         self,
         storage: Iterable[BaseMessage] = (),
@@ -167,13 +168,11 @@ class WorkingMemory:
         watch: Iterable[object] | None = None,
         memory: Memory | None = None,
         session_id: str = "default",
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
+        **scope: Unpack[ScopeArguments],
     ) -> None:
         self.ignore_id = flag(ignore_id, "ignore_id")
         self.watch = parse_causes(watch)
-        self._conversation = Conversation(session_id, scope_if_given(user_id, agent_id, run_id))
+        self._conversation = Conversation(session_id, scope_if_given(**scope))
         self._log = ObjectLog()
         self._database = None if memory is None else parts_of(memory, type(self).__name__).database
         if first := list(storage):

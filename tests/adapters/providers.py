@@ -17,7 +17,7 @@ from langmem_adapter.adapters.mem0 import Memory
 from langmem_adapter.adapters.mem0.providers import Section, chat_model, embeddings, providers, reranker
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests import mem0_blocks
 
 if TYPE_CHECKING:

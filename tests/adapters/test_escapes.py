@@ -19,7 +19,7 @@ from langmem_adapter.adapters.retriever import recall
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.server.mcp import create_mcp
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.server.test_mcp import ALICE
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from langmem_adapter.errors import (
     ScopeError,
     UnknownArgumentError,
 )
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each
 
 if TYPE_CHECKING:

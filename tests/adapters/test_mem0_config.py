@@ -16,7 +16,7 @@ from langmem_adapter.errors import (
     ModelError,
     ModelUnreachableError,
 )
-from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
+from langmem_adapter.testing import CountingEmbeddings, ScriptedChatModel
 from tests.cases import each
 from tests.openai_server import Failure, OpenAIServer, Page
 

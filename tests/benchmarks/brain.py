@@ -18,7 +18,7 @@ from langmem_adapter.conversation import BrainMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.evaluation.questions import read_conversations
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.beside import LOCOMO
 
 if TYPE_CHECKING:

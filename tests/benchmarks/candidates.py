@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 sys.path.insert(0, str(Path(__file__).parents[2]))  # run as a program, its neighbours are found all the same
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.benchmarks.material import requested
 from tests.benchmarks.measure import report
 

@@ -15,7 +15,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.reasoning.base import Comparison, ExtractInput, KnownMemory, KnownNames
 from langmem_adapter.reasoning.rules import RuleReasoner
 from langmem_adapter.records.results import Fact, Turn, Usage
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.benchmarks.material import requested
 
 if TYPE_CHECKING:

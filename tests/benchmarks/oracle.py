@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.benchmarks.candidates import ASKED, FEW, LANGUAGES, MANY, QUICK_MANY, QUICK_PAIRS, others_of, pairs_of
 from tests.benchmarks.material import requested
 from tests.benchmarks.measure import report

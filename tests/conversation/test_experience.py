@@ -35,7 +35,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import EXPERIENCE
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.settings import Settings
-from langmem_adapter.testing.fakes import CountingEmbeddings
+from langmem_adapter.testing import CountingEmbeddings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.maintenance.checkup import checkup
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.tables import memories
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from langmem_adapter.pipeline.background import BackgroundWriter

@@ -14,7 +14,7 @@ from langchain_core.messages import HumanMessage
 
 from langmem_adapter.errors import InvalidInputError, ModelReplyError, ScopeError, UnknownArgumentError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

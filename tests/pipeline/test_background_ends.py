@@ -17,7 +17,7 @@ import pytest
 from langmem_adapter.adapters import mem0
 from langmem_adapter.errors import ModelReplyError, StorageError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

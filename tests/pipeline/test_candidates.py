@@ -10,7 +10,7 @@ import pytest
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.graph import SELF, Triple
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.benchmarks.candidates import DATA
 from tests.benchmarks.material import requested
 

@@ -24,7 +24,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline.parse import turns_before
 from langmem_adapter.records.results import tokens_in
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.tables import memories
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import ConflictError, InvalidInputError, ModelError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
-from langmem_adapter.testing.fakes import CountingEmbeddings, ScriptedChatModel
+from langmem_adapter.testing import CountingEmbeddings, ScriptedChatModel
 from tests.faults.processes import call
 
 if TYPE_CHECKING:

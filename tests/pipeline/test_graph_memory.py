@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.types import Command
 
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage

@@ -13,7 +13,7 @@ from langmem_adapter.errors import InvalidInputError, ModelReplyError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import PROCEDURAL
 from langmem_adapter.settings import Settings
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from langmem_adapter.pipeline.retrieve import Queue, queue_of
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from langmem_adapter.twins import beside
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from langmem_adapter.records.results import EXPERIENCE, MESSAGE, PROCEDURAL, UNC
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.write import Write
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.benchmarks.candidates import DATA
 from tests.benchmarks.material import requested
 

@@ -24,7 +24,7 @@ from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.retriever import format_hit
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.benchmarks.material import requested
 from tests.cases import each
 

@@ -16,7 +16,7 @@ from langgraph.types import Command
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.benchmarks.material import requested
 
 if TYPE_CHECKING:

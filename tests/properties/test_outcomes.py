@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from langmem_adapter.errors import ModelReplyError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ from langmem_adapter import Memory, Settings
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.maintenance.reindex import reindex
 from langmem_adapter.storage.tables import meta
-from langmem_adapter.testing.fakes import CountingEmbeddings
+from langmem_adapter.testing import CountingEmbeddings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

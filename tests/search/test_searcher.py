@@ -27,7 +27,7 @@ from langmem_adapter.storage.feed import last_seq
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.write import Write
-from langmem_adapter.testing.fakes import CountingEmbeddings
+from langmem_adapter.testing import CountingEmbeddings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,7 +22,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.server.app import create_app
 from langmem_adapter.server.jobs import Workers, result_of
 from langmem_adapter.storage import jobs
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from langmem_adapter.twins import beside
 from tests.cases import each
 from tests.faults.processes import start

@@ -14,7 +14,7 @@ from langmem_adapter.conversation import BrainMemory
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.server.conftest import client, key, remembered
 from tests.server.page.test_entrance import logged_in, token
 

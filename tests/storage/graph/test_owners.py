@@ -9,7 +9,7 @@ import pytest
 
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.graph.hints import known_names
-from langmem_adapter.testing.fakes import ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,10 +1,13 @@
-"""A chat model that follows a script, and embeddings that count what they are asked."""
+"""Fakes for tests of programs that use this package: a chat model with a script, embeddings that count.
+
+With them a program with a memory is tested without a key and without a network. Nothing else in the package uses them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence  # noqa: TC003 - pydantic reads the annotation of a field
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from langchain_core.embeddings import Embeddings
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -22,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CountingEmbeddings", "ScriptedChatModel"]
 
-Answer: TypeAlias = str | AIMessage | Exception
-ScriptedReply: TypeAlias = Answer | Callable[[list[BaseMessage]], Answer]
 _LETTERS_PER_TOKEN: Final = 4
 
 
@@ -91,23 +92,24 @@ class ScriptedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,  # noqa: ARG002 - LangChain fixes the signature
         **kwargs: Any,
     ) -> ChatResult:
-        step = self._next(messages, {**kwargs, **({"stop": stop} if stop else {})})
-        answer = step(list(messages)) if callable(step) else step
-        if isinstance(answer, BaseException):
-            raise answer
-        message = AIMessage(answer) if isinstance(answer, str) else answer
-        return ChatResult(generations=[ChatGeneration(message=_with_usage(message, messages))])
-
-    def _next(self, messages: list[BaseMessage], options: dict[str, Any]) -> Any:
         with self._lock:
             place = len(self._calls)
             self._calls.append(list(messages))
-            self._options.append(options)
+            self._options.append({**kwargs, **({"stop": stop} if stop else {})})
         if place >= len(self.replies):
             raise RuntimeError(
                 f"the script has {len(self.replies)} replies; this is call {place + 1}: {messages[-1].content!r}"
             )
-        return self.replies[place]
+        step = self.replies[place]
+        answer = step(list(messages)) if callable(step) else step
+        if isinstance(answer, BaseException):
+            raise answer
+        message = AIMessage(answer) if isinstance(answer, str) else answer
+        if message.usage_metadata is None:
+            sizes = [max(1, len(str(each.content)) // _LETTERS_PER_TOKEN) for each in (message, *messages)]
+            usage = {"input_tokens": sum(sizes[1:]), "output_tokens": sizes[0], "total_tokens": sum(sizes)}
+            message = message.model_copy(update={"usage_metadata": usage})
+        return ChatResult(generations=[ChatGeneration(message=message)])
 
 
 class CountingEmbeddings(Embeddings):
@@ -153,37 +155,25 @@ class CountingEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """Count and pass on."""
-        with self._lock:
-            self.documents.append(list(texts))
+        self._count(documents=texts)
         return self._embeddings.embed_documents(texts)
 
     def embed_query(self, text: str) -> list[float]:
         """Count and pass on."""
-        with self._lock:
-            self.queries.append(text)
+        self._count(query=text)
         return self._embeddings.embed_query(text)
 
     async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
         """Count and pass on."""
-        with self._lock:
-            self.documents.append(list(texts))
+        self._count(documents=texts)
         return await self._embeddings.aembed_documents(texts)
 
     async def aembed_query(self, text: str) -> list[float]:
         """Count and pass on."""
-        with self._lock:
-            self.queries.append(text)
+        self._count(query=text)
         return await self._embeddings.aembed_query(text)
 
-
-def _with_usage(message: AIMessage, messages: list[BaseMessage]) -> AIMessage:
-    if message.usage_metadata is not None:
-        return message
-    read = sum(_tokens(str(sent.content)) for sent in messages)
-    written = _tokens(str(message.content))
-    usage = {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
-    return message.model_copy(update={"usage_metadata": usage})
-
-
-def _tokens(text: str) -> int:
-    return max(1, len(text) // _LETTERS_PER_TOKEN)
+    def _count(self, *, documents: list[str] | None = None, query: str | None = None) -> None:
+        with self._lock:
+            self.documents += [] if documents is None else [list(documents)]
+            self.queries += [] if query is None else [query]
