@@ -45,7 +45,7 @@ def _check_length(text: str, name: str, most: int, setting: str) -> None:
         )
 
 
-def scope_if_given(user_id: str | None, agent_id: str | None, run_id: str | None) -> Scope | None:
+def scope_if_given(user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None) -> Scope | None:
     """The scope that an id must lie in, where any field of it is named."""
     return optional_scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
 
