@@ -27,7 +27,7 @@ from langchain_core.runnables import ConfigurableFieldSpec
 from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
-from langmem_adapter.errors import InvalidInputError, ScopeError
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
 from tests.programs import Program
@@ -96,13 +96,6 @@ def test_every_kind_of_message_comes_back_as_it_was(memory: Memory) -> None:
     assert list(again[3].tool_calls[0]["args"]) == ["b", "a"]  # type: ignore[attr-defined]
 
 
-async def test_it_does_the_same_async(memory: Memory) -> None:
-    await history(memory).aadd_messages(EVERY_KIND)
-    assert await history(memory).aget_messages() == EVERY_KIND
-    await history(memory).aclear()
-    assert await history(memory).aget_messages() == []
-
-
 PLAIN = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | PLAIN,
@@ -165,28 +158,7 @@ def test_what_would_not_come_back_is_refused_and_nothing_is_kept(kept: Memory, m
     assert session.messages == []
 
 
-def test_a_text_is_no_list_of_messages(kept: Memory) -> None:
-    with pytest.raises(InvalidInputError, match="list of LangChain messages, not str"):
-        history(kept).add_messages("hello")  # type: ignore[arg-type]
-
-
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_sessions_do_not_see_each_other(memory: Memory) -> None:
-    sessions = {
-        "plain": history(memory),
-        "other": history(memory, "s2"),
-        "alice": history(memory, user_id=ALICE),
-        "bob": history(memory, user_id="bob"),
-        "her agent": history(memory, user_id=ALICE, agent_id="guide"),
-        "her run": history(memory, run_id=ALICE),
-    }
-    for name, session in sessions.items():
-        session.add_user_message(name)
-    assert {name: texts(session.messages) for name, session in sessions.items()} == {name: [name] for name in sessions}
-    sessions["alice"].clear()
-    assert {name for name, session in sessions.items() if session.messages} == set(sessions) - {"alice"}
 
 
 def test_it_is_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
@@ -208,20 +180,9 @@ def test_a_session_needs_a_name(kept: Memory, session: Any) -> None:
         history(kept, session)
 
 
-def test_a_blank_user_is_refused(kept: Memory) -> None:
-    with pytest.raises(ScopeError, match="user_id is blank"):
-        history(kept, user_id=" ")
-
-
 def test_a_window_of_no_size_is_refused(kept: Memory) -> None:
     with pytest.raises(InvalidInputError, match="last must be"):
         history(kept, last=0)
-
-
-def test_adding_nothing_is_nothing(kept: Memory) -> None:
-    history(kept, "empty").add_messages([])
-    assert history(kept, "empty").messages == []
-    assert str(history(kept, "empty")) == ""
 
 
 # ── many writers ──────────────────────────────────────────────────────────────────────────────────────────────────────

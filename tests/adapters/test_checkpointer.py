@@ -91,12 +91,6 @@ def test_an_engine_is_taken_for_postgres(postgres_url: str) -> None:
         assert counting(saver).invoke({"count": 0}, thread("t"))["count"] == 1
 
 
-def test_a_path_is_taken(tmp_path: Path) -> None:
-    with SQLAlchemySaver(tmp_path / "new" / "threads.db") as saver:
-        counting(saver).invoke({"count": 0}, thread("t"))
-    assert (tmp_path / "new" / "threads.db").exists()
-
-
 def test_it_shares_the_database_of_a_memory_and_leaves_it_open(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db", index="exact") as memory:
         with SQLAlchemySaver(memory) as saver:
@@ -104,19 +98,6 @@ def test_it_shares_the_database_of_a_memory_and_leaves_it_open(tmp_path: Path) -
         memory.add("I live in Lyon.", user_id="ada")
     with SQLAlchemySaver(tmp_path / "m.db") as again:
         assert counting(again).get_state(thread("t")).values == {"count": 1}
-
-
-@pytest.mark.parametrize("where", [None, 7, object(), b"x.db"])
-def test_what_is_no_database_is_refused(where: Any) -> None:
-    with pytest.raises(InvalidInputError, match="is no database; give a path"):
-        SQLAlchemySaver(where)
-
-
-def test_two_savers_do_not_see_each_other(tmp_path: Path) -> None:
-    with SQLAlchemySaver(tmp_path / "a.db") as one, SQLAlchemySaver(tmp_path / "b.db") as two:
-        assert counting(one).invoke({"count": 0}, thread("t"))["count"] == 1
-        assert counting(two).get_state(thread("t")).values == {}
-        assert list(two.list(None)) == []
 
 
 # ── what it is given ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -240,15 +221,6 @@ def test_many_threads_share_a_saver(saver: SQLAlchemySaver) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(work, range(8))) == [4] * 8
-
-
-async def test_many_tasks_share_a_saver(saver: SQLAlchemySaver) -> None:
-    graph = counting(saver)
-
-    async def work(number: int) -> Any:
-        return [(await graph.ainvoke({"count": 0}, thread(f"t{number}")))["count"] for _ in range(3)][-1]
-
-    assert await asyncio.gather(*(work(number) for number in range(20))) == [3] * 20
 
 
 def test_a_list_may_be_read_while_others_write(saver: SQLAlchemySaver) -> None:

@@ -160,12 +160,6 @@ def test_an_allowed_type_comes_back_as_itself(value: Any) -> None:
             keep(saver, Moment(2026, 1, 2, tzinfo=UTC))
 
 
-def test_what_the_bare_serializer_makes_of_it() -> None:
-    """The reason for all this: without the check a graph goes on with a dict."""
-    bare = JsonPlusSerializer(allowed_msgpack_modules=None)
-    assert bare.loads_typed(bare.dumps_typed(Trip("Lyon"))) == {"town": "Lyon"}
-
-
 def test_a_class_that_cannot_be_found_again_is_an_error() -> None:
     @dataclass
     class Local:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain_classic.chains import ConversationChain, LLMChain, SequentialChain
-from langchain_classic.memory import CombinedMemory, ConversationBufferMemory, ReadOnlySharedMemory
+from langchain_classic.memory import CombinedMemory, ConversationBufferMemory
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
 from langchain_core.runnables import RunnablePassthrough
@@ -95,38 +94,12 @@ def test_an_exchange_is_understood_with_those_before_it(last: int) -> None:
     assert ('"before"' in sent, "I have a sister." in sent) == (bool(last), bool(last))
 
 
-async def test_it_does_the_same_async(small: Memory) -> None:
-    scripted = model("Nice to meet you.", "Lentils.")
-    chain = conversation(small, scripted, user_id=ALICE)
-    await chain.ainvoke({"input": "I am vegetarian."})
-    assert (await chain.ainvoke("What shall I cook?"))["response"] == "Lentils."
-    assert "- Is vegetarian\n\nHuman: I am vegetarian.\nAI: Nice to meet you.\nHuman: What shall I cook?" in told(
-        scripted
-    )
-
-
-def test_the_next_program_goes_on_where_this_one_stopped(tmp_path: Path) -> None:
-    with Memory(tmp_path / "m.db") as memory:
-        conversation(memory, model(), user_id=ALICE).predict(input="I am vegetarian.")
-    scripted = model()
-    with Memory(tmp_path / "m.db") as memory:
-        conversation(memory, scripted, user_id=ALICE).predict(input="What shall I cook?")
-    assert "Human: I am vegetarian.\nAI: Noted." in told(scripted)
-
-
 def test_what_memory_gave_is_not_remembered_as_said(small: Memory) -> None:
     small.add("I play chess.", user_id=ALICE)
     chain = conversation(small, model(), user_id=ALICE)
     for _ in range(3):
         assert chain.invoke("What game do I play?")["response"] == "Noted."
     assert facts(small, ALICE) == ["Plays chess"]
-
-
-def test_streaming_and_batches_go_the_same_way(small: Memory) -> None:
-    chain = conversation(small, model(), user_id=ALICE)
-    assert [part["response"] for part in chain.stream({"input": "I am vegetarian."})] == ["Noted."]
-    chain.batch(["I like tea.", "I play chess."], config={"max_concurrency": 1})
-    assert facts(small, ALICE) == ["Is vegetarian", "Likes tea", "Plays chess"]
 
 
 def test_clear_forgets_the_conversation_and_no_fact(small: Memory) -> None:
@@ -141,17 +114,6 @@ def test_clear_forgets_the_conversation_and_no_fact(small: Memory) -> None:
 
 
 # ── whose memory ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_each_call_may_be_of_another_user(memory: Memory) -> None:
-    scripted = model()
-    chain = conversation(memory, scripted)
-    chain.invoke("I am vegetarian.", as_user(ALICE))
-    chain.invoke("I like steak.", as_user("bob"))
-    chain.invoke("What shall I cook?", as_user(ALICE))
-    assert "Is vegetarian" in told(scripted)
-    assert "steak" not in told(scripted)
-    assert (facts(memory, ALICE), facts(memory, "bob")) == (["Is vegetarian"], ["Likes steak"])
 
 
 def test_it_may_come_from_the_sequence_that_the_chain_is_part_of(small: Memory) -> None:
@@ -252,28 +214,6 @@ def test_it_combines_with_other_memories(small: Memory) -> None:
     assert facts(small, ALICE) == ["Is vegetarian"]
 
 
-def test_it_may_be_shared_to_be_read_only(small: Memory) -> None:
-    small.add("I am vegetarian.", user_id=ALICE)
-    scripted = model()
-    shared = ReadOnlySharedMemory(memory=remembering(small))
-    prompt = PromptTemplate.from_template("{history} {input}")
-    LLMChain(llm=scripted, prompt=prompt, memory=shared).invoke({"input": "I like tea. Dinner?"}, as_user(ALICE))
-    assert "Is vegetarian" in told(scripted)
-    assert facts(small, ALICE) == ["Is vegetarian"]
-
-
-def test_a_sequence_of_chains_shares_it(small: Memory) -> None:
-    ask = LLMChain(llm=model(), prompt=PromptTemplate.from_template("{history} {input}"), output_key="plan")
-    tell = LLMChain(llm=model(), prompt=PromptTemplate.from_template("{plan}"), output_key="answer")
-    chain = SequentialChain(
-        chains=[ask, tell], input_variables=["input"], output_variables=["plan", "answer"],
-        memory=remembering(small, output_key="answer"),
-    )  # fmt: skip
-    said = chain.invoke({"input": "I am vegetarian."}, as_user(ALICE))
-    assert (said["plan"], said["answer"]) == ("Noted.", "Noted.")
-    assert facts(small, ALICE) == ["Is vegetarian"]
-
-
 # ── what comes in ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -306,12 +246,6 @@ def test_without_a_question_there_are_only_turns(small: Memory) -> None:
 def test_what_cannot_be_told_apart_names_the_fix(small: Memory, inputs: Any, outputs: Any, reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
         remembering(small, user_id=ALICE).save_context(inputs, outputs)
-
-
-def test_several_outputs_are_fine_where_one_is_called_output(small: Memory) -> None:
-    own = remembering(small, user_id=ALICE, k=0)
-    own.save_context({"input": "x"}, {"output": "y", "intermediate_steps": []})
-    assert own.load_memory_variables({})["history"] == "Human: x\nAI: y"
 
 
 @pytest.mark.parametrize(
@@ -412,9 +346,3 @@ def test_without_langchain_classic_the_error_says_what_to_install() -> None:
         done.stdout.strip()
         == "langchain-classic is not installed; run: pip install 'langchain-langmem-adapter[classic]'"
     )
-
-
-def test_our_own_class_is_not_deprecated(small: Memory) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        remembering(small, user_id=ALICE)

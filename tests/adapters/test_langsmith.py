@@ -18,10 +18,7 @@ from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import ModelError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.scope import Scope
 from langmem_adapter.testing import ScriptedChatModel
-from langmem_adapter.tracing import run_config, traced
-from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -180,18 +177,6 @@ async def test_a_search_is_one_run_with_its_stages(memory: Memory, langsmith: La
     assert run["inputs"] == {"query": "Where does she live?", "k": 3}
     assert [found["text"] for found in run["outputs"]["memories"]] == ["Lives in Lyon"]
     assert run["extra"]["metadata"]["user_id"] == "alice" and "langmem_adapter" in run["tags"]
-
-
-async def test_a_search_for_relations_is_one_run_with_its_stages(
-    memory: Memory, langsmith: LangSmith, trace: Any
-) -> None:
-    memory.graph.add("Ann", "lives in", "Lyon", user_id="alice")
-    await trace(lambda: memory.graph.search("Where does Ann live?", user_id="alice", k=3))
-    stages = [("memory.graph.search", name) for name in ("embed", "find", "relate")]
-    assert langsmith.tree() == [("memory.graph.search",), *stages]
-    run = langsmith.named("memory.graph.search")
-    assert [found["text"] for found in run["outputs"]["relations"]] == ["Ann lives in Lyon"]
-    assert run["extra"]["metadata"]["user_id"] == "alice"
 
 
 async def test_a_failing_search_shows_its_error(langsmith: LangSmith, trace: Any) -> None:
@@ -361,11 +346,6 @@ async def test_nothing_is_sent_while_tracing_is_off(
     with tracing_context(enabled=False):
         memory.search("Lyon?", user_id="alice")
     assert langsmith.requests == 0
-
-
-def test_where_nobody_listens_a_plan_stays_what_it_is() -> None:
-    plan: Plan[dict[str, int]] = Plan(dict)
-    assert traced(plan, run_config("memory.search", Scope("alice"), "offline"), inputs={}, summarize=dict) is plan
 
 
 async def test_other_handlers_than_langsmith_see_it_too(memory: Memory) -> None:

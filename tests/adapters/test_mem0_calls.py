@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 from datetime import date
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, MemoryConfig, Results
+from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, MemoryConfig
 from langmem_adapter.errors import (
     FilterError,
     InvalidInputError,
@@ -74,21 +73,7 @@ async def test_mem0_1_awaits_from_config_and_mem0_2_does_not() -> None:
         assert len(blocking.add("I like tea.", user_id="a")) == 1
 
 
-async def test_many_adds_at_once_are_all_kept(tmp_path: Path) -> None:
-    async with AsyncMemory.from_config({"history_db_path": str(tmp_path / "m.db")}) as memory:
-        added = await asyncio.gather(*(memory.add("I like tea.", user_id=f"u{n}") for n in range(20)))
-        found = await asyncio.gather(*(memory.search("tea", user_id=f"u{n}") for n in range(20)))
-    assert [a[0]["id"] for a in added] == [f[0]["id"] for f in found]
-
-
 # ── shapes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_add_gives_id_memory_and_event(memory: Either) -> None:
-    added = await ask(memory, "add", "I live in Lyon.", user_id="alice")
-    assert type(added) is Results and list(added.keys()) == ["results"]
-    assert added == {"results": [{"id": added[0]["id"], "memory": "Lives in Lyon", "event": "ADD"}]}
-    assert json.loads(json.dumps(added)) == added
 
 
 async def test_an_update_carries_the_memory_before_and_none_is_not_listed(kind: type[Either]) -> None:
@@ -210,16 +195,6 @@ async def test_delete_all_deletes_one_scope_and_reset_everything(memory: Either)
     assert await texts(memory, user_id="bob") == set()
     assert await ask(memory, "reset") is None
     assert await texts(memory, user_id="alice") == set()
-
-
-async def test_users_agents_and_runs_are_apart(memory: Either) -> None:
-    await ask(memory, "add", "I live in Lyon.", user_id="alice", run_id="1")
-    await ask(memory, "add", "I live in Oslo.", user_id="bob", run_id="1")
-    assert await texts(memory, user_id="alice") == {"Lives in Lyon"}
-    assert await texts(memory, run_id="1") == {"Lives in Lyon", "Lives in Oslo"}
-    assert await texts(memory, user_id="alice", run_id="2") == set()
-    found = await ask(memory, "search", "Oslo", user_id="alice")
-    assert [row["user_id"] for row in found] == ["alice"]
 
 
 async def test_unknown_ids(memory: Either) -> None:

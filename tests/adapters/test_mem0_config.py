@@ -86,12 +86,6 @@ async def test_a_failure_of_the_provider_is_a_model_error_in_both_classes(
                 await twin.add("I like tea.", user_id="a")
 
 
-async def test_the_async_class_takes_the_same_configuration() -> None:
-    with OpenAIServer(lambda _: FACTS) as server:
-        async with AsyncMemory.from_config(openai_config(server)) as memory:
-            assert [row["memory"] for row in await memory.add("I like tea.", user_id="a")] == ["Likes tea"]
-
-
 @pytest.mark.parametrize("provider", ["lmstudio", "vllm"])
 def test_a_server_of_ones_own_is_asked_at_its_address(provider: str) -> None:
     with OpenAIServer(lambda _: FACTS) as server:
@@ -180,13 +174,6 @@ def test_the_history_path_is_the_file_of_everything(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "history.db").is_file()
     with Memory.from_config(config) as memory:
         assert len(memory.get_all(user_id="a")) == 1
-
-
-def test_a_home_path_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    Memory.from_config({"history_db_path": "~/h.db"}).close()
-    Memory.from_config(store(path="~/faiss")).close()
-    assert (tmp_path / "h.db").is_file() and (tmp_path / "faiss" / "mem0.db").is_file()
 
 
 def test_collections_in_one_folder_are_files_of_their_own(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from langchain_qdrant import QdrantVectorStore
 from qdrant_client import QdrantClient, models
 from sqlalchemy import make_url
 
-from langmem_adapter.adapters.mem0 import AsyncMemory, Memory
+from langmem_adapter.adapters.mem0 import Memory
 from langmem_adapter.adapters.mem0.configs import MemoryConfig, VectorStoreConfig
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, StorageError
@@ -65,14 +65,6 @@ def test_a_vector_store_takes_a_client_and_leaves_it_open(tmp_path: Path) -> Non
         works(other, 2)
     with ours("qdrant", ":memory:", path=":memory:") as third:
         works(third, 2)
-
-
-async def test_the_async_class_takes_a_vector_store_and_closes_it(tmp_path: Path) -> None:
-    config = {"vector_store": {"provider": "qdrant", "config": {"path": str(tmp_path / "store")}}}
-    for number in (1, 2):  # a folder of Qdrant is open once at a time
-        async with AsyncMemory.from_config(config) as memory:
-            await memory.add("I like tea.", user_id="a", infer=False)
-            assert len(await memory.get_all(user_id="a")) == number
 
 
 @pytest.mark.parametrize("provider", ["qdrant", "chroma", "langchain"])

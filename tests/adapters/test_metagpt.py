@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from pydantic import BaseModel
 
 from langmem_adapter.adapters.metagpt import (
@@ -128,11 +128,6 @@ def test_what_names_no_cause_is_a_requirement_and_what_names_nobody_is_for_every
     assert to_metagpt(HumanMessage("Write a game."))["send_to"] == ["<all>"]
 
 
-def test_classes_and_single_names_are_taken_as_metagpt_takes_them() -> None:
-    held = carried(from_metagpt({"content": "Do.", "cause_by": Plan, "send_to": "Bob"}))
-    assert (held.cause_by, held.send_to) == (f"{__name__}.Plan", frozenset({"Bob"}))
-
-
 def test_the_id_of_those_that_ignore_ids_is_none() -> None:
     assert from_metagpt(dump("Hi", "0")).id is None
 
@@ -206,11 +201,6 @@ def test_what_is_not_of_its_shape_is_refused(wrong: object) -> None:
 def test_what_metagpt_has_no_place_for_is_refused_not_lost(message: BaseMessage, why: str) -> None:
     with pytest.raises(InvalidInputError, match=why):
         to_metagpt(message)
-
-
-def test_texts_of_blocks_and_roles_of_programs_go_to_metagpt() -> None:
-    assert to_metagpt(HumanMessage([{"type": "text", "text": "你好"}]))["content"] == "你好"
-    assert to_metagpt(ChatMessage(content="Hi", role="Boss"))["role"] == "Boss"
 
 
 names = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1).filter(str.strip)
@@ -382,10 +372,6 @@ def test_what_metagpt_wrote_twice_is_taken_once_and_what_has_no_id_gets_its_node
     assert import_role(folder, log) == MessageImport(new=3, known=1)
     assert import_role(folder, log) == MessageImport(new=0, known=4)
     assert [message.id for message in log.get()] == ["1", "n3", "n4"]
-
-
-def test_an_empty_role_is_taken(tmp_path: Path) -> None:
-    assert import_role(role_folder(tmp_path, {}), WorkingMemory()) == MessageImport(new=0, known=0)
 
 
 def test_rows_that_cannot_be_taken_are_reported_by_their_node(tmp_path: Path) -> None:

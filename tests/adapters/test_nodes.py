@@ -17,7 +17,6 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import MemoryContext
-from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import undated
 
 if TYPE_CHECKING:
@@ -70,13 +69,6 @@ def test_a_graph_remembers_from_one_run_to_the_next(memory: Memory) -> None:
     assert asked["changes"] == []
 
 
-async def test_it_does_the_same_async(memory: Memory) -> None:
-    graph = chat(memory, output_key="changes")
-    await graph.ainvoke({"messages": "I am vegetarian."}, context=ALICE)
-    asked = await graph.ainvoke({"messages": "What shall I cook?"}, context=ALICE)
-    assert undated(asked["messages"][-1].text) == f"I know: {DATA_ONLY}\n- Is vegetarian"
-
-
 def test_only_the_latest_turn_of_a_thread_is_remembered(memory: Memory) -> None:
     graph = chat(memory, InMemorySaver(), output_key="changes")
     config = {"configurable": {"thread_id": "t", "user_id": "alice"}}
@@ -114,23 +106,6 @@ def test_a_missing_key_names_the_fix(memory: Memory) -> None:
         graph.add_edge(START, "recall").compile().invoke({"messages": "Hi"})
 
 
-async def test_a_missing_user_reaches_the_developer(memory: Memory) -> None:
-    graph = chat(memory)
-    with pytest.raises(ScopeError, match="context=MemoryContext"):
-        graph.invoke({"messages": "I like tea."})
-    with pytest.raises(ScopeError, match="context=MemoryContext"):
-        await graph.ainvoke({"messages": "I like tea."})
-
-
-def test_two_graphs_with_two_memories_never_see_each_other(memory: Memory) -> None:
-    with Memory(":memory:") as other:
-        first, second = chat(memory), chat(other)
-        first.invoke({"messages": "I like tea."}, context=ALICE)
-        second.invoke({"messages": "I like wine."}, context=ALICE)
-        knows = [graph.invoke({"messages": "What do I like?"}, context=ALICE)["memories"] for graph in (first, second)]
-        assert [*map(undated, knows)] == [f"{DATA_ONLY}\n- Likes tea", f"{DATA_ONLY}\n- Likes wine"]
-
-
 def test_remembering_can_wait_for_the_background(memory: Memory) -> None:
     writer = memory.background(after=60)
     graph = chat(memory, background=writer)
@@ -146,13 +121,6 @@ def test_an_empty_turn_changes_nothing(memory: Memory) -> None:
     node = StateGraph(State).add_node("remember", remember_node(memory, output_key="changes", user_id="a"))
     compiled: Any = node.add_edge(START, "remember").compile()
     assert compiled.invoke({"messages": [AIMessage("Hello!")]})["changes"] == []
-
-
-def test_streaming_shows_nothing_of_the_memory_at_work() -> None:
-    with Memory(":memory:", model=ScriptedChatModel(replies=['{"facts": ["Likes tea"]}'])) as memory:
-        parts = list(chat(memory).stream({"messages": "I like tea."}, context=ALICE, stream_mode="messages"))
-        assert "facts" not in "".join(message.text for message, _ in parts)
-        assert [item.text for item in memory.get_all(user_id=ALICE.user_id)] == ["Likes tea"]
 
 
 # ── the pipeline as a subgraph ────────────────────────────────────────────────────────────────────────────────────────
@@ -185,15 +153,6 @@ def test_whose_memory_the_pipeline_fills_may_come_with_the_call(memory: Memory) 
     assert len(memory.get_all(user_id="alice")) == 2
     with pytest.raises(ScopeError, match="user_id is missing"):
         pipeline.invoke({"messages": "I like tea."})
-
-
-def test_nobody_fills_the_memory_of_another_than_who_is_signed_in(memory: Memory) -> None:
-    config = {"configurable": {"langgraph_auth_user_id": "alice"}}
-    pipeline: Any = memory.build_pipeline()
-    with pytest.raises(ScopeError, match="signed in"):
-        pipeline.invoke({"messages": "I like poison.", "scope": {"user_id": "bob"}}, config)
-    pipeline.invoke({"messages": "I like tea.", "scope": {"agent_id": "guide"}}, config)
-    assert [item.scope for item in memory.get_all(user_id="alice")] == [Scope("alice", "guide")]
 
 
 async def test_its_stages_can_be_watched_from_outside(memory: Memory) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import pytest
@@ -14,7 +13,7 @@ from langchain_core.runnables import RunnableLambda
 from langgraph.graph import END, START, StateGraph
 
 from langmem_adapter.adapters.retriever import MemoryRetriever, recall
-from langmem_adapter.errors import InvalidInputError, ScopeError, UnknownArgumentError
+from langmem_adapter.errors import InvalidInputError, UnknownArgumentError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.scoping import MemoryContext
@@ -74,12 +73,6 @@ def test_a_document_carries_the_memory(memory: Memory) -> None:
     json.dumps(found.metadata)
 
 
-async def test_it_finds_the_same_async(memory: Memory) -> None:
-    retriever = MemoryRetriever(memory=memory, user_id=ALICE)
-    assert await retriever.ainvoke("tea") == retriever.invoke("tea")
-    assert texts((await retriever.abatch(["tea", "chess"]))[1])[0] == "Plays chess"
-
-
 def test_a_call_may_want_something_else(small: Memory) -> None:
     retriever = MemoryRetriever(memory=small, user_id=ALICE, k=1)
     assert len(retriever.invoke("tea", k=2)) == 2
@@ -88,14 +81,6 @@ def test_a_call_may_want_something_else(small: Memory) -> None:
     assert "meaning" in retriever.invoke("tea", explain=True)[0].metadata["explanation"]
     with pytest.raises(UnknownArgumentError, match="did you mean 'threshold'"):
         retriever.invoke("tea", treshold=0.5)
-
-
-def test_each_call_may_be_of_another_user(small: Memory) -> None:
-    retriever = MemoryRetriever(memory=small)
-    assert texts(retriever.invoke("steak", as_user("bob"))) == ["Likes steak"]
-    assert set(texts(retriever.invoke("steak", as_user(ALICE)))) == {"Is vegetarian", "Likes tea"}
-    both = retriever.batch(["likes", "likes"], [as_user("bob"), as_user(ALICE)])
-    assert [len(found) for found in both] == [1, 2]
 
 
 def test_a_step_of_a_chain_knows_whose_call_it_is(small: Memory) -> None:
@@ -108,11 +93,6 @@ def test_a_step_of_a_chain_knows_whose_call_it_is(small: Memory) -> None:
         assert texts(chain.invoke("steak", as_user("bob"))) == ["Likes steak"]
 
 
-def test_nobody_is_an_error_that_names_the_fix(small: Memory) -> None:
-    with pytest.raises(ScopeError, match="configurable"):
-        MemoryRetriever(memory=small).invoke("tea")
-
-
 @pytest.mark.parametrize("wrong", [{"userid": "x"}, {"k": 10**5000}, {"user_id": 5}])
 def test_a_wrong_argument_is_refused(small: Memory, wrong: Any) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
@@ -122,13 +102,6 @@ def test_a_wrong_argument_is_refused(small: Memory, wrong: Any) -> None:
 class State(TypedDict, total=False):
     query: str
     found: list[str]
-
-
-@dataclass
-class Server:
-    """What a LangGraph server tells of the user who signed in."""
-
-    identity: str
 
 
 async def test_a_node_of_a_graph_takes_the_context_of_the_run(small: Memory) -> None:
@@ -147,14 +120,6 @@ async def test_a_node_of_a_graph_takes_the_context_of_the_run(small: Memory) -> 
         assert found["found"] == ["Likes steak"]
 
 
-def test_who_has_signed_in_is_not_contradicted(small: Memory) -> None:
-    retriever = MemoryRetriever(memory=small)
-    signed_in = as_user("bob", langgraph_auth_user=Server("bob"))
-    assert texts(retriever.invoke("steak", signed_in)) == ["Likes steak"]
-    with pytest.raises(ScopeError, match="signed in"):
-        retriever.invoke("steak", signed_in, user_id=ALICE)
-
-
 # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -164,14 +129,6 @@ def test_a_prompt_gets_text(memory: Memory) -> None:
     chain = recall(memory, k=1, threshold=0.25) | prompt | model
     assert chain.invoke({"input": "Is she vegetarian?"}, as_user(ALICE)).text == "Lentils."
     assert undated(model.calls[0][0].text) == f"You know:\n{DATA_ONLY}\n- Is vegetarian"
-
-
-async def test_recall_async(memory: Memory) -> None:
-    found = await recall(memory, k=2).ainvoke("Likes?", as_user("bob"))
-    assert found | {"memories": undated(found["memories"])} == {
-        "input": "Likes?",
-        "memories": f"{DATA_ONLY}\n- Likes steak",
-    }
 
 
 def test_the_input_passes_through_under_names_of_ones_own(small: Memory) -> None:
@@ -225,8 +182,3 @@ def test_a_memory_is_one_line_and_the_budget_is_kept(small: Memory) -> None:
 def test_an_input_without_a_question_names_the_fix(small: Memory, given: Any, reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
         recall(small).invoke(given, as_user("bob"))
-
-
-def test_recall_for_nobody_is_an_error_that_names_the_fix(small: Memory) -> None:
-    with pytest.raises(ScopeError, match="configurable"):
-        recall(small).invoke("tea")

@@ -11,7 +11,7 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 from langmem_adapter.adapters.roles import RoleNodes
 from langmem_adapter.conversation import LongTermMemory, stamp
-from langmem_adapter.errors import InvalidInputError, ScopeError
+from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.scoping import MemoryContext
 
@@ -92,11 +92,6 @@ def test_what_one_watches_another_need_not_and_nobody_meets_the_others(memory: M
         assert [news(watching, context) for _ in range(2)] == [1, 0]
     unwatched = working(RoleNodes(memory, "architect", watch=["WritePRD"]))
     assert [news(unwatched, ALICE) for _ in range(2)] == [1, 1]
-
-
-def test_somebody_has_to_say_whose_role_it_is(memory: Memory) -> None:
-    with pytest.raises(ScopeError, match="whose"):
-        working(RoleNodes(memory, "engineer")).invoke({"messages": "Hi"})
 
 
 @pytest.mark.parametrize(

@@ -84,18 +84,6 @@ def test_items_outlive_the_program(path: Path) -> None:
             snapshot.unlink()
 
 
-def test_another_memory_on_the_same_file_is_seen_at_once(path: Path, memory: Memory) -> None:
-    store = MemoryStore(memory, INDEX)
-    with Memory(path) as other:
-        theirs = MemoryStore(other, INDEX)
-        for number in range(20):
-            theirs.put(("u",), str(number), {"text": "a"})
-            assert len(store.search(("u",), query="a", limit=50)) == number + 1
-            assert store.get(("u",), str(number)) is not None
-        theirs.delete(("u",), "3")
-        assert "3" not in keys(store, query="a", limit=50)
-
-
 def test_another_process_is_seen_at_once(path: Path, memory: Memory) -> None:
     store = MemoryStore(memory)
     store.put(("u",), "mine", {"text": "tea"})
@@ -109,14 +97,6 @@ def test_another_process_is_seen_at_once(path: Path, memory: Memory) -> None:
     done = python("-c", program, path)
     assert done.stdout.strip() == "['theirs', 'mine']"
     assert keys(store, query="coffee") == ["theirs", "mine"]
-
-
-def test_two_memories_never_see_each_others_items(tmp_path: Path) -> None:
-    with Memory(tmp_path / "one.db") as one, Memory(tmp_path / "two.db") as two:
-        MemoryStore(one).put(("u",), "k", {"owner": "one"})
-        assert MemoryStore(two).search(()) == [] and MemoryStore(two).get(("u",), "k") is None
-        MemoryStore(two).put(("u",), "k", {"owner": "two"})
-        assert [item.value["owner"] for item in MemoryStore(one).search((), query="owner")] == ["one"]
 
 
 def test_a_batch_is_written_whole_or_not_at_all(memory: Memory) -> None:
@@ -265,12 +245,6 @@ def test_vectors_of_the_wrong_length_are_refused(memory: Memory) -> None:
     assert keys(store) == ["k"]
 
 
-def test_an_item_with_too_many_vectors_is_refused(memory: Memory) -> None:
-    store = MemoryStore(memory, index(fields=["parts[*]"]))
-    with pytest.raises(InvalidInputError, match="65,536 are allowed; index less"):
-        store.put(("u",), "k", {"parts": ["a"] * 65_537})
-
-
 def test_vectors_of_two_models_are_never_compared(memory: Memory) -> None:
     old, new = MemoryStore(memory, INDEX), MemoryStore(memory, {"embed": "hash:64"})
     old.put(("u",), "1", {"text": "violin"})
@@ -332,14 +306,6 @@ def test_after_a_reindex_of_the_memory_the_store_names_its_own(path: Path) -> No
             store.search((), query="violin")
         assert store.reindex() == 1
         assert keys(store, query="violin") == ["k"]
-
-
-def test_stores_of_one_model_share_one_index(memory: Memory) -> None:
-    stores = [MemoryStore(memory, index(fields=[field])) for field in ("text", "title")]
-    stores[0].put(("u",), "1", {"text": "aaa", "title": "bbb"})
-    stores[1].put(("u",), "2", {"text": "aaa", "title": "bbb"})
-    assert [keys(store, query="a") for store in stores] == [["1", "2"]] * 2
-    assert stores[0]._parts.feed(ITEMS, "letters") is stores[1]._parts.feed(ITEMS, "letters")
 
 
 # ── guests ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -439,9 +405,3 @@ def test_langmems_tools_keep_their_memories_in_it(memory: Memory) -> None:
     assert "cello" in search.invoke({"query": "Which instrument?"})
     manage.invoke({"action": "delete", "id": item.key})
     assert store.search(("memories",)) == []
-
-
-def test_hash_embeddings_have_the_length_they_say(memory: Memory) -> None:
-    store = MemoryStore(memory, {"dims": 64, "embed": HashEmbeddings(64)})
-    store.put(("u",), "k", {"text": "violin"})
-    assert keys(store, query="violin") == ["k"]

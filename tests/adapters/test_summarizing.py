@@ -204,11 +204,6 @@ async def test_a_thread_goes_on_for_as_long_as_it_likes_and_the_summary_with_it(
     assert all(shown.count(f"第{number}天") == 1 for number in range(40))
 
 
-def test_the_only_message_is_never_summed_up_whatever_its_length(offline: Memory) -> None:
-    thread = [HumanMessage("A boat. " * 1_000, id="1")]
-    assert graph_of(offline).invoke({"messages": thread})["messages"] == thread
-
-
 def test_a_graph_that_streams_tokens_shows_none_of_the_summary() -> None:
     thread = [HumanMessage(f"In town {number} I ate noodles.") for number in range(40)]
     with Memory(":memory:", model=scripted()) as memory:
@@ -229,8 +224,3 @@ def test_a_failure_is_raised_and_the_state_stays() -> None:
 def test_arguments_that_cannot_be_used_are_refused(offline: Memory, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
         summarize_node(offline, **wrong)
-
-
-def test_a_state_without_messages_is_told_what_to_do(offline: Memory) -> None:
-    with pytest.raises(InvalidInputError, match="messages_key"):
-        summarize_node(offline).invoke({"talk": []})

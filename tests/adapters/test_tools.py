@@ -79,17 +79,6 @@ def test_the_four_of_them(memory: Memory) -> None:
     assert [revision.event for revision in memory.history(item.id)] == ["ADD", "UPDATE", "DELETE"]
 
 
-async def test_the_four_of_them_async(memory: Memory) -> None:
-    tools = tools_of(memory)
-    await tools["save_memory"].ainvoke({"content": "The user is vegetarian."}, HERS)
-    [item] = await memory.aget_all(user_id=ALICE)
-    assert item.id in await tools["search_memory"].ainvoke({"query": "food"}, HERS)
-    await tools["update_memory"].ainvoke({"memory_id": item.id, "content": "The user is vegan."}, HERS)
-    assert known(memory) == ["The user is vegan."]
-    await tools["forget_memory"].ainvoke({"memory_id": item.id}, HERS)
-    assert known(memory) == []
-
-
 def test_what_is_saved_twice_is_kept_once(small: Memory) -> None:
     save = tools_of(small)["save_memory"]
     for number in range(20):
@@ -146,24 +135,6 @@ def test_no_scope_stands_in_any_schema(small: Memory) -> None:
             assert word not in json.dumps(schema)
 
 
-def test_a_scope_that_the_model_invents_is_not_used(small: Memory) -> None:
-    tools_of(small)["save_memory"].invoke({"content": "Likes tea", "user_id": "bob"}, HERS)
-    assert (known(small), known(small, "bob")) == (["Likes tea"], [])
-
-
-def test_the_id_of_somebody_else_is_not_found(memory: Memory) -> None:
-    tools = tools_of(memory)
-    tools["save_memory"].invoke({"content": "Likes tea"}, HERS)
-    [item] = memory.get_all(user_id=ALICE)
-    for name, args in (("update_memory", {"content": "x"}), ("forget_memory", {})):
-        foreign = tools[name].invoke({**call(name, memory_id=item.id, **args).tool_calls[0]}, HIS)
-        missing = tools[name].invoke({**call(name, memory_id="none", **args).tool_calls[0]}, HIS)
-        assert foreign.status == missing.status == "error"
-        assert foreign.text == missing.text.replace("'none'", repr(item.id))
-        assert foreign.text.startswith(f"no memory {item.id!r} here")
-    assert known(memory) == ["Likes tea"]
-
-
 @pytest.mark.parametrize(
     ("name", "args", "reason"),
     [
@@ -218,12 +189,6 @@ def test_an_agent_remembers_by_itself(memory: Memory) -> None:
     assert known(memory) == []
 
 
-def test_configurable_does_as_well_as_the_context(small: Memory) -> None:
-    agent = agent_with(small, call("save_memory", content="Likes tea"), "Noted.")
-    agent.invoke({"messages": "I like tea."}, HERS)
-    assert known(small) == ["Likes tea"]
-
-
 def test_a_mistake_of_the_model_does_not_stop_the_agent(small: Memory) -> None:
     agent = agent_with(small, call("forget_memory", memory_id="7"), call("forget_memory"), "I could not.")
     messages = agent.invoke({"messages": "Forget it."}, context=CONTEXT)["messages"]
@@ -231,13 +196,6 @@ def test_a_mistake_of_the_model_does_not_stop_the_agent(small: Memory) -> None:
     assert told(messages)[0].startswith("no memory '7' here")
     assert "memory_id" in told(messages)[1]
     assert messages[-1].text == "I could not."
-
-
-async def test_an_agent_without_a_user_fails_loudly(small: Memory) -> None:
-    with pytest.raises(ScopeError, match="MemoryContext"):
-        agent_with(small, call("search_memory", query="tea")).invoke({"messages": "Tea?"})
-    with pytest.raises(ScopeError, match="MemoryContext"):
-        await agent_with(small, call("search_memory", query="tea")).ainvoke({"messages": "Tea?"})
 
 
 def test_calls_side_by_side_are_all_carried_out(small: Memory) -> None:
@@ -273,16 +231,6 @@ def test_with_a_graph_the_model_can_look_up_relations(database_url: str) -> None
         assert lines[:2] == [DATA_ONLY, f"{ALICE} lives in Lyon (since 2025-02-03)"]
         assert not any("Rome" in line or "Kyoto" in line for line in lines)
         assert "Mia works at Bosch (since 2024-05-01)" in look.invoke({"query": "Where does Mia work?"}, HERS)
-
-
-async def test_the_same_async_and_where_nothing_is_known() -> None:
-    async with Memory(":memory:", graph=True) as memory:
-        look = tools_of(memory, tools=["relations"])["search_relations"]
-        assert await look.ainvoke({"query": "Who?"}, HERS) == "No relation is known about that."
-        await memory.graph.aadd("Mia", "led", "a choir", user_id=ALICE, valid_from="2019-01-01", valid_to="2021-01-01")
-        await memory.graph.aadd("Mia", "leads", "a band", user_id=ALICE, valid_to="2999-01-01")
-        assert "Mia leads a band (since " in await look.ainvoke({"query": "What does Mia lead?"}, HERS)
-        assert ", until 2999-01-01)" in await look.ainvoke({"query": "What does Mia lead?"}, HERS)
 
 
 def test_without_a_graph_there_is_no_such_tool_unless_asked_for(small: Memory) -> None:

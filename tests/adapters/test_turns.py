@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 ALICE = MemoryContext("alice")
-BOB = MemoryContext("bob")
 ADDRESS = "jo.frost@example.org"
 MAIL = f"My email is {ADDRESS} and I like tea."
 
@@ -335,16 +334,6 @@ def test_memory_middleware_of_another_process_goes_on_with_a_turn_that_did_not_e
         assert texts(memory) == ["Likes tea", "Lives in Oslo"]
 
 
-def test_an_unended_turn_is_remembered_for_its_own_user(memory: Memory) -> None:
-    agent = Agent(memory, ConnectionError("no model"), *["Noted."] * 3)
-    with pytest.raises(ConnectionError):
-        agent.say("I like tea.")
-    agent.say("I like beer.", context=BOB)
-    assert (texts(memory), texts(memory, "bob")) == ([], ["Likes beer"])
-    agent.say("I live in Oslo.")
-    assert (texts(memory), texts(memory, "bob")) == (["Likes tea", "Lives in Oslo"], ["Likes beer"])
-
-
 def test_memory_that_fails_to_remember_does_so_with_the_next_turn(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -483,13 +472,6 @@ def test_parallel_runs_of_one_thread_remember_each_message_once(tmp_path: Path, 
         if background:
             how["background"].drain()
         assert sorted(sources(memory)) == ["I like beer.", "I like milk.", "I like tea.", "I like wine."]
-
-
-async def test_parallel_runs_of_two_agents_and_tasks_remember_a_message_once(memory: Memory) -> None:
-    agents = [Agent(memory) for _ in range(3)]
-    said = {"messages": [HumanMessage("I like tea.", id="1")]}
-    await asyncio.gather(*(each.graph.ainvoke(said, on(), context=ALICE) for each in agents))
-    assert sources(memory) == ["I like tea."]
 
 
 # ── with other middleware ─────────────────────────────────────────────────────────────────────────────────────────────

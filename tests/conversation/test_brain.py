@@ -17,8 +17,8 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, System
 from langchain_core.runnables import RunnableLambda
 from langchain_core.tracers.run_collector import RunCollectorCallbackHandler
 
-from langmem_adapter import InvalidInputError, Memory, MemoryNotFoundError, ModelReplyError, ScopeError, Settings
-from langmem_adapter.conversation import BrainMemory, WorkingMemory
+from langmem_adapter import InvalidInputError, Memory, MemoryNotFoundError, ModelReplyError, Settings
+from langmem_adapter.conversation import BrainMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.testing import ScriptedChatModel
 
@@ -80,11 +80,6 @@ def _brains(url: str) -> Iterator[Callable[..., BrainMemory]]:
 def talk(brain: BrainMemory, turns: int = 100, first: int = 0) -> None:
     for number in range(first, first + turns):
         (brain.add_answer if number % 2 else brain.add_talk)(f"Lily number {number} has {number} green apples.")
-
-
-def stored(brain: BrainMemory, memory: Memory) -> list[BaseMessage]:
-    """Every message that is kept, summed up or not."""
-    return WorkingMemory(memory=memory, session_id="monday", user_id="alice").storage
 
 
 # ── MetaGPT's own cases ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,11 +190,6 @@ def test_h10_no_mixture_of_ids_loses_anything(memory: Memory) -> None:
     holds()
 
 
-def test_h10_another_message_under_a_known_id_is_kept(memory: Memory) -> None:
-    brain = BrainMemory(memory, "1", user_id="alice")
-    assert [brain.add_talk(HumanMessage(text, id="7")) for text in ("one", "two", "one")] == [True, True, False]
-
-
 def test_h10_what_is_summed_up_is_known_still(memory: Memory) -> None:
     brain = BrainMemory(memory, "1", user_id="alice")
     brain.add_talk(HumanMessage("one", id="7"))
@@ -272,14 +262,6 @@ names = st.text(st.sampled_from("a:/%*?[]\\ 里"), max_size=5)
 @given(st.tuples(names, names, names), st.tuples(names, names, names))
 def test_h16_two_chats_never_share_a_key(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
     assert (BrainMemory.to_redis_key(*one) == BrainMemory.to_redis_key(*other)) == (one == other)
-
-
-def test_h16_two_users_never_share_a_chat(memory: Memory) -> None:
-    BrainMemory(memory, "1", user_id="alice").add_talk("Hi")
-    assert BrainMemory(memory, "1", user_id="bob").history == []
-    assert BrainMemory(memory, "1", user_id="alice", agent_id="guide").history == []
-    with pytest.raises(ScopeError):
-        BrainMemory(memory, "1")
 
 
 def test_h21_whether_texts_are_related_is_judged_not_searched_for() -> None:
@@ -359,13 +341,6 @@ def test_what_is_read_does_not_grow_with_the_conversation(memory: Memory) -> Non
         brain.context(BUDGET)
         lengths.append(len(brain.history))
     assert max(lengths[40:]) <= max(lengths[:40])
-
-
-def test_originals_are_kept(memory: Memory) -> None:
-    brain = BrainMemory(memory, "monday", user_id="alice", window=200, max_tokens=100)
-    talk(brain)
-    brain.context(BUDGET)
-    assert len(stored(brain, memory)) == 100 > len(brain.history)
 
 
 def call(number: int) -> list[BaseMessage]:
@@ -607,23 +582,6 @@ def test_clear_removes_what_was_made_as_well(memory: Memory) -> None:
     assert brain.get_title() == "New"
 
 
-async def test_the_async_twins_do_the_same(where: str) -> None:
-    async with Memory(where, model=scripted()) as memory:
-        brain = BrainMemory(memory, "1", user_id="alice", window=200, max_tokens=100)
-        for number in range(40):
-            assert await brain.aadd_talk(f"Lily number {number} has many green apples.")
-        context = await brain.acontext(BUDGET)
-        assert about_tokens(context) <= BUDGET
-        assert await brain.aget_historical_summary() == context[0].text.partition("\n")[2]
-        assert await brain.aget_history() == context[1:]
-        assert await brain.asummarize(60)
-        assert await brain.aget_history_text() == await brain.aget_historical_summary()
-        await brain.aadd_knowledge("Lily is five.")
-        await brain.aset_last_talk("AAA")
-        assert await brain.aget_knowledge() == "Lily is five."
-        assert await brain.apop_last_talk() == "AAA"
-
-
 @pytest.mark.parametrize(
     "arguments", [{"window": 10}, {"max_tokens": 0}, {"window": "many"}, {"max_tokens": True}], ids=str
 )
@@ -632,10 +590,3 @@ def test_numbers_that_cannot_be_used_are_refused(memory: Memory, arguments: Any)
         BrainMemory(memory, "1", user_id="alice", **arguments)
     with pytest.raises(InvalidInputError, match="max_tokens"):
         BrainMemory(memory, "1", user_id="alice").context(5)
-
-
-def test_a_kind_of_note_and_a_name_that_there_are_not_are_refused(memory: Memory) -> None:
-    with pytest.raises(InvalidInputError, match="kind is one of 'window', 'summary'"):
-        BrainMemory(memory, "1", user_id="alice").notes("summaries")
-    with pytest.raises(InvalidInputError, match="chat_id"):
-        BrainMemory(memory, " ", user_id="alice")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -131,14 +130,6 @@ def test_g3_an_exact_query_finds_its_request_and_a_tag_those_under_it(anywhere: 
     assert [found.response for found in experiences.query(ASKED, k=2, tag="t7")] == ["answer 7"]
     assert {found.tag for found in experiences.query(ASKED, k=20, tag="game")} == {"game"}
     assert experiences.query(ASKED.upper(), exact=True) == experiences.query(ASKED, exact=True, tag="*") == []
-
-
-def test_g4_experiences_are_counted(pool: Pool) -> None:
-    experiences = pool()
-    assert experiences.count() == 0
-    for number in range(3):
-        experiences.add(f"request {number}", "done", tag="a" if number else "b")
-    assert [experiences.count(tag=tag) for tag in (None, "a", "b", "c")] == [3, 2, 1, 0]
 
 
 # ── G5 to G10: around a function ──────────────────────────────────────────────────────────────────────────────────────
@@ -327,19 +318,6 @@ def test_an_experience_that_many_keep_at_once_is_one(anywhere: Pool) -> None:
     assert anywhere().count() == 1
 
 
-async def test_an_experience_that_many_tasks_keep_at_once_is_one(anywhere: Pool) -> None:
-    changes = await asyncio.gather(*(anywhere().aadd(ASKED, WROTE) for _ in range(16)))
-    assert sorted(change.event for change in changes) == ["ADD", *["NONE"] * 15]
-    assert len({change.id for change in changes}) == anywhere().count() == 1
-
-
-async def test_many_tasks_keep_their_own(pool: Pool) -> None:
-    experiences, work = pool(), Work()
-    solve = experiences.cached(work.later, tag="solve")
-    await asyncio.gather(*(solve(req=f"request {number}") for number in range(16)))
-    assert await experiences.acount(tag="solve") == 16
-
-
 @pytest.mark.parametrize("failure", [RuntimeError("boom"), ValueError("no req")])
 async def test_what_fails_leaves_nothing(pool: Pool, failure: Exception) -> None:
     work = Work(failure)
@@ -424,16 +402,6 @@ def test_experiences_are_searched_and_deleted_as_memories(memory: Memory, pool: 
     change = experiences.add(ASKED, WROTE, tag="a")
     assert [each.event for each in memory.history(str(change.id))] == ["ADD", "DELETE", "ADD"]
     assert [found.request for found in experiences.query("snake game")] == [ASKED]
-
-
-def test_two_tenants_never_meet(memory: Memory) -> None:
-    ann, bob = (ExperienceMemory(memory, user_id=str(uuid4()), agent_id="solver", scorer=ten) for _ in range(2))
-    work = Work()
-    assert ann.cached(work, tag="solve")(req=ASKED) == bob.cached(work, tag="solve")(req=ASKED) == WROTE
-    assert work.asked == [ASKED, ASKED]
-    assert ann.query(ASKED)[0].id != bob.query(ASKED)[0].id
-    assert ann.delete_all() == 1
-    assert (ann.count(), bob.count()) == (0, 1)
 
 
 def test_experiences_outlive_the_process_and_the_index_and_end_with_a_purge(tmp_path: Path) -> None:

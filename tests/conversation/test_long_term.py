@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langmem_adapter.conversation import LongTermMemory, carried, stamp
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.testing import CountingEmbeddings, ScriptedChatModel
+from langmem_adapter.testing import CountingEmbeddings
 from tests.programs import Program, python
 
 if TYPE_CHECKING:
@@ -263,29 +263,6 @@ def test_h19_the_id_of_a_role_is_data(memory: Memory, tmp_path: Path, name: str)
     assert sorted(tmp_path.parent.iterdir()) == before
 
 
-def test_no_role_meets_what_belongs_to_another_one(memory: Memory, role: LongTermMemory) -> None:
-    role.add(said(SNAKE, "1"))
-    for other in (
-        LongTermMemory(memory, "engineer", user_id="bob"),
-        LongTermMemory(memory, "architect", user_id="alice"),
-        LongTermMemory(memory, "engineer", user_id="alice", run_id="2"),
-    ):
-        assert other.count() == 0
-        assert texts(other.find_news([said(AGAIN, "1")])) == [AGAIN]
-        assert other.context(5, query=SNAKE) == []
-    assert memory.purge(user_id="alice").turns == 1
-    assert role.count() == 0
-    assert role.search_similar(SNAKE) == []
-
-
-def test_an_add_of_facts_leaves_what_a_role_remembers_alone(tmp_path: Path) -> None:
-    model = ScriptedChatModel(replies=['{"facts": ["Lives in Oslo"]}'] * 2)
-    with Memory(tmp_path / "memory.db", model=model) as memory:
-        LongTermMemory(memory, "engineer").add(said("I live in Lyon.", "1"))
-        memory.add("I live in Oslo.", agent_id="engineer")
-        assert {*texts(memory.get_all(agent_id="engineer"))} == {"I live in Lyon.", "Lives in Oslo"}
-
-
 def test_h23_two_processes_that_add_the_same_keep_it_once(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with Memory(path) as memory:
@@ -303,21 +280,6 @@ with Memory({str(path)!r}) as memory:
         role = LongTermMemory(memory, "engineer")
         assert texts(role.get()) == [f"愿望 {number}" for number in range(12)]
         assert len(memory.get_all(agent_id="engineer", k=100)) == 12
-
-
-def test_every_operation_has_an_async_twin(role: LongTermMemory) -> None:
-    async def use() -> None:
-        assert (await role.arecover_memory("engineer")).first
-        assert await role.aadd(said("写一个贪吃蛇", "1"))
-        assert texts(await role.afind_news([said(AGAIN, "2"), said(OTHER, "3")])) == [OTHER]
-        assert texts(await role.acontext(1)) == ["写一个贪吃蛇"]
-        assert len(await role.asearch_similar(AGAIN)) == 1
-        await role.adelete(said("写一个贪吃蛇", "1"))
-        await role.apersist()
-        await role.aclear()
-        await role.aclean()
-
-    asyncio.run(use())
 
 
 def test_what_other_scopes_or_nobody_remembers_takes_no_place_of_a_role_s_own(memory: Memory) -> None:

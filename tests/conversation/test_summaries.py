@@ -129,11 +129,6 @@ def test_h14_a_model_that_says_nothing_is_an_error(reply: Any) -> None:
         summing(by(model)).run()
 
 
-def test_h14_the_error_of_a_model_comes_through() -> None:
-    with pytest.raises(OSError, match="no such host"):
-        summing(by(ScriptedChatModel(replies=[OSError("no such host")]))).run()
-
-
 def test_a_model_is_told_to_keep_the_language_where_it_is_to_be_kept() -> None:
     kept, free = (scripted(lambda text: text[:20]) for _ in range(2))
     summing(by(kept), CHINESE, keep_language=True).run()
@@ -229,11 +224,6 @@ def test_relatedness_is_asked_for_in_every_way_that_models_have(modes: Any) -> N
         modes == "tools",
         modes == "json_schema",
     )
-
-
-def test_a_title_loses_its_quotation_marks() -> None:
-    assert by(ScriptedChatModel(replies=['"Apples of Lily"'])).title("…", 5).run().text == "Apples of Lily"
-    assert by(ScriptedChatModel(replies=["《莉莉的苹果》"])).title("…", 5).run().text == "莉莉的苹果"
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,6 @@ def test_nobody_is_taken_for_somebody_whose_name_begins_alike(memory: Memory) ->
     assert reflect(memory, "Bob", **TOWN).text == ""
 
 
-def test_chinese_names_stand_without_spaces(memory: Memory) -> None:
-    (said,) = keep(memory, "小明喜欢画画。")
-    keep(memory, "小红住在北京。")
-    assert [hit.id for hit in reflect(memory, "小明", **TOWN).hits] == [said]
-
-
 def test_of_the_agent_itself_every_fact_tells_and_no_record(memory: Memory) -> None:
     said = keep(memory, "Opens the cafe at eight.", "Likes Klaus.")
     ExperienceMemory(memory, **TOWN).add("What does Isabella do?", "She bakes.")

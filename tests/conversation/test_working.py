@@ -200,13 +200,6 @@ def test_h9_without_ids_adding_and_news_agree_and_the_callers_message_stays(make
     assert log.count() == 0
 
 
-def test_h10_ids_of_any_kind_lose_nothing(make: Callable[..., WorkingMemory]) -> None:
-    mixed = [said(f"{place}", number) for place, number in enumerate(["7", "b1f0c1de", "3", "7x", "0"])]
-    log = make()
-    assert [log.add(message) for message in mixed] == [True] * 5
-    assert log.storage == mixed
-
-
 def test_a_message_without_an_id_is_new_each_time_and_gets_one_in_the_log(make: Callable[..., WorkingMemory]) -> None:
     log, yes = make(), HumanMessage("yes")
     assert [log.add(yes), log.add(yes)] == [True, True]
@@ -216,10 +209,6 @@ def test_a_message_without_an_id_is_new_each_time_and_gets_one_in_the_log(make: 
         log.delete(yes)
     log.delete(log.storage[0])
     assert log.count() == 1
-
-
-def test_the_same_id_with_other_words_is_another_message(make: Callable[..., WorkingMemory]) -> None:
-    assert make([FIRST, said("changed", "1")]).count() == 2
 
 
 def test_what_is_said_often_is_told_apart_by_its_id(make: Callable[..., WorkingMemory]) -> None:
@@ -244,21 +233,6 @@ def test_one_name_in_place_of_several_is_refused_rather_than_read_letter_by_lett
         WorkingMemory().get_by_actions(name)
     with pytest.raises(InvalidInputError, match="send_to must be a list"):
         stamp(FIRST, send_to=name)
-
-
-def test_every_operation_has_an_async_twin(make: Callable[..., WorkingMemory]) -> None:
-    async def use() -> None:
-        log = make()
-        assert await log.aadd(FIRST)
-        assert await log.aadd_batch([FIRST, SECOND]) == 1
-        assert await log.aget(1) == [SECOND]
-        assert await log.afind_news([FIRST]) == []
-        assert await log.aget_by_action(UserRequirement) == [FIRST, SECOND]
-        await log.adelete(FIRST)
-        assert await log.acount() == 1
-        await log.aclear()
-
-    asyncio.run(use())
 
 
 def test_a_log_in_the_database_is_the_conversation_that_a_chat_history_reads(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -61,13 +60,6 @@ def test_it_supports_what_it_says() -> None:
     schema = ScriptedChatModel(replies=['{"x": 1}'], modes="json_schema")
     assert schema.with_structured_output(SCHEMA).invoke("a") == {"x": 1}
     assert schema.options[0]["response_format"] == SCHEMA
-
-
-def test_many_threads_share_a_script() -> None:
-    model = ScriptedChatModel(replies=[str(number) for number in range(100)])
-    with ThreadPoolExecutor(8) as pool:
-        said = list(pool.map(lambda _: str(model.invoke("a").content), range(100)))
-    assert sorted(map(int, said)) == list(range(100))
 
 
 async def test_counting_embeddings_count_and_change_nothing() -> None:
