@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import pytest
@@ -57,13 +57,13 @@ def config(scope: dict[str, Any]) -> Any:
 
 def ask_agent(memory: Memory, scope: dict[str, Any], text: str = "What do I like?") -> str:
     model = ScriptedChatModel(replies=[lambda messages: str(messages[-1].content)])
-    agent = create_agent(model, middleware=[MemoryMiddleware(memory)])
+    agent: Any = create_agent(model, middleware=[MemoryMiddleware(memory)])
     return str(agent.invoke({"messages": text}, config(scope))["messages"][-1].text)
 
 
 def run_node(node: Any, state: dict[str, Any], scope: dict[str, Any]) -> Any:
-    graph = StateGraph(dict).add_node("node", node).set_entry_point("node").set_finish_point("node").compile()
-    return graph.invoke(state, config(scope))
+    graph: Any = StateGraph(cast("Any", dict)).add_node("node", node)
+    return graph.set_entry_point("node").set_finish_point("node").compile().invoke(state, config(scope))
 
 
 def use_tool(memory: Memory, kind: Any, scope: dict[str, Any], **arguments: str) -> str:
@@ -80,7 +80,7 @@ def chain(memory: Memory, scope: dict[str, Any]) -> ConversationMemory:
 
 
 def role(memory: Memory, scope: dict[str, Any]) -> LongTermMemory:
-    fields = {name: scope.get(name) for name in ("user_id", "run_id")}
+    fields: dict[str, Any] = {name: scope.get(name) for name in ("user_id", "run_id")}
     return LongTermMemory(memory, scope.get("agent_id", "engineer"), **fields)
 
 
@@ -169,7 +169,7 @@ INTEGRATIONS: dict[str, Integration] = {
 }
 
 
-def unique(scope: dict[str, str], mark: str) -> dict[str, str]:
+def unique(scope: dict[str, str], mark: str) -> dict[str, Any]:
     """Users of one case alone."""
     return {name: f"{mark} {value}" if name == "user_id" else value for name, value in scope.items()}
 
@@ -228,10 +228,10 @@ def test_experience_node_and_role_nodes_take_the_scope_of_the_call(memory: Memor
 def test_the_id_of_a_memory_of_a_foreign_scope_is_not_found(memory: Memory, operation: str) -> None:
     mark = uuid4().hex
     (change,) = memory.add(TEA, **unique(GUIDE, mark)).results
-    arguments: dict[str, Any] = {"update": {"text": "Likes coffee"}, "restore": {"revision": 1}}.get(operation, {})
+    options: dict[str, dict[str, Any]] = {"update": {"text": "Likes coffee"}, "restore": {"revision": 1}}
     for foreign in (BOB, {"user_id": "ann", "agent_id": "coach"}):
         with pytest.raises(MemoryNotFoundError):
-            getattr(memory, operation)(change.id, **arguments, **unique(foreign, mark))
+            getattr(memory, operation)(change.id, **options.get(operation, {}), **unique(foreign, mark))
     for kind in ("update", "forget"):
         content = {"content": "Likes coffee"} if kind == "update" else {}
         refusal = use_tool(memory, kind, unique(BOB, mark), memory_id=str(change.id), **content)

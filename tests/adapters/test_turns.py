@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
 ALICE = MemoryContext("alice")
+BOB = MemoryContext("bob")
 ADDRESS = "jo.frost@example.org"
 MAIL = f"My email is {ADDRESS} and I like tea."
 
