@@ -215,11 +215,11 @@ class Telemetry:
 
         def run() -> R:
             with self._span(operation) as span:
-                return plan.told(partial(self._report, operation, tally, span, time.perf_counter())).run()
+                return plan.tap(partial(self._report, operation, tally, span, time.perf_counter())).run()
 
         async def arun() -> R:
             with self._span(operation) as span:
-                return await plan.told(partial(self._report, operation, tally, span, time.perf_counter())).arun()
+                return await plan.tap(partial(self._report, operation, tally, span, time.perf_counter())).arun()
 
         return Plan(run, arun)
 

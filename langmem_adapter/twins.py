@@ -30,15 +30,15 @@ __all__ = [
     "Outcome",
     "Plan",
     "aattempt",
-    "apart",
     "arguments_of",
     "attempt",
     "awaited",
-    "beside",
     "declare_options",
     "in_thread",
     "planned",
     "refuse_unknown",
+    "run_in_executor",
+    "run_in_new_thread",
 ]
 
 P = ParamSpec("P")
@@ -63,10 +63,10 @@ class Plan(Generic[R]):
 
     def __init__(self, run: Callable[[], R], arun: Callable[[], Awaitable[R]] | None = None) -> None:
         self.run = run
-        self.arun = arun or functools.partial(beside, run)
+        self.arun = arun or functools.partial(run_in_executor, run)
 
     @classmethod
-    def known(cls, result: R) -> Plan[R]:
+    def of(cls, result: R) -> Plan[R]:
         """A plan with nothing left to do."""
 
         async def arun() -> R:
@@ -75,9 +75,9 @@ class Plan(Generic[R]):
         return cls(lambda: result, arun)
 
     @classmethod
-    def apart(cls, run: Callable[[], R]) -> Plan[R]:
-        """A plan that takes long, or waits for others (see `apart`)."""
-        return cls(run, functools.partial(apart, run))
+    def in_new_thread(cls, run: Callable[[], R]) -> Plan[R]:
+        """A plan that takes long, or waits for others (see `run_in_new_thread`)."""
+        return cls(run, functools.partial(run_in_new_thread, run))
 
     @staticmethod
     def calling(run: Callable[P, T], arun: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> Plan[T]:
@@ -87,16 +87,16 @@ class Plan(Generic[R]):
     @staticmethod
     def late(make: Callable[[], Plan[T]]) -> Plan[T]:
         """A plan that is made when it is carried out, so that its runs stand below the one around it."""
-        return Plan.known(None).and_then(lambda _: make())
+        return Plan.of(None).and_then(lambda _: make())
 
     @classmethod
-    def each(cls, make: Callable[[T], Plan[R]], given: Iterable[T]) -> Plan[list[R]]:
+    def each(cls, make: Callable[[T], Plan[R]], items: Iterable[T]) -> Plan[list[R]]:
         """The plans that *make* gives, one after the other; each is made when its turn has come."""
 
         async def arun() -> list[R]:
-            return [await make(one).arun() for one in given]
+            return [await make(item).arun() for item in items]
 
-        return Plan(lambda: [make(one).run() for one in given], arun)
+        return Plan(lambda: [make(item).run() for item in items], arun)
 
     def then(self, use: Callable[[R], T]) -> Plan[T]:
         """This plan, with *use* (quick, no I/O) making something of its result."""
@@ -111,18 +111,18 @@ class Plan(Generic[R]):
 
         def instead(outcome: Outcome[R]) -> Plan[R]:
             other = use(outcome.error) if isinstance(outcome.error, Exception) else None
-            return Plan.known(outcome).then(Outcome.given) if other is None else other
+            return Plan.of(outcome).then(Outcome.unwrap) if other is None else other
 
         return self._outcome().and_then(instead)
 
-    def told(self, tell: Callable[[Outcome[R]], object]) -> Plan[R]:
-        """This plan, with its outcome told to *tell* (quick, no I/O) before anybody else has it: an interruption, too."""
+    def tap(self, use: Callable[[Outcome[R]], object]) -> Plan[R]:
+        """This plan; *use* (quick, no I/O) gets its outcome first, also an interruption."""
 
-        def tells(outcome: Outcome[R]) -> R:
-            tell(outcome)
-            return outcome.given()
+        def pass_on(outcome: Outcome[R]) -> R:
+            use(outcome)
+            return outcome.unwrap()
 
-        return self._outcome().then(tells)
+        return self._outcome().then(pass_on)
 
     def _outcome(self) -> Plan[Outcome[R]]:
         return Plan(functools.partial(attempt, self.run), functools.partial(aattempt, self.arun))
@@ -145,11 +145,11 @@ def planned(
         method: The plan.
         elsewhere: What to do instead of certain arguments that it does not have.
     """
-    known = _keywords(method)
+    names = _keywords(method)
 
     @functools.wraps(method)
     def sync(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        refuse_unknown(method.__name__, kwargs, known, elsewhere)
+        refuse_unknown(method.__name__, kwargs, names, elsewhere)
         return method(self, *args, **kwargs).run()
 
     _sign(sync, method, method.__name__, method.__doc__)
@@ -167,12 +167,12 @@ def awaited(
         elsewhere: See `planned`.
     """
     plan: Callable[Concatenate[S, P], Plan[R]] = inspect.unwrap(method)
-    known = _keywords(plan)
+    names = _keywords(plan)
     name = name or f"a{plan.__name__}"
 
     @functools.wraps(plan)
     async def twin(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        refuse_unknown(name, kwargs, known, elsewhere)
+        refuse_unknown(name, kwargs, names, elsewhere)
         return await plan(self, *args, **kwargs).arun()
 
     _sign(twin, plan, name, f"The async twin of `{plan.__name__}`: the same arguments, results and errors.")
@@ -182,8 +182,8 @@ def awaited(
 # ── threads ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def beside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do some work beside the event loop: as `asyncio.to_thread` does, but also where the loop's executor was shut down."""
+async def run_in_executor(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run blocking work off the event loop, like `asyncio.to_thread`, also after the loop's executor was shut down."""
     call = functools.partial(copy_context().run, functools.partial(work, *args, **kwargs))
     try:
         answer = asyncio.get_running_loop().run_in_executor(None, call)
@@ -192,10 +192,10 @@ async def beside(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     return await answer
 
 
-async def apart(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do some work that takes long, or waits for others, beside the event loop, in a thread of its own.
+async def run_in_new_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run work that takes long, or waits for others, off the event loop in a new thread.
 
-    A loop has a few threads for `beside`, six on two processors: whoever reads would wait until one of them is free.
+    The loop's executor has few threads, six on two processors; long work in it would block reads.
     """
     return await asyncio.wrap_future(in_thread(functools.partial(work, *args, **kwargs)))
 
@@ -213,9 +213,9 @@ def in_thread(work: Callable[[], R]) -> Future[R]:
 def _work(work: Callable[[], R], answer: Future[R]) -> None:
     outcome = attempt(work)
     if isinstance(outcome.error, StopIteration):  # no coroutine can raise it, and asyncio never hands it on
-        told = RuntimeError("StopIteration was raised where an answer was due")
-        told.__cause__ = outcome.error
-        outcome = replace(outcome, error=told)
+        error = RuntimeError("StopIteration was raised where an answer was due")
+        error.__cause__ = outcome.error
+        outcome = replace(outcome, error=error)
     outcome.settle(answer)
 
 
@@ -232,7 +232,7 @@ class Outcome(Generic[R]):
     result: R
     error: BaseException | None = None
 
-    def given(self) -> R:
+    def unwrap(self) -> R:
         """The result; raises the error."""
         if self.error is not None:
             raise self.error
@@ -318,22 +318,22 @@ def declare_options(options: Any, **defaults: Any) -> Callable[[Callable[P, R]],
 
 
 def refuse_unknown(
-    name: str, given: Mapping[str, object], known: frozenset[str], elsewhere: Mapping[str, str] = _NOTHING
+    name: str, arguments: Mapping[str, object], names: frozenset[str], elsewhere: Mapping[str, str] = _NOTHING
 ) -> None:
     """Refuse keyword arguments that a method does not have, with a hint at the one that was meant."""
-    if given.keys() <= known:
+    if arguments.keys() <= names:
         return
-    unknown = next(word for word in given if word not in known)
-    said = quoted(unknown)
-    near = [word for word in known if word == _CALLED.get(unknown)] or difflib.get_close_matches(said, known, n=1)
-    known_words = ", ".join(sorted(known - {"self"}))
-    meant = elsewhere.get(unknown, f"did you mean {near[0]!r}?" if near else f"known are {known_words}")
-    raise UnknownArgumentError(f"{name}() has no argument {said}; {meant}")
+    unknown = next(name for name in arguments if name not in names)
+    word = quoted(unknown)
+    near = [each for each in names if each == _CALLED.get(unknown)] or difflib.get_close_matches(word, names, n=1)
+    every = ", ".join(sorted(names - {"self"}))
+    hint = elsewhere.get(unknown, f"did you mean {near[0]!r}?" if near else f"known are {every}")
+    raise UnknownArgumentError(f"{name}() has no argument {word}; {hint}")
 
 
-def arguments_of(item: object, name: str, known: frozenset[str]) -> Mapping[str, Any]:
+def arguments_of(item: object, name: str, names: frozenset[str]) -> Mapping[str, Any]:
     """An item of a list of some method's arguments, if it is a mapping of what that method has."""
     if not isinstance(item, Mapping):
         raise InvalidInputError(f"give a mapping of {name}'s arguments, not a {type(item).__name__}")
-    refuse_unknown(name, item, known)
+    refuse_unknown(name, item, names)
     return item

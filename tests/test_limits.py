@@ -26,7 +26,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.providers import Limits, is_passing, status_of
 from langmem_adapter.settings import Settings
 from langmem_adapter.testing import ScriptedChatModel
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 from tests.cases import each
 from tests.openai_server import Failure, OpenAIServer, Page, Stalled
 
@@ -147,7 +147,7 @@ async def test_many_that_hang_leave_the_executor_of_the_loop_free(held: threadin
     async with Memory(":memory:", model=model, settings=Settings(model_timeout=SHORT)) as memory:
         adds = (memory.aadd("I live in Rome.", user_id=str(number)) for number in range(40))
         assert {type(end) for end in await asyncio.gather(*adds, return_exceptions=True)} == {ModelTimeoutError}
-        assert await beside(held.is_set) is False
+        assert await run_in_executor(held.is_set) is False
 
 
 def test_what_was_left_behind_asks_nobody_again(held: threading.Event) -> None:

@@ -36,7 +36,7 @@ from langmem_adapter.storage.checkpoints import Loaded, Packed, ThreadSpace, slo
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.queries import HIGHEST
-from langmem_adapter.twins import Plan, attempt, awaited, beside, planned
+from langmem_adapter.twins import Plan, attempt, awaited, planned, run_in_executor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Iterable, Iterator, Sequence
@@ -112,7 +112,7 @@ class _Checkpoints:
     ) -> AsyncIterator[CheckpointTuple]:
         """The async twin of `list`: the same arguments, results and errors."""
         pages = self._pages(filter, _check_limit(limit), *_parse_selection(config, before, filter))
-        while page := await beside(next, pages, None):
+        while page := await run_in_executor(next, pages, None):
             for checkpoint in page:
                 yield checkpoint
 
@@ -368,7 +368,7 @@ class _Opening(AbstractContextManager[S], AbstractAsyncContextManager[S]):
         self._open.close()
 
     async def __aenter__(self) -> S:
-        self._open = await beside(self._opener)
+        self._open = await run_in_executor(self._opener)
         return self._open
 
     async def __aexit__(self, *_: object) -> None:

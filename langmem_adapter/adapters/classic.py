@@ -197,13 +197,13 @@ class ConversationMemory(MemoryFields, BaseMemory):
     def _recent(self, call: CallContext, session: str) -> Plan[list[BaseMessage]]:
         """The messages that are not summed up."""
         if self.last == 0:
-            return Plan.known([])
+            return Plan.of([])
         brain = self._brain(call, session)
         return Plan(brain.get_history, brain.aget_history)
 
     def _recall_facts(self, inputs: Mapping[str, Any], call: CallContext, session: str) -> Plan[str]:
         if not self.k or not inputs:
-            return Plan.known("")
+            return Plan.of("")
         share = self.max_tokens if self.last == 0 or self.max_tokens is None else self.max_tokens // 4
 
         def cost(lines: list[BaseMessage]) -> int:
@@ -217,14 +217,14 @@ class ConversationMemory(MemoryFields, BaseMemory):
 
     def _remember_facts(self, exchange: Sequence[BaseMessage], call: CallContext, session: str) -> Plan[Any]:
         if not self.k:
-            return Plan.known(None)
+            return Plan.of(None)
         remember = partial(remember_turn, self.memory, exchange, call, writer=self.background, thread_id=session)
         return self._recent(call, session).and_then(lambda recent: remember(before=recent))
 
     def _load_messages(self, call: CallContext, session: str, facts: str) -> Plan[list[BaseMessage]]:
         """The summary as a system message, where there is one, and the messages behind it."""
         if self.last == 0:
-            return Plan.known([])
+            return Plan.of([])
         brain = self._brain(call, session)
         room = (self.max_tokens or _MOST) - (self._tokens(self._introduced(facts)) if facts else 0)
 

@@ -241,7 +241,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         if thread is None:
             latest = latest_turn(list(messages))
             is_over = any(map(is_answer, latest))
-            return Plan.known(begin([] if is_over else [str(message.id) for message in human_messages(latest)]))
+            return Plan.of(begin([] if is_over else [str(message.id) for message in human_messages(latest)]))
         notes = read_notes(self._read, messages, thread, "start", also=recent)
         written = notes.and_then(lambda notes: notes.write(self._database, is_shown=False))
         return self._logged(written, None, "note the turn").then(new_ids).then(begin)
@@ -250,7 +250,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         call = self._call(request.runtime)
         turn = self._turn(request.state, call)
         if (newest := turn["newest_id"]) is None:
-            return Plan.known(request)
+            return Plan.of(request)
         cache = self._cache(call, newest)
 
         def inform(question: str | None, recalled: str) -> ModelRequest[Any]:
@@ -262,7 +262,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             latest = [*cache.seen.values()] or (latest_turn(request.messages) if cache.question is None else [])
             question = "\n".join(message.text for message in human_messages(latest)) if latest else cache.question
             if question == cache.question:
-                return Plan.known(inform(question, cache.recalled))
+                return Plan.of(inform(question, cache.recalled))
             recalled = self._search(latest, call, thread=request.messages)
             return self._logged(recalled, "", "recall").then(partial(inform, question))
 
@@ -280,7 +280,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             cache.seen |= {id_: present[id_] for id_ in (*ids, *cache.seen) if id_ in present}
 
         if thread is None:
-            return Plan.known(None).then(mark)
+            return Plan.of(None).then(mark)
         notes = read_notes(self._read, messages, thread, "within", newest=turn["newest_id"])
         written = notes.and_then(lambda notes: notes.write(self._database, is_shown=True))
         return self._logged(written.then(mark), None, "note the turn")
@@ -323,7 +323,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             plan = self._remember([*versions, *messages], call, cache, ready, notes.hidden_ids | present)
             return notes.write(self._database, is_shown=False, ended=ended).and_then(lambda _: plan)
 
-        find = Plan(partial(find_summarized, messages, absent, seen_ids)) if absent else Plan.known(([], True))
+        find = Plan(partial(find_summarized, messages, absent, seen_ids)) if absent else Plan.of(([], True))
         return find.and_then(end)
 
     def _remember(
@@ -339,7 +339,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         thread = self._thread(call)
         options: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
         plan = remember_turn(self._memory, turn, call, thread_id=thread and thread.thread_id, **options)
-        return plan.told(lambda outcome: cache.seen.clear() if outcome.error is None else None)
+        return plan.tap(lambda outcome: cache.seen.clear() if outcome.error is None else None)
 
     def _logged(self, plan: Plan[Any], otherwise: Any, action: str) -> Plan[Any]:
         return log_failure(plan, otherwise, on_error=self._on_error, action=action)

@@ -94,9 +94,7 @@ def recall_node(
         before, turn = split_latest_turn(messages)
 
         def write(notes: ThreadNotes | None) -> Plan[ThreadNotes | None]:
-            return (
-                Plan.known(None) if notes is None else notes.write(parts.database, is_shown=True).then(lambda _: notes)
-            )
+            return Plan.of(None) if notes is None else notes.write(parts.database, is_shown=True).then(lambda _: notes)
 
         written = _read_notes(parts, messages, call, messages_key).and_then(write)
         recalled = written.and_then(lambda _: search_turn(turn, call, thread=[*before, *turn]))
@@ -178,7 +176,7 @@ def _read_notes(
     parts: Parts, messages: list[BaseMessage], call: CallContext, messages_key: str
 ) -> Plan[ThreadNotes | None]:
     if call.thread_id is None:
-        return Plan.known(None)
+        return Plan.of(None)
     thread = MessageThread(call.scope, call.thread_id)
     return read_notes(parts.reading, messages, thread, "node", messages_key=messages_key).then(lambda notes: notes)
 

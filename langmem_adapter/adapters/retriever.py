@@ -237,7 +237,7 @@ def recall_turns(
     def search_turn(turn: Sequence[BaseMessage], call: CallContext, *, thread: Sequence[BaseMessage] = ()) -> Plan[str]:
         question = "\n".join(message.text for message in human_messages(turn)).strip()
         if not question:
-            return Plan.known("")
+            return Plan.of("")
         arguments: dict[str, Any] = {**search, "threshold": least, "max_tokens": max_tokens, **call.options}
         hits = Plan.calling(memory.search, memory.asearch, question, **arguments)
         return hits.then(lambda hits: list_hits(_not_in_thread(hits, thread), question))

@@ -19,7 +19,7 @@ from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.adapters.store import MemoryStore
 from langmem_adapter.forks import Lock
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -51,7 +51,7 @@ class _Shared:
         # Contract: the first to enter closes, since a server leaves what it entered in its own thread, from the last to the
         # first, and never what it entered in threads of its runs.
         # tests/adapters/test_serving.py::test_store_and_checkpointer_share_a_memory_that_the_first_of_them_closes.
-        memory = await beside(self.open)
+        memory = await run_in_executor(self.open)
         with self._lock:
             is_first, self._has_closer = not self._has_closer, True
         try:

@@ -182,7 +182,7 @@ class MemoryStore(BaseStore):
     @planned
     def sweep_ttl(self) -> Plan[int]:
         """Delete every item that has expired, of any store, and count them."""
-        return Plan.apart(self._sweep)
+        return Plan.in_new_thread(self._sweep)
 
     asweep_ttl = awaited(sweep_ttl)
 
@@ -231,7 +231,7 @@ class MemoryStore(BaseStore):
             raise InvalidInputError(
                 "this store was made with index=False; make it with the embeddings that it shall have"
             )
-        return Plan.apart(partial(_embed_all, self._database, self._fields, progress))
+        return Plan.in_new_thread(partial(_embed_all, self._database, self._fields, progress))
 
     areindex = awaited(reindex)
 
@@ -282,7 +282,7 @@ class MemoryStore(BaseStore):
     def _write(self, answer: tuple[list[Result], _After]) -> Plan[list[Result]]:
         results, after = answer
         if after is None:
-            return Plan.known(results)
+            return Plan.of(results)
         return Plan.calling(self._database.write, self._database.awrite, after).then(lambda _: results)
 
 

@@ -141,7 +141,7 @@ def summarize_node(
         place = min(count_older(units, count_tokens, budget * 3 // 8), len(units) - 1)
         older = [message for unit in units[:place] for _, message in unit]
         if count_tokens(messages) <= budget or not _split_summary(older)[1]:
-            return Plan.known({})
+            return Plan.of({})
 
         def edit(text: str) -> StateEdit:
             summary = HumanMessage(f"{_LEAD}{text}", additional_kwargs=_MARK)

@@ -164,7 +164,7 @@ def log_failure(plan: Plan[R], otherwise: R, *, on_error: OnError, action: str) 
         if isinstance(error, GraphBubbleUp):
             return None
         _log.error("memory failed to %s; the call goes on without", action, exc_info=error)
-        return Plan.known(otherwise)
+        return Plan.of(otherwise)
 
     return plan if on_error == "raise" else plan.or_else(recover)
 
@@ -282,7 +282,7 @@ def remember_turn(
     if about != "agent" and call.scope.agent_id is not None:
         turn = [message for message in turn if not isinstance(message, AIMessage)]
     if not human_messages(turn):
-        return Plan.known(None)
+        return Plan.of(None)
     spoken = [message for message in before if is_human(message) or isinstance(message, AIMessage)]
     context = [message for message in spoken[-MOST_BEFORE:] if _is_context(message, call.scope)]
     given: dict[str, Any] = {"context": context, **options, **call.options}
@@ -336,7 +336,7 @@ class ThreadNotes:
         notes |= {name: (self.digests[name], None, is_shown) for name in (*self.new, *self.edited)}
         notes |= {name: (first[name], "", self.blocked.get(name, False)) for name in (*self.blocked, *ended)}
         if not notes:
-            return Plan.known(self)
+            return Plan.of(self)
         work = partial(sources.note, thread=self.thread, notes=notes, expected=rows)
         return Plan.calling(database.write, database.awrite, work).then(lambda _: self)
 

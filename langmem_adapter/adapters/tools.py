@@ -216,7 +216,7 @@ def _save(memory: Memory, call: CallContext, content: str) -> Plan[str]:
         equal = (hit for hit in hits if hit.item.hash == mark)
         own = next((hit for hit in equal if not named_speaker(hit.item.actor_id, hit.item.role, hit.item.scope)), None)
         if own is not None:
-            return Plan.known(f"Already remembered: {_line(own.id, own.text)}")
+            return Plan.of(f"Already remembered: {_line(own.id, own.text)}")
         return _add(memory, call, content, infer=False)
 
     search: dict[str, Any] = {"k": 5, "filters": {"memory_type": None}, **call.options}

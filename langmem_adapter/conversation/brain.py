@@ -366,7 +366,7 @@ class BrainMemory:
                 fitting = bisect_right(lengths, self._max_tokens, key=lambda length: self._count(text[:length]))
                 text = text[:fitting].strip()
             if not text:
-                return Plan.known("New")
+                return Plan.of("New")
             return self._stored.title(state, text, words, self._summarizer.title(text, words))
 
         return self._trace(self._stored.state().and_then(find_title), "get_title", lambda title: {"title": title})

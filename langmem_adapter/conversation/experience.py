@@ -360,7 +360,7 @@ class ExperienceMemory:
 
         def reuse(experiences: Sequence[Experience]) -> Plan[Any] | None:
             best = next((each for each in experiences if self._judge(text, each)), None)
-            return None if best is None else Plan.known(self._serializer.parse(best.response))
+            return None if best is None else Plan.of(self._serializer.parse(best.response))
 
         def ask_beside(similar: Sequence[Experience]) -> Plan[Any]:
             answer, began = ask(self._context(request, similar)), perf_counter()
@@ -368,9 +368,9 @@ class ExperienceMemory:
 
         def score_and_keep(response: Any, took: float) -> Plan[Any]:
             if not self.writable:
-                return Plan.known(response)
+                return Plan.of(response)
             answer, scorer = self._response_text(response), self._scorer
-            score = Plan[Any].known(None) if scorer is None else Plan(partial(scorer, text, answer))
+            score = Plan[Any].of(None) if scorer is None else Plan(partial(scorer, text, answer))
             return score.and_then(lambda score: self._keep(scope, label, text, answer, score, took)).then(
                 lambda _: response
             )
@@ -394,7 +394,7 @@ class ExperienceMemory:
 
     def _find_equal(self, scope: Scope, request: str, tag: str | None) -> Plan[list[Experience]]:
         if not self.readable:
-            return Plan.known([])
+            return Plan.of([])
 
         def rank(items: Sequence[MemoryItem]) -> list[Experience]:
             equal = [each for each in map(Experience.of, items) if tag is None or each.tag == tag]
@@ -404,7 +404,7 @@ class ExperienceMemory:
 
     def _find_similar(self, scope: Scope, request: str, tag: str | None, k: int) -> Plan[list[Experience]]:
         if not self.readable:
-            return Plan.known([])
+            return Plan.of([])
         search: Any = {"k": k, "memory_type": EXPERIENCE, "filters": _conditions(tag), **scope.named}
         hits = Plan.calling(self._memory.search, self._memory.asearch, request, **search)
         return hits.then(lambda hits: [Experience.of(hit.item) for hit in hits])
@@ -413,7 +413,7 @@ class ExperienceMemory:
         self, scope: Scope, tag: str | None, request: str, response: str, score: Score | int | None, took: float | None
     ) -> Plan[Change]:
         if not self.writable:
-            return Plan.known(Change(None, request, "NONE", reason="these experiences are read-only"))
+            return Plan.of(Change(None, request, "NONE", reason="these experiences are read-only"))
         marks: dict[str, Any] = {} if took is None else {"seconds": check_seconds(took, "seconds")}
         if score is not None:
             score = score if isinstance(score, Score) else Score(score)

@@ -342,7 +342,7 @@ class LongTermMemory(WorkingMemory):
     @_pinned
     def _find_similar(self, texts: list[str], k: int) -> Plan[list[list[Similar]]]:
         if not texts:
-            return Plan.known([])
+            return Plan.of([])
         alike = partial(self._parts.searcher.alike, texts, memory_type=MESSAGE, threshold=self._threshold)
 
         def find(vectors: Any, most: int = k) -> list[list[Similar]]:
@@ -375,10 +375,10 @@ class LongTermMemory(WorkingMemory):
         def add_earlier(turns: list[StoredTurn]) -> Plan[list[BaseMessage]]:
             recent = messages_of(turns)
             if not window or len(turns) < window:
-                return Plan.known(recent)
+                return Plan.of(recent)
             text = query or (recent[-1].text if isinstance(recent[-1], HumanMessage) else "")
             if not text.strip():
-                return Plan.known(recent)
+                return Plan.of(recent)
             # As many more as the latest could take of it: so the best earlier ones are among them, whatever they take.
             earlier = self._recall_earlier(text, turns[0].position, most, most + len(turns))
             return earlier.then(lambda earlier: [*earlier, *recent])
@@ -399,6 +399,6 @@ class LongTermMemory(WorkingMemory):
             if len(hits) < k or k == _MOST:
                 return earlier
             wider = partial(self._recall_earlier, text, before, most, _WIDER * k)  # as in `_find_similar`
-            return earlier.and_then(lambda messages: Plan.known(messages) if len(messages) == most else wider())
+            return earlier.and_then(lambda messages: Plan.of(messages) if len(messages) == most else wider())
 
         return Plan.calling(self._memory.search, self._memory.asearch, text, **options).and_then(widen)

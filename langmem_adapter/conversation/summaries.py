@@ -161,7 +161,7 @@ def summarize(
     """
     whole = _join([before, *(piece.text for piece in pieces)])
     if count(whole) <= max_tokens:
-        return Plan.known(Summary(whole))
+        return Plan.of(Summary(whole))
     run = _SummaryRun(summarizer, max_tokens, window, count, keep_language)
     return run.sum_up_windows(pieces, before).and_then(partial(run.merge, before))
 
@@ -197,7 +197,7 @@ class _SummaryRun:
         """The windows behind the earlier summary, summed up again until they fit."""
         whole = _join([before, made.text])
         if self.count(whole) <= self.max_tokens:
-            return Plan.known(replace(made, text=whole))
+            return Plan.of(replace(made, text=whole))
         parts = [Piece(text) for text in (before, *(piece.text for piece in made.windows)) if text]
 
         def merge_again(shorter: Summary) -> Plan[Summary]:
@@ -210,12 +210,12 @@ class _SummaryRun:
     def _sum_up(self, share: int, before: str, piece: Piece) -> Plan[Wording]:
         text, size = piece.text, self.count(piece.text)
         if size <= share:
-            return Plan.known(Wording(text))
+            return Plan.of(Wording(text))
         passage, most = Passage(text, share, self.count, before, self.keep_language), max(share, size * 3 // 4)
 
         def check(first: Wording) -> Plan[Wording]:
             if self.count(first.text) <= share:
-                return Plan.known(first)
+                return Plan.of(first)
             second = self.summarizer.summarize(replace(passage, max_tokens=max(1, share // 2)))
             return second.then(partial(choose, first))
 

@@ -212,7 +212,7 @@ class StoredConversation:
         def look(state: State) -> Plan[R]:
             work = due(state)
             if not isinstance(work, Due):
-                return Plan.known(work)
+                return Plan.of(work)
             made = summarize(
                 self._summarizer,
                 pieces_of(work.units),
@@ -228,7 +228,7 @@ class StoredConversation:
 
         def go_on(text: str | None) -> Plan[R]:
             if text is not None and finish is not None:
-                return Plan.known(finish(text))
+                return Plan.of(finish(text))
             if tries == 1:
                 raise ConflictError("others kept changing the conversation while it was summed up; try again")
             return self.sum_up(due, finish, tries - 1)
@@ -264,7 +264,7 @@ class StoredConversation:
 
         def reuse(title: Note | None) -> Plan[str]:
             if title is not None and title.source == source:
-                return Plan.known(title.text)
+                return Plan.of(title.text)
             return made.and_then(lambda wording: self.write(partial(keep, wording)))
 
         return Plan(partial(self._parts.reading, self._latest, "title")).and_then(reuse)

@@ -431,7 +431,7 @@ class WorkingMemory:
             with self._log.lock:
                 return work(self._log)
 
-        return Plan.known(None).then(run)  # on the loop: in a thread, others would overtake it
+        return Plan.of(None).then(run)  # on the loop: in a thread, others would overtake it
 
 
 def _message(turn: StoredTurn | None) -> BaseMessage | None:

@@ -124,7 +124,7 @@ class Embedder:
         """
         self._refuse_reentrance()
         if (vector := self._recall(("query", text))) is not None:
-            return Plan.known(vector)
+            return Plan.of(vector)
         made = self._question(text).or_else(partial(self._embed_first_part, text, self._question))
         return made.then(lambda vector: self._keep(self._cache, ("query", text), vector))
 

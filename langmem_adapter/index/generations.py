@@ -85,11 +85,11 @@ class Generations:
         self._seen: tuple[int, ...] = ()
 
     @classmethod
-    def beside(cls, database: Path, mark: str, *, mapped: bool = True) -> Generations:
+    def for_database(cls, database: Path, mark: str, *, mapped: bool = True) -> Generations:
         """Those beside an SQLite file, of one embedding model.
 
         Example:
-            >>> Generations.beside(Path("memory.db"), "hash:512").manifest.name
+            >>> Generations.for_database(Path("memory.db"), "hash:512").manifest.name
             'memory.db.ac859cc6fbd99e77.index'
         """
         digest = xxhash.xxh3_64_hexdigest(mark.encode())

@@ -204,7 +204,7 @@ class Indexer(VectorFeed):
         self._factory = index_factory
         if files is None and database.path:
             mark = fingerprint if space is feed.VECTORS else f"{space.name} {fingerprint}"
-            files = Generations.beside(database.path, mark, mapped=mapped)
+            files = Generations.for_database(database.path, mark, mapped=mapped)
         self._files = files
         self._every = merge_after
         self._merging = threading.Lock()

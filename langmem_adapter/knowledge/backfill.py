@@ -199,7 +199,7 @@ class _Backfill:
         unread, names = loaded
         gone = BackfillReport(skipped=wanted - len(unread))
         if not unread:
-            return Plan.known(gone)
+            return Plan.of(gone)
         about = _about(unread[0].role)
         turns = tuple(Turn(about, each.text, _speaker(each) or about, each.since, dated=True) for each in unread)
         question = ExtractInput(turns, about, turns[-1].time.date(), graph=names, kept=True, must_read=True)
@@ -214,7 +214,7 @@ class _Backfill:
         stated, notes = _assign(unread, question, extraction)
         works = [partial(self._state, memory, triples) for memory, triples in zip(unread, stated, strict=True)]
         report = BackfillReport(notes=(*extraction.notes, *notes), usage=extraction.usage)
-        return Plan.apart(partial(self.database.write_each, works)).then(lambda ends: report + _count(ends))
+        return Plan.in_new_thread(partial(self.database.write_each, works)).then(lambda ends: report + _count(ends))
 
     def _state(self, memory: UnreadMemory, triples: tuple[Triple, ...], connection: Connection) -> Change | None:
         """Write what one memory states; `None` where it is not as it was read."""
@@ -289,7 +289,7 @@ def _failed(unread: Sequence[UnreadMemory], error: Exception) -> Plan[BackfillRe
     if not isinstance(error, ModelReplyError):
         return None
     failed = FailedBatch(tuple(memory.id for memory in unread), str(error))
-    return Plan.known(BackfillReport(left=len(unread), failed=(failed,)))
+    return Plan.of(BackfillReport(left=len(unread), failed=(failed,)))
 
 
 def _count(ends: Sequence[Change | LangmemAdapterError | None]) -> BackfillReport:

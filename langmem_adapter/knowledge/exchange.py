@@ -311,7 +311,7 @@ class GraphExchange:
             with self._database.read() as connection, writing(target) as write:
                 return write_graph(form, parts(connection, scope, when), when.as_of or datetime.now(UTC), write)
 
-        return Plan.apart(run)
+        return Plan.in_new_thread(run)
 
     aexport = awaited(export)
 
@@ -354,7 +354,7 @@ class GraphExchange:
                 rows = read_rows(stream, form, within)
                 return import_relations(self._ledger, rows, refused=refused, progress=progress)
 
-        return Plan.apart(run)
+        return Plan.in_new_thread(run)
 
     aload = awaited(load)
 
@@ -381,7 +381,7 @@ class GraphExchange:
             MissingDependencyError: networkx is not installed.
         """
         when = GraphTime.parse(as_of, known_at, history=history, ever=True)
-        return Plan.apart(partial(self._to_networkx, Scope(**fields), when))
+        return Plan.in_new_thread(partial(self._to_networkx, Scope(**fields), when))
 
     ato_networkx = awaited(to_networkx)
 

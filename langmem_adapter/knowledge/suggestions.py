@@ -218,7 +218,7 @@ class GraphSuggestions:
         spelled, embedder = matches.spelled(), self._embedder
         # Hash embeddings see which letters names share, and that was compared.
         if embedder is None or embedder.asks_nobody or len(spelled) >= most:
-            return Plan.known(_best(spelled, most))
+            return Plan.of(_best(spelled, most))
         near = matches.near_pairs(spelled)
         names = list(dict.fromkeys(named.name for pair in near for named in pair))
         vectors = Plan(lambda: embedder.vectors(names), lambda: embedder.avectors(names))

@@ -155,7 +155,7 @@ class AddMethods(MemoryMixin):
         configs = [run_config("memory.add_many", run.scope, self.parts.reasoner.mode) for _, run in groups]
         graph = self.parts.pipeline
         ran = Plan.calling(graph.batch, graph.abatch, inputs, configs, return_exceptions=True)
-        plan = (ran if inputs else Plan.known([])).then(partial(_collect, len(checked), groups, errors))
+        plan = (ran if inputs else Plan.of([])).then(partial(_collect, len(checked), groups, errors))
         return self.parts.telemetry.observed(plan, Operation("upsert_memory"), ADDED_EACH)
 
     aadd_many = awaited(add_many)

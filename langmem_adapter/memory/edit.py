@@ -196,7 +196,7 @@ class EditMethods(MemoryMixin):
             >>> memory.close()
         """
         scope = Scope(**fields)
-        plan = Plan.apart(partial(self.parts.erase, scope))
+        plan = Plan.in_new_thread(partial(self.parts.erase, scope))
         return self.parts.telemetry.observed(plan, Operation("delete_memory", scope), _ERASED)
 
     apurge = awaited(purge)
@@ -209,7 +209,7 @@ class EditMethods(MemoryMixin):
             What was removed.
         """
         return self.parts.telemetry.observed(
-            Plan.apart(partial(self.parts.erase, None)), Operation("delete_memory"), _ERASED
+            Plan.in_new_thread(partial(self.parts.erase, None)), Operation("delete_memory"), _ERASED
         )
 
     areset = awaited(reset)
@@ -223,7 +223,7 @@ class EditMethods(MemoryMixin):
         Returns:
             How many there were.
         """
-        return Plan.apart(self.parts.sweeper.sweep)
+        return Plan.in_new_thread(self.parts.sweeper.sweep)
 
     asweep = awaited(sweep)
 

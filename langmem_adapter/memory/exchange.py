@@ -13,7 +13,7 @@ from langmem_adapter.memory.parts import MemoryMixin
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.lossless.export import export_lines
 from langmem_adapter.storage.lossless.imports import ImportReport, LosslessImport
-from langmem_adapter.twins import Plan, awaited, beside, planned
+from langmem_adapter.twins import Plan, awaited, planned, run_in_executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -46,7 +46,7 @@ class ExportLines(Iterator[bytes], AsyncIterator[bytes]):
     async def __anext__(self) -> bytes:
         """The next line; some are read at a time, beside the event loop."""
         if not self._read:
-            self._read = (await beside(lambda: list(islice(self._lines, _CHUNK))))[::-1]
+            self._read = (await run_in_executor(lambda: list(islice(self._lines, _CHUNK))))[::-1]
         if not self._read:
             raise StopAsyncIteration
         return self._read.pop()
@@ -99,7 +99,7 @@ class ExchangeMethods(MemoryMixin):
         if scope is None and optional_scope(fields):
             raise InvalidInputError("export takes a scope or everything=True, not both")
         lines = partial(export_lines, self.parts.database, scope, vectors=flag(vectors, "vectors"))
-        return Plan.known(None).then(lambda _: ExportLines(lines()))
+        return Plan.of(None).then(lambda _: ExportLines(lines()))
 
     aexport = awaited(export)
 
@@ -150,6 +150,6 @@ class ExchangeMethods(MemoryMixin):
             rejected=rejected,
             progress=progress,
         )
-        return Plan.apart(partial(import_.run, lines))
+        return Plan.in_new_thread(partial(import_.run, lines))
 
     aimport_ = awaited(import_)

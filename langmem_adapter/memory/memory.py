@@ -20,7 +20,7 @@ from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.backup import backup
 from langmem_adapter.storage.scopes import counts
-from langmem_adapter.twins import Plan, awaited, beside, planned
+from langmem_adapter.twins import Plan, awaited, planned, run_in_executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -388,7 +388,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
             StorageError: The database failed, or the file cannot be written or is in use.
         """
         force = flag(force, "force")
-        return Plan.apart(partial(backup, self.parts.database, path, force=force, progress=progress))
+        return Plan.in_new_thread(partial(backup, self.parts.database, path, force=force, progress=progress))
 
     abackup = awaited(backup)
 
@@ -399,7 +399,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         Returns:
             What differs; `ok` where nothing does.
         """
-        return Plan.apart(self.parts.verify)
+        return Plan.in_new_thread(self.parts.verify)
 
     averify = awaited(verify)
 
@@ -436,7 +436,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
     ) -> None:
         """Close; an error of the `with` statement goes on, with a note of what closing met."""
         with noted_on(error):
-            await beside(self._parts.close)
+            await run_in_executor(self._parts.close)
 
     def __repr__(self) -> str:
         """Where it lies and who thinks."""

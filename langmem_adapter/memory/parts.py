@@ -219,7 +219,7 @@ class Parts:
 
     def add(self, run: Run) -> Plan[AddResult]:
         """One pass through the pipeline; none where the caller's key says that it has happened before."""
-        swept = Plan.apart(self.sweeper.sweep_if_due) if self.sweeper.due else Plan.known(None)
+        swept = Plan.in_new_thread(self.sweeper.sweep_if_due) if self.sweeper.due else Plan.of(None)
         if not run.repeatable:
             return swept.and_then(lambda _: self._run(run))
         before = swept.and_then(lambda _: Plan(partial(self.ledger.finished, run.scope, run.key)))
@@ -241,7 +241,7 @@ class Parts:
         new = select_new(run, self.longest, edits.remembered_ids)
         if new is None:
             note = "the messages of this thread were remembered before; nothing was done again"
-            return Plan.known(AddResult((), self.reasoner.mode, notes=(note,)))
+            return Plan.of(AddResult((), self.reasoner.mode, notes=(note,)))
 
         def ran(changes: tuple[Change, ...]) -> Plan[AddResult]:
             return self._run_pipeline(new).then(lambda result: replace(result, results=(*changes, *result.results)))
@@ -251,7 +251,7 @@ class Parts:
     def _retract(self, edits: Edits) -> Plan[tuple[Change, ...]]:
         """Take back what came of the older text of edited messages, in one transaction."""
         if not edits.ids:
-            return Plan.known(())
+            return Plan.of(())
         texts = [text for write in edits.writes for text in _texts(write)]
         carry_out = self.ledger.within(texts)
 
@@ -269,7 +269,7 @@ class Parts:
 
     def _repeated(self, changes: tuple[Change, ...]) -> Plan[AddResult]:
         note = "this idempotency_key was used before; nothing was done again"
-        return Plan.known(AddResult(changes, self.reasoner.mode, notes=(note,)))
+        return Plan.of(AddResult(changes, self.reasoner.mode, notes=(note,)))
 
     # ── one piece of work ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -306,7 +306,7 @@ class Parts:
             return [end if isinstance(end, LangmemAdapterError) else end[0] for end in ends]
 
         texts = [text for write in wanted for text in _texts(write)]
-        return self._vectors(texts).and_then(lambda vectors: Plan.apart(partial(apply, vectors)))
+        return self._vectors(texts).and_then(lambda vectors: Plan.in_new_thread(partial(apply, vectors)))
 
     def erase(self, scope: Scope | None) -> Erasure:
         """Erase a scope, or everything, from the database, its files, the index and the caches."""

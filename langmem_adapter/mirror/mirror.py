@@ -159,7 +159,7 @@ class Mirror:
             StorageError: One of the two databases refused or failed, the target with a `GraphServerError`; what was
                 written until then stays, and the next run goes on there.
         """
-        return Plan.apart(partial(self._run, progress or (lambda _, __: None)))
+        return Plan.in_new_thread(partial(self._run, progress or (lambda _, __: None)))
 
     arun_once = awaited(run_once)
 

@@ -44,7 +44,7 @@ def apply_stage(parts: StageParts) -> Planner:
         task, scope, candidates = state["task"], scope_of(state), state.get("candidates")
         trace = _trace(state, parts.reasoner.mode, settings.trace_days)
         if not decisions and trace is None and "thread" not in task:
-            return Plan.known(())
+            return Plan.of(())
         new = Write(
             decisions=tuple(decisions),
             scope=scope,
@@ -73,7 +73,7 @@ def apply_stage(parts: StageParts) -> Planner:
             raise ConflictError(
                 f"others kept changing the same memories, {tries} times in a row; nothing was written, try again"
             )
-        return Plan.known(Command(update={"work": {**state["work"], "attempts": tries}}, goto="retrieve"))
+        return Plan.of(Command(update={"work": {**state["work"], "attempts": tries}}, goto="retrieve"))
 
     def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[NodeResult]:
         decisions = [Decision.from_json(decision) for decision in state["decisions"]]

@@ -120,7 +120,7 @@ def in_queue(stage: Planner, queue: Queue, *, last: bool = False) -> Planner:
             if outcome.error is not None or (last and not isinstance(outcome.result, Command)):
                 queue.leave(scope_of(state), state["task"]["key"])
 
-        return Plan.late(partial(stage, state, config)).told(leave)
+        return Plan.late(partial(stage, state, config)).tap(leave)
 
     return plan
 

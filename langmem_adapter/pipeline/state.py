@@ -206,7 +206,7 @@ def thinking(think: Callable[[PipelineState], NodeResult | Ask]) -> Planner:
 
     def answer(config: RunnableConfig | None, step: NodeResult | Ask) -> Plan[NodeResult]:
         if not isinstance(step, Ask):
-            return Plan.known(step)
+            return Plan.of(step)
         outputs = Plan.calling(step.runnable.batch, step.runnable.abatch, list(step.inputs), config)
         return outputs.and_then(lambda each: Plan(partial(step.then, each))).and_then(partial(answer, config))
 

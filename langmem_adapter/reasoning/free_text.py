@@ -65,11 +65,11 @@ class RuleSummarizer:
         """Whether a third of what the shorter one is about is in the other as well."""
         one, two = subjects(text), subjects(other)
         fewer = min(len(one), len(two))
-        return Plan.known((fewer > 0 and len(one & two) >= _RELATED * fewer, Usage()))
+        return Plan.of((fewer > 0 and len(one & two) >= _RELATED * fewer, Usage()))
 
     def rewrite(self, sentence: str, context: str) -> Plan[Wording]:  # noqa: ARG002 - see the class
         """The sentence as it is."""
-        return Plan.known(Wording(sentence))
+        return Plan.of(Wording(sentence))
 
 
 def _extract(passage: Passage) -> str:
@@ -200,11 +200,11 @@ def description(channel: Channel, image: dict[str, Any]) -> Plan[Wording]:
 
     def unseen(error: Exception) -> Plan[Wording] | None:
         channel.is_blind = channel.is_blind or refuses_images(error.__cause__ or error)
-        return Plan.known(Wording("")) if channel.is_blind else None
+        return Plan.of(Wording("")) if channel.is_blind else None
 
     request = HumanMessage([{"type": "text", "text": DESCRIBE}, image])
     if channel.is_blind:
-        return Plan.known(Wording(""))
+        return Plan.of(Wording(""))
     return write_text(channel, [request], "describe image", "what an image shows").or_else(unseen)
 
 

@@ -140,7 +140,7 @@ class LLMReasoner:
 
     def _extract(self, question: ExtractInput) -> Plan[Extraction]:
         if not sources(question):
-            return Plan.known(Extraction(()))
+            return Plan.of(Extraction(()))
         return self._extract_whole(question).or_else(partial(self._in_parts, question))
 
     def _extract_whole(self, question: ExtractInput) -> Plan[Extraction]:
@@ -151,7 +151,7 @@ class LLMReasoner:
         if question.prompt or self._fact_prompt or question.about != "user" or question.tools:
             return self._ask(replace(question, graph=None), small=True)
         certain, words, rest = _split(question)
-        plan = self._ask(rest, small=True) if words else Plan.known(Extraction(()))
+        plan = self._ask(rest, small=True) if words else Plan.of(Extraction(()))
         return plan.and_then(lambda extraction: Plan(partial(_merge, question, certain, words, extraction)))
 
     def _ask(self, question: ExtractInput, *, small: bool = False) -> Plan[Extraction]:
@@ -184,7 +184,7 @@ class LLMReasoner:
 
     def _compare(self, comparison: Comparison) -> Plan[DecideOutput]:
         if not comparison.memories or not comparison.facts:
-            return Plan.known(DecideOutput(additions(comparison, "nothing was known yet")))
+            return Plan.of(DecideOutput(additions(comparison, "nothing was known yet")))
         if self.profile == "small" and self._update_prompt is None:
             return Plan(partial(_decide_small, comparison))
         schema = GraphDecisionReply if comparison.graph else DecisionReply

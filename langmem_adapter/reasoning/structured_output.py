@@ -95,12 +95,12 @@ def structured(
                         raise ModelReplyError(f"{why}; nothing was changed", reply=text) from None
                     kept = keep(why, message)
                 if kept is not None:
-                    return channel.noted(Plan.known((kept, used)), usable=False)
+                    return channel.noted(Plan.of((kept, used)), usable=False)
                 problem, usable = str(error), False
             else:
                 value, problem, usable = result, listed_problems(problems), True
                 if last or not problem:
-                    return channel.noted(Plan.known((result, used)), usable=True)
+                    return channel.noted(Plan.of((result, used)), usable=True)
             form = f"\n{schema.form}" if channel.shows_form and request == sent else ""
             again = [*request, AIMessage(text or "(empty)"), HumanMessage(repair(problem, schema.root) + form)]
             return channel.noted(ask(again, used, value, last=True), usable=usable)
@@ -206,7 +206,7 @@ class Channel:
         def instead(error: Exception) -> Plan[tuple[list[BaseMessage], AIMessage]] | None:
             cause = error.__cause__ or error
             if (message := _message_within(cause)) is not None:
-                return Plan.known((sent, message))
+                return Plan.of((sent, message))
             refused = way < len(_WAYS) - 1 and _refuses(cause, _WAYS[way])
             return self.ask(schema, messages, after=way) if refused else None
 

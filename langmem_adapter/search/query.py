@@ -76,7 +76,7 @@ def pool(k: int) -> int:
 def rerank_hits(rerank: Rerank, query: str, k: int, hits: SearchResults) -> Plan[SearchResults]:
     """The best *k* of some hits; what a compressor drops is dropped."""
     if rerank == "mmr" or not hits:
-        return Plan.known(SearchResults(hits[:k], abstained=hits.abstained))
+        return Plan.of(SearchResults(hits[:k], abstained=hits.abstained))
     documents = [Document(hit.text, id=hit.id, metadata={**hit.item.metadata, _ID: hit.id}) for hit in hits]
     chosen = Plan.calling(rerank.compress_documents, rerank.acompress_documents, documents, query)
     return chosen.then(partial(_reorder, hits, k))

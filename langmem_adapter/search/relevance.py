@@ -136,14 +136,14 @@ class Calibration:
         """The scale for a question or statement."""
         name = "CHINESE" if is_cjk(text) else "ENGLISH"
         if name in self._scales:
-            return Plan.known(self._scales[name])
+            return Plan.of(self._scales[name])
         if time.monotonic() < self._failed.get(name, 0.0):
-            return Plan.known(RAW)
+            return Plan.of(RAW)
         if self._embedder.asks_nobody:
             measure = partial(_measure, self._embedder.embeddings, *_pairs(name))
             return Plan(lambda: self._remember(name, replace(measure(), understands=False)))
         stored = Plan(lambda: self._stored(name))
-        return stored.and_then(lambda scale: self._once(name) if scale is None else Plan.known(scale))
+        return stored.and_then(lambda scale: self._once(name) if scale is None else Plan.of(scale))
 
     def _key(self, name: str) -> str:
         digest = blake2b(self._fingerprint.encode(), digest_size=16).hexdigest()

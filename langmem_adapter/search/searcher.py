@@ -43,7 +43,7 @@ from langmem_adapter.storage.meta import language_of
 from langmem_adapter.storage.timestamps import local
 from langmem_adapter.text import text_hash, topics
 from langmem_adapter.tracing import describe_hits, has_handlers, stage
-from langmem_adapter.twins import Plan, beside
+from langmem_adapter.twins import Plan, run_in_executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -128,7 +128,7 @@ class Searcher:
         """The async twin of `search`."""
         if self._embedder.asks_nobody and query.rerank is None and not has_handlers():
             # Once to a thread and back, not twice: under load each way costs a server a tenth of the CPU of a request.
-            return await beside(self.search, query)
+            return await run_in_executor(self.search, query)
         return await self._plan_search(query).arun()
 
     def neighbours(
@@ -246,8 +246,8 @@ class Searcher:
     def _plan_answer(self, query: Query, question: Question, cached: CachedAt) -> Plan[SearchResults]:
         kind = asks_for(query.text, question.language, question.terms)
         if kind == "nothing":
-            return Plan.known(SearchResults(abstained=Abstained("small talk")))
-        vector = self._plan_vector(question) if kind == "something" else Plan[QueryVector | None].known(None)
+            return Plan.of(SearchResults(abstained=Abstained("small talk")))
+        vector = self._plan_vector(question) if kind == "something" else Plan[QueryVector | None].of(None)
         results = vector.and_then(lambda each: self._plan_find(SearchContext(query, question, cached, each)))
         if query.rerank is not None:
             results = results.and_then(partial(rerank_hits, query.rerank, query.text, query.k))

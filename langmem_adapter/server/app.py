@@ -31,7 +31,7 @@ from langmem_adapter.server.page import router as page
 from langmem_adapter.server.page.layout import OPEN_FORMS, PREFIX, Shell, by_sessions
 from langmem_adapter.server.problems import answer_errors
 from langmem_adapter.server.v1 import routes
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection
@@ -185,7 +185,7 @@ def _metrics(app: FastAPI, memory: Memory) -> Metrics:
 
     async def metrics(call: Anyone) -> PlainTextResponse:
         call.principal.need_everything()
-        return PlainTextResponse(await beside(counted.text), media_type="text/plain; version=1.0.0")
+        return PlainTextResponse(await run_in_executor(counted.text), media_type="text/plain; version=1.0.0")
 
     app.add_api_route("/metrics", metrics, include_in_schema=False)
     return counted

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from langmem_adapter.errors import LangmemAdapterError
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import keys
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -96,7 +96,7 @@ def by_secret(
 
     async def authenticate(connection: HTTPConnection) -> Principal:
         secret = read(connection)
-        key = await beside(memory.parts.reading, find, secret) if secret else None
+        key = await run_in_executor(memory.parts.reading, find, secret) if secret else None
         if key is None:
             raise NobodyError(advice)
         return Principal(key.id, key.scope, key.rights | ({"read", "write"} if "admin" in key.rights else set()))

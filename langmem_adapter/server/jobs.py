@@ -19,7 +19,7 @@ from langmem_adapter.records.results import AddResult, Usage
 from langmem_adapter.server.log import logged
 from langmem_adapter.server.problems import answer_of
 from langmem_adapter.storage import jobs
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -70,7 +70,7 @@ class Workers:
             QueueFullError: Too many jobs would wait.
         """
         parts = self._memory.parts
-        await beside(lambda: [run_of(request, parts.longest) for request in requests])
+        await run_in_executor(lambda: [run_of(request, parts.longest) for request in requests])
         accepted = await parts.database.awrite(partial(jobs.submit, requests=requests, most=self._most))
         self._start()
         self._called.set()
@@ -98,7 +98,7 @@ class Workers:
             try:
                 self._called.clear()
                 job = None
-                if await beside(parts.reading, jobs.are_ready):
+                if await run_in_executor(parts.reading, jobs.are_ready):
                     job = await parts.database.awrite(partial(jobs.take, owner=owner, lease=self._lease))
                 if job is not None:
                     self._called.set()  # there may be more, for the others

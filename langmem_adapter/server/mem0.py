@@ -25,7 +25,7 @@ from langmem_adapter.server.auth import ForbiddenError, Principal
 from langmem_adapter.server.calls import Admin, Anyone, Reads, Writes, once
 from langmem_adapter.server.v1.requests import Body, ScopeFields, check_count
 from langmem_adapter.storage import memories, scopes
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 
 _MOST: Final = 1_000
 _KINDS: Final = {name.removesuffix("_id"): name for name in SCOPE_FIELDS}
@@ -169,7 +169,7 @@ async def list_(call: Reads, query: Annotated[_List, Query()]) -> dict[str, Any]
         return {"results": []}
     if not scope:
         read = partial(memories.page, k=query.top_k, include_expired=query.show_expired)
-        items, _ = await beside(call.memory.parts.reading, read, None)
+        items, _ = await run_in_executor(call.memory.parts.reading, read, None)
         return {"results": format_items(items)}
     plan = Mem0Methods.get_all(_Served(call.memory), top_k=query.top_k, show_expired=query.show_expired, **scope)
     return dict(await plan.arun())
@@ -261,7 +261,7 @@ async def delete(call: Writes, memory_id: str) -> Mem0Done:
 async def entities(call: Anyone) -> list[Mem0Entity]:
     """Users, agents and runs that have memories; those of everybody for admins."""
     call.principal.need("read" if call.principal.scope else "admin")
-    return _entities(await beside(call.memory.parts.reading, scopes.counts, call.principal.scope))
+    return _entities(await run_in_executor(call.memory.parts.reading, scopes.counts, call.principal.scope))
 
 
 @router.delete("/entities/{entity_type}/{entity_id}", summary="Delete the memories of one of them")

@@ -196,7 +196,7 @@ def _vacuum_into(source: Database, path: Path, size: int, progress: OnProgress |
         outcome = attempt(connection.execute, "VACUUM INTO ?", (str(path),))
         if errors:  # SQLite would say only that it was interrupted
             raise errors[0]
-        outcome.given()
+        outcome.unwrap()
 
 
 def _check_integrity(database: Database) -> None:

@@ -362,7 +362,7 @@ class Database:
     def write_each(self, works: Sequence[Callable[[Connection], T]]) -> list[T | LangmemAdapterError]:
         """Run several writes, which share a commit; each ends with its own result or its own error."""
         outcomes = [attempt(future.result) for future in self._writers.wait([self._enqueue(work) for work in works])]
-        return [each.error if isinstance(each.error, LangmemAdapterError) else each.given() for each in outcomes]
+        return [each.error if isinstance(each.error, LangmemAdapterError) else each.unwrap() for each in outcomes]
 
     @contextmanager
     def derived(self, lock: int) -> Iterator[Connection]:

@@ -23,7 +23,7 @@ from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.tables import runs
 from langmem_adapter.storage.write import RESULT, Write, WriteContext, WriteRows, load_write_context
 from langmem_adapter.text import ENGLISH
-from langmem_adapter.twins import Plan, awaited, beside, planned
+from langmem_adapter.twins import Plan, awaited, planned, run_in_executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ class Ledger:
 
     async def aapply(self, write: Write) -> tuple[Change, ...]:
         """The async twin of `apply`; waiting tasks share one commit."""
-        return await self.database.awrite(await beside(self._work, write))
+        return await self.database.awrite(await run_in_executor(self._work, write))
 
     def apply_each(self, writes: Sequence[Write]) -> list[tuple[Change, ...] | LangmemAdapterError]:
         """Carry out several lists of decisions, which share a commit; each ends with what `apply` gives or raises."""

@@ -11,7 +11,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
 from langmem_adapter.adapters.serving import checkpointer, shared_memory, store
 from langmem_adapter.errors import StorageError
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +51,7 @@ async def test_a_forked_child_and_whoever_comes_after_a_close_get_a_memory_of_th
                 os._exit(0)
             finally:
                 os._exit(1)
-        assert (await beside(os.waitpid, child, 0))[1] == 0
+        assert (await run_in_executor(os.waitpid, child, 0))[1] == 0
         shared_memory().close()
         late = shared_memory()
         assert {item.text for item in late.get_all(user_id="ann")} == {"Likes tea", "Likes go"}

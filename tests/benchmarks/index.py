@@ -141,7 +141,7 @@ def opened(path: Path) -> Indexer:
 
 def bench_open(path: Path, size: Size) -> FaissIndex:
     """Rebuild, merge and opening by turns; the index that stays is the one from the files."""
-    files, query = Generations.beside(path, MARK), next(unit_vectors(1))[0]
+    files, query = Generations.for_database(path, MARK), next(unit_vectors(1))[0]
     rebuilds, writes, opens, resident = [], [], [], 0.0
     index: FaissIndex | None = None
     for _ in range(size.starts):

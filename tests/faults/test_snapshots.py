@@ -221,7 +221,7 @@ def test_the_snapshot_of_another_database_is_not_used(world: World) -> None:
 def test_what_is_no_file_of_ours_is_passed_over(world: World, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "memory.db"
     copy_database(world.path, path)
-    place = Generations.beside(path, "hash:48/2").manifest
+    place = Generations.for_database(path, "hash:48/2").manifest
     (honest,) = (data for name, data in world.other.items() if name.endswith(".index"))
     (tmp_path / "elsewhere").write_bytes(honest)
     match kind:

@@ -88,7 +88,7 @@ def follow(path: Path) -> Iterator[Follow]:
         **options: Any,
     ) -> Indexer:
         databases.append(Database(path))
-        files = Watched.beside(path, PRINT) if place is None else Watched(place)
+        files = Watched.for_database(path, PRINT) if place is None else Watched(place)
         assert isinstance(files, Watched)
         files.writing = writing
         factory = partial(Breaking, failing=failing)
@@ -117,7 +117,7 @@ def once(work: Callable[[], object]) -> Callable[[], None]:
 
 def written(path: Path) -> tuple[int, list[int]]:
     """Up to which change the files beside a database go, and whose vectors they hold."""
-    generation = Generations.beside(path, PRINT).latest(PRINT)
+    generation = Generations.for_database(path, PRINT).latest(PRINT)
     assert generation is not None
     return generation.cursor.applied, sorted(generation.segment.catalogue.pks.tolist())
 
@@ -184,7 +184,7 @@ class TestMergingBesideChanges:
     def test_only_one_process_writes_at_a_time(self, book: Book, path: Path, follow: Follow, vectors: Vectors) -> None:
         book.put(vectors[:20])
         indexer = follow()
-        with Generations.beside(path, PRINT).merging() as alone:
+        with Generations.for_database(path, PRINT).merging() as alone:
             assert alone and not indexer.write_segment()
         assert indexer.write_segment() and indexer.failures == 0
 
@@ -254,10 +254,10 @@ class TestInTheBackground:
         assert begun.wait(100)
         book.put(vectors[10:15])
         assert indexer.pull() == 5, "pulls go on while it is written"
-        assert not Generations.beside(path, PRINT).manifest.exists()
+        assert not Generations.for_database(path, PRINT).manifest.exists()
         go_on.set()
         indexer.settle()
-        assert Generations.beside(path, PRINT).manifest.exists()
+        assert Generations.for_database(path, PRINT).manifest.exists()
         assert follow().verify().ok
 
     def test_closing_waits_for_it_and_leaves_everything_written(

@@ -73,7 +73,7 @@ def follow(path: Path) -> Iterator[Follow]:
 
 
 def manifest_of(path: Path) -> Path:
-    return Generations.beside(path, PRINT).manifest
+    return Generations.for_database(path, PRINT).manifest
 
 
 def held(indexer: Indexer) -> VectorIndex:
@@ -333,7 +333,7 @@ class TestSnapshots:
 
         database = Database(path)
         book.put(vectors)
-        files = Closing.beside(path, PRINT)
+        files = Closing.for_database(path, PRINT)
         indexer = Indexer(database, FaissIndex, fingerprint=PRINT, dimensions=D, files=files)
         assert not indexer.write_segment() and indexer.failures == 1
         assert not list(path.parent.glob("*.faiss")) and not files.manifest.exists()
@@ -346,7 +346,7 @@ class TestSnapshots:
                 super().publish(*given)
 
         book.put(vectors, scope=1)
-        files = Overtaken.beside(path, PRINT)
+        files = Overtaken.for_database(path, PRINT)
         indexer = Indexer(book.database, FaissIndex, fingerprint=PRINT, dimensions=D, files=files)
         assert not indexer.write_segment() and indexer.failures == 0
         assert not list(path.parent.glob("*.faiss")) and not files.manifest.exists()
@@ -392,7 +392,7 @@ class TestSnapshots:
             assert reader.failures == 0
         assert caplog.records == []
         assert indexer.write_segment()
-        assert Generations.beside(path, PRINT).latest(PRINT) is not None
+        assert Generations.for_database(path, PRINT).latest(PRINT) is not None
 
 
 class TestRebuildAndVerify:

@@ -17,7 +17,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.database import Database
 from langmem_adapter.testing import ScriptedChatModel
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +126,7 @@ async def test_a_cancelled_add_lets_the_next_one_go_on(memory: Memory, model: Mo
     await memory.aadd("Likes tea with Bob", **ANN)
     released = hold(model, "Cy")
     first = asyncio.create_task(memory.aadd("Likes tea with Cy", **ANN))
-    assert await beside(model.reached.acquire, timeout=100)
+    assert await run_in_executor(model.reached.acquire, timeout=100)
     second = asyncio.create_task(memory.aadd("Likes tea with Dee", **ANN))
     third = asyncio.create_task(memory.aadd("Likes tea with Eve", **ANN))
     await asyncio.sleep(0.2)  # they stand in the queue

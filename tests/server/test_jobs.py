@@ -23,7 +23,7 @@ from langmem_adapter.server.app import create_app
 from langmem_adapter.server.jobs import Workers, result_of
 from langmem_adapter.storage import jobs
 from langmem_adapter.testing import ScriptedChatModel
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 from tests.cases import each
 from tests.faults.processes import start
 from tests.server.conftest import ALICE, HERE, client, key
@@ -310,7 +310,7 @@ async def test_job_of_a_killed_worker_is_done_once_by_another(
     with Memory(database) as memory:
         (one,) = submitted(memory, asked("I like tea.", infer=False))
         dies = start(partial(die_at_work, after_the_write=after_the_write), database)
-        await beside(dies.join, _PATIENCE)
+        await run_in_executor(dies.join, _PATIENCE)
         assert dies.exitcode == -signal.SIGKILL
         assert (job(memory, one.id).state, len(texts(memory))) == ("running", int(after_the_write))
         (done,) = await ended(memory, one.id)

@@ -207,8 +207,8 @@ def segment_of(folder: Path) -> Path:
 def test_files_of_other_models_and_of_killed_writers_are_swept(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
     memory.parts.indexer.write_segment()
-    own, segment = Generations.beside(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
-    other = Generations.beside(folder / "memory.db", "another model").manifest
+    own, segment = Generations.for_database(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
+    other = Generations.for_database(folder / "memory.db", "another model").manifest
     shutil.copy(own, other)
     shutil.copy(segment, other.with_suffix(".7.faiss"))
     shutil.copy(own, folder / f".{own.name}.k1ll3d.tmp")
@@ -220,7 +220,7 @@ def test_files_of_other_models_and_of_killed_writers_are_swept(folder: Path, mem
 
 
 def test_a_generation_being_written_is_waited_for_and_reported(folder: Path) -> None:
-    files = Generations.beside(folder / "m.db", "x")
+    files = Generations.for_database(folder / "m.db", "x")
     with files.merging():
         draft = files.manifest.with_suffix(".1.faiss")
         draft.write_bytes(b"half")
@@ -233,7 +233,7 @@ def test_an_old_generation_that_comes_back_is_not_kept(folder: Path, memory: Mem
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
     memory.parts.indexer.write_segment()
-    own, segment = Generations.beside(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
+    own, segment = Generations.for_database(folder / "memory.db", "hash:64/2").manifest, segment_of(folder)
     for file in (own, segment):
         shutil.copy(file, folder.parent / file.name)
     memory.purge(user_id=f"{SECRET}@{CHINESE}")

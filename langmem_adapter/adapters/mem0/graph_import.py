@@ -104,7 +104,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
             if made:
                 driver.close()
 
-    return Plan.apart(run)
+    return Plan.in_new_thread(run)
 
 
 aimport_graph = awaited(import_graph)

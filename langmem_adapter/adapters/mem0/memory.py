@@ -406,7 +406,7 @@ def _results(self: Mem0Memory, rows: list[Row], relations: Any = None) -> Any:
 
 
 def _or_missing(plan: Plan[R], otherwise: R) -> Plan[R]:
-    return plan.or_else(lambda error: Plan.known(otherwise) if isinstance(error, MemoryNotFoundError) else None)
+    return plan.or_else(lambda error: Plan.of(otherwise) if isinstance(error, MemoryNotFoundError) else None)
 
 
 def _with_message(plan: Plan[Any], text: str) -> Plan[dict[str, str]]:

@@ -20,7 +20,7 @@ from langmem_adapter.server.page.layout import PREFIX, Filled, Reading, ScopeFor
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph import reads
 from langmem_adapter.storage.graph.reads import NOW
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 
 _FIRST: Final = 150
 _MOST: Final = 400
@@ -50,7 +50,7 @@ async def graph(view: Reading, query: Annotated[_GraphQuery, Query()]) -> Respon
     scope = await view.scope_to_show(query)
     values: dict[str, Any] = {"ego": None, "names": [], "query": query, "grows": view.memory.parts.uses_graph}
     if scope is not None:
-        values |= await beside(view.memory.parts.reading, _read, Scope(**scope), query)
+        values |= await run_in_executor(view.memory.parts.reading, _read, Scope(**scope), query)
     if values["ego"] is not None:
         values |= _table_and_picture(values["ego"], query, at, now)
     return view.show("graph", scope, **values)

@@ -26,7 +26,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.server.auth import ForbiddenError, NobodyError, Principal, by_secret, principal_of
 from langmem_adapter.storage import keys
 from langmem_adapter.storage.scopes import counts
-from langmem_adapter.twins import beside, in_thread
+from langmem_adapter.twins import in_thread, run_in_executor
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -62,7 +62,7 @@ def by_sessions(memory: Memory) -> "Auth":
 
 async def log_in(memory: Memory, secret: str) -> str:
     """Begin a session with a key; `NobodyError` for one that is unknown or revoked."""
-    key = await beside(memory.parts.reading, keys.find, secret)
+    key = await run_in_executor(memory.parts.reading, keys.find, secret)
     if key is None:
         raise NobodyError("this key is unknown or revoked: use another one")
     return await memory.parts.database.awrite(lambda connection: keys.begin(connection, key))
@@ -342,7 +342,7 @@ class View:
             return fields
         if not self.who.reaches_everything:
             raise HTTPException(HTTPStatus.SEE_OTHER, headers={"location": f"{base_of(self.request)}{PREFIX}/scopes"})
-        scopes = await beside(self.memory.parts.reading, counts)
+        scopes = await run_in_executor(self.memory.parts.reading, counts)
         return scopes[0].scope.named if scopes else None
 
     def show(self, name: str, scope: Mapping[str, Any] | None = None, *, status: int = 200, **values: Any) -> Response:

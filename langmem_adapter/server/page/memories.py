@@ -39,7 +39,7 @@ from langmem_adapter.storage.erasure import list_usage
 from langmem_adapter.storage.graph import reads
 from langmem_adapter.storage.lexical import split_context
 from langmem_adapter.storage.scopes import counts
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 
 _PAGE: Final = 50
 _HITS: Final = 20
@@ -125,11 +125,11 @@ async def list_memories(view: Reading, query: Annotated[_ListQuery, Query()]) ->
     began = time.perf_counter()
     rows, after = await (_page if query.q is None else _search)(view.memory, query, scope)
     milliseconds = (time.perf_counter() - began) * 1000
-    total = sum(each.memories for each in await beside(view.memory.parts.reading, counts, Scope(**scope)))
+    total = sum(each.memories for each in await run_in_executor(view.memory.parts.reading, counts, Scope(**scope)))
     if not (total or rows or query.q or query.type or query.as_of or query.after):
         others: list[Any] = []
         if view.who.reaches_everything:
-            others = await beside(view.memory.parts.reading, list_usage, "user_id", most=_FEW)
+            others = await run_in_executor(view.memory.parts.reading, list_usage, "user_id", most=_FEW)
         return view.show("start", scope, others=[each for each in others if each.memories], **_first_screen(view))
     values: dict[str, Any] = {"query": query, "rows": rows, "after": after, "total": total, "ms": milliseconds}
     return view.show("memories", scope, **values, evidence=_EVIDENCE, examples=_EXAMPLES if total < _FEW else ())
@@ -282,7 +282,7 @@ async def _show(
 ) -> Response:
     fields = view.effective_scope(query)
     scope = Scope(**fields) if fields else None
-    memory = await beside(view.memory.parts.reading, _memory_view, memory_id, scope, before=query.before)
+    memory = await run_in_executor(view.memory.parts.reading, _memory_view, memory_id, scope, before=query.before)
     similar = None
     if query.similar:
         own: dict[str, Any] = dict(memory.item.scope.named)

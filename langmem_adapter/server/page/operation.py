@@ -38,7 +38,7 @@ from langmem_adapter.storage import erasure, jobs, meta
 from langmem_adapter.storage.erasure import SORT_KEYS, Erasure
 from langmem_adapter.storage.keys import LASTS
 from langmem_adapter.storage.traces import Trace, TracePage
-from langmem_adapter.twins import apart, beside
+from langmem_adapter.twins import run_in_executor, run_in_new_thread
 
 router = APIRouter(prefix=PREFIX)
 
@@ -206,7 +206,7 @@ class _ForgetForm(ScopeForm):
 @router.get("/scopes")
 async def list_scopes(view: Reading, query: Annotated[_ScopesQuery, Query()]) -> Response:
     scope = view.effective_scope(query)
-    result = await beside(view.memory.parts.reading, _scopes, query, view.who)
+    result = await run_in_executor(view.memory.parts.reading, _scopes, query, view.who)
     return view.show("scopes", scope, query=query, **result, size=_PAGE, names=SCOPE_FIELDS)
 
 
@@ -246,7 +246,7 @@ async def forget(view: Sending, form: Annotated[_ForgetForm, Form()]) -> Respons
 
 async def _ask(view: View, fields: dict[str, Any], wrong: str = "") -> Response:
     scope = Scope(**fields)
-    usage = await beside(view.memory.parts.reading, erasure.erasure_preview, scope)
+    usage = await run_in_executor(view.memory.parts.reading, erasure.erasure_preview, scope)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
     return view.show("forget", fields, status=status, usage=usage, word=_word_to_type(scope), wrong=wrong)
 
@@ -268,18 +268,18 @@ class _CheckForm(ScopeForm):
 async def health(view: Looking, query: Annotated[ScopeForm, Query()]) -> Response:
     if not view.who.reaches_everything:
         return view.show("health", view.effective_scope(query), state=None)
-    return await _show_health(view, query, await beside(_quick_checks, view.memory), whole=False)
+    return await _show_health(view, query, await run_in_executor(_quick_checks, view.memory), whole=False)
 
 
 @router.post("/health")
 async def check(view: Sending, form: Annotated[_CheckForm, Form()]) -> Response:
     view.who.need_everything()
-    checks = await apart(lambda: list(checkup(view.memory, ask=form.ask)))
+    checks = await run_in_new_thread(lambda: list(checkup(view.memory, ask=form.ask)))
     return await _show_health(view, form, checks, whole=True)
 
 
 async def _show_health(view: View, form: ScopeForm, checks: list[Check], *, whole: bool) -> Response:
-    state = await beside(_state, view.memory)
+    state = await run_in_executor(_state, view.memory)
     size = state["stats"].size
     return view.show(
         "health",
@@ -316,7 +316,7 @@ async def rebuild(view: Sending, form: Annotated[ScopeForm, Form()]) -> Response
 async def _show_index(view: View, form: ScopeForm, verified: Verification | None = None) -> Response:
     # As a command line names it; what is masked here has to be filled in there.
     location = '"$DATABASE_URL"' if "://" in view.memory.location else shlex.quote(view.memory.location)
-    state = await beside(_state, view.memory)
+    state = await run_in_executor(_state, view.memory)
     values: dict[str, Any] = {"progress": view.shell.rebuilding.progress, "verified": verified, "index": state["index"]}
     return view.show("index", view.effective_scope(form), **values, database=location)
 

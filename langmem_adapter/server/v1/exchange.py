@@ -22,7 +22,7 @@ from langmem_adapter.server.problems import OURS, Streamed, answer_of
 from langmem_adapter.server.v1 import answers, requests
 from langmem_adapter.server.v1.requests import Moment, ScopeFields
 from langmem_adapter.storage.lossless.imports import ImportReport, read_header
-from langmem_adapter.twins import beside
+from langmem_adapter.twins import run_in_executor
 
 LINES: Final = "application/x-ndjson"
 """The media type of JSON lines."""
@@ -137,11 +137,11 @@ async def _take_in_full(call: RequestCall, query: requests.Import, request: Requ
     fields = _scope_of(call, query)
     with TemporaryFile() as body:
         async for piece in request.stream():
-            await beside(body.write, piece)
+            await run_in_executor(body.write, piece)
         await call.service.authenticate(request)
         size = body.tell()
         body.seek(0)
-        read_header(await beside(body.readline), _FEW_ROWS + size)
+        read_header(await run_in_executor(body.readline), _FEW_ROWS + size)
         body.seek(0)
         return await call.memory.aimport_(body, dry_run=query.dry_run, name=name, **fields)
 

@@ -26,7 +26,7 @@ from langmem_adapter.server.v1 import answers, exchange, requests
 from langmem_adapter.storage import conversations, jobs, scopes
 from langmem_adapter.storage.conversations import Conversation, TurnFilter
 from langmem_adapter.storage.jobs import Job
-from langmem_adapter.twins import apart, beside
+from langmem_adapter.twins import run_in_executor, run_in_new_thread
 
 _log: Final = logging.getLogger("langmem_adapter.server")
 _PAUSE: Final = 0.2  # seconds between two looks at a job, which another process may carry out
@@ -252,7 +252,7 @@ async def turns(call: Reads, session_id: str, query: Annotated[requests.Conversa
     """The turns of a conversation, which is named by its session and its exact scope; the latest page first."""
     conversation = Conversation(session_id, Scope(**call.effective_scope(query)))
     which = TurnFilter(last=query.k + 1, before=query.before)
-    rows = await beside(call.memory.parts.reading, conversations.read, conversation, which)
+    rows = await run_in_executor(call.memory.parts.reading, conversations.read, conversation, which)
     page = rows[-query.k :]
     return {"items": page, "next": page[0].position if len(rows) > query.k else None}
 
@@ -266,11 +266,13 @@ async def turns(call: Reads, session_id: str, query: Annotated[requests.Conversa
 async def notes(call: Reads, session_id: str, query: Annotated[requests.NoteQuery, Query()]) -> Any:
     """What was made of a conversation: its summaries, or other notes."""
     conversation = Conversation(session_id, Scope(**call.effective_scope(query)))
-    return {"items": await beside(call.memory.parts.reading, conversations.read_notes, conversation, query.kind)}
+    return {
+        "items": await run_in_executor(call.memory.parts.reading, conversations.read_notes, conversation, query.kind)
+    }
 
 
 async def _page_of(call: RequestCall, read: Any) -> dict[str, Any]:
-    items, cursor = await beside(call.memory.parts.reading, read)
+    items, cursor = await run_in_executor(call.memory.parts.reading, read)
     return {"items": items, "next": cursor}
 
 
@@ -295,7 +297,7 @@ async def cancel(call: Writes, job_id: str) -> None:
 @_jobs.get("/jobs/{job_id}", summary="Get a job", response_model=answers.JobResponse, name="get")
 async def get_job(call: Writes, job_id: str) -> Any:
     """How far a job is, and what came of it; it can be asked for until a day after its end."""
-    return await beside(_read_job, call, job_id)
+    return await run_in_executor(_read_job, call, job_id)
 
 
 @_jobs.get("/jobs/{job_id}/events", summary="Follow a job", response_class=StreamingResponse, responses=_EVENTS)
@@ -304,7 +306,7 @@ async def events(call: Writes, request: Request, job_id: str) -> StreamingRespon
 
     A stream ends before that where the server stops, and breaks off where the key is revoked; ask again.
     """
-    read = partial(beside, _read_job, call, job_id)
+    read = partial(run_in_executor, _read_job, call, job_id)
     return Streamed(_events(request, await read(), read), media_type="text/event-stream")
 
 
@@ -352,7 +354,7 @@ async def health() -> Any:
 async def ready(request: Request) -> Any:
     """Whether the database answers, and the index is in step with it."""
     try:
-        await beside(service_of(request).memory.parts.indexer.pull)
+        await run_in_executor(service_of(request).memory.parts.indexer.pull)
     except LangmemAdapterError as error:
         _log.warning("not ready: %s", logged(error))
         raise HTTPException(503, "the database or the index does not answer") from None
@@ -363,14 +365,14 @@ async def ready(request: Request) -> Any:
 async def checks(call: Anyone) -> Any:
     """Python, packages, telemetry, disk, database, dates, and the index row by row; no model is asked."""
     call.principal.need_everything()
-    items = await apart(lambda: list(checkup(call.memory)))
+    items = await run_in_new_thread(lambda: list(checkup(call.memory)))
     return {"status": max((check.status for check in items), key=SEVERITY.index), "items": items}
 
 
 @_upkeep.get("/scopes", summary="List scopes", response_model=answers.ScopeList, name="scopes")
 async def list_scopes(call: Admin) -> Any:
     """Every scope that has memories, as far as the key reaches, the largest first."""
-    return {"items": await beside(call.memory.parts.reading, scopes.counts, call.principal.scope)}
+    return {"items": await run_in_executor(call.memory.parts.reading, scopes.counts, call.principal.scope)}
 
 
 @_upkeep.post("/purge", summary="Erase a scope", response_model=answers.PurgeResponse)
