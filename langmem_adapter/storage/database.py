@@ -43,7 +43,7 @@ T = TypeVar("T")
 OpenConnection: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
 
 # Contract: every writer on Postgres takes this advisory lock before it draws a change number, so that numbers are committed in
-# their order and no follower of the feed passes over one. `test_no_change_becomes_visible_after_a_later_one`
+# their order and no follower of the feed passes over one. `test_write_makes_no_change_visible_after_a_later_one`
 _WRITE_LOCK: Final = 0x6C616E676D656D  # "langmem"
 _SET_SESSION: Final = "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO'; SET LOCAL client_encoding = 'UTF8'"
 _PAUSE: Final = 0.05
@@ -133,14 +133,14 @@ class GroupCommit:
     def finish(self) -> None:
         """Commit what waits, except what is under way."""
         # Contract: a write under way is not waited for, since it may wait for this.
-        # `test_a_write_that_is_kept_is_acknowledged_also_where_somebody_closes_meanwhile`
+        # `test_write_is_acknowledged_where_close_comes_meanwhile`
         while any(queued.is_pending for queued in self._queue.copy()):
             self._flush()
 
     def flush_in_thread(self) -> None:
         """Flush on a thread of the queue's own, unless one is running."""
         # Contract: the commit that a task waits for needs no thread of others: the executor of a loop may be gone, full or
-        # shut down. `test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more`
+        # shut down. `test_awrite_returns_where_the_loop_has_no_executor`
         try:
             with self._thread_lock:
                 if not self._has_thread:  # it looks into the queue once more when it is done
@@ -154,7 +154,7 @@ class GroupCommit:
             while self._queue:
                 self._flush()
         finally:
-            # Contract: an interrupt ends its batch, not the next one's. `test_an_interrupt_anywhere_leaves_nobody_waiting`
+            # Contract: an interrupt ends its batch alone. `test_write_interrupted_anywhere_leaves_no_caller_waiting`
             with self._thread_lock:
                 self._has_thread = False
             if self._queue:
@@ -162,7 +162,7 @@ class GroupCommit:
 
     def _flush(self) -> None:
         # Contract: an interrupt may come between any two steps, and no caller waits for ever: each write leaves the queue with
-        # an outcome, and none is begun twice. `test_an_interrupt_anywhere_leaves_nobody_waiting`
+        # an outcome, and none is begun twice. `test_write_interrupted_anywhere_leaves_no_caller_waiting`
         with self._flushing:
             batch = [self._queue[place] for place in range(min(len(self._queue), _MAX_BATCH))]
             try:
@@ -174,7 +174,7 @@ class GroupCommit:
                     self._queue.popleft()
 
     def _commit(self, batch: list[_QueuedWrite[Any]]) -> None:
-        # Contract: nothing is acknowledged before its commit has returned. `test_who_is_told_that_it_is_written_finds_it`
+        # Contract: nothing is acknowledged before its commit has returned. `test_awrite_acknowledges_only_what_is_committed`
         if not batch:
             return
         outcomes: list[Outcome[Any]] = []
@@ -204,7 +204,7 @@ class GroupCommit:
         wait = max(0.0, batch[0].since + self._patience - time.monotonic())
         with self._transaction(wait) as connection:
             # Contract: of writers that share a commit each has its own savepoint; one that is alone needs none, its error rolls
-            # the transaction back. `test_who_fails_after_writing_leaves_nothing_in_the_commit_that_he_shares`
+            # the transaction back. `test_write_each_undoes_a_failed_write_alone`
             if len(batch) == 1:
                 outcomes.append(Outcome(batch[0].work(connection)))
             else:
@@ -325,7 +325,7 @@ class Database:
             return self.commits
         with translated(self.location), self._polling:
             # Contract: a call that `close` overtakes leaves no connection open: here it opens none, and what the pool opens is
-            # closed with its transaction (`_hold`). `test_who_is_overtaken_by_close_leaves_nothing_open`
+            # closed with its transaction (`_hold`). `test_close_during_a_call_leaves_no_connection_open`
             self._refuse_closed()
             if self._poll is None or not self._poll.take():
                 self._poll = sqlite.open_wal(self.path, timeout=self._busy_timeout)
@@ -355,7 +355,7 @@ class Database:
     async def awrite(self, work: Callable[[Connection], T]) -> T:
         """The async twin of `write`: waiting tasks share one commit, a task cancelled before its turn writes nothing."""
         future = self._enqueue(work)
-        # Contract: soon, not at once: other tasks that are ready queue first. `test_who_is_told_that_it_is_written_finds_it`
+        # Contract: soon, not at once: other tasks that are ready queue first. `test_awrite_acknowledges_only_what_is_committed`
         asyncio.get_running_loop().call_soon(self._writers.flush_in_thread)
         return await asyncio.wrap_future(future)
 
@@ -446,7 +446,7 @@ class Database:
                     self._poll.close()
                     self._poll = None
             # Contract: the one connection of a database in memory is not closed while another thread reads on it, which would
-            # crash the interpreter; later readers are refused. test_a_database_in_memory_is_not_closed_under_a_reader.
+            # crash the interpreter; later readers are refused. test_close_in_memory_waits_for_a_reader.
             with self._memory_lock:
                 self._engine.dispose()
 
@@ -463,7 +463,7 @@ class Database:
             with connection.begin():
                 self._begin(connection, f"{_READ_COMMITTED}; SELECT pg_advisory_xact_lock({_WRITE_LOCK})", wait)
                 # Contract: a writer without its -shm would overwrite what others committed. So the check comes before the
-                # commit, and before a large transaction spills. `test_nothing_is_acknowledged_once_the_shm_is_gone`
+                # commit, and before a large transaction spills. `test_add_is_refused_once_the_shm_is_gone`
                 self._refuse_loss(used, writes=True)
                 yield connection
                 self._refuse_loss(used)
@@ -472,14 +472,14 @@ class Database:
             # Contract: nothing is acknowledged that was written into a file, or a log, which is no longer at its path. This is
             # checked while the connection is in use: later a fork or `close` may end it, and the log with it. A `close` that
             # comes meanwhile is no error of a write that is kept. tests/faults/test_crash.py and
-            # `test_nothing_is_acknowledged_that_went_into_a_file_no_longer_at_its_place` and those beside it.
+            # `test_write_is_refused_into_a_file_that_was_replaced` and those beside it.
             self._refuse_replaced()
             self._refuse_loss(used)
 
     def _begin(self, connection: Connection, order: str, wait: float | None = None) -> None:
         # Contract: whatever server, user, environment or pool set for a session, a transaction reads dates and texts in one way
         # and waits for `busy_timeout`. LOCAL, since a caller's Engine keeps its sessions as they are, and a pooler shares them.
-        # `test_what_a_server_sets_changes_nothing`
+        # `test_memory_ignores_settings_of_the_server`
         if self.dialect == "postgresql":
             if getattr(connection.connection.dbapi_connection, "autocommit", False):
                 raise InvalidInputError("this Engine commits each statement by itself: create it without AUTOCOMMIT")

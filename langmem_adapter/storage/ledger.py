@@ -163,7 +163,7 @@ def _apply(connection: Connection, write: Write, context: WriteContext, words: W
     # Contract: of two writes that compared within the same memories, each without having seen the other's, the second one
     # compares again. A write that compared with nothing (turns stored as they are, an edit by hand) is no conflict: it could as
     # well have been written right after this. tests/storage/test_ledger.py::
-    # test_who_compared_without_having_seen_what_was_written_meanwhile_compares_again.
+    # test_apply_refuses_a_write_that_did_not_compare_with_a_later_one.
     is_changing = any(decision.event != "NONE" or decision.dated for decision in write.decisions)
     if is_changing and write.seen is not None and context.compared is not None and context.compared > write.seen:
         raise ConflictError(f"change {context.compared} was written meanwhile and was not compared with: try again")

@@ -464,7 +464,7 @@ def _as_of_query(scope: Scope, when: AsOf, *, include_expired: bool) -> Select[A
     )
     ends = rows.subquery()
     # Contract: changes of one memory are written in the order of `seq`, whatever the clocks of their writers say; so a change
-    # that was recorded by then proves its ADD. `test_writers_whose_clocks_disagree_leave_a_past_that_can_be_read`
+    # that was recorded by then proves its ADD. `test_known_at_works_where_clocks_of_writers_disagree`
     adds = history.alias()
     is_add = adds.c.memory_id == history.c.memory_id, adds.c.event == "ADD", adds.c.seq <= history.c.seq
     query = (

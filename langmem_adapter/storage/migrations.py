@@ -205,7 +205,7 @@ def _has_words_of(connection: Connection, language: str) -> bool:
 def _tokenize(connection: Connection, language: str | None) -> None:
     language = language or meta.language_of(connection)
     # Contract: asked again within the write transaction, since another process that opens the file may have been faster.
-    # `test_six_processes_may_open_a_new_file_at_once`
+    # `test_prepare_by_six_processes_at_once`
     if not _has_words_of(connection, language):
         lexical.rebuild(connection, language)
         meta.put(connection, _TOKENIZER, TOKENIZER)

@@ -90,7 +90,7 @@ class _Compiled:
 
     def __init__(self, statement: Any, dialect: Dialect) -> None:
         # Contract: what SQLAlchemy's compiler says of a statement (order and names of parameters, their types and those of the
-        # columns) is no public promise. `test_what_is_read_prepared_is_what_sqlalchemy_reads` and its neighbours compare every
+        # columns) is no public promise. `test_prepared_rows_reads_what_sqlalchemy_reads` and its neighbours compare every
         # kind of value with what SQLAlchemy itself does, and fail where that changes.
         compiled = statement.compile(dialect=dialect)
         columns = list(getattr(statement, "exported_columns", ()))

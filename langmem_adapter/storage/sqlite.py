@@ -98,7 +98,7 @@ class FileConnection(sqlite3.Connection):
             return False
         # Contract: with the write lock, the page size and the number of frames in the -shm are those of the last writer
         # (https://www.sqlite.org/walformat.html#the_wal_index_header), and no checkpoint shortens the log meanwhile.
-        # `test_nothing_is_acknowledged_once_the_log_is_gone`
+        # `test_add_is_refused_once_the_log_is_gone`
         page, frames = struct.unpack("=HI", os.pread(self.descriptor, 6, 14))
         committed: int = frames and 32 + frames * (24 + (page if page > 1 else 65_536))
         return os.stat(f"{self.path}-wal").st_size < committed  # noqa: PTH116 - see `identity`
@@ -188,7 +188,7 @@ def open_wal(path: Path, *, timeout: float) -> FileConnection:
     while True:
         # Contract: all connections of a process use the -shm that the first of them opened, whatever lies there now. So a
         # connection is used only if the others of its process have the -shm that it finds at the path.
-        # `test_nothing_is_acknowledged_once_the_shm_is_gone`
+        # `test_add_is_refused_once_the_shm_is_gone`
         others = _shms(path)
         if not others:
             _refuse_unseen_users(path, end)
@@ -318,7 +318,7 @@ def _make(path: Path) -> None:
 
 def _to_wal(connection: sqlite3.Connection, end: float) -> None:
     # Contract: SQLite does not wait here: while another process recovers the log of a killed one, or closes it, this fails at
-    # once; so it is tried again. `test_six_processes_may_open_a_new_file_at_once`
+    # once; so it is tried again. `test_prepare_by_six_processes_at_once`
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
@@ -365,7 +365,7 @@ def _give_back(connection: Any, _: object) -> None:
 
 def _begin(connection: Connection) -> None:
     # Contract: the driver's own transaction handling is off, since it begins too late and commits around DDL: a block reads one
-    # state. `test_reading_and_opening_go_on_and_do_not_see_the_half_transaction`
+    # state. `test_search_goes_on_beside_a_half_transaction`
     options = connection.get_execution_options()
     with closing(connection.connection.cursor()) as cursor, ExitStack() as undo:
         if (waits := options.get("sqlite_waits")) is not None:  # milliseconds of this transaction, and of any other

@@ -598,7 +598,7 @@ class WriteRows:
             return
         # Contract: the scope of a run that compared has a row, also where it only changed memories of narrower ones: later runs
         # that compare within it rely on its mark. tests/storage/test_ledger.py::
-        # test_who_compared_without_having_seen_what_was_written_meanwhile_compares_again.
+        # test_apply_refuses_a_write_that_did_not_compare_with_a_later_one.
         self._scope_id(self._write.scope, row["seq"])
         self._rows.compared.update(map(key_of, between(self._write.scope, row.get("scope", self._write.scope))))
 

@@ -97,7 +97,7 @@ def texts(memory: Memory) -> set[str]:
 
 
 @pytest.mark.usefixtures("stopped")
-def test_others_are_told_about_the_lock_and_may_try_again(other: Memory) -> None:
+def test_add_names_a_long_lock_and_may_try_again(other: Memory) -> None:
     with pytest.raises(StorageError, match=r"locked.*busy_timeout") as caught:
         other.add("meanwhile", user_id=USER, infer=False)
     assert caught.value.transient
@@ -107,7 +107,7 @@ def test_others_are_told_about_the_lock_and_may_try_again(other: Memory) -> None
 
 
 @pytest.mark.usefixtures("stopped")
-async def test_waiting_tasks_are_told_too(other: Memory) -> None:
+async def test_aadd_names_a_long_lock(other: Memory) -> None:
     told = await asyncio.gather(
         *(other.aadd(f"meanwhile {number}", user_id=USER, infer=False) for number in range(5)), return_exceptions=True
     )
@@ -115,7 +115,7 @@ async def test_waiting_tasks_are_told_too(other: Memory) -> None:
 
 
 @pytest.mark.usefixtures("stopped")
-def test_reading_and_opening_go_on_and_do_not_see_the_half_transaction(database: str, other: Memory) -> None:
+def test_search_goes_on_beside_a_half_transaction(database: str, other: Memory) -> None:
     assert texts(other) == {"before"}
     assert [hit.text for hit in other.search("in the middle", user_id=USER)] == ["before"]
     with open_memory(database, busy_timeout=PATIENCE) as third:

@@ -246,7 +246,7 @@ def test_a_link_made_later_is_refused_until_it_is_gone(tmp_path: Path) -> None:
         assert {item.text for item in memory.get_all(user_id=USER)} == {"first", "third"}
 
 
-def test_nothing_is_acknowledged_once_the_shm_is_gone(tmp_path: Path) -> None:
+def test_add_is_refused_once_the_shm_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     memory = open_memory(path, 0.1)
     memory.add("first", user_id=USER, infer=False)

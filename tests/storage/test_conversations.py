@@ -38,7 +38,7 @@ def fill(database: Database) -> None:
         say(database, conversation, "one", "two")
 
 
-def test_a_reader_goes_on_where_it_stopped(database: Database) -> None:
+def test_read_after_continues_where_a_reader_stopped(database: Database) -> None:
     assert say(database, HERS, "one", "two") == 2
     assert say(database, HERS) == 2
     assert say(database, HERS, "three") == 3
@@ -48,7 +48,7 @@ def test_a_reader_goes_on_where_it_stopped(database: Database) -> None:
     assert say(database, BOBS) == 0
 
 
-def test_a_position_never_comes_back_so_no_reader_misses_what_follows_a_clear(database: Database) -> None:
+def test_clear_never_reuses_a_position(database: Database) -> None:
     fill(database)
     assert database.write(lambda connection: clear(connection, HERS)) == 2
     assert say(database, HERS, "three") == 3
@@ -57,16 +57,7 @@ def test_a_position_never_comes_back_so_no_reader_misses_what_follows_a_clear(da
     assert database.write(lambda connection: clear(connection, Conversation("never"))) == 0
 
 
-def test_a_turn_says_who_when_and_what(database: Database) -> None:
-    say(database, HERS, "one")
-    with database.read() as connection:
-        (turn,) = read(connection, HERS)
-        (found,), _ = listed(connection, ALICE, k=10)
-    assert (turn.position, turn.role, turn.text, turn.message) == (1, "human", "one", '{"said": "one"}')
-    assert turn.created_at == found.created_at == found.updated_at
-
-
-def test_conversations_are_listed_by_scope_the_latest_first(database: Database) -> None:
+def test_listed_conversations_are_of_a_scope_latest_first(database: Database) -> None:
     fill(database)
     say(database, HERS, "three")
     with database.read() as connection:
@@ -78,7 +69,7 @@ def test_conversations_are_listed_by_scope_the_latest_first(database: Database) 
     assert last is end is None
 
 
-def test_a_scope_is_erased_with_its_names_and_nothing_else(database: Database) -> None:
+def test_remove_erases_conversations_of_a_scope_alone(database: Database) -> None:
     fill(database)
     assert remove(database, ALICE).turns == 4
     assert said(database, HERS) == said(database, OF_HER_AGENT) == []
@@ -89,14 +80,7 @@ def test_a_scope_is_erased_with_its_names_and_nothing_else(database: Database) -
     assert said(database, BOBS) == said(database, NOBODYS) == ["one", "two"]
 
 
-def test_everything_is_erased_nobodys_too(database: Database) -> None:
-    fill(database)
-    assert remove(database, None).turns == 8
-    with database.read() as connection:
-        assert listed(connection, None, k=10) == ([], None)
-
-
-def test_names_that_look_alike_are_different(database: Database) -> None:
+def test_conversation_keys_of_similar_names_differ(database: Database) -> None:
     pairs = [("a:b", "c"), ("a", "b:c"), ("-:-:s", "x"), ("%", "_")]
     names = [Conversation(session, Scope(user_id=user)) for session, user in pairs]
     for number, name in enumerate(names):
@@ -104,7 +88,7 @@ def test_names_that_look_alike_are_different(database: Database) -> None:
     assert [said(database, name) for name in names] == [["0"], ["1"], ["2"], ["3"]]
 
 
-def test_what_is_said_is_counted_and_what_cannot_be_read_again_is_told(tmp_path: Path) -> None:
+def test_stats_counts_messages_and_verify_names_unreadable_ones(tmp_path: Path) -> None:
     with Memory(tmp_path / "memory.db") as memory:
         SQLChatMessageHistory("s", memory, user_id="a").add_user_message("你好")
         assert (memory.stats().conversations, memory.stats().turns, memory.verify().turns) == (1, 1, 1)

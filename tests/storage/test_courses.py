@@ -173,9 +173,7 @@ STEPS = st.lists(
 
 @given(steps=STEPS)
 @settings(max_examples=5)
-def test_what_was_true_as_known_at_any_moment_is_what_was_told_by_then(
-    shared_database: Database, steps: list[Any]
-) -> None:
+def test_as_of_and_known_at_equal_a_list_of_dated_statements(shared_database: Database, steps: list[Any]) -> None:
     world = World(shared_database)
     for step in steps:
         world.do(*step)
@@ -195,7 +193,9 @@ STATEMENTS = st.lists(
 
 @given(statements=STATEMENTS, order=st.randoms(use_true_random=False))
 @settings(max_examples=6)
-def test_the_order_of_telling_does_not_matter(shared_database: Database, statements: list[Any], order: Any) -> None:
+def test_as_of_does_not_depend_on_the_order_of_statements(
+    shared_database: Database, statements: list[Any], order: Any
+) -> None:
     shuffled = order.sample(statements, len(statements))
     worlds = []
     for told in (sorted(statements), shuffled):

@@ -49,22 +49,7 @@ def keys(database: Database) -> set[str]:
         return set(connection.execute(select(meta.c.key)).scalars()) - {"tokenizer", "language"}
 
 
-def test_a_write_returns_its_result_once_it_can_be_read(database: Database) -> None:
-    assert database.write(put("a")) == "a"
-    assert keys(database) == {"a"}
-
-
-def test_a_failed_write_leaves_nothing_and_says_why(database: Database) -> None:
-    def work(connection: Connection) -> None:
-        connection.execute(insert(meta).values(key="b", value="x"))
-        connection.execute(insert(meta).values(key="b", value="x"))
-
-    with pytest.raises(StorageError, match=r"(?i)unique"):
-        database.write(work)
-    assert keys(database) == set()
-
-
-def test_who_fails_after_writing_leaves_nothing_in_the_commit_that_he_shares(database: Database) -> None:
+def test_write_each_undoes_a_failed_write_alone(database: Database) -> None:
     def fail(connection: Connection) -> str:
         put("not kept")(connection)
         raise StorageError("after writing")
@@ -75,7 +60,7 @@ def test_who_fails_after_writing_leaves_nothing_in_the_commit_that_he_shares(dat
     assert (keys(database), database.commits - before) == ({"before", "after"}, 1)
 
 
-def test_the_version_changes_with_every_commit_of_anybody(database_url: str) -> None:
+def test_version_changes_with_every_commit(database_url: str) -> None:
     one = Database(database_url)
     prepare(one)
     before = one.version()
@@ -89,7 +74,7 @@ def test_the_version_changes_with_every_commit_of_anybody(database_url: str) -> 
     one.close()
 
 
-async def test_waiting_tasks_share_one_commit_and_keep_their_own_errors(database: Database) -> None:
+async def test_awrite_shares_one_commit_and_keeps_errors_apart(database: Database) -> None:
     names = [f"k{i % 150}" for i in range(200)]  # the last 50 repeat earlier keys and must fail alone
     before = database.commits
     results = await asyncio.gather(*(database.awrite(put(name)) for name in names), return_exceptions=True)
@@ -99,7 +84,7 @@ async def test_waiting_tasks_share_one_commit_and_keep_their_own_errors(database
     assert database.commits - before <= 5
 
 
-def test_no_change_becomes_visible_after_a_later_one(database_url: str) -> None:
+def test_write_makes_no_change_visible_after_a_later_one(database_url: str) -> None:
     """Who draws a number holds back whoever would draw the next one, in every process, until it is committed."""
     drawn, go_on, order = threading.Event(), threading.Event(), list[int]()
     with (
@@ -130,21 +115,8 @@ def test_no_change_becomes_visible_after_a_later_one(database_url: str) -> None:
         assert order == sorted(order) == [1, 2]
 
 
-def test_threads_write_at_once_and_nothing_is_lost(database: Database) -> None:
-    def work(number: int) -> None:
-        for i in range(20):
-            database.write(put(f"{number}-{i}"))
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(keys(database)) == 160
-
-
 @pytest.mark.parametrize("queue_first", [True, False])
-async def test_a_defect_in_one_write_is_its_own_alone(database: Database, *, queue_first: bool) -> None:
+async def test_awrite_raises_a_defect_of_its_own_alone(database: Database, *, queue_first: bool) -> None:
     def defect(connection: Connection) -> None:
         put("defect")(connection)
         raise RecursionError("a defect")
@@ -164,7 +136,7 @@ async def test_a_defect_in_one_write_is_its_own_alone(database: Database, *, que
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("a listener's"), OSError("a driver's")], ids=repr)
-async def test_who_is_told_that_it_is_written_finds_it(database: Database, error: BaseException) -> None:
+async def test_awrite_acknowledges_only_what_is_committed(database: Database, error: BaseException) -> None:
     def fail(_: Connection) -> None:
         raise error
 
@@ -182,7 +154,7 @@ async def test_who_is_told_that_it_is_written_finds_it(database: Database, error
     assert database.write(put("next")) == "next"
 
 
-async def test_an_interrupt_anywhere_leaves_nobody_waiting(database: Database) -> None:
+async def test_write_interrupted_anywhere_leaves_no_caller_waiting(database: Database) -> None:
     for number in range(60):
         task = asyncio.create_task(database.awrite(put(f"of another {number}")))
         await asyncio.sleep(0)
@@ -214,7 +186,7 @@ def _interrupted(number: int) -> Iterator[None]:
         sys.setprofile(before)
 
 
-async def test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more(database: Database) -> None:
+async def test_awrite_returns_where_the_loop_has_no_executor(database: Database) -> None:
     full, free = ThreadPoolExecutor(1), threading.Event()
     full.submit(free.wait)
     asyncio.get_running_loop().set_default_executor(full)
@@ -230,7 +202,7 @@ async def test_a_task_gets_its_result_where_the_loop_has_no_executor_any_more(da
     assert keys(database) == {"full", *wanted}
 
 
-async def test_a_task_cancelled_before_its_turn_writes_nothing(tmp_path: Path) -> None:
+async def test_awrite_cancelled_before_its_turn_writes_nothing(tmp_path: Path) -> None:
     database = Database(tmp_path / "m.db")
     prepare(database)
     with database._writers._flushing:
@@ -244,7 +216,7 @@ async def test_a_task_cancelled_before_its_turn_writes_nothing(tmp_path: Path) -
     database.close()
 
 
-def test_six_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+def test_prepare_by_six_processes_at_once(tmp_path: Path) -> None:
     code = (
         "import sys; from langmem_adapter.storage.database import Database;"
         "from langmem_adapter.storage.migrations import prepare; d = Database(sys.argv[1]); prepare(d); d.close()"
@@ -253,7 +225,7 @@ def test_six_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     assert [program.end().returncode for program in running] == [0] * 6
 
 
-def test_durability_and_safety_are_switched_on(tmp_path: Path) -> None:
+def test_database_sets_pragmas_for_durability(tmp_path: Path) -> None:
     database = Database(tmp_path / "m.db")
     with database.read() as connection:
         found = [
@@ -267,32 +239,32 @@ def test_durability_and_safety_are_switched_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "where", ["", "   ", "mysql+pymysql://x/y", "not a url://", "host=localhost dbname=x password=secret"]
 )
-def test_a_name_that_is_no_database_is_refused(where: str) -> None:
+def test_database_refuses_a_name_that_is_none(where: str) -> None:
     with pytest.raises(InvalidInputError):
         Database(where)
 
 
-def test_a_missing_driver_names_the_extra() -> None:
+def test_database_names_the_extra_of_a_missing_driver() -> None:
     with pytest.raises(MissingDependencyError, match=r"langchain-langmem-adapter\[postgres\]"):
         Database("postgresql+pg8000://localhost/x")
 
 
-def test_an_sqlite_engine_is_refused_with_the_fix() -> None:
+def test_database_refuses_an_sqlite_engine() -> None:
     with pytest.raises(InvalidInputError, match="path"):
         Database(create_engine("sqlite://"))
 
 
-def test_an_engine_of_another_database_is_refused_with_the_fix() -> None:
+def test_database_refuses_an_engine_of_another_kind() -> None:
     driver = SimpleNamespace(paramstyle="format", __version__="1.0.0", Error=Exception)
     with pytest.raises(InvalidInputError, match="mysql is not supported; use SQLite or"):
         Database(create_engine("mysql+pymysql://u@h/d", module=driver))
 
 
-def test_a_password_is_never_shown() -> None:
+def test_database_location_has_no_password() -> None:
     assert "secret" not in Database("postgresql+psycopg://me:secret@localhost/x").location
 
 
-def test_a_file_that_is_no_database_is_a_storage_error(tmp_path: Path) -> None:
+def test_prepare_refuses_a_file_that_is_no_database(tmp_path: Path) -> None:
     file = tmp_path / "m.db"
     file.write_bytes(b"this is not a database, it is a text of some length" * 100)
     database = Database(file)
@@ -301,13 +273,13 @@ def test_a_file_that_is_no_database_is_a_storage_error(tmp_path: Path) -> None:
     database.close()
 
 
-def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
+def test_database_names_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(StorageError, match="cannot make the folder"):
         Database(tmp_path / "file" / "m.db")
 
 
-async def test_closing_finishes_what_waits_and_closes_whatever_comes_of_it(tmp_path: Path) -> None:
+async def test_close_finishes_what_waits(tmp_path: Path) -> None:
     for error in (RecursionError("a defect"), KeyboardInterrupt()):
         database = Database(tmp_path / "m.db")
         prepare(database)
@@ -327,14 +299,7 @@ async def test_closing_finishes_what_waits_and_closes_whatever_comes_of_it(tmp_p
         again.close()
 
 
-def test_a_closed_database_says_so(tmp_path: Path) -> None:
-    database = Database(tmp_path / "m.db")
-    database.close()
-    with pytest.raises(StorageError, match="closed"):
-        database.write(put("a"))
-
-
-def test_a_write_that_is_kept_is_acknowledged_also_where_somebody_closes_meanwhile(tmp_path: Path) -> None:
+def test_write_is_acknowledged_where_close_comes_meanwhile(tmp_path: Path) -> None:
     database = Database(tmp_path / "m.db")
     prepare(database)
 
@@ -350,7 +315,7 @@ def test_a_write_that_is_kept_is_acknowledged_also_where_somebody_closes_meanwhi
     again.close()
 
 
-def test_a_database_in_memory_is_not_closed_under_a_reader() -> None:
+def test_close_in_memory_waits_for_a_reader() -> None:
     database, begun, end = Database(":memory:"), threading.Event(), threading.Event()
     prepare(database)
 
@@ -371,7 +336,7 @@ def test_a_database_in_memory_is_not_closed_under_a_reader() -> None:
         read()
 
 
-def test_a_forked_child_is_refused_before_it_harms_the_parent(tmp_path: Path) -> None:
+def test_write_is_refused_in_a_forked_child(tmp_path: Path) -> None:
     database = Database(tmp_path / "m.db")
     prepare(database)
     child = os.fork()

@@ -146,7 +146,7 @@ def test_after_a_purge_no_cache_of_the_process_knows_a_word_of_it(memory: Memory
     assert caches_that_hold("quagmir") == caches_that_hold("貔貅") == set()
 
 
-def test_what_caches_keep_of_long_texts_does_not_grow_with_their_number() -> None:
+def test_subjects_cache_does_not_grow_with_the_number_of_texts() -> None:
     kept: set[int] = set()
     for number in range(40):
         subjects(f"plan {number} " + "of the kitchen " * 10_000)
@@ -167,7 +167,7 @@ def test_a_reset_leaves_nothing_of_anybody(folder: Path, memory: Memory) -> None
     assert memory.verify().ok
 
 
-def test_copies_of_rows_that_a_balanced_tree_leaves_behind_go_as_well(folder: Path) -> None:
+def test_purge_erases_copies_that_a_balanced_tree_left(folder: Path) -> None:
     # Without rewriting the file, a few of these stay in the gaps of its pages, in spite of secure_delete.
     secrets: dict[str, list[str]] = {"alice": [], "bob": []}
     with Memory(folder / "m.db", embeddings="hash:64", settings=Settings(trace_days=0)) as memory:
@@ -188,7 +188,7 @@ def test_copies_of_rows_that_a_balanced_tree_leaves_behind_go_as_well(folder: Pa
         assert len(memory.get_all(user_id="bob", k=1000)) > 150
 
 
-def test_what_an_unsafe_deletion_left_in_the_pages_goes_as_well(folder: Path, memory: Memory) -> None:
+def test_purge_erases_what_an_unsafe_deletion_left_in_pages(folder: Path, memory: Memory) -> None:
     with closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as careless:
         careless.execute("PRAGMA secure_delete = OFF")
         careless.executemany("INSERT INTO meta VALUES (?, ?)", [(f"k{n}", f"{SECRET} {n} " * n) for n in range(300)])
@@ -219,7 +219,7 @@ def test_files_of_other_models_and_of_killed_writers_are_swept(folder: Path, mem
     assert scan(folder, [HashEmbeddings(64).vector(f"{FACT} junior").tobytes()]) == {}
 
 
-def test_a_generation_being_written_is_waited_for_and_reported(folder: Path) -> None:
+def test_erase_index_files_waits_for_a_merge_and_reports_it(folder: Path) -> None:
     files = Generations.for_database(folder / "m.db", "x")
     with files.merging():
         draft = files.manifest.with_suffix(".1.faiss")
@@ -229,7 +229,7 @@ def test_a_generation_being_written_is_waited_for_and_reported(folder: Path) -> 
     assert not draft.exists()
 
 
-def test_an_old_generation_that_comes_back_is_not_kept(folder: Path, memory: Memory) -> None:
+def test_purge_is_not_undone_by_an_old_generation(folder: Path, memory: Memory) -> None:
     tell_secrets(memory)
     memory.add("I like tea.", user_id="bob")
     memory.parts.indexer.write_segment()
@@ -364,7 +364,7 @@ def test_another_process_forgets_at_its_next_pull_and_writes_nothing_back(folder
         assert scan(folder, needles) == {}
 
 
-def test_a_reader_that_keeps_the_log_alive_is_reported(folder: Path, memory: Memory) -> None:
+def test_purge_reports_a_reader_that_keeps_the_log(folder: Path, memory: Memory) -> None:
     needles = needles_of(FACT, embeddings=HashEmbeddings(64))
     user = f"{SECRET}@{CHINESE}"
     tell_secrets(memory)
@@ -417,7 +417,7 @@ def everything(memory: Memory) -> str:
     return "\n".join(str(row._mapping) for row in rows)
 
 
-def test_on_every_database_no_table_holds_it(database_url: str) -> None:
+def test_purge_leaves_nothing_in_any_table(database_url: str) -> None:
     model = ScriptedChatModel(replies=[reply(FACT, relations=[CALLED, FEEDS]), reply("Likes tea")])
     with Memory(database_url, model=model, embeddings="hash:64", graph=True) as memory:
         tell_secrets(memory)
@@ -487,7 +487,7 @@ def told(fact: str, source: str, relation: str, target: str) -> str:
     return reply(fact, relations=[{"source": source, "relation": relation, "target": target, "fact": 0}])
 
 
-def test_a_prompt_that_showed_a_name_of_it_to_a_wider_scope_goes_as_well(database_url: str) -> None:
+def test_purge_erases_traces_of_a_wider_scope_that_show_a_name(database_url: str) -> None:
     replies = [told("Lives there", "user", "lives in", SECRET), *[reply("Likes tea")] * 3]
     with Memory(database_url, model=ScriptedChatModel(replies=replies), embeddings="hash:64", graph=True) as memory:
         memory.add("I live there.", user_id="alice", agent_id="bot")
@@ -502,7 +502,7 @@ def test_a_prompt_that_showed_a_name_of_it_to_a_wider_scope_goes_as_well(databas
         assert {item.text for item in memory.get_all(agent_id="bot")} == {"Likes tea"}
 
 
-def test_an_answer_to_a_wider_scope_forgets_the_relations_of_it(database_url: str) -> None:
+def test_purge_erases_relations_from_results_of_a_wider_scope(database_url: str) -> None:
     added = {"memory": [{"id": "9", "text": "Anna lives in Rome", "event": "ADD"}]}
     replies = [
         told("Anna lives there", "Anna", "lives in", SECRET),
@@ -540,7 +540,7 @@ LIKES_REX = told("Likes Rex", "user", "likes", "Rex")
 HAS_A_DOG = [told("Has a dog", "user", "has", "dog"), told("Has a dog named Rex", "user", "likes", "Rex"), renamed]
 
 
-def test_a_relation_that_only_a_purged_run_still_says_is_believed_no_longer(database_url: str) -> None:
+def test_purge_ends_a_relation_that_only_the_purged_run_states(database_url: str) -> None:
     model = ScriptedChatModel(replies=[LIKES_REX, *HAS_A_DOG])
     with Memory(database_url, model=model, embeddings="hash:64", graph=True) as memory:
         (mine,) = memory.add("I like Rex.", user_id="alice").results
@@ -554,7 +554,7 @@ def test_a_relation_that_only_a_purged_run_still_says_is_believed_no_longer(data
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
-def test_a_relation_that_others_say_or_that_was_written_by_hand_stays(database_url: str, *, by_hand: bool) -> None:
+def test_purge_keeps_a_relation_of_others_or_by_hand(database_url: str, *, by_hand: bool) -> None:
     model = ScriptedChatModel(replies=[*([] if by_hand else [LIKES_REX]), *HAS_A_DOG])
     with Memory(database_url, model=model, embeddings="hash:64", graph=True) as memory:
         if by_hand:
@@ -568,7 +568,7 @@ def test_a_relation_that_others_say_or_that_was_written_by_hand_stays(database_u
         assert len(relation.memory_ids) == (0 if by_hand else 1)
 
 
-def test_what_is_counted_of_the_graph(database_url: str) -> None:
+def test_stats_counts_entities_and_relations(database_url: str) -> None:
     with Memory(database_url, embeddings="hash:64") as memory:
         assert (memory.stats().entities, memory.stats().relations) == (0, 0)
         for city in ("Lyon", "Oslo"):
@@ -606,7 +606,7 @@ def test_vectors_that_a_reindex_has_prepared_go_as_well(database_url: str) -> No
 
 
 @pytest.mark.postgres
-def test_a_table_of_vectors_inside_postgres_that_nobody_follows_any_more_is_emptied(postgres_url: str) -> None:
+def test_purge_empties_a_pgvector_table_without_a_follower(postgres_url: str) -> None:
     with Memory(postgres_url, embeddings="hash:64", index="pgvector") as memory:
         memory.add("I like tea.", user_id="a")
         memory.add("I like milk.", user_id="b")
@@ -642,7 +642,7 @@ def test_a_sweep_deletes_what_has_expired_and_keeps_its_history(database_url: st
         assert memory.restore(str(old.id), 1).event == "ADD"
 
 
-def test_more_than_one_transaction_takes_them_all(tmp_path: Path) -> None:
+def test_sweep_takes_several_transactions(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db", embeddings="hash:64", settings=Settings(trace_days=0)) as memory:
         items = [{"messages": f"n{i}", "user_id": "a", "infer": False, "expires_at": past(days=1)} for i in range(1203)]
         memory.add_many(items)
@@ -650,7 +650,7 @@ def test_more_than_one_transaction_takes_them_all(tmp_path: Path) -> None:
         assert memory.stats().memories == 0
 
 
-def test_it_is_swept_when_opened_once_it_could_be_looked_at_for_a_while(tmp_path: Path) -> None:
+def test_sweep_minutes_delays_the_sweep_at_opening(tmp_path: Path) -> None:
     def listed(minutes: float) -> int:
         with Memory(tmp_path / "m.db", embeddings="hash:64", settings=Settings(sweep_minutes=minutes)) as memory:
             return len(memory.get_all(user_id="a", include_expired=True))
@@ -673,7 +673,7 @@ async def test_it_is_swept_beside_writes_as_well(tmp_path: Path) -> None:
         assert memory.stats().memories == 1
 
 
-def test_what_has_expired_is_no_neighbour_and_comes_not_back_by_being_said_again(memory: Memory) -> None:
+def test_add_does_not_compare_with_expired_memories(memory: Memory) -> None:
     memory = Memory(":memory:", embeddings="hash:64")
     (old,) = memory.add("I like tea.", user_id="a", expires_at=past(minutes=1)).results
     for said in ("I like tea.", "I like green tea."):

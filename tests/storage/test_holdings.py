@@ -40,7 +40,7 @@ def _say_and_wait(connection: Any) -> None:
     jobs.submit(connection, [{"messages": "I like rain.", "user_id": "ada"}], most=10)
 
 
-def test_no_scope_is_everybody_only_where_that_is_said() -> None:
+def test_within_refuses_a_missing_scope() -> None:
     nobody: Any = None
     for ask in (within, ids_within):
         with pytest.raises(AttributeError):
@@ -56,7 +56,7 @@ def names(memory: Memory, *arguments: Any, **options: Any) -> list[str]:
     return [next(iter(each.scope.named.values())) for each in found(memory, *arguments, **options)]
 
 
-def test_everybody_who_left_something_is_listed_once(memory: Memory) -> None:
+def test_list_usage_lists_each_user_once(memory: Memory) -> None:
     assert names(memory, "user_id", sort="name") == sorted(["ada", "bob", "mute", "小明"])
     ada, bob, *_ = found(memory, "user_id")
     assert (ada.scope, ada.memories, ada.relations, bob.memories) == (ADA, 3, 3, 1)
@@ -68,7 +68,7 @@ def test_everybody_who_left_something_is_listed_once(memory: Memory) -> None:
     assert (deleted.memories, deleted.first) == (0, None)
 
 
-def test_a_list_is_sorted_narrowed_and_cut(memory: Memory) -> None:
+def test_list_usage_sorts_narrows_and_cuts(memory: Memory) -> None:
     for order in SORT_KEYS:
         assert {*names(memory, "user_id", sort=order)} == {*names(memory, "user_id", sort=f"-{order}")}
     assert names(memory, "user_id", sort="-name") == names(memory, "user_id", sort="name")[::-1]
@@ -86,7 +86,7 @@ def test_a_list_is_sorted_narrowed_and_cut(memory: Memory) -> None:
     assert count(count_names, "user_id", begins="b") == 1
 
 
-def test_what_is_counted_is_what_goes(memory: Memory) -> None:
+def test_erasure_preview_equals_purge(memory: Memory) -> None:
     for user in ("ada", "bob", "mute", "小明", "nobody"):
         counted = memory.parts.reading(erasure_preview, Scope(user_id=user))
         gone = memory.purge(user_id=user)

@@ -47,7 +47,7 @@ def texts(memory: Memory, **when: Any) -> list[str]:
     return [item.text for item in memory.get_all(user_id="ann", **when)]
 
 
-def test_it_is_found_in_its_time_and_not_among_what_stands(memory: Memory) -> None:
+def test_as_of_finds_a_late_statement_only_in_its_time(memory: Memory) -> None:
     home = home_of(memory)
     (change,) = apply(memory, late(home, metadata={"from": "a letter"}, actor_id="Bob"))
     assert (change.event, change.text, change.reason) == ("ADD", "Lives in Kyoto", "told late")
@@ -63,7 +63,7 @@ def test_it_is_found_in_its_time_and_not_among_what_stands(memory: Memory) -> No
         memory.get(str(change.id))
 
 
-def test_what_stands_began_then_and_is_found_by_that_date(memory: Memory) -> None:
+def test_search_finds_a_memory_by_the_date_of_a_late_statement(memory: Memory) -> None:
     home = home_of(memory)
     seen = memory.search("May 2020", user_id="ann", explain=True)[0].explanation
     apply(memory, late(home))
@@ -75,7 +75,7 @@ def test_what_stands_began_then_and_is_found_by_that_date(memory: Memory) -> Non
     assert memory.verify().ok
 
 
-def test_what_comes_back_does_not_begin_before_it_went(memory: Memory) -> None:
+def test_restore_does_not_begin_before_the_deletion(memory: Memory) -> None:
     added = memory.add("Lives in Oslo", user_id="ann", infer=False, timestamp=year(2100))
     home = str(added.results[0].id)
     memory.update(home, metadata={"seen": True})
@@ -85,7 +85,7 @@ def test_what_comes_back_does_not_begin_before_it_went(memory: Memory) -> None:
     assert memory.get_all(user_id="ann", known_at=year(2099)).items == memory.get_all(user_id="ann").items
 
 
-def test_it_is_compared_with_what_stood_when_it_was_seen(memory: Memory) -> None:
+def test_past_of_is_compared_with_seen(memory: Memory) -> None:
     home = home_of(memory)
     seen = memory.history(home)[-1].seq
     apply(memory, late(home, seen=seen))
@@ -98,38 +98,10 @@ def test_it_is_compared_with_what_stood_when_it_was_seen(memory: Memory) -> None
 
 
 @pytest.mark.parametrize("when", [2026, 2027])
-def test_what_is_not_older_has_no_place_in_the_past(memory: Memory, when: int) -> None:
+def test_past_of_refuses_a_statement_that_is_not_older(memory: Memory, when: int) -> None:
     home = home_of(memory)
     for decision in (late(home, when=when), Decision("DELETE", home, None, past_of=home, time=year(when))):
         with pytest.raises(InvalidInputError, match="not before the last statement"):
             apply(memory, decision)
     with pytest.raises(InvalidInputError, match="date"):
         apply(memory, Decision("ADD", None, "Lives in Kyoto", past_of=home))
-
-
-def test_told_twice_it_is_written_once(memory: Memory) -> None:
-    home = home_of(memory)
-    (first,) = apply(memory, late(home))
-    (second,) = apply(memory, late(home))
-    assert (second.event, second.id) == ("NONE", first.id)
-    again = Decision("NONE", home, "Lives in Oslo", time=year(2021), dated=True)
-    for _ in range(2):
-        apply(memory, again)
-    told = [(revision.event, revision.new_text, revision.valid_from.year) for revision in memory.history(home)]
-    assert told == [("ADD", "Lives in Oslo", 2026), ("NONE", "Lives in Oslo", 2021)]
-    apply(memory, Decision("NONE", home, "Lives in Oslo"))
-    assert len(memory.history(home)) == 2
-
-
-def test_a_purge_erases_the_past_as_well(memory: Memory) -> None:
-    apply(memory, late(home_of(memory)))
-    assert memory.purge(user_id="ann").revisions == 2
-    assert texts(memory, as_of=year(2021)) == []
-
-
-def test_it_expires_by_the_time_that_is_asked_about(memory: Memory) -> None:
-    home = home_of(memory)
-    apply(memory, late(home, expires_at=year(2022), keep_expiry=False))
-    assert texts(memory, as_of=year(2021)) == ["Lives in Kyoto"]
-    assert texts(memory, as_of=year(2023)) == []
-    assert texts(memory, as_of=year(2023), include_expired=True) == ["Lives in Kyoto"]

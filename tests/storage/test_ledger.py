@@ -43,7 +43,7 @@ def ledger(database: Database) -> Ledger:
     return Ledger(database, fingerprint="hash:64/2")
 
 
-def test_a_memory_is_added_updated_deleted_and_its_life_recorded(database: Database, ledger: Ledger) -> None:
+def test_apply_adds_updates_deletes_and_records_history(database: Database, ledger: Ledger) -> None:
     (added,) = ledger.apply(write(add("Has a sister", metadata={"a": 1, "b": 2}, actor_id="d", role="user")))
     memory_id = str(added.id)
     decision = Decision(
@@ -93,7 +93,7 @@ def test_is_verbatim_marks_the_words_of_a_user_until_they_are_edited(database: D
         assert marked == [True, False, True, False, False]
 
 
-def test_none_changes_nothing_and_gives_its_reason(database: Database, ledger: Ledger) -> None:
+def test_apply_of_none_changes_nothing(database: Database, ledger: Ledger) -> None:
     (added,) = ledger.apply(write(add("Likes tea")))
     before = database.version() if database.dialect == "postgresql" else None
     (result,) = ledger.apply(write(Decision("NONE", added.id, "Likes tea", "already known")))
@@ -104,7 +104,7 @@ def test_none_changes_nothing_and_gives_its_reason(database: Database, ledger: L
         assert last_seq(connection) == 1
 
 
-def test_one_bad_decision_undoes_the_whole_list(database: Database, ledger: Ledger) -> None:
+def test_apply_undoes_the_list_of_a_bad_decision(database: Database, ledger: Ledger) -> None:
     with pytest.raises(MemoryNotFoundError):
         ledger.apply(write(add("Likes tea"), Decision("DELETE", "nobody", None)))
     with database.read() as connection:
@@ -112,7 +112,7 @@ def test_one_bad_decision_undoes_the_whole_list(database: Database, ledger: Ledg
         assert connection.execute(select(func.count()).select_from(scopes)).scalar() == 0
 
 
-def test_a_memory_that_changed_since_it_was_seen_is_a_conflict(ledger: Ledger) -> None:
+def test_apply_refuses_a_memory_that_changed_since_seen(ledger: Ledger) -> None:
     (added,) = ledger.apply(write(add("Likes tea")))
     ledger.apply(write(Decision("UPDATE", added.id, "Likes green tea", seen=1)))
     for event in ("UPDATE", "DELETE", "NONE"):
@@ -132,7 +132,7 @@ _WHOSE = [ALICE, BOB, *(Scope("alice", agent, run) for agent in (None, "guide") 
     compared=st.booleans(),
 )
 @example(theirs=ALICE, ours=ALICE, about=Scope("alice", run_id="r1"), changes=True, compared=True)
-def test_who_compared_without_having_seen_what_was_written_meanwhile_compares_again(
+def test_apply_refuses_a_write_that_did_not_compare_with_a_later_one(
     *, theirs: Scope, ours: Scope, about: Scope, changes: bool, compared: bool
 ) -> None:
     database = Database(":memory:")
@@ -155,14 +155,14 @@ def test_who_compared_without_having_seen_what_was_written_meanwhile_compares_ag
     database.close()
 
 
-def test_a_run_that_is_repeated_changes_nothing_and_gives_the_same_result(database: Database, ledger: Ledger) -> None:
+def test_apply_of_a_repeated_run_gives_the_same_result(database: Database, ledger: Ledger) -> None:
     run = write(Decision("ADD", None, "Likes tea"), Decision("NONE", None, "Hello", "no fact"), key="order 1")
     assert ledger.apply(run) == ledger.apply(run)
     with database.read() as connection:
         assert last_seq(connection) == 1
 
 
-def test_a_key_names_a_run_within_its_scope(ledger: Ledger) -> None:
+def test_write_key_names_a_run_within_its_scope(ledger: Ledger) -> None:
     new, elsewhere = Decision("ADD", None, "Likes tea"), Scope(user_id="alice", run_id="r1")
     runs = [ledger.apply(write(new, key="order 1", scope=scope)) for scope in (ALICE, BOB, elsewhere)]
     assert len({change.id for (change,) in runs}) == 3
@@ -171,7 +171,7 @@ def test_a_key_names_a_run_within_its_scope(ledger: Ledger) -> None:
         Write((new,), key="order 1")
 
 
-def test_a_run_does_not_choose_the_ids_of_its_memories(ledger: Ledger) -> None:
+def test_apply_refuses_ids_that_a_run_chooses(ledger: Ledger) -> None:
     with pytest.raises(InvalidInputError, match="does not choose"):
         ledger.apply(write(add("Likes tea"), key="order 1"))
 
@@ -189,7 +189,7 @@ def test_apply_survives_an_imported_memory_with_the_id_of_its_run(ledger: Ledger
         assert [revision.new_text for revision in reading.revisions(connection, guess)] == ["Mine now"]
 
 
-def test_an_id_that_is_taken_does_not_tell_by_whom(ledger: Ledger) -> None:
+def test_apply_refuses_an_id_in_use_without_naming_its_scope(ledger: Ledger) -> None:
     lives, gone = (str(ledger.apply(write(add(text)))[0].id) for text in ("Likes tea", "Likes chess"))
     ledger.apply(write(Decision("DELETE", gone, None)))
     for memory_id, scope in ((lives, BOB), (gone, BOB), (lives, ALICE), (lives, Scope("alice", run_id="r1"))):
@@ -203,20 +203,20 @@ def test_an_id_that_is_taken_does_not_tell_by_whom(ledger: Ledger) -> None:
         assert [revision.revision for revision in reading.revisions(connection, gone)] == [1, 2, 3]
 
 
-def test_nothing_is_left_to_another_tenants_memory(ledger: Ledger) -> None:
+def test_apply_refuses_a_successor_of_another_scope(ledger: Ledger) -> None:
     (hers,) = ledger.apply(write(add("Likes tea")))
     (his,) = ledger.apply(write(add("Likes tea"), scope=BOB))
     with pytest.raises(MemoryNotFoundError):
         ledger.apply(write(Decision("DELETE", his.id, None, successor_id=hers.id), scope=BOB))
 
 
-def test_vectors_of_another_model_are_refused(database: Database, ledger: Ledger) -> None:
+def test_apply_refuses_vectors_of_another_model(database: Database, ledger: Ledger) -> None:
     ledger.apply(write(add("Likes tea")))
     with pytest.raises(EmbeddingMismatchError, match="hash:64"):
         Ledger(database, fingerprint="other:3").apply(write(add("Likes coffee")))
 
 
-def test_a_memory_is_changed_once_in_a_list(ledger: Ledger) -> None:
+def test_apply_changes_a_memory_once_in_a_list(ledger: Ledger) -> None:
     (added,) = ledger.apply(write(add("Likes tea")))
     with pytest.raises(InvalidInputError, match="twice"):
         ledger.apply(write(Decision("UPDATE", added.id, "a"), Decision("DELETE", added.id, None)))
@@ -238,7 +238,7 @@ def test_delete_all_keeps_the_history_and_reset_keeps_only_the_feed(database: Da
     ledger.apply(write(add("Likes tea")))
 
 
-def test_numbers_of_the_feed_are_never_used_twice(database: Database, ledger: Ledger) -> None:
+def test_apply_uses_no_number_of_the_feed_twice(database: Database, ledger: Ledger) -> None:
     (added,) = ledger.apply(write(add("Likes tea")))
     ledger.apply(write(Decision("DELETE", added.id, None)))
     ledger.apply(write(add("Likes tea")))

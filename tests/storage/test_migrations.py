@@ -61,7 +61,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> MetaData:
 
 
 @pytest.mark.parametrize("make", [empty, as_released], ids=["a new one", "one of the first release"])
-def test_a_database_has_exactly_the_tables_of_the_code(database_url: str, make: Callable[[Connection], None]) -> None:
+def test_prepare_makes_exactly_the_tables_of_the_code(database_url: str, make: Callable[[Connection], None]) -> None:
     assert checkpoints.metadata is conversations.metadata is items.metadata is metadata
     database = Database(database_url)
     database.setup(make)
@@ -72,7 +72,7 @@ def test_a_database_has_exactly_the_tables_of_the_code(database_url: str, make: 
     database.close()
 
 
-def test_a_revision_more_changes_the_tables_and_keeps_what_they_hold(database_url: str, later: MetaData) -> None:
+def test_migrate_runs_a_new_revision_and_keeps_rows(database_url: str, later: MetaData) -> None:
     database = Database(database_url)
     database.setup(as_released)
     database.write(lambda connection: put(connection, "mine", "kept"))
@@ -100,7 +100,7 @@ def test_a_database_of_a_version_that_is_not_known_is_refused(tmp_path: Path, ve
     database.close()
 
 
-def test_another_programs_tables_are_left_alone(tmp_path: Path) -> None:
+def test_prepare_refuses_tables_of_another_program(tmp_path: Path) -> None:
     database = Database(tmp_path / "m.db")
     database.setup(lambda c: c.execute(text("CREATE TABLE memories (mine TEXT)")))
     with pytest.raises(StorageError, match="another program"):
@@ -118,7 +118,7 @@ def test_another_tokenizer_version_writes_the_words_anew(database: Database) -> 
         assert get(connection, "tokenizer") == TOKENIZER
 
 
-def test_words_of_the_memory_count_more_than_those_of_its_source() -> None:
+def test_postings_weigh_the_text_above_its_context() -> None:
     memory = {
         "scope_id": 1,
         "pk": 1,
@@ -133,7 +133,7 @@ def test_words_of_the_memory_count_more_than_those_of_its_source() -> None:
 
 @pytest.mark.usefixtures("later")
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_a_programs_log_hears_of_no_step_of_ours_but_of_its_own(
+def test_migrate_logs_no_step_of_alembic(
     database_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = Database(database_url)

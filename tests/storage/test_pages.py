@@ -65,7 +65,7 @@ def crowd() -> Iterator[Database]:
 @given(
     sizes=st.lists(st.integers(1, 45), min_size=1, max_size=5), odd=st.none() | st.integers(0, 2), late=st.booleans()
 )
-def test_pages_of_any_size_hold_everything_once_in_one_order(
+def test_page_of_any_size_has_everything_once_in_order(
     crowd: Database, sizes: list[int], odd: int | None, *, late: bool
 ) -> None:
     filters = parse_filter(None if odd is None else {"odd": odd})
@@ -86,7 +86,7 @@ def test_pages_of_any_size_hold_everything_once_in_one_order(
     assert [item.created_at for item in whole] == sorted((item.created_at for item in whole), reverse=True)
 
 
-def test_a_memory_written_between_two_pages_neither_repeats_nor_hides_another(database: Database) -> None:
+def test_page_is_stable_while_memories_are_added(database: Database) -> None:
     _filled(database)
     with database.read() as connection:
         first, after = page(connection, ALICE, k=10)

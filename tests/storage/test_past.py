@@ -18,7 +18,6 @@ from langmem_adapter.filters import parse_filter
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.erasure import remove
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.memories import AsOf, current_vectors, memories_as_of, page, page_as_of
 from langmem_adapter.storage.tables import history
@@ -70,15 +69,7 @@ def diary(database: Database) -> Diary:
     return Diary(database)
 
 
-def test_the_date_of_a_statement_does_not_say_when_it_became_known(diary: Diary) -> None:
-    before = datetime.now(UTC)
-    diary.add("Moved in May", time=before - timedelta(days=300))
-    diary.add("Will move in June", time=before + timedelta(days=300))
-    assert diary.at(before) == []
-    assert [item.text for item in diary.at(datetime.now(UTC))] == ["Will move in June", "Moved in May"]
-
-
-def test_what_had_expired_by_then_was_not_known(diary: Diary) -> None:
+def test_known_at_leaves_out_expired_memories(diary: Diary) -> None:
     now = datetime.now(UTC)
     short = diary.add("Is in a meeting", expires_at=now + timedelta(hours=1), keep_expiry=False)
     after_add = datetime.now(UTC)
@@ -89,14 +80,7 @@ def test_what_had_expired_by_then_was_not_known(diary: Diary) -> None:
     assert [item.expires_at for item in diary.at(after_add)] == [now + timedelta(hours=1)]
 
 
-def test_what_was_purged_was_never_known(diary: Diary) -> None:
-    diary.add("Has a cat")
-    known = datetime.now(UTC)
-    remove(diary.database, ALICE)
-    assert diary.at(known) == []
-
-
-def test_nobody_elses_past_is_shown(diary: Diary) -> None:
+def test_known_at_stays_within_its_scope(diary: Diary) -> None:
     other = Diary(diary.database, Scope(user_id="Alice"))
     part = Diary(diary.database, Scope(user_id="alice", run_id="1"))
     for each in (diary, other, part):
@@ -108,7 +92,7 @@ def test_nobody_elses_past_is_shown(diary: Diary) -> None:
     assert other.at(now) == other.now()
 
 
-def test_filters_read_the_memory_as_it_was(diary: Diary) -> None:
+def test_known_at_filters_read_the_memory_as_it_was(diary: Diary) -> None:
     home = diary.add("Lives in Oslo", metadata={"city": "Oslo"}, memory_type="fact", actor_id="alice")
     diary.add("Has a cat")
     first = datetime.now(UTC)
@@ -120,7 +104,7 @@ def test_filters_read_the_memory_as_it_was(diary: Diary) -> None:
     assert diary.at(first, memory_type="other") == []
 
 
-def test_vectors_of_texts_that_still_stand_are_at_hand(diary: Diary) -> None:
+def test_current_vectors_has_those_of_unchanged_texts(diary: Diary) -> None:
     stays, changes, goes = (diary.add(text) for text in ("Likes tea", "Lives in Oslo", "Has a cat"))
     moment = datetime.now(UTC)
     diary.apply(Decision("UPDATE", changes, "Lives in Rome"), Decision("DELETE", goes, None))
@@ -134,7 +118,7 @@ def test_vectors_of_texts_that_still_stand_are_at_hand(diary: Diary) -> None:
 
 
 @pytest.mark.parametrize("filtered", [False, True])
-def test_pages_of_the_past_hold_everything_once_in_the_order_of_the_present(diary: Diary, *, filtered: bool) -> None:
+def test_page_as_of_has_everything_once_in_the_order_of_page(diary: Diary, *, filtered: bool) -> None:
     start = datetime.now(UTC)
     ids = [
         diary.add(
@@ -209,7 +193,7 @@ def _step(memory: Memory, user: str, ids: list[str], step: tuple[str, str, int])
 
 @given(steps=STEPS)
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_after_any_changes_each_moment_is_as_it_was_shown(memory: Memory, steps: list[tuple[str, str, int]]) -> None:
+def test_known_at_equals_what_get_all_returned_then(memory: Memory, steps: list[tuple[str, str, int]]) -> None:
     user, ids = uuid.uuid4().hex, list[str]()
     shown = [(datetime.now(UTC), tuple(memory.get_all(user_id=user)))]
     for step in steps:
@@ -226,7 +210,7 @@ def test_after_any_changes_each_moment_is_as_it_was_shown(memory: Memory, steps:
 
 @given(steps=STEPS, clocks=st.lists(st.integers(0, 3), min_size=8, max_size=8))
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_writers_whose_clocks_disagree_leave_a_past_that_can_be_read(
+def test_known_at_works_where_clocks_of_writers_disagree(
     memory: Memory, steps: list[tuple[str, str, int]], clocks: list[int]
 ) -> None:
     user, ids, start = uuid.uuid4().hex, list[str](), datetime(2024, 1, 1, tzinfo=UTC)

@@ -129,7 +129,7 @@ REFUSED: Final[list[tuple[str, dict[str, str], str]]] = [
 
 
 @each(("mode", "query", "fix"), REFUSED)
-def test_what_pgbouncer_refuses_names_its_setting(
+def test_database_names_the_setting_that_pgbouncer_refuses(
     postgres_server: str, mode: str, query: dict[str, str], fix: str
 ) -> None:
     with pooled(postgres_server, mode=mode) as url, pytest.raises(StorageError, match=fix) as caught:
@@ -137,7 +137,7 @@ def test_what_pgbouncer_refuses_names_its_setting(
     assert not caught.value.transient
 
 
-def test_a_pooler_without_room_names_pool_size(postgres_server: str) -> None:
+def test_database_names_pool_size_where_a_pooler_is_full(postgres_server: str) -> None:
     with pooled(postgres_server, clients=1) as url:
         one, other = Database(url), Database(url)
         with one.read():

@@ -44,7 +44,7 @@ OWN: Final = {
 
 
 @pytest.mark.parametrize("own_engine", [False, True])
-def test_what_a_server_sets_changes_nothing(postgres_url: str, *, own_engine: bool) -> None:
+def test_memory_ignores_settings_of_the_server(postgres_url: str, *, own_engine: bool) -> None:
     engine = create_engine(postgres_url)
     with engine.begin() as connection:
         for name, value in OWN.items():
@@ -65,7 +65,7 @@ def test_what_a_server_sets_changes_nothing(postgres_url: str, *, own_engine: bo
                 }
 
 
-def test_a_writer_that_stands_still_stops_nobody_for_ever(postgres_url: str) -> None:
+def test_busy_timeout_ends_the_wait_for_another_writer(postgres_url: str) -> None:
     standing, free = threading.Event(), threading.Event()
     one = Database(postgres_url, busy_timeout=float("inf"))
 
@@ -97,7 +97,9 @@ _PREPARED: Final = Prepared(meta.select().where(meta.c.key == bindparam("name"))
     [lambda c: c.execute(_ANY), lambda c: _PREPARED.rows(c, {"name": "x"}), lambda _: None],
     ids=["plain", "prepared", "at the commit"],
 )
-async def test_a_lost_connection_is_a_passing_failure(postgres_url: str, then: Callable[[Connection], object]) -> None:
+async def test_storage_error_is_transient_after_a_lost_connection(
+    postgres_url: str, then: Callable[[Connection], object]
+) -> None:
     database, server = Database(postgres_url), create_engine(postgres_url, isolation_level="AUTOCOMMIT")
 
     def cut_off(connection: Connection) -> None:
@@ -128,7 +130,7 @@ async def test_a_lost_connection_is_a_passing_failure(postgres_url: str, then: C
     server.dispose()
 
 
-def test_who_cannot_connect_is_told_whether_it_may_pass(postgres_url: str) -> None:
+def test_storage_error_says_whether_a_refused_connection_is_transient(postgres_url: str) -> None:
     def told(url: str) -> bool:
         with pytest.raises(StorageError) as caught:
             Memory(url, embeddings="hash:64")
@@ -138,7 +140,7 @@ def test_who_cannot_connect_is_told_whether_it_may_pass(postgres_url: str) -> No
     assert not told(make_url(postgres_url).set(database="nobody_made_it").render_as_string(hide_password=False))
 
 
-def test_who_loses_the_server_in_a_commit_is_told_that_nothing_is_known(postgres_url: str) -> None:
+def test_write_says_unknown_where_the_server_is_lost_in_a_commit(postgres_url: str) -> None:
     engine, server = create_engine(postgres_url), create_engine(postgres_url)
     database = Database(engine)
 
@@ -157,7 +159,7 @@ def test_who_loses_the_server_in_a_commit_is_told_that_nothing_is_known(postgres
     server.dispose()
 
 
-def test_a_server_that_the_network_does_not_lead_to_any_more_is_not_waited_for(postgres_url: str) -> None:
+def test_database_sets_timeouts_of_libpq(postgres_url: str) -> None:
     bounds = {"connect_timeout": "10", "keepalives_idle": "30", "tcp_user_timeout": "30000"}
     own = make_url(postgres_url).update_query_dict({"connect_timeout": "3", "tcp_user_timeout": "0"})
     for url, wanted in ((make_url(postgres_url), bounds), (own, {**bounds, **dict(own.query)})):
@@ -198,13 +200,13 @@ def test_prepare_threshold_of_the_url_comes_before_the_setting(
         *(({name: "1"}, f"cannot say {name}") for name in ("autocommit", "context", "row_factory", "cursor_factory")),
     ],
 )
-def test_a_url_with_what_no_url_can_say_is_refused(query: dict[str, str], message: str) -> None:
+def test_database_refuses_parameters_that_no_url_can_have(query: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         Database(make_url("postgresql+psycopg://127.0.0.1:9/x").update_query_dict(query))
 
 
 @each("name", ["pool_size", "max_overflow", "pool_timeout"])
-def test_a_setting_in_the_url_is_named_as_one(postgres_url: str, name: str) -> None:
+def test_pool_size_in_the_url_is_named_as_a_setting(postgres_url: str, name: str) -> None:
     database = Database(make_url(postgres_url).update_query_dict({name: "3"}))
     with pytest.raises(StorageError, match=r"pool_size, max_overflow and pool_timeout are settings"):
         database.write(lambda _: None)
@@ -243,12 +245,12 @@ def test_add_to_a_database_that_is_only_read_names_target_session_attrs(postgres
 
 
 @each("driver", ["asyncpg", "psycopg_async", "aiopg"])
-def test_an_asyncio_driver_names_the_driver_to_use(driver: str) -> None:
+def test_database_names_the_driver_to_use_instead_of_asyncio(driver: str) -> None:
     with pytest.raises(InvalidInputError, match=rf"{driver} .*write postgresql\+psycopg://"):
         Memory(f"postgresql+{driver}://ada:s3cret@127.0.0.1:9/x")
 
 
-def test_engines_that_cannot_hold_a_transaction_are_refused(postgres_url: str) -> None:
+def test_database_refuses_engines_without_transactions(postgres_url: str) -> None:
     engine = create_async_engine(postgres_url)
     for given in (engine, engine.sync_engine):
         with pytest.raises(InvalidInputError, match=r"asyncio alone; write postgresql\+psycopg://"):
@@ -317,7 +319,7 @@ def test_pool_size_keeps_within_the_connections_of_a_role(
         ("ALTER ROLE {role} SET statement_timeout = 1", "statement_timeout or an administrator ended it"),
     ],
 )
-def test_an_error_of_postgres_says_what_to_change(role: tuple[URL, Engine], change: str, advice: str) -> None:
+def test_storage_error_of_postgres_says_what_to_change(role: tuple[URL, Engine], change: str, advice: str) -> None:
     url, owner = role
     with owner.begin() as connection:
         connection.execute(text(change.format(role=url.username)))
@@ -332,7 +334,7 @@ def test_an_error_of_postgres_says_what_to_change(role: tuple[URL, Engine], chan
         connection.execute(text(f"ALTER ROLE {url.username} RESET ALL"))
 
 
-def test_row_level_security_without_a_policy_is_named(role: tuple[URL, Engine]) -> None:
+def test_prepare_names_tables_hidden_by_row_level_security(role: tuple[URL, Engine]) -> None:
     url, owner = role
 
     def execute(*statements: str) -> None:
@@ -375,7 +377,7 @@ ROW: Final = {"key": QUOTED, "value": QUOTED}
 
 
 @each("how", ["core", "prepared", "shared commit", "own engine", "parameter"])
-def test_no_error_carries_the_detail_of_postgres(
+def test_storage_error_has_no_detail_of_postgres(
     new_postgres: Callable[[], AbstractContextManager[str]], how: str
 ) -> None:
     prepared = Prepared(insert(meta).values(key=bindparam("key"), value=bindparam("value")))
@@ -422,7 +424,7 @@ class Quoting(InMemoryVectorStore):
 
 
 @each("driver", ["psycopg", "asyncpg", "asyncpg, wrapped"])
-def test_no_error_of_a_vector_store_carries_the_detail_of_postgres(postgres_url: str, driver: str) -> None:
+def test_storage_error_of_a_vector_store_has_no_detail_of_postgres(postgres_url: str, driver: str) -> None:
     def fail() -> None:
         error = AsyncpgError("duplicate key value", f"Key (key)=({QUOTED}) already exists.")
         if driver == "asyncpg":

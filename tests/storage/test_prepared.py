@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, Final
@@ -48,7 +47,7 @@ def change(seq: int) -> dict[str, Any]:
     return {"seq": seq, "nonce": bytes([seq] * 8), "space": "memories", "row": seq, "op": "put"}
 
 
-def test_what_is_written_prepared_is_what_sqlalchemy_writes(ready: Database) -> None:
+def test_prepared_run_writes_what_sqlalchemy_writes(ready: Database) -> None:
     result = [{"text": "Likes “tea” 茶", "nested": [1, 2.5, True, None]}]
     with_prepared, with_core = run("one", result=result), run("two", result=result)
 
@@ -63,7 +62,7 @@ def test_what_is_written_prepared_is_what_sqlalchemy_writes(ready: Database) -> 
     assert tuple(rows[0])[1:] == tuple(rows[1])[1:]
 
 
-def test_what_is_read_prepared_is_what_sqlalchemy_reads(database_url: str) -> None:
+def test_prepared_rows_reads_what_sqlalchemy_reads(database_url: str) -> None:
     """Every kind of value that any table has, also under another name."""
     with Memory(database_url, graph=True) as memory:
         memory.add("I live in Lyon. I like tea.", user_id="ann", metadata={"kind": [1, "two", None]})
@@ -79,20 +78,14 @@ def test_what_is_read_prepared_is_what_sqlalchemy_reads(database_url: str) -> No
     assert all(read[name] for name in ("memories", "history", "changes", "relations", "traces", "runs"))
 
 
-def test_nothing_is_found_without_a_row(ready: Database) -> None:
-    with ready.read() as connection:
-        assert CHOSEN.first(connection, {"numbers": [1]}) is None
-        assert CHOSEN.rows(connection, {"numbers": [1]}) == []
-
-
-def test_many_rows_none_and_one(ready: Database) -> None:
+def test_prepared_run_takes_any_number_of_rows(ready: Database) -> None:
     for rows in ([], [change(1)], [change(2), change(3), change(4)]):
         ready.write(lambda connection, rows=rows: INSERT_CHANGE.run(connection, *rows))  # type: ignore[misc]
     with ready.read() as connection:
         assert [row.seq for row in CHOSEN.rows(connection, {"numbers": range(10)})] == [1, 2, 3, 4]
 
 
-def test_values_that_stand_in_the_statement_are_used(ready: Database) -> None:
+def test_prepared_uses_values_of_the_statement(ready: Database) -> None:
     ready.write(lambda connection: INSERT_CHANGE.run(connection, *[change(1), change(2)]))
     query = Prepared(
         select(func.count()).where(changes.c.space == "memories", changes.c.seq >= bindparam("seq")).limit(5)
@@ -117,7 +110,7 @@ def test_any_of_takes_texts_as_they_are(ready: Database) -> None:
         assert {row.key for row in chosen.rows(connection, {"keys": [*keys, "another"]})} == set(keys)
 
 
-def test_a_list_may_be_named_twice(ready: Database) -> None:
+def test_any_of_may_name_a_list_twice(ready: Database) -> None:
     ready.write(lambda connection: INSERT_CHANGE.run(connection, *[change(seq) for seq in range(1, 4)]))
     either = Prepared(select(changes.c.seq).where(or_(any_of(changes.c.seq, "n"), any_of(changes.c.row, "n"))))
     with ready.read() as connection:
@@ -131,7 +124,7 @@ def test_any_of_is_understood_by_sqlalchemy_itself(ready: Database) -> None:
             assert [row.seq for row in connection.execute(CHOSEN.statement, {"numbers": numbers})] == known
 
 
-def test_an_error_of_the_driver_is_a_storage_error_and_undoes_the_transaction(ready: Database) -> None:
+def test_prepared_run_turns_a_driver_error_into_a_storage_error(ready: Database) -> None:
     def write(connection: Any) -> None:
         INSERT_CHANGE.run(connection, change(1))
         INSERT_CHANGE.run(connection, change(1))
@@ -141,19 +134,6 @@ def test_an_error_of_the_driver_is_a_storage_error_and_undoes_the_transaction(re
     with ready.read() as connection:
         assert CHOSEN.rows(connection, {"numbers": [1]}) == []
     ready.write(lambda connection: INSERT_CHANGE.run(connection, change(1)))
-
-
-def test_a_failed_write_in_a_group_commit_leaves_its_neighbours_alone(ready: Database) -> None:
-    def write(seq: int) -> bool:
-        try:
-            ready.write(lambda connection: INSERT_CHANGE.run(connection, change(seq)))
-        except StorageError:
-            return False
-        return True
-
-    with ThreadPoolExecutor(8) as pool:
-        written = list(pool.map(write, [*range(1, 21), *range(1, 21)]))
-    assert sum(written) == 20
 
 
 def test_on_a_full_disk_each_of_those_who_share_a_commit_is_told_so(tmp_path: Path) -> None:
@@ -174,12 +154,12 @@ def test_on_a_full_disk_each_of_those_who_share_a_commit_is_told_so(tmp_path: Pa
         assert [each.scope for each in memory.scopes()] == [Scope(user_id="ann")]
 
 
-def test_a_value_that_cannot_be_used_is_a_storage_error(ready: Database) -> None:
+def test_prepared_run_refuses_a_value_of_another_type(ready: Database) -> None:
     with pytest.raises(StorageError, match="cannot be used"):
         ready.write(lambda connection: INSERT_RUN.run(connection, run("a", created_at="yesterday")))
 
 
-def test_a_missing_value_is_a_storage_error(ready: Database) -> None:
+def test_prepared_run_refuses_a_missing_value(ready: Database) -> None:
     with pytest.raises(StorageError, match="nonce"):
         ready.write(lambda connection: INSERT_CHANGE.run(connection, {"seq": 1}))
 
@@ -220,7 +200,7 @@ def shared() -> Iterator[Database]:
 
 
 @given(state=st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=9), st.lists))
-def test_any_json_comes_back(shared: Database, state: Any) -> None:
+def test_prepared_returns_any_json(shared: Database, state: Any) -> None:
     write = Prepared(insert(traces))
     read = Prepared(
         select(traces.c.state, literal(1).label("one"), column("id")).where(traces.c.id == bindparam("trace"))

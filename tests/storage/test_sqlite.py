@@ -31,7 +31,7 @@ def files(folder: Path) -> dict[str, int]:
     return {path.name: mode(path) for path in folder.iterdir()}
 
 
-def test_every_file_is_its_users_alone_from_the_start(tmp_path: Path) -> None:
+def test_memory_files_have_mode_0600(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with Memory(tmp_path / "m.db") as memory:
@@ -42,7 +42,7 @@ def test_every_file_is_its_users_alone_from_the_start(tmp_path: Path) -> None:
         os.umask(before)
 
 
-def test_a_mode_that_its_owner_chose_stays(tmp_path: Path) -> None:
+def test_memory_keeps_the_mode_of_a_file(tmp_path: Path) -> None:
     (tmp_path / "m.db").touch()
     (tmp_path / "m.db").chmod(0o660)
     with Memory(tmp_path / "m.db") as memory:
@@ -50,7 +50,7 @@ def test_a_mode_that_its_owner_chose_stays(tmp_path: Path) -> None:
         assert {mode(tmp_path / name) for name in ("m.db", "m.db-wal")} == {0o660}
 
 
-def test_opening_a_file_once_more_ends_no_lock_on_it(tmp_path: Path) -> None:
+def test_memory_opened_twice_keeps_its_locks(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db") as memory:
         memory.add("I like tea.", user_id="ada")
         with Memory(
@@ -62,7 +62,7 @@ def test_opening_a_file_once_more_ends_no_lock_on_it(tmp_path: Path) -> None:
     assert len(Memory(tmp_path / "m.db").get_all(user_id="ada")) == 2
 
 
-def test_nothing_is_acknowledged_that_went_into_a_file_no_longer_at_its_place(tmp_path: Path) -> None:
+def test_write_is_refused_into_a_file_that_was_replaced(tmp_path: Path) -> None:
     for name in ("m.db", "other.db"):
         with Memory(tmp_path / name) as memory:
             memory.add("I like tea.", user_id="ada")
@@ -75,7 +75,7 @@ def test_nothing_is_acknowledged_that_went_into_a_file_no_longer_at_its_place(tm
 
 
 @pytest.mark.parametrize("act", ["remove", "replace", "shorten", "empty"])
-def test_nothing_is_acknowledged_once_the_log_is_gone(tmp_path: Path, act: str) -> None:
+def test_add_is_refused_once_the_log_is_gone(tmp_path: Path, act: str) -> None:
     log = tmp_path / "m.db-wal"
     memory = Memory(tmp_path / "m.db")
     kept = memory.add("I like tea.", user_id="ada").results[0].id
@@ -126,7 +126,7 @@ def test_an_address_that_names_the_path_alone_is_that_path(tmp_path: Path) -> No
         assert [item.text for item in memory.get_all(user_id="ada")] == ["Likes tea"]
 
 
-def test_who_waits_without_an_end_is_not_turned_away_at_once(tmp_path: Path) -> None:
+def test_busy_timeout_infinite_waits(tmp_path: Path) -> None:
     standing, free = threading.Event(), threading.Event()
     one, two = (Database(tmp_path / "m.db", busy_timeout=math.inf) for _ in range(2))
     prepare(one)
@@ -165,7 +165,7 @@ def _read(database: Database) -> None:
         pass
 
 
-def test_who_is_overtaken_by_close_leaves_nothing_open(tmp_path: Path) -> None:
+def test_close_during_a_call_leaves_no_connection_open(tmp_path: Path) -> None:
     ways: dict[str, Callable[[Database], object]] = {
         "version": Database.version,
         "read": _read,
@@ -184,7 +184,7 @@ def test_who_is_overtaken_by_close_leaves_nothing_open(tmp_path: Path) -> None:
     assert [[path.name for path in (tmp_path / way).iterdir()] for way in ways] == [["m.db"]] * 3
 
 
-def test_a_file_that_goes_while_they_are_counted_is_no_error(tmp_path: Path) -> None:
+def test_stats_ignores_a_file_that_vanishes(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db") as memory:
         (tmp_path / "m.db.gone").symlink_to("nowhere")
         assert (memory.stats().size or 0) >= (tmp_path / "m.db").stat().st_size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -59,7 +58,7 @@ def counted(database: Database) -> list[int]:
         return [connection.execute(select(func.count()).select_from(table)).scalar_one() for table in TABLES]
 
 
-def test_a_value_is_written_once_and_shared(database: Database) -> None:
+def test_put_stores_a_shared_value_once(database: Database) -> None:
     database.write(fill)
     assert counted(database) == [6, 8, 6]
     with database.read() as connection:
@@ -68,7 +67,7 @@ def test_a_value_is_written_once_and_shared(database: Database) -> None:
     assert {name: value.body for name, value in loaded.values.items()} == {"log": b"4", "topic": b"3"}
 
 
-def test_pruning_and_deleting_leave_no_rows_behind(database: Database) -> None:
+def test_keep_latest_and_delete_runs_leave_no_rows(database: Database) -> None:
     database.write(fill)
     database.write(lambda connection: threads.delete_runs(connection, ["run 1"]))
     assert counted(database) == [3, 3 + 2, 3]
@@ -78,7 +77,7 @@ def test_pruning_and_deleting_leave_no_rows_behind(database: Database) -> None:
     assert counted(database) == [0, 0, 0]
 
 
-def test_more_rows_than_a_statement_has_parameters_are_no_trouble(database: Database) -> None:
+def test_copy_thread_and_keep_latest_take_any_number_of_rows(database: Database) -> None:
     database.write(lambda connection: fill(connection, length=1_200))
     database.write(lambda connection: threads.copy_thread(connection, "t", "copy"))
     database.write(lambda connection: threads.keep_latest(connection, "t"))
@@ -92,7 +91,7 @@ def delta(connection: Connection, length: int = 6) -> None:
     checkpoints.put_writes(connection, [task_write(SPACE, f"{length - 3:03}", "other", "delta", b"y")])
 
 
-def test_pruning_keeps_the_way_to_the_value_that_a_channel_is_rebuilt_from(database: Database) -> None:
+def test_keep_latest_keeps_what_a_delta_channel_is_rebuilt_from(database: Database) -> None:
     database.write(delta)
     database.write(lambda connection: threads.keep_latest(connection, "t"))
     assert counted(database) == [5, 1, 1 + 1]  # of the steps only what was written to that channel
@@ -111,7 +110,7 @@ def test_pruning_keeps_the_way_to_the_value_that_a_channel_is_rebuilt_from(datab
     ],
     ids=["keep_latest", "delete_runs"],
 )
-def test_what_is_said_to_the_database_does_not_grow_with_the_thread(
+def test_keep_latest_and_delete_runs_need_a_fixed_number_of_statements(
     database: Database, make: Callable[..., None], work: Callable[[Connection], None]
 ) -> None:
     def statements(length: int) -> int:
@@ -128,21 +127,14 @@ def test_what_is_said_to_the_database_does_not_grow_with_the_thread(
     assert statements(6) == statements(60) > 0
 
 
-def test_steps_to_nothing_go_with_the_last_checkpoint(database: Database) -> None:
+def test_delete_runs_removes_bare_steps_with_the_last_checkpoint(database: Database) -> None:
     database.write(delta)
     database.write(lambda connection: threads.keep_latest(connection, "t"))
     database.write(lambda connection: threads.delete_runs(connection, ["run 1"]))
     assert counted(database) == [0, 0, 0]
 
 
-def test_everything_of_everybody_can_be_erased(database: Database) -> None:
-    for thread_id in ("t", "u"):
-        database.write(partial(fill, thread_id=thread_id))
-    assert database.write(threads.erase) == 12
-    assert counted(database) == [0, 0, 0]
-
-
-def test_a_chain_that_bites_its_own_tail_ends(database: Database) -> None:
+def test_histories_end_on_a_circle_of_checkpoints(database: Database) -> None:
     def loop(connection: Connection) -> None:
         fill(connection)
         checkpoints.put(connection, row_of(SPACE, "000", "005"), {})

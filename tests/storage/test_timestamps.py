@@ -67,7 +67,7 @@ def _everything(memory: Memory) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_date_is_one_bad_row(
+def test_verify_names_damaged_dates_and_reads_go_on(
     kind: str, shared_url: Callable[[str], str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR, "langmem_adapter")
