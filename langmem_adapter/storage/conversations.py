@@ -263,11 +263,7 @@ def clear(connection: Connection, conversation: Conversation) -> int:
 def listed(
     connection: Connection, scope: Scope | None, *, k: int, after: str | None = None
 ) -> tuple[list[ConversationInfo], str | None]:
-    """The conversations within a scope (`None`: all), the latest first, and the cursor of the next page.
-
-    Raises:
-        InvalidInputError: *after* is no cursor.
-    """
+    """The conversations within a scope (`None`: all), the latest first, and the cursor of the next page."""
     order = conversations.c.updated_at, conversations.c.id
     number = select(func.count()).where(turns.c.conversation_id == conversations.c.id).scalar_subquery()
     query = select(conversations, number.label("turns")).where(reach(scope, conversations))

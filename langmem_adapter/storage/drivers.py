@@ -55,13 +55,29 @@ def url_of(where: str | Path | URL | Engine) -> URL:
     if not isinstance(where, str | Path | URL):
         raise InvalidInputError(f"{quoted(where)} is no database; give a path, ':memory:' or an SQLAlchemy URL")
     url = where if isinstance(where, URL) else _read(str(where))
-    if url.get_backend_name() == "sqlite":
-        _check_sqlite(url)
-    elif url.get_backend_name() == "postgresql":
-        _check_postgres(url)
-    else:
-        raise InvalidInputError(f"{url.get_backend_name()} is not supported; use SQLite or postgresql+psycopg://…")
+    _check_url(url)
     return url
+
+
+def _check_url(url: URL) -> None:
+    if url.get_backend_name() == "sqlite":
+        if url.drivername not in _SQLITE:
+            raise InvalidInputError(f"{url.drivername} is not supported; write sqlite:///PATH, or give the path alone")
+        more = url.query or url.username or url.password or url.host or url.port
+        if more or (url.database or "").startswith("file:"):
+            raise InvalidInputError(
+                "an SQLite database is named by its path alone, without options and SQLite's own file: URIs; how long to wait "
+                "for other processes is the setting busy_timeout"
+            )
+        return
+    if url.get_backend_name() != "postgresql":
+        raise InvalidInputError(f"{url.get_backend_name()} is not supported; use SQLite or postgresql+psycopg://…")
+    if url.drivername.partition("+")[2] in _ASYNC_DRIVERS:
+        raise InvalidInputError(f"{url.drivername} is {_ASYNC}")
+    if wrong := _NO_PARAMETERS & url.query.keys():
+        raise InvalidInputError(f"a database URL cannot say {min(wrong)}; leave it out")
+    for part in (url.username, url.password, url.host, url.database, *chain(*url.normalized_query.values())):
+        check_text(str(part), "the database URL")  # libpq drops what follows a NUL, errors quote what is no UTF-8
 
 
 def _read(name: str) -> URL:
@@ -81,26 +97,6 @@ def _read(name: str) -> URL:
     if _AMBIGUOUS.match(name) and url.get_backend_name() != "sqlite":
         raise InvalidInputError(UNREADABLE)
     return url.set(drivername="postgresql+psycopg") if url.drivername in {"postgres", "postgresql"} else url
-
-
-def _check_sqlite(url: URL) -> None:
-    if url.drivername not in _SQLITE:
-        raise InvalidInputError(f"{url.drivername} is not supported; write sqlite:///PATH, or give the path alone")
-    more = url.query or url.username or url.password or url.host or url.port
-    if more or (url.database or "").startswith("file:"):
-        raise InvalidInputError(
-            "an SQLite database is named by its path alone, without options and SQLite's own file: URIs; how long to wait "
-            "for other processes is the setting busy_timeout"
-        )
-
-
-def _check_postgres(url: URL) -> None:
-    if url.drivername.partition("+")[2] in _ASYNC_DRIVERS:
-        raise InvalidInputError(f"{url.drivername} is {_ASYNC}")
-    if wrong := _NO_PARAMETERS & url.query.keys():
-        raise InvalidInputError(f"a database URL cannot say {min(wrong)}; leave it out")
-    for part in (url.username, url.password, url.host, url.database, *chain(*url.normalized_query.values())):
-        check_text(str(part), "the database URL")  # libpq drops what follows a NUL, errors quote what is no UTF-8
 
 
 def path_of(url: URL) -> Path | None:

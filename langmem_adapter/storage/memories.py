@@ -263,11 +263,7 @@ def page(
     memory_type: str | None = None,
     include_expired: bool = False,
 ) -> tuple[list[MemoryItem], str | None]:
-    """Memories within *scope* (`None`: all), newest statement first, and the cursor of the next page.
-
-    Raises:
-        InvalidInputError: *after* is no cursor.
-    """
+    """Memories within *scope* (`None`: all), newest statement first, and the cursor of the next page."""
     query = _ITEM.where(reach(scope), true() if include_expired else lasting(), *_of_type(memory_type))
     query, order = query.where(*filter_conditions(filters)), (memories.c.created_at, memories.c.pk)
     rows, following = read_page(connection, query, *order, k=k, after=after, matches=_matches(filters))

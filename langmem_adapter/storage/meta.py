@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from re import Match
 
-    from sqlalchemy import Column, ColumnElement, Connection, MetaData
+    from sqlalchemy import Connection, MetaData
 
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.feed import Space
@@ -191,7 +191,8 @@ def unreadable_dates(connection: Connection, metadata: MetaData) -> Iterator[Unr
         names = [column for column in table.c if column.primary_key or column.name in {"id", "memory_id"}]
         for column in table.c:
             limits: list[Any] = [(limit - EPOCH) // timedelta(microseconds=1) for limit in (FIRST, LAST)]
-            query = select(*names, _as_text(column, on_sqlite=on_sqlite)).where(column.is_not(None))
+            text: Any = type_coerce(column, Text) if on_sqlite else cast(column, Text)
+            query = select(*names, text).where(column.is_not(None))
             if column.info is COUNTED:
                 query = query.where(not_(column.between(*limits)))
             elif not isinstance(column.type, UTCDateTime):
@@ -200,19 +201,11 @@ def unreadable_dates(connection: Connection, metadata: MetaData) -> Iterator[Unr
                 query = query.where(not_(column.between(FIRST, LAST)))
             with connection.execute(query, execution_options={"yield_per": 1000}) as rows:
                 for *row, stored in rows:  # of SQLite every text is read: SQL knows other dates than Python
-                    if column.info is COUNTED or not (on_sqlite and _is_date(stored)):
-                        by_name = {name.name: value for name, value in zip(names, row, strict=True)}
-                        yield Unreadable(table.name, column.name, by_name, str(stored))
-
-
-def _as_text(column: Column[Any], *, on_sqlite: bool) -> ColumnElement[str]:
-    return type_coerce(column, Text) if on_sqlite else cast(column, Text)
-
-
-def _is_date(text: object) -> bool:
-    with suppress(ValueError):
-        return datetime.fromisoformat(f"{text}Z") is not None
-    return False
+                    with suppress(ValueError):
+                        if on_sqlite and column.info is not COUNTED and datetime.fromisoformat(f"{stored}Z"):
+                            continue
+                    by_name = {name.name: value for name, value in zip(names, row, strict=True)}
+                    yield Unreadable(table.name, column.name, by_name, str(stored))
 
 
 def unreadable_messages(connection: Connection) -> Iterator[Unreadable]:

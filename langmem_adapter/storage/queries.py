@@ -315,11 +315,7 @@ def read_page(
     after: str | None,
     matches: Callable[[Any], bool] | None = None,
 ) -> tuple[Sequence[Any], str | None]:
-    """A page of the rows of a query that match, newest first, and the cursor of the next page; *pk* is among the columns.
-
-    Raises:
-        InvalidInputError: *after* is no cursor.
-    """
+    """A page of the rows of a query that match, newest first, and the cursor of the next page; *pk* is among the columns."""
     date = bounded(created_at)
     if after is not None:
         text, last = parse_cursor(after, str, pk.type.python_type)

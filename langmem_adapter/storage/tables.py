@@ -1,14 +1,13 @@
 """The tables of the database, as SQLAlchemy Core.
 
-`changes` is the change feed of every index, in commit order: its `seq` is drawn by the writer that holds the write lock
-(`BEGIN IMMEDIATE` on SQLite, an advisory lock on Postgres), so no reader can see 455 while 454 is still uncommitted. Rows
-of `changes` are never removed, hence no number is ever used twice; a memory's `pk` and a scope's `id` are the `seq` of the
-change that they began with.
+`changes` is the change feed of every index, in commit order: a writer draws its `seq` under the write lock (`BEGIN IMMEDIATE`
+on SQLite, an advisory lock on Postgres), so no reader sees 455 while 454 is uncommitted. Rows of `changes` are never removed,
+so no number is used twice; a memory's `pk` and a scope's `id` are the `seq` of their first change.
 
-An entity is known by its names: one row of `entity_names` for each, none of them twice in a scope. The user and the agent of a
-scope are entities under a key that no name has (`names.owner_key`), so a namesake is somebody else. A relation keeps its `id`
-through all its beliefs; each belief is a row of its own, of which `retired_at` alone is ever changed (and the count of
-mentions). `relation_memories` says which memories state it: a relation stands as long as one of them does.
+An entity has one row of `entity_names` for each of its names, which are unique within a scope. The user and the agent of a
+scope are entities under a key that no name has (`names.owner_key`). A relation has one `id` and a row for each belief, of which
+only `retired_at` and the count of mentions ever change. `relation_memories` says which memories state it: a relation is removed
+when the last one is.
 """
 
 from __future__ import annotations
@@ -65,9 +64,7 @@ scopes: Final = Table(
     metadata,
     Column("id", Number, primary_key=True, autoincrement=False),
     Column("key", String(64), nullable=False, unique=True),
-    Column("user_id", Text, index=True),
-    Column("agent_id", Text, index=True),
-    Column("run_id", Text, index=True),
+    *(Column(name, Text, index=True) for name in SCOPE_FIELDS),
     Column("word_count", BigInteger, nullable=False),
     Column("compared", Number),  # last change of its memories by a write that had compared and could see them all
 )
@@ -237,16 +234,12 @@ MOST_MENTIONS: Final = 2**31 - 1
 """Counted no further: Postgres keeps no more in the column, and one that overflows fails every write of its scope."""
 
 
-def _graph_scope() -> Column[int]:
-    return Column("scope_id", Number, ForeignKey("scopes.id"), nullable=False)
-
-
 entities: Final = Table(
     "entities",
     metadata,
     Column("pk", Number, primary_key=True, autoincrement=False),
     Column("id", String(64), nullable=False, unique=True),
-    _graph_scope(),
+    _scope(),
     Column("name", Text, nullable=False),
     Column("type", Text, nullable=False),
     Column("mentions", Integer, nullable=False),
@@ -272,7 +265,7 @@ relations: Final = Table(
     metadata,
     Column("pk", Number, primary_key=True, autoincrement=False),
     Column("id", String(64), nullable=False),
-    _graph_scope(),
+    _scope(),
     Column("source_pk", Number, ForeignKey("entities.pk"), nullable=False),
     Column("relation", String(128), nullable=False),
     Column("target_pk", Number, ForeignKey("entities.pk"), nullable=False),
@@ -295,7 +288,7 @@ relation_memories: Final = Table(
     metadata,
     Column("relation_id", String(64), primary_key=True),
     Column("memory_id", String(64), primary_key=True),
-    _graph_scope(),
+    _scope(),
     Column("created_at", UTCDateTime, nullable=False),
     Column("dropped_at", UTCDateTime),
     Index("ix_relation_memories_memory", "memory_id"),
@@ -307,7 +300,7 @@ merges: Final = Table(
     "merges",
     metadata,
     Column("pk", Number, primary_key=True, autoincrement=False),
-    _graph_scope(),
+    _scope(),
     Column("winner_pk", Number, ForeignKey("entities.pk"), nullable=False),
     Column("loser_pk", Number, ForeignKey("entities.pk"), nullable=False),
     Column("created_at", UTCDateTime, nullable=False),

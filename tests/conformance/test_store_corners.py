@@ -108,7 +108,7 @@ class TestPuts:
             store.put(("a",), "k", {"text": "x"}, index=index)
 
     def test_a_namespace_that_is_too_long_is_refused_with_the_fix(self, store: BaseStore) -> None:
-        with pytest.raises(InvalidInputError, match="2,000 are allowed, use a hash"):
+        with pytest.raises(InvalidInputError, match="2,000 are allowed: use a hash"):
             store.put(("x" * 2_500,), "k", {})
 
     @pytest.mark.parametrize(("namespace", "key"), [(("\ud800",), "k"), (("a",), "\ud800"), (("a",), "a\x00")])
