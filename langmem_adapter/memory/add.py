@@ -47,51 +47,46 @@ class AddMethods(MemoryMixin):
         thread_id: str | None = None,
         **fields: Unpack[ScopeArguments],
     ) -> Plan[AddResult]:
-        """Remember what a conversation says.
+        """Add a conversation: extract its facts, compare them with the scope's memories, and store the result.
 
-        Facts are extracted, compared with what is known within the fields given, and each ends as ADD, UPDATE, DELETE or
-        NONE, with a reason; all of them in one transaction. "Please forget that I …" deletes the memories that say it. Extract,
-        compare, decide follows Mem0 (arXiv:2504.19413).
+        Each fact ends as ADD, UPDATE, DELETE or NONE with a reason, all in one transaction. "Please forget that I …" deletes
+        the memories that state it. The stages follow Mem0 (arXiv:2504.19413).
 
         Args:
-            messages: A `str` (the user speaks), a dict with `role` and `content`, a LangChain message, or a list of these.
-                A dict may carry `name` and `timestamp`; its own `user_id`, `agent_id` or `run_id` must be that of the call.
-                Whoever has another `name` than the user (or the agent) is somebody of his own: what he says changes and
-                ends nobody else's statements, and its relations are his.
-            context: Earlier turns of the conversation, in the forms of *messages*. They help a chat model to understand ("Her
-                name is …") and are no source of facts; the offline rules do not read them. The latest 20 are read, about 1,000
-                tokens of them. Nothing but this add's trace keeps them. Refused with `infer=False`, where there is nothing to
-                understand.
-            metadata: A JSON object, kept with every memory that comes of it; merged where one is updated.
-            infer: `False` stores each non-system turn verbatim, always as a new memory; it states no relations
-                (`Memory.graph.backfill` finds them later).
-            memory_type: `"procedural_memory"` makes one step-by-step record of what the agent did; it needs *agent_id*.
-            prompt: Replaces the instructions for finding facts (or for the record), this time; refused where no chat model
-                would read it.
-            expires_at: When the memories stop being shown; datetime or ISO 8601. What is known already keeps its own, and a
-                note says so.
-            timestamp: When the conversation took place; datetime, ISO 8601 or Unix seconds; default now. "Yesterday" is counted
-                from its day at its UTC offset.
-            timezone: IANA name of the zone of times without an offset, and of "today", as `"Asia/Shanghai"`; by default the
-                setting `timezone`, then the system's. UTC and the offset are stored.
-            idempotency_key: Names this add: repeated with the same key and scope, whatever else is given, it changes nothing
-                and gives the same result.
-            thread_id: The conversation that the messages belong to. A message with an `id` is then remembered once: what is
-                known of it already helps to understand the rest. With another text it counts as edited: memories that came of
-                the older text alone end, and what it changed is again what it was.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
+            messages: A `str` (the user's words), a dict with `role` and `content`, a LangChain message, or a list of these. A
+                dict may have `name` and `timestamp`; its own `user_id`, `agent_id` or `run_id` must equal that of the call.
+                Facts of a speaker with another `name` are stored under that name and never change another speaker's.
+            context: Earlier messages, in the same forms. They help a chat model to understand ("Her name is …") and are no
+                source of facts; offline mode ignores them. At most the latest 20 and about 1,000 tokens are used; only the
+                trace keeps them. An error with `infer=False`.
+            metadata: A JSON object stored with every memory of this add; merged into memories that it updates.
+            infer: `False` stores each non-system message verbatim as a new memory, without relations (`Memory.graph.backfill`
+                finds these later).
+            memory_type: `"procedural_memory"` makes one step-by-step record of what the agent did; needs *agent_id*.
+            prompt: Replaces the extraction instructions (or those of the record) for this call; an error without a chat
+                model.
+            expires_at: When the new memories expire; datetime or ISO 8601. Memories that exist keep their own, with a note.
+            timestamp: When the conversation took place; datetime, ISO 8601 or Unix seconds; default now. "Yesterday" is
+                relative to its day at its UTC offset.
+            timezone: IANA name of the zone of "today" and of times without an offset, as `"Asia/Shanghai"`; default: the
+                setting `timezone`, then the system's.
+            idempotency_key: Name of this add. A second call with the same key and scope changes nothing and returns the same
+                result.
+            thread_id: The thread of the messages. A message with an `id` is then added once. The same id with another text
+                is an
+                edit: memories that came only of the older text end, and what it changed is restored.
+            **fields: `user_id`, `agent_id`, `run_id`: the scope; at least one. If the assistant speaks in *messages* and
+                *agent_id* is set, its facts are about the agent.
 
         Returns:
-            One `Change` per fact, what became of relations where a knowledge graph is kept, who decided, what it cost, and
-            notes on what was not used.
+            One `Change` per fact, changed relations if there is a knowledge graph, the mode, the usage, and notes.
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
-            InvalidInputError: An argument or message cannot be used, or is longer than the settings `max_message` and (where
-                it is stored as it is) `max_text` allow.
-            ModelReplyError: With `on_bad_reply="raise"`, the chat model's reply stayed unreadable; nothing was written.
-            ModelTimeoutError: The chat model, or the embeddings, did not answer in time; nothing was written.
-            ConflictError: Others kept changing the same memories; nothing was written.
+            InvalidInputError: An argument or message is not acceptable, or longer than `max_message` or `max_text` allow.
+            ModelReplyError: With `on_bad_reply="raise"`, the chat model's reply stayed unusable; nothing was written.
+            ModelTimeoutError: The chat model or the embeddings did not answer in time; nothing was written.
+            ConflictError: Other writers changed the same memories each time; nothing was written.
             StorageError: The database refused or failed; nothing was written.
 
         Example:
@@ -126,16 +121,16 @@ class AddMethods(MemoryMixin):
 
     @planned
     def add_many(self, items: Sequence[Mapping[str, Any]]) -> Plan[list[AddResult | Exception]]:
-        """Remember many conversations: those of one scope in one run and one transaction, different scopes side by side.
+        """Add many conversations: those of one scope in one run and one transaction, different scopes at the same time.
 
-        A chat model judges the facts of a scope fifty at a time; what becomes of the first fifty is known to the next.
+        A chat model decides fifty facts of a scope at a time; the next fifty see the result.
 
         Args:
             items: Each a mapping of `add`'s arguments, without *thread_id*.
 
         Returns:
-            For each item, in order, its result or its error. An error in the run of a scope concerns all its items, and
-            nothing of them is written; `usage` is that of the whole run.
+            For each item, in order, its result or its error. An error in the run of a scope concerns all its items, and none
+            of them is written; `usage` is that of the whole run.
 
         Example:
             >>> from langmem_adapter import Memory
@@ -167,20 +162,21 @@ class AddMethods(MemoryMixin):
         at_most: float | None = None,
         on_error: Callable[[FailedWrite], None] | None = None,
     ) -> BackgroundWriter:
-        """A writer for chats that must not wait: it gathers the messages of a chat and adds them once it falls quiet.
+        """A writer that adds the messages of a chat in the background, once the chat is quiet.
 
         Args:
-            after: Seconds of quiet; `math.inf` writes at `drain` and `close` only.
-            at_most: Seconds after which a chat that does not fall quiet is written all the same; default ten times *after*.
-            on_error: Called with each write that failed; without it the writer's `close` raises them.
+            after: Seconds of quiet; `math.inf` writes only at `drain` and `close`.
+            at_most: Seconds after which a chat is written even if it is not quiet; default ten times *after*.
+            on_error: Called with each write that failed; without it, the writer's `close` raises the errors.
 
         Returns:
-            A context manager with `add` (as here, but it gives a `Future`), `drain` and `close`. Closing this memory closes
-            it, too, and so does the end of the program.
+            A context manager with `add` (as here, but it returns a `Future`), `drain` and `close`. It is closed with this
+            memory and at the end of the program.
 
         Raises:
-            InvalidInputError: A time is no number of seconds from 0, *at_most* is less than *after*, or *on_error* no function.
-            StorageError: This memory cannot be used, since it is closed or was opened before the process forked.
+            InvalidInputError: A time is not a number of seconds from 0, *at_most* is less than *after*, or *on_error* is not
+                callable.
+            StorageError: This memory is closed, or was opened before the process forked.
 
         Example:
             >>> from langmem_adapter import Memory
@@ -192,7 +188,7 @@ class AddMethods(MemoryMixin):
             ['Has a sister named Jesica']
             >>> memory.close()
         """
-        with self.parts.database.read():  # it can be used: a writer of one that cannot would take messages in vain
+        with self.parts.database.read():  # raises if the memory cannot be used
             writer = BackgroundWriter(self.add, self.parts.longest, after=after, at_most=at_most, on_error=on_error)
         self.parts.writers.add(writer)
         return writer
@@ -201,7 +197,7 @@ class AddMethods(MemoryMixin):
 
     @planned
     def trace(self, trace_id: str, **fields: Unpack[ScopeArguments]) -> Plan[Trace]:
-        """What one add saw and did: turns, facts, the memories compared with, decisions, prompts and raw replies, times.
+        """The trace of one add: messages, facts, compared memories, decisions, prompts, raw replies, times.
 
         Args:
             trace_id: The `trace_id` of its result; traces are kept for `Settings.trace_days`.
@@ -216,7 +212,7 @@ class AddMethods(MemoryMixin):
 
     @planned
     def traces(self, *, k: int = 50, after: str | None = None, **fields: Unpack[ScopeArguments]) -> Plan[TracePage]:
-        """What the adds of a scope did, in short, the newest first, page by page; `trace` gives the rest of one.
+        """Summaries of the adds of a scope, newest first, page by page; `trace` has the details of one.
 
         Args:
             k: Adds of a page, 1 to 10,000.
@@ -234,7 +230,7 @@ class AddMethods(MemoryMixin):
             >>> from langmem_adapter import Memory
             >>> memory = Memory(":memory:")
             >>> result = memory.add("I like tea. I have a dog.", user_id="d")
-            >>> [(did.said, did.facts, did.events) for did in memory.traces(user_id="d")]
+            >>> [(add.said, add.facts, add.events) for add in memory.traces(user_id="d")]
             [('I like tea. I have a dog.', 2, {'ADD': 2})]
             >>> memory.close()
         """
@@ -245,14 +241,14 @@ class AddMethods(MemoryMixin):
 
     @planned
     def replay(self, trace_id: str, **fields: Unpack[ScopeArguments]) -> Plan[AddResult]:
-        """Think once more about the turns of an add, with today's reasoner and today's memories; nothing is written.
+        """Run an add again as a dry run, with the current model and the current memories; nothing is written.
 
         Args:
             trace_id: The `trace_id` of its result.
             **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Returns:
-            What an add of the same turns would do now; a memory that it would add has no id yet.
+            The result of adding the same messages now; a memory that it would add has no id.
 
         Raises:
             MemoryNotFoundError: There is no such trace.

@@ -41,13 +41,13 @@ class EditMethods(MemoryMixin):
         expires_at: datetime | str | EllipsisType | None = ...,
         **fields: Unpack[ScopeArguments],
     ) -> Plan[Change]:
-        """Change a memory by hand; what it says then is true from now on.
+        """Change a memory by hand; the new text is true from now on.
 
         Args:
             memory_id: Its id.
             text: The new text; `None` keeps it.
             metadata: Keys to merge into its metadata; a value of `None` removes a key.
-            expires_at: When it stops being shown; `None` means never, left out it stays as it is.
+            expires_at: When it expires; `None` never. Without it the expiry stays.
             **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
@@ -64,7 +64,7 @@ class EditMethods(MemoryMixin):
 
     @planned
     def update_many(self, items: Sequence[Mapping[str, Any]]) -> Plan[list[Change | Exception]]:
-        """Change many memories by hand; they share a commit, and each ends on its own.
+        """Change many memories by hand in one commit; each succeeds or fails on its own.
 
         Args:
             items: Each a mapping of `update`'s arguments.
@@ -91,7 +91,7 @@ class EditMethods(MemoryMixin):
 
     @planned
     def delete(self, memory_id: str, **fields: Unpack[ScopeArguments]) -> Plan[Change]:
-        """Delete a memory; what it says is over now, its history stays, and `restore` brings it back.
+        """Delete a memory. Its history stays; `restore` brings it back.
 
         Args:
             memory_id: Its id.
@@ -110,7 +110,7 @@ class EditMethods(MemoryMixin):
     def delete_many(
         self, memory_ids: Sequence[str], **fields: Unpack[ScopeArguments]
     ) -> Plan[list[Change | Exception]]:
-        """Delete many memories; they share a commit, and each ends on its own. Their history stays.
+        """Delete many memories in one commit; each succeeds or fails on its own. Their history stays.
 
         Args:
             memory_ids: Their ids.
@@ -148,9 +148,9 @@ class EditMethods(MemoryMixin):
 
     @planned
     def restore(self, memory_id: str, revision: int, **fields: Unpack[ScopeArguments]) -> Plan[Change]:
-        """Bring a memory back to what it was, also after its deletion; that is a new revision, true from now on.
+        """Set a memory back to an earlier revision, also after its deletion, as a new revision.
 
-        What was told late, and over by then, is a memory of the past alone; its revision 1 brings it to life.
+        A statement that was already over when it was added exists only in the past; restoring revision 1 makes it current.
 
         Args:
             memory_id: Its id.
@@ -160,7 +160,7 @@ class EditMethods(MemoryMixin):
         Raises:
             MemoryNotFoundError: There never was such a memory.
             InvalidInputError: It has no such revision, or that revision is its deletion.
-            ConflictError: Somebody else changed, restored or erased it at the same time.
+            ConflictError: Another writer changed, restored or erased it at the same time.
         """
         scope = optional_scope(fields)
         plan = self.parts.edit(partial(self.parts.reading, _restoring, memory_id_of(memory_id), revision, scope))
@@ -170,12 +170,12 @@ class EditMethods(MemoryMixin):
 
     @planned
     def purge(self, **fields: Unpack[ScopeArguments]) -> Plan[Erasure]:
-        """Erase a scope: its memories, their vectors and history, what adds saw and answered, and its names.
+        """Erase a scope: memories, vectors, history, traces, results and names.
 
-        Nothing of it can be restored, and no file of the database holds a byte of it afterwards: the write-ahead log is
-        emptied, an SQLite file is rewritten (which takes as long as copying it, and the room for a copy; writers wait
-        meanwhile), files of the index are replaced. What a background writer still holds, or another
-        process is adding at this moment, comes after the purge and stays; a job of the server does not.
+        Nothing can be restored. Afterwards no file of the database contains a byte of it: the write-ahead log is emptied, an
+        SQLite file is rewritten (this takes the time and the space of a copy, while writers wait), index files are replaced.
+        Messages that a background writer still holds, and adds of other processes at this moment, come after the purge and
+        stay; a job of the server does not.
 
         Args:
             **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
@@ -203,7 +203,7 @@ class EditMethods(MemoryMixin):
 
     @planned
     def reset(self) -> Plan[Erasure]:
-        """Erase everything of everybody, as `purge` does for one scope.
+        """Erase every scope, as `purge` does for one.
 
         Returns:
             What was removed.
@@ -216,9 +216,9 @@ class EditMethods(MemoryMixin):
 
     @planned
     def sweep(self) -> Plan[int]:
-        """Delete every memory that is past its `expires_at`; their history stays.
+        """Delete every expired memory; their history stays.
 
-        It happens by itself, when a memory is opened and beside its writes: see `Settings.sweep_minutes`.
+        This also happens automatically, when a memory is opened and with its writes: see `Settings.sweep_minutes`.
 
         Returns:
             How many there were.

@@ -57,24 +57,24 @@ class ExportLines(Iterator[bytes], AsyncIterator[bytes]):
 
 
 class ExchangeMethods(MemoryMixin):
-    """The part of `Memory` that takes everything out and in."""
+    """The methods of `Memory` that export and import."""
 
     @planned
     def export(
         self, *, everything: bool = False, vectors: bool = False, **fields: Unpack[ScopeArguments]
     ) -> Plan[ExportLines]:
-        r"""Write a scope, or everything, as JSON lines from which `import_` makes the same again.
+        r"""Export a scope, or everything, as JSON lines without loss; `import_` reads them.
 
         The first line names the format and counts the lines of each kind, the last one has their digest (SHA-256). Between
-        them each line is a row, with its `kind` and its `id`, sorted by these: conversations, entities, items of the LangGraph
-        store (only with everything), memories, merges of entities, messages, notes, relations, revisions, scopes, sources
-        (which messages of a thread were remembered). All lines show one moment; others may write meanwhile.
+        them each line is a row, with its `kind` and its `id`, sorted by these: conversations, entities, items of the
+        LangGraph store (only with everything), memories, merges of entities, messages, notes, relations, revisions, scopes,
+        sources (messages of a thread that were added). All lines show one moment, while others may write.
 
-        Words, traces, checkpoints, keys, jobs and idempotency keys are not in it.
+        Not included: lexical rows, traces, checkpoints, API keys, jobs and idempotency keys.
 
         Args:
-            everything: All scopes, and what belongs to none.
-            vectors: With the vectors of memories and items; without them texts are embedded when they are imported.
+            everything: All scopes, and rows without a scope.
+            vectors: Include the vectors of memories and items. Without them the import embeds the texts.
             **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
@@ -116,26 +116,25 @@ class ExchangeMethods(MemoryMixin):
         progress: Callable[[int, int], object] = lambda _, __: None,
         **fields: Unpack[ScopeArguments],
     ) -> Plan[ImportReport]:
-        """Import what `export` wrote: the same ids, revisions, times and relations.
+        """Import an export: the same ids, revisions, times and relations.
 
-        A line that is here already is known. A line that does not fit is rejected, and so is one of a scope that has another
-        history here. It goes on where it stopped, when the same lines are imported again. Where the last line is missing,
-        what is there is imported. No chat model is called.
+        A row that exists is counted as known. A line that contradicts the database is rejected, as is a scope with another
+        history. Importing the same lines again continues where the first import stopped. If the last line is missing, the
+        others are imported. No chat model is called.
 
         Args:
             lines: An export, line by line.
             as_scope: Import one scope under another name, with new ids: `{"user_id": "bob"}`.
-            dry_run: Write nothing, and count.
-            name: What the lines are called, for the position that is kept while they are not all imported.
-            announce: Gets the number of memories before the first text is embedded: with the model in use, unless the export
-                has its vectors.
-            rejected: Gets each line that is rejected.
-            progress: Gets the number of lines that are done, and of all, after each 500.
+            dry_run: Only count.
+            name: A name for the lines, stored with the position of an unfinished import.
+            announce: Called with the number of memories to embed, before the first one.
+            rejected: Called with each rejected line.
+            progress: Called with the lines done and all lines, after each 500.
             **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
-            InvalidInputError: The first line is none of an export, or the lines changed since a part of them was imported.
-            EmbeddingMismatchError: The vectors here are those of another embedding model.
+            InvalidInputError: The first line is not that of an export, or the lines changed since a part was imported.
+            EmbeddingMismatchError: The database has vectors of another embedding model.
             ConflictError: Another process imports the same lines.
         """
         if as_scope is not None and not (isinstance(as_scope, Mapping) and as_scope.keys() <= set(SCOPE_FIELDS)):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class SearchMethods(MemoryMixin):
-    """The part of `Memory` that looks up."""
+    """The methods of `Memory` that search and read."""
 
     @planned
     def search(
@@ -51,38 +51,36 @@ class SearchMethods(MemoryMixin):
         include_expired: bool = False,
         **fields: Unpack[ScopeArguments],
     ) -> Plan[SearchResults]:
-        """Find memories by meaning, words, speakers and time; all that anybody committed before the call is searched.
+        """Search by meaning, words, speaker and time, in everything that was committed before the call.
 
         Args:
-            query: A question or statement; quotes and operators are just text. Its first 10,000 letters are searched for.
-            k: At most so many hits, 1 to 10,000.
-            filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
-            threshold: Least relevance of a hit, 0 to 1: of the *k* best, those that reach it are given, and of these what fits
-                into *max_tokens*. `None` keeps them all. `"auto"` is for prompts: a query for a time alone ("what did we talk
-                about last week?") gets what lies in it; where all memories of a *user_id* fit a quarter of *max_tokens*, all
-                are given, oldest first, whatever *k* is; otherwise it is .25.
+            query: A question or statement; there is no query syntax. The first 10,000 letters are used.
+            k: Most hits, 1 to 10,000.
+            filters: Conditions on metadata and fields: see `langmem_adapter.filters`.
+            threshold: Least relevance of a hit, 0 to 1; `None` returns all *k*. `"auto"` is for prompts. It returns what
+                lies in the time of a query for a time alone ("what did we talk about last week?"); all memories of a
+                *user_id*, oldest first and whatever *k* is, if they fit a quarter of *max_tokens*; and otherwise hits from
+                0.25.
             memory_type: Only memories of this type.
-            as_of: Search what was true at that moment, by the dates of what was said; datetime or ISO 8601.
-            known_at: Search what was known at that moment; with *as_of*, what was then known to have been true. Both read the
-                history, and nobody's edits change what it says of the past.
-            after: Only what was first said (`created_at`) at that moment or later; datetime, date or ISO 8601. A date
-                is a day of who said it.
-            before: Only what was first said before that moment. A time that the query itself names ("last week", "in May 2023",
-                上周) cuts nothing off: it lifts what was said then, or tells of it.
-            reference_date: When it is asked, which "last week" is counted from: by default now, or the moment of the past.
-            timezone: IANA name of the zone of "today" and of times without an offset, as `"Asia/Shanghai"`; by
-                default the setting `timezone`, then the system's.
-            max_tokens: About how many tokens the hits may have together, the best first. A long one is cut to the passage that
-                answers (`Hit.passage`; `Hit.cut` tells whether), so that it leaves room for others.
-            rerank: A LangChain `BaseDocumentCompressor` that orders the best hits once more, or `"mmr"` for hits that are
-                unlike each other.
-            explain: Give each hit the parts of its score.
-            include_expired: Find expired memories as well, until they are swept; not with *as_of* or *known_at*.
+            as_of: Search what was true at that time; datetime or ISO 8601.
+            known_at: Search what was recorded by that time; with *as_of*, what was then recorded as true. Both read the
+                history.
+            after: Only memories created at that time or later; datetime, date or ISO 8601. A date is a day of the speaker.
+            before: Only memories created before that time. A time in the query itself ("last week", "in May 2023", 上周) raises
+                what was said then or speaks of it, and excludes nothing.
+            reference_date: The date that "last week" is relative to; default now, or the time of *as_of*.
+            timezone: IANA name of the zone of "today" and of times without an offset, as `"Asia/Shanghai"`; default: the
+                setting `timezone`, then the system's.
+            max_tokens: About how many tokens all hits may have, best first. A long hit is cut to the passage that answers
+                (`Hit.passage`, `Hit.cut`).
+            rerank: A LangChain `BaseDocumentCompressor` that reorders the best hits, or `"mmr"` for diverse hits.
+            explain: Return the parts of each score.
+            include_expired: Include expired memories until they are swept; not with *as_of* or *known_at*.
             **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
-            The hits, best first: a list that also says, in `abstained`, why it is empty. `score` orders the hits of this query
-            and compares with no other query's; `relevance` compares.
+            The hits, best first, and in `abstained` the reason if there are none. `score` orders the hits of one query;
+            `relevance` compares between queries.
 
         Raises:
             ScopeError: No field of the scope is given, or one is blank.
@@ -121,7 +119,7 @@ class SearchMethods(MemoryMixin):
 
     @planned
     def get(self, memory_id: str, **fields: Unpack[ScopeArguments]) -> Plan[MemoryItem]:
-        """One memory by its id, an expired one too.
+        """A memory by its id, also an expired one.
 
         Args:
             memory_id: Its id.
@@ -153,9 +151,9 @@ class SearchMethods(MemoryMixin):
             filters: Conditions on metadata and on fields of the memory: see `langmem_adapter.filters`.
             k: Memories of a page, 1 to 10,000.
             after: The `next` of the page before.
-            as_of: Show what was true at that moment, by the dates of what was said; datetime or ISO 8601.
-            known_at: Show what was known at that moment; with *as_of*, what was then known to have been true.
-            include_expired: Show expired ones as well.
+            as_of: What was true at that time; datetime or ISO 8601.
+            known_at: What was recorded by that time; with *as_of*, what was then recorded as true.
+            include_expired: Include expired memories.
             **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
@@ -193,14 +191,14 @@ class SearchMethods(MemoryMixin):
 
     @planned
     def history(self, memory_id: str, **fields: Unpack[ScopeArguments]) -> Plan[list[Revision]]:
-        """Every change of a memory, in the order in which it was written; a deleted memory's too.
+        """All revisions of a memory, in the order of writing, also of a deleted one.
 
         Args:
             memory_id: Its id.
             **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
-            MemoryNotFoundError: There never was such a memory.
+            MemoryNotFoundError: There was never such a memory.
         """
         scope = optional_scope(fields)
         return Plan(partial(self.parts.reading, memories.revisions, memory_id_of(memory_id), scope))

@@ -1,4 +1,4 @@
-"""`Memory`: the memory that users hold."""
+"""`Memory`: long-term memory for LangChain and LangGraph."""
 
 from __future__ import annotations
 
@@ -54,37 +54,36 @@ __all__ = ["Memory"]
 class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
     """Long-term memory: conversations go in, short facts come out, kept up to date, searchable, with their history.
 
-    Every memory belongs to a scope: a user, an agent, a run, or any combination. A read names fields of it; the named ones
-    must be equal, the unnamed ones are free. Every method has an async twin with an `a` in front of its name. One object
-    may be used from many threads and tasks, and many processes may open one database.
+    Every memory has a scope: a user, an agent, a run, or a combination. A read names fields of the scope: those that are set
+    must be equal, the others are free. Every method has an async twin with the prefix `a`. Many threads and tasks may share
+    one object, and many processes one database.
 
     Args:
-        database: A path (SQLite), `":memory:"`, an SQLAlchemy URL or a Postgres `Engine`; `None` takes the setting, and
-            failing that a file in the user's data directory.
-        model: A LangChain chat model, a name for `init_chat_model` like `"openai:gpt-5-mini"`, or `"offline"` (rules in
-            place of a model, English and Chinese); `None` takes the setting.
+        database: A path (SQLite), `":memory:"`, an SQLAlchemy URL or a Postgres `Engine`; `None`: the setting, then a
+            file in the user's data directory.
+        model: A LangChain chat model, a name for `init_chat_model` like `"openai:gpt-5-mini"`, or `"offline"` (rules,
+            English and Chinese); `None`: the setting.
         embeddings: LangChain `Embeddings`, a name for `init_embeddings`, or, offline, `"static"` (extra `static`) or
             `"hash:512"`; `None`: the setting.
         index: `"faiss"` (in this process), `"exact"` (the same in plain numpy), `"pgvector"` (inside Postgres), or any
-            LangChain `VectorStore`, which is fed from the database; `None` takes the setting.
-        graph: Keep a knowledge graph as well: entities and relations, found in the same call as the facts (see `Memory.graph`);
-            `None` takes the setting.
-        fact_extraction_prompt: Replaces our instructions for finding facts, which `langmem-adapter prompts` shows. The
-            data, and the form of the reply, follow in a message of their own.
-        update_memory_prompt: Replaces our instructions for comparing facts with what is known, which
-            `langmem-adapter prompts decide` shows.
-        graph_prompt: Stands beside our instructions for the relations of the graph (`langmem-adapter prompts graph`), to say
-            which of them matter, or how they are called; needs a chat model and *graph*.
+            LangChain `VectorStore`, fed from the database; `None`: the setting.
+        graph: Whether to keep a knowledge graph: entities and relations, extracted in the same call as the facts (see
+            `Memory.graph`); `None`: the setting.
+        fact_extraction_prompt: Replaces the instructions for extraction (`langmem-adapter prompts` prints them). The data and
+            the form of the reply follow in a message of their own.
+        update_memory_prompt: Replaces the instructions for decisions (`langmem-adapter prompts decide` prints them).
+        graph_prompt: Added to the instructions for relations (`langmem-adapter prompts graph`), to say which relations matter
+            and their names; needs a chat model and *graph*.
         model_profile: `"full"`, `"small"` (short instructions, one call an add, rules decide) or `"auto"`: full, and small
-            once 3 of the model's last 10 replies could not be used; `None` takes the setting.
-        model_max_tokens: Tokens that a reply may have, of a model that is made from a name; `None` takes the setting.
-        on_bad_reply: Where a reply of the chat model stays unusable, `"keep"` keeps what was said, with a note; `"raise"` is a
-            `ModelReplyError`, and nothing is written; `None` takes the setting.
-        vision: Let the chat model describe images in messages, one call each; otherwise the result's notes name them.
+            once 3 of the model's last 10 replies were unusable; `None`: the setting.
+        model_max_tokens: Most tokens of a reply, for a model made from a name; `None`: the setting.
+        on_bad_reply: If a reply of the chat model stays unusable, `"keep"` stores the user's words with a note;
+            `"raise"` raises `ModelReplyError`, and nothing is written; `None`: the setting.
+        vision: Whether the chat model describes images in messages, one call each; otherwise a note of the result names them.
         settings: Everything else; `None` reads environment and configuration files.
 
-    Where the vectors kept in the database come from another embedding model, whatever needs no vectors works all the same
-    (lists, histories, deletions, purges); searches and new texts raise `EmbeddingMismatchError`, which names both models.
+    If the database has vectors of another embedding model, everything without vectors works (lists, histories, deletions,
+    purges); searches and new texts raise `EmbeddingMismatchError`, which names both models.
 
     Raises:
         InvalidInputError: A name or setting is not understood.
@@ -135,16 +134,16 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
             ),
         )
 
-    # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── properties ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def mode(self) -> str:
-        """Who thinks: `"offline"` (rules), or the chat model's name."""
+        """`"offline"` (rules), or the chat model's name."""
         return self._parts.reasoner.mode
 
     @property
     def location(self) -> str:
-        """Where the data lies; a password in it is masked."""
+        """The database, with passwords redacted."""
         return self._parts.database.location
 
     @property
@@ -154,10 +153,10 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
 
     @property
     def graph(self) -> GraphMemory:
-        """The knowledge graph: entities and relations, as of any moment; searched, walked, drawn, and edited by hand.
+        """The knowledge graph: entities and relations at any time; search, walk, draw and edit it.
 
-        It can always be read and edited. `Memory(graph=True)` fills it from conversations, and lets it lead searches to
-        memories that are related to what the question names.
+        It can always be read and edited. `Memory(graph=True)` fills it from conversations and uses it as evidence in
+        searches.
 
         Example:
             >>> memory = Memory(":memory:", graph=True)
@@ -176,7 +175,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
     def build_pipeline(
         self, *, review: bool = False, checkpointer: Checkpointer = None
     ) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """Compile the pipeline anew, to stream it, to keep its state, to review it, or as a subgraph of your own graph.
+        """Compile the pipeline: to stream it, to keep its state, to review decisions, or as a subgraph of your graph.
 
         Args:
             review: Stop before apply, with the decisions as the interrupt's value, and resume with the accepted, edited or
@@ -185,13 +184,12 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
 
         Returns:
             A graph from `{"messages": …, "scope": {"user_id": …}}` to turns, facts, candidates, decisions and result. Without
-            `scope` in the input, the run's context or configuration says whose memory it is. Nobody can name another user
-            than the one who is signed in, nor go on with a run of another scope than the call names: each stage asks again,
-            whatever the state says. A call that names nobody goes on with any; who may write to whose thread is for the
-            server to say (LangGraph's `@auth.on.threads`).
+            `scope` in the input, the scope comes from the run's context or configuration. A call cannot name another user
+            than the authenticated one, nor resume a run of another scope than it names: each stage checks again. A call
+            without a scope resumes any run; the server decides who may write to a thread (LangGraph's `@auth.on.threads`).
 
         Raises:
-            InvalidInputError: *checkpointer* is none of LangGraph's.
+            InvalidInputError: *checkpointer* is not a LangGraph checkpointer.
 
         Example:
             >>> memory = Memory(":memory:")
@@ -202,11 +200,11 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         """
         if not isinstance(checkpointer, BaseCheckpointSaver | bool | None):
             raise InvalidInputError(
-                f"checkpointer must be one of LangGraph's, like SQLAlchemySaver, not {quoted(checkpointer)}"
+                f"checkpointer must be a LangGraph checkpointer, like SQLAlchemySaver, not {quoted(checkpointer)}"
             )
         return build_pipeline(self.parts, review=flag(review, "review"), served=True, checkpointer=checkpointer)
 
-    # ── in the hands of others ──────────────────────────────────────────────────────────────────────────────────────
+    # ── integrations ──────────────────────────────────────────────────────────────────────────────────────
 
     def recall(
         self,
@@ -222,10 +220,11 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         reference_date: date | str | None = None,
         timezone: str | None = None,
     ) -> Runnable[Any, dict[str, Any]]:
-        """The first step of a chain: its input, and beside it the memories that bear on it, as text for a prompt.
+        """The first step of a chain: adds relevant memories to its input, as text for a prompt.
 
         Args:
-            key: Where a dict has the question: a text, or messages, of which the latest turn counts. Other input is put there.
+            key: Where a dict has the question: a text, or messages, of which the latest turn counts. Other input is put
+                there.
             output_key: Where to put the memories: a line `- …` for each below the line that they are data; empty without any.
             user_id: The user where the call names none; see `resolve_scope`.
             agent_id: The agent, in the same way.
@@ -236,7 +235,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
             reference_date: When it is asked, which "last week" is counted from; by default now.
             timezone: IANA name of the zone of "today", where the call does not say; see `search`.
         """
-        from langmem_adapter.adapters.retriever import recall  # noqa: PLC0415 - a guest, above this floor
+        from langmem_adapter.adapters.retriever import recall  # noqa: PLC0415 - integrations are in a higher layer
 
         return recall(
             self,
@@ -291,7 +290,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
             ['Is vegetarian']
             >>> memory.close()
         """
-        from langmem_adapter.adapters.retriever import MemoryRetriever  # noqa: PLC0415 - a guest, above this floor
+        from langmem_adapter.adapters.retriever import MemoryRetriever  # noqa: PLC0415 - integrations are in a higher layer
 
         return MemoryRetriever(
             memory=self,
@@ -323,7 +322,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         max_tokens: int | None = 1_000,
         infer: bool = False,
     ) -> list[BaseTool]:
-        """Tools with which a model searches, saves, updates and forgets memories by itself.
+        """Tools for a model to search, save, update and forget memories.
 
         Args:
             tools: Which of `"search"`, `"save"`, `"update"`, `"forget"`, `"relations"`; `None` for all that make sense.
@@ -346,25 +345,25 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
             ['look_up', 'save_memory']
             >>> memory.close()
         """
-        from langmem_adapter.adapters.tools import create_memory_tools  # noqa: PLC0415 - a guest, above this floor
+        from langmem_adapter.adapters.tools import create_memory_tools  # noqa: PLC0415 - integrations are in a higher layer
 
         whose: dict[str, Any] = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id, "timezone": timezone}
         return create_memory_tools(
             self, tools=tools, names=names, **whose, k=k, threshold=threshold, max_tokens=max_tokens, infer=infer
         )
 
-    # ── looking after it ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── maintenance ────────────────────────────────────────────────────────────────────────────────────────────
 
     @planned
     def scopes(self) -> Plan[list[ScopeCount]]:
-        """Every scope that has memories, with how many and the time of the latest, the largest first."""
+        """Every scope with memories, their number and latest time, largest first."""
         return Plan(partial(self.parts.reading, counts))
 
     ascopes = awaited(scopes)
 
     @planned
     def stats(self) -> Plan[Stats]:
-        """How much there is: memories, scopes, revisions, changes, bytes."""
+        """Numbers of memories, scopes, revisions, changes and bytes."""
         return Plan(partial(meta.stats, self.parts.database))
 
     astats = awaited(stats)
@@ -373,15 +372,15 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
     def backup(
         self, path: str | Path, *, force: bool = False, progress: Callable[[int, int], None] | None = None
     ) -> Plan[CopyReport]:
-        """Write a backup into an SQLite file, which is a database like any other: `Memory(path)` opens it.
+        """Write a backup into an SQLite file, an ordinary database: `Memory(path)` opens it.
 
-        Others read and write meanwhile. The backup holds everything that was acknowledged before the call, API keys among
-        it, but no sessions, running jobs and cursors. `storage.backup.copy` restores it into a database in use.
+        Others may read and write meanwhile. The backup contains everything acknowledged before the call, with API keys,
+        without sessions, running jobs and cursors. `storage.backup.copy` restores it into a database in use.
 
         Args:
-            path: Of the file, which is readable for its owner alone.
+            path: The file; only its owner can read it.
             force: Replace a file that exists.
-            progress: Called with the percentage that is done, and 100.
+            progress: Called with the percentage done, and 100.
 
         Raises:
             InvalidInputError: The file exists, or *path* names a server.
@@ -394,10 +393,10 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
 
     @planned
     def verify(self) -> Plan[Verification]:
-        """Compare the vector index with the database, row by row, and look for dates and messages there that cannot be read.
+        """Compare the vector index with the database, row by row, and find unreadable dates and messages.
 
         Returns:
-            What differs; `ok` where nothing does.
+            The differences; `ok` without any.
         """
         return Plan.in_new_thread(self.parts.verify)
 
@@ -405,39 +404,39 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
 
     @planned
     def close(self) -> Plan[None]:
-        """Write what waits and the index's files, and close every connection; the object is of no use afterwards.
+        """Finish background writes, write the index files and close every connection.
 
-        In a process that was forked from the one which opened it, nothing is done: all of it belongs to the parent.
+        In a forked child it does nothing: everything belongs to the parent.
 
         Raises:
-            ExceptionGroup: What failed, background writes above all; everything is closed all the same.
+            ExceptionGroup: What failed, mostly background writes; everything is closed nevertheless.
         """
         return Plan(self._parts.close)
 
     aclose = awaited(close)
 
     def __enter__(self) -> Self:
-        """Use it in a `with` statement: it closes at the end."""
+        """Return this memory; the `with` statement closes it."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close; an error of the `with` statement goes on, with a note of what closing met."""
+        """Close; an error of the `with` statement is raised, with a note about errors of closing."""
         with noted_on(error):
             self._parts.close()
 
     async def __aenter__(self) -> Self:
-        """Use it in an `async with` statement: it closes at the end."""
+        """Return this memory; the `async with` statement closes it."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close; an error of the `with` statement goes on, with a note of what closing met."""
+        """Close; an error of the `with` statement is raised, with a note about errors of closing."""
         with noted_on(error):
             await run_in_executor(self._parts.close)
 
     def __repr__(self) -> str:
-        """Where it lies and who thinks."""
+        """The database and the mode."""
         return f"Memory({self.location!r}, mode={self.mode!r})"
