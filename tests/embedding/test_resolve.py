@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any, Literal
 
 import numpy as np
-import openai
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 from langchain_openai import OpenAIEmbeddings
@@ -33,11 +31,6 @@ def test_hash_embeddings_by_name(spec: str, dimensions: int) -> None:
     found = resolve_embeddings(spec, Settings())
     assert isinstance(found, HashEmbeddings)
     assert found.dimensions == dimensions
-
-
-def test_embeddings_are_used_as_they_are() -> None:
-    mine = DeterministicFakeEmbedding(size=8)
-    assert resolve_embeddings(mine, Settings()) is mine
 
 
 @pytest.mark.parametrize("spec", ["nobody:model", "nonsense", "", "openai:", "hash:", "hash:x", "hash:3"])
@@ -73,21 +66,6 @@ def test_a_server_of_ones_own_needs_no_key_and_sees_the_texts() -> None:
         assert np.allclose(vectors[0], HashEmbeddings(32).vector("Likes tea"), atol=1e-6)
         assert server.requests[0].body["input"] == ["Likes tea", "有一条狗"]
         assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("form", ["float", "base64"])
-def test_the_server_speaks_both_encodings_and_heeds_dimensions(form: Literal["float", "base64"]) -> None:
-    with OpenAIServer() as server, openai.OpenAI(base_url=server.url, api_key="none") as client:
-        reply = client.embeddings.create(model="m", input="Likes tea", dimensions=16, encoding_format=form)
-        raw: Any = reply.data[0].embedding
-        vector = np.asarray(raw, np.float32) if form == "float" else _unpacked(raw)
-    assert np.allclose(vector, HashEmbeddings(16).vector("Likes tea"), atol=1e-6)
-
-
-def _unpacked(packed: str) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    import base64
-
-    return np.frombuffer(base64.b64decode(packed), "<f4").astype(np.float32)
 
 
 def test_a_server_of_the_settings_gets_no_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

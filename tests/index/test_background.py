@@ -173,14 +173,6 @@ class TestMergingBesideChanges:
         assert again.applied == indexer.applied == 143
         assert again.verify().ok and indexer.verify().ok
 
-    def test_reading_everything_anew_meanwhile_does_no_harm(self, book: Book, follow: Follow, vectors: Vectors) -> None:
-        book.put(vectors[:20])
-        waiting: list[Callable[[], object]] = []
-        indexer = follow(writing=lambda: _do_all(waiting))
-        waiting.append(indexer.rebuild)
-        assert indexer.write_segment()
-        assert indexer.verify().ok
-
     def test_only_one_process_writes_at_a_time(self, book: Book, path: Path, follow: Follow, vectors: Vectors) -> None:
         book.put(vectors[:20])
         indexer = follow()
@@ -313,19 +305,3 @@ class TestInterruption:
             assert indexer.index.pks().tolist() == pks
             assert indexer.verify().ok
         assert "reading it anew" in caplog.text
-
-    def test_the_progress_of_a_rebuild_is_told(self, book: Book, follow: Follow, make_vectors: Any) -> None:
-        book.put(make_vectors(10_050, D))
-        told: list[tuple[int, int]] = []
-        assert follow().rebuild(lambda done, total: told.append((done, total))) == 10_050
-        assert told[-1] == (10_050, 10_050)
-        assert len(told) >= 2
-
-
-def _copy(source: Path, target: Path) -> None:
-    import sqlite3
-
-    with sqlite3.connect(source) as old, sqlite3.connect(target) as new:
-        old.backup(new)
-    old.close()
-    new.close()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
-from langmem_adapter.index.base import Batch, VectorIndex, VectorView
+from langmem_adapter.index.base import Batch, VectorIndex
 from langmem_adapter.index.indexer import open_index
 from tests.cases import each
 
@@ -118,10 +118,6 @@ class TestSearch:
         ):
             assert found.pks.shape == found.scores.shape == (0,)
 
-    def test_finds_nothing_in_an_empty_index(self, index: VectorIndex, vectors: Vectors) -> None:
-        assert index.search(vectors[0], 5, scopes=[1]).pks.tolist() == []
-        assert index.search(vectors[0], 5, scopes=[1], pks=np.array([100])).pks.tolist() == []
-
     def test_ties_go_to_the_lower_pk(self, index: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
         same = np.repeat(vectors[:1], 10, axis=0)
         order = np.random.default_rng(1).permutation(10)
@@ -219,10 +215,6 @@ class TestLookup:
         assert index.scopes_of(asked).tolist() == [-1, -1]
         assert index.scores(vectors[0], NOBODY).shape == (0,)
         assert index.vectors(NOBODY).shape == (0, D)
-
-    def test_can_be_searched(self, index: VectorIndex) -> None:
-        assert isinstance(index, VectorView)
-        assert index.dimensions == D
 
 
 def _nan(batch: Batch) -> Batch:

@@ -120,11 +120,3 @@ class TestReadWriteLock:
             writer.result(5)
             reader.result(5)
         assert order == ["writer", "reader"]
-
-    def test_is_free_again_after_an_error(self) -> None:
-        lock = ReadWriteLock()
-        for hold in (lock.reading, lock.writing, lock.reading, lock.writing):
-            with pytest.raises(KeyError), hold():
-                raise KeyError
-        with lock.writing():
-            pass
