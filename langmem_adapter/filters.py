@@ -289,7 +289,7 @@ class Filter:
     """A filter that was understood; make one with `parse_filter`. It is true if it asks for anything at all.
 
     Attributes:
-        conditions: Those that must hold in any case, so that whoever reads from a database may narrow by them.
+        conditions: Those that must always hold, by which a query of a database may be narrowed.
         fields: Every key it reads, as written.
 
     Example:

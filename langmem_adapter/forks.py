@@ -26,7 +26,7 @@ class Lock:
         _EVERY.add(self)
 
     def renew(self) -> None:
-        """Be free, whoever held it."""
+        """Release it, whichever thread held it."""
         self._lock = threading.Lock()
 
     def __enter__(self) -> None:

@@ -22,7 +22,7 @@ from pydantic_settings import (
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.forks import cached_property
-from langmem_adapter.records.checks import check_server_url, redact_url, zone_of
+from langmem_adapter.records.checks import check_server_url, parse_timezone, redact_url
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.text import check_language
 
@@ -181,7 +181,7 @@ class Settings(BaseSettings):
     @field_validator("timezone")
     @classmethod
     def _check_timezone(cls, name: str | None) -> str | None:
-        return _check(lambda zone: str(zone_of(zone)), name)
+        return _check(lambda zone: str(parse_timezone(zone)), name)
 
     @field_validator("base_url")
     @classmethod

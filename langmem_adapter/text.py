@@ -282,7 +282,7 @@ _HAS_THAI: Final = re.compile(f"[{_THAI}]")
 # A letter with the signs around it, and with the letters written below it (Burmese, Khmer).
 _SYLLABLE_PART: Final = re.compile(rf"[^{_SIGNS}][{_SIGNS}]*(?:(?<=[\u1039\u17d2])[^{_SIGNS}][{_SIGNS}]*)*|[{_SIGNS}]+")
 
-# A statement that opens with one of these speaks of somebody named earlier; its words alone say too little.
+# A statement that opens with one of these refers to a person or thing named earlier.
 _BACK: Final = re.compile(
     r"^\W*(?:and |also |but |oh,? |well,? )*(?:he|she|it|they|his|her|its|their|him|them|this|that|these|those)\b"
     r"|^\W*(?:而且|另外|还有|但是|不过)?[，,]?(?:他|她|它|他们|她们|它们|这个|那个)",

@@ -27,7 +27,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import named_speaker, with_speaker
-from langmem_adapter.records.checks import check_text, quoted, zone_of
+from langmem_adapter.records.checks import check_text, parse_timezone, quoted
 from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.records.results import Threshold
 from langmem_adapter.scoping import MemoryContext
@@ -215,7 +215,7 @@ def recall(
 def split_options(options: Mapping[str, Any]) -> tuple[MemoryContext, dict[str, Any]]:
     """The scope and time zone of `ScopeOptions`, as a default, and the other options."""
     fields = {name: options[name] for name in MemoryContext.__annotations__ if name in options}
-    zone_of(fields.get("timezone"))
+    parse_timezone(fields.get("timezone"))
     return MemoryContext(**fields), {name: value for name, value in options.items() if name not in fields}
 
 

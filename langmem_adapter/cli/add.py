@@ -18,7 +18,7 @@ from langmem_adapter.cli.inputs import STDIN, Item, items_of, joined, read_sourc
 from langmem_adapter.cli.options import GraphOption, Invocation, Timezone, flags, option
 from langmem_adapter.cli.output import CommandError, ExitCode, Patience, Steps, failure_of
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.records.checks import redact_urls, zone_of
+from langmem_adapter.records.checks import parse_timezone, redact_urls
 from langmem_adapter.records.results import AddResult, Change, Event
 from langmem_adapter.records.scope import Scope, as_data
 
@@ -108,7 +108,7 @@ def add(
         outcome = _store(call, memory, items, common, patience)
         if len(items) == 1 and outcome.failed:
             raise outcome.failed[0][1]
-        zone = zone_of(timezone, call.settings.timezone)
+        zone = parse_timezone(timezone, call.settings.timezone)
         past = expires_at is not None and parse_time(expires_at, "expires_at", zone) <= datetime.now(UTC)
         if past and any(change.event in {"ADD", "UPDATE"} for _, change in outcome.changes):
             outcome.notes[_PAST] += 1

@@ -20,7 +20,7 @@ from langmem_adapter.cli.options import (
     scopes_in_words,
 )
 from langmem_adapter.cli.output import ExitCode
-from langmem_adapter.records.checks import zone_of
+from langmem_adapter.records.checks import parse_timezone
 from langmem_adapter.records.scope import SCOPE_FIELDS, as_data
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def list_(
     now = as_of is None and known_at is None
     read: Any = memories.page
     if not now:
-        when = memories.parse_as_of(as_of, known_at, zone_of(call.settings.timezone)) or memories.AsOf()
+        when = memories.parse_as_of(as_of, known_at, parse_timezone(call.settings.timezone)) or memories.AsOf()
         read = partial(memories.page_as_of, when=when)
     with call.reading() as connection:
         page, following = read(connection, call.scope_in(connection), k=limit, after=after, include_expired=expired)

@@ -82,7 +82,7 @@ class Embedder:
         self.embeddings: Final = embeddings
         self.asks_nobody: Final = limits is None
         self.dimensions = dimensions
-        # Our own embeddings, unless somebody has given them other methods.
+        # Our own embeddings, unless a subclass has other methods.
         plain = all(getattr(type(embeddings), name) is getattr(LocalEmbeddings, name) for name in _METHODS)
         self._vector = embeddings.vector if isinstance(embeddings, LocalEmbeddings) and plain else None
         self._most = cached
@@ -270,7 +270,7 @@ class Embedder:
     # ── what a model returned ────────────────────────────────────────────────────────────────────────────────────────
 
     def _checked(self, texts: Sequence[str], vectors: Sequence[Any]) -> dict[str, UnitVectors]:
-        """Unit vectors by text, each an array of its own that nobody can write to."""
+        """Unit vectors by text, each a read-only array of its own."""
         rows = vectors if self._vector is not None else _matrix(texts, vectors)
         dimensions = len(rows[0])
         with self._lock:

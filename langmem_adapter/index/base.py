@@ -141,7 +141,7 @@ class VectorIndex(VectorView, Protocol):
         """
 
     def adopt(self, batch: Batch) -> None:
-        """Hold what *batch* holds and nothing else, its rows as they lie there; nobody may write to its arrays from then on."""
+        """Hold the rows of *batch* and nothing else; its arrays must not be written to from then on."""
 
 
 _CHUNK: Final = 8192  # rows looked at in one go: no second copy of a large batch
@@ -158,7 +158,7 @@ def check_query(query: Vectors, dimensions: int) -> Vectors:
 def check_batch(batch: Batch, dimensions: int) -> None:
     """Refuse a batch that an index of *dimensions* cannot take: the rows of a database may be damaged."""
     if (named := len(batch.pks) + len(batch.gone)) > 1 and len(np.unique(np.append(batch.pks, batch.gone))) < named:
-        raise InvalidInputError("a memory stands twice in one Batch; give net changes")
+        raise InvalidInputError("a memory occurs twice in one Batch; pass net changes")
     if len(batch.vectors):
         check_length("a new vector", batch.vectors.shape[1], dimensions)
     for start in range(0, len(batch.vectors), _CHUNK):
@@ -188,13 +188,13 @@ def count_rows(connection: Connection, space: Space) -> int:
     return int(connection.execute(select(func.count()).select_from(space.pk.table)).scalar_one())
 
 
-def first_length(connection: Connection, space: Space) -> int | None:
+def stored_vector_length(connection: Connection, space: Space) -> int | None:
     """How many numbers the vector of some row has; `None` where there is no row."""
     embedding = connection.execute(select(space.embedding).limit(1)).scalar_one_or_none()
     return None if embedding is None else len(embedding) // _NUMBER
 
 
-def length(rows: Rows) -> int | None:
+def vector_length(rows: Rows) -> int | None:
     """How many numbers the first vector among *rows* has; `None` where there is none."""
     return next((len(row.embedding) // _NUMBER for row in rows if row.embedding is not None), None)
 
@@ -303,11 +303,11 @@ def cosines(vectors: Vectors, query: Vectors) -> Scores:
     return scores
 
 
-def spread(wanted: Pks, there: Pks, values: NDArray[_Number], missing: float) -> NDArray[_Number]:
+def align_values(wanted: Pks, there: Pks, values: NDArray[_Number], missing: float) -> NDArray[_Number]:
     """The value of each wanted pk, *missing* for who is not among those that are there.
 
     Example:
-        >>> spread(np.array([9, 7, 8]), np.array([7, 9]), np.array([70, 90]), -1).tolist()
+        >>> align_values(np.array([9, 7, 8]), np.array([7, 9]), np.array([70, 90]), -1).tolist()
         [90, 70, -1]
     """
     result = np.full((len(wanted), *values.shape[1:]), missing, values.dtype)
@@ -371,7 +371,7 @@ def _chunks(numbers: Collection[int]) -> Iterator[Sequence[int]]:
 class ExactIndex:
     """Every vector compared with the query, in numpy. Each update copies all rows, so it fits some ten thousand memories.
 
-    A search works on the state that it found when it began; nobody waits for anybody.
+    A search works on the state at its beginning, without a lock.
     """
 
     def __init__(self, dimensions: int) -> None:
@@ -419,7 +419,7 @@ class ExactIndex:
     def vectors(self, pks: Pks) -> Vectors:
         """The stored vectors of the given memories; rows of NaN where the index has none."""
         rows = self._rows
-        return spread(pks, rows.pks, rows.vectors, np.nan)
+        return align_values(pks, rows.pks, rows.vectors, np.nan)
 
     def pks(self) -> Pks:
         """Every pk it holds, ascending."""
@@ -428,7 +428,7 @@ class ExactIndex:
     def scopes_of(self, pks: Pks) -> Pks:
         """The scope id of each of the given memories; -1 where the index has none."""
         rows = self._rows
-        return spread(pks, rows.pks, rows.scopes, -1)
+        return align_values(pks, rows.pks, rows.scopes, -1)
 
 
 def _ascending(pks: Pks, scopes: Pks, vectors: Vectors) -> Batch:

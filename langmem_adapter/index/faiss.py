@@ -84,7 +84,7 @@ class FaissIndex:
             except SegmentError:
                 if self._mend is None:
                     raise
-                if contents.segment is self._contents.segment:  # else somebody else has put another one in its place
+                if contents.segment is self._contents.segment:  # else another thread has replaced it
                     self._mend()
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────

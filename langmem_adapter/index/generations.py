@@ -102,7 +102,7 @@ class Generations:
         return self._stamp() not in (self._seen, ())
 
     def latest(self, fingerprint: str) -> Generation | None:
-        """The latest generation; `None` where there is none, or somebody is taking it away.
+        """The latest generation; `None` where there is none, or another process removes it.
 
         Raises:
             SegmentError: It cannot be read, is damaged, or was made with another embedding model.
@@ -112,7 +112,7 @@ class Generations:
                 self._seen = self._stamp()
                 return self._opened(fingerprint)
             except FileNotFoundError:
-                # Contract: a file that is gone is news, no failure: somebody erases, or a newer generation lies there.
+                # Contract: a file that is gone is news, no failure: another process erases, or a newer generation lies there.
                 # `test_who_merges_beside_who_erases_keeps_silent_and_loses_nothing`
                 if self._stamp() == self._seen:
                     return None

@@ -27,9 +27,9 @@ from langmem_adapter.index.base import (
     check_batch,
     compare_index,
     count_rows,
-    first_length,
-    length,
     read_all,
+    stored_vector_length,
+    vector_length,
 )
 from langmem_adapter.index.generations import Generation, Generations
 from langmem_adapter.index.segment import Contents, Mergeable, SegmentError
@@ -213,7 +213,7 @@ class Indexer(VectorFeed):
         self.index: VectorIndex | None = None if dimensions is None else index_factory(dimensions)
         self._cursor = feed.NOTHING
         self._whole = True  # False while it is neither the old state nor the new
-        self._behind = self._pending = 0  # changes since the segment was made; since somebody tried to make the next
+        self._behind = self._pending = 0  # changes since the segment was made; since the last attempt at the next
         self.failures = 0
         if comparable(database, fingerprint, space):  # else the first pull says so: what needs no vectors goes on
             with self.lock, database.read() as connection:
@@ -290,7 +290,7 @@ class Indexer(VectorFeed):
         return count
 
     def _apply(self, rows: Rows) -> None:
-        index = self._make_index(lambda: length(rows))
+        index = self._make_index(lambda: vector_length(rows))
         if index is None:
             return
         batch = as_batch(rows, index.dimensions)
@@ -303,7 +303,7 @@ class Indexer(VectorFeed):
     def _rebuild(self, connection: Connection, progress: Callable[[int, int], None] | None = None) -> int:
         end = feed.last(connection, self._fingerprint)
         total = count_rows(connection, self._space)
-        index = self._make_index(lambda: first_length(connection, self._space))
+        index = self._make_index(lambda: stored_vector_length(connection, self._space))
         if index is not None:
             report = None if progress is None else lambda count: progress(count, total)
             index.adopt(read_all(connection, self._space, index.dimensions, report))
@@ -353,7 +353,7 @@ class Indexer(VectorFeed):
             self.index.hold(self.index.contents.closed())
 
     def finish(self) -> None:
-        """Write what has changed: more than a hundredth, or *merge_after* changes that nobody has searched since."""
+        """Write what has changed: more than a hundredth, or *merge_after* changes since the last search."""
         if self._files is not None and not self._database.inherited:
             self.write_segment(ending=True)
 
@@ -448,7 +448,7 @@ class Indexer(VectorFeed):
     def _fail(self, what: str, error: Exception) -> None:
         files = self._database.location if self._files is None else self._files.manifest
         if isinstance(error, FileNotFoundError) and Path(files).parent.exists():
-            return  # somebody erased what was being written
+            return  # another process erased what was being written
         self.failures += 1
         named = "" if isinstance(error, SegmentError) else f" {files}"  # which names its file itself
         _log.warning("the vector index's files%s %s: %s", named, what, error)
@@ -568,7 +568,7 @@ class SharedIndexer(VectorFeed):
     def _fits(self, index: SharedIndex, connection: Connection, cursor: Cursor) -> bool:
         if cursor.fingerprint != self._fingerprint or not feed.is_known(connection, cursor):
             return False
-        # Somebody else moved it, or we have just come: is it really this index that was fed?
+        # Another process moved it, or this one has just opened it: is it really this index that was fed?
         return cursor == self._cursor or index.holds(connection, cursor)
 
     def _refill(self, index: SharedIndex, turn: _Turn, progress: Callable[[int, int], None] | None = None) -> int:
@@ -585,7 +585,7 @@ class SharedIndexer(VectorFeed):
         if self.index is None:
             with self._database.read() as connection:
                 check_embeddings(connection, self._fingerprint)
-                dimensions = first_length(connection, self._space)
+                dimensions = stored_vector_length(connection, self._space)
                 self._last = feed.last(connection).applied
             self.index = None if dimensions is None else self._factory(dimensions)
         return self.index
@@ -628,7 +628,7 @@ class SharedIndexer(VectorFeed):
     @contextmanager
     def _alone(self, index: SharedIndex) -> Iterator[None]:
         """Hold the lock of this database's feed of this index: that of an empty SQLite file, which dies with its holder."""
-        if self._database.path is None:  # in memory: nobody else can be there
+        if self._database.path is None:  # in memory: no other process can use it
             yield
             return
         path = self._database.path

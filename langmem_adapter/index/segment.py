@@ -108,7 +108,7 @@ class Catalogue:
 
 
 class LoadedRows:
-    """Vectors in this process's memory: (n, dimensions), float32, C-contiguous; nobody may write to them from now on."""
+    """Vectors in this process's memory: (n, dimensions), float32, C-contiguous; they must not be written to from now on."""
 
     def __init__(self, vectors: Vectors) -> None:
         self.vectors: Final = vectors
@@ -127,7 +127,7 @@ class LoadedRows:
 
 
 class ClosedRows(LoadedRows):
-    """What a closed index holds instead of vectors: whoever reads on is told so."""
+    """The vectors of a closed index: reading them is an error."""
 
     def check(self, rows: slice | Pks) -> None:  # noqa: ARG002 - see `LoadedRows.check`
         """Refuse it."""
@@ -172,7 +172,7 @@ class FileRows(LoadedRows):
         return os.fstat(self._descriptor).st_size == self._size
 
     def check(self, rows: slice | Pks) -> None:
-        """Compare the blocks of these rows that nobody has compared yet."""
+        """Compare the blocks of these rows that were not compared yet."""
         if isinstance(rows, slice):
             if rows.start == rows.stop:
                 return
@@ -237,29 +237,29 @@ def block_rows(dimensions: int) -> int:
     return max(1, _BLOCK // (dimensions * _NUMBER))
 
 
-Deaths: TypeAlias = NDArray[np.uint32]
-"""For each row the number of the update that it went with; 0 while it stands."""
+RemovedAt: TypeAlias = NDArray[np.uint32]
+"""For each row the number of the update that removed it; 0 while it is current."""
 
 _LEAST: Final = 64
 
 
-def standing(deaths: Deaths, update: int) -> NDArray[np.bool_]:
-    """Which rows stood after an update, whatever went with later ones."""
-    stands: NDArray[np.bool_] = (deaths == 0) | (deaths > update)
-    return stands
+def is_current_at(removed_at: RemovedAt, update: int) -> NDArray[np.bool_]:
+    """Which rows are current after an update, whatever later ones removed."""
+    mask: NDArray[np.bool_] = (removed_at == 0) | (removed_at > update)
+    return mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tail:
     """The rows as they stand at one moment; arrays have room for more than *count* rows."""
 
-    # Contract: arrays are written to behind `count` alone, but for `deaths`, where 0 turns into the number of an update that
+    # Contract: arrays are written to behind `count` alone, but for `removed_at`, where 0 becomes the number of an update that
     # no reader of an older state looks at; the dicts may be newer than `count`, and who asks them leaves out rows behind it.
     # `test_a_search_sees_an_update_whole_or_not_at_all`, `test_who_began_before_an_update_finds_what_was`
     vectors: Vectors
     pks: Pks
     scopes: Pks
-    deaths: Deaths
+    removed_at: RemovedAt
     count: int
     latest: dict[int, int]  # the latest row of each memory, by pk
     older: dict[int, int]  # the row that the same memory had before, by row
@@ -282,28 +282,24 @@ class Tail:
         """The rows of some scopes, `None` for none; some of them may have gone."""
         if not self.count:
             return None
-        parts = [
-            self._rows_of_one(*entry) for scope in dict.fromkeys(scopes) if (entry := self.by_scope.get(int(scope)))
-        ]
+        entries = (self.by_scope.get(int(scope)) for scope in dict.fromkeys(scopes))
+        parts = [entry[0][: entry[1]] for entry in entries if entry]
+        parts = [rows if rows[-1] < self.count else rows[: rows.searchsorted(self.count)] for rows in parts]
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)) if parts else None
-
-    def _rows_of_one(self, rows: Pks, count: int) -> Pks:
-        rows = rows[:count]
-        return rows if rows[-1] < self.count else rows[: rows.searchsorted(self.count)]
 
     # ── for the one writer ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def bury(self, pks: Pks, update: int) -> int:
-        """Note that the rows of these memories went with an update, and tell how many did."""
-        rows = [row for pk in pks.tolist() if (row := self.latest.get(pk, -1)) >= 0 and not self.deaths[row]]
-        self.deaths[rows] = update
+    def remove(self, pks: Pks, update: int) -> int:
+        """Mark the rows of these memories as removed by an update, and return their number."""
+        rows = [row for pk in pks.tolist() if (row := self.latest.get(pk, -1)) >= 0 and not self.removed_at[row]]
+        self.removed_at[rows] = update
         return len(rows)
 
     def with_rows(self, batch: Batch) -> Tail:
         """The tail with the rows of a batch behind it, those of one scope beside each other."""
         new, start = len(batch.pks), self.count
         order = np.lexsort((batch.pks, batch.scopes)) if new > 1 else slice(None)
-        tail = self._roomy(start + new)
+        tail = self._with_room(start + new)
         pks, scopes, there = batch.pks[order], batch.scopes[order], slice(start, start + new)
         tail.vectors[there], tail.pks[there], tail.scopes[there] = batch.vectors[order], pks, scopes
         for row, pk in enumerate(pks.tolist(), start):
@@ -315,12 +311,12 @@ class Tail:
             _append(tail.by_scope, int(scopes[first]), np.arange(start + first, start + last))
         return replace(tail, count=start + new)
 
-    def _roomy(self, needed: int) -> Tail:
+    def _with_room(self, needed: int) -> Tail:
         if needed <= len(self.pks):
             return self
         capacity = max(needed, 2 * len(self.pks), _LEAST)
-        arrays = ("vectors", "pks", "scopes", "deaths")
-        grown: dict[str, Any] = {name: _grown(getattr(self, name), self.count, capacity) for name in arrays}
+        arrays = ("vectors", "pks", "scopes", "removed_at")
+        grown: dict[str, Any] = {name: _grow(getattr(self, name), self.count, capacity) for name in arrays}
         return replace(self, **grown)
 
 
@@ -328,12 +324,12 @@ def _append(by_scope: dict[int, tuple[Pks, int]], scope: int, rows: Pks) -> None
     array, count = by_scope.get(scope, (np.empty(0, np.int64), 0))
     needed = count + len(rows)
     if needed > len(array):
-        array = _grown(array, count, max(needed, 2 * len(array)))
+        array = _grow(array, count, max(needed, 2 * len(array)))
     array[count:needed] = rows
     by_scope[scope] = array, needed
 
 
-def _grown(array: NDArray[Any], count: int, capacity: int) -> NDArray[Any]:
+def _grow(array: NDArray[Any], count: int, capacity: int) -> NDArray[Any]:
     larger = np.zeros((capacity, *array.shape[1:]), array.dtype)
     larger[:count] = array[:count]
     return larger
@@ -349,11 +345,11 @@ class Contents:
     """What an index holds at one moment; it never changes."""
 
     segment: Segment  # most of it
-    deaths: Deaths  # which of the segment's rows have gone, and when
+    removed_at: RemovedAt  # which of the segment's rows have gone, and when
     tail: Tail  # what came since
     update: int  # number of the last update
     count: int  # how many memories
-    lost: int  # how many of the segment's rows have gone
+    removed_count: int  # how many of the segment's rows have gone
 
     @classmethod
     def of(cls, segment: Segment) -> Contents:
@@ -364,18 +360,14 @@ class Contents:
     def after(self, batch: Batch) -> Contents:
         """What it holds after net changes. Only for the one writer: what was before can be read on, but not go on from."""
         update = self.update + 1
-        went = np.concatenate([batch.pks, batch.gone])
-        buried, lost = self.tail.bury(went, update), self._bury(went, update)
-        tail = self.tail.with_rows(batch) if len(batch.pks) else self.tail
-        count = self.count + len(batch.pks) - buried - lost
-        return Contents(self.segment, self.deaths, tail, update, count, self.lost + lost)
-
-    def _bury(self, pks: Pks, update: int) -> int:
+        pks = np.concatenate([batch.pks, batch.gone])
         rows = self.segment.catalogue.find(pks)
         rows = rows[rows >= 0]
-        rows = rows[self.deaths[rows] == 0]
-        self.deaths[rows] = update
-        return len(rows)
+        rows = rows[self.removed_at[rows] == 0]
+        self.removed_at[rows] = update
+        count = self.count + len(batch.pks) - self.tail.remove(pks, update) - len(rows)
+        tail = self.tail.with_rows(batch) if len(batch.pks) else self.tail
+        return Contents(self.segment, self.removed_at, tail, update, count, self.removed_count + len(rows))
 
     def rows(self, scopes: Collection[int], pks: Pks | None) -> Where:
         """The segment's rows of some scopes, or of the given memories within them, that have not gone."""
@@ -383,56 +375,56 @@ class Contents:
         if pks is not None:
             chosen = catalogue.find(np.unique(pks))
             chosen = chosen[chosen >= 0]
-            return self.standing(chosen[np.isin(catalogue.scopes_of(chosen), list(scopes))])
+            return self.current(chosen[np.isin(catalogue.scopes_of(chosen), list(scopes))])
         if len(scopes) != 1:
-            return self.standing(catalogue.rows_of(scopes))
+            return self.current(catalogue.rows_of(scopes))
         (scope,) = scopes
         together = catalogue.range_of(scope)
-        if not self.lost or (stands := standing(self.deaths[together], self.update)).all():
+        if not self.removed_count or (is_current := is_current_at(self.removed_at[together], self.update)).all():
             return together
-        rows: Pks = together.start + np.flatnonzero(stands)
+        rows: Pks = together.start + np.flatnonzero(is_current)
         return rows
 
-    def standing(self, rows: Pks) -> Pks:
+    def current(self, rows: Pks) -> Pks:
         """Those of the segment's rows that have not gone."""
-        return rows[standing(self.deaths[rows], self.update)] if self.lost else rows
+        return rows[is_current_at(self.removed_at[rows], self.update)] if self.removed_count else rows
 
     def tail_rows(self, scopes: Collection[int], pks: Pks | None) -> Pks | None:
         """The tail's rows in the same way; `None` for none."""
         rows = self.tail.rows_of(scopes)
         if rows is None:
             return None
-        rows = rows[standing(self.tail.deaths[rows], self.update)]
+        rows = rows[is_current_at(self.tail.removed_at[rows], self.update)]
         return rows if pks is None else rows[np.isin(self.tail.pks[rows], pks)]
 
     def find(self, pks: Pks) -> tuple[Pks, Pks]:
         """The row of each memory in the segment, and in the tail; -1 where it has none there, or it has gone."""
         rows = self.segment.catalogue.find(pks)
-        if self.lost:
+        if self.removed_count:
             present = np.flatnonzero(rows >= 0)
-            rows[present[~standing(self.deaths[rows[present]], self.update)]] = -1
+            rows[present[~is_current_at(self.removed_at[rows[present]], self.update)]] = -1
         newer = np.full(len(pks), -1, np.int64)
         if self.tail.count:
             missing = np.flatnonzero(rows < 0)
             newer[missing] = [self.tail.find(pk) for pk in pks[missing].tolist()]
             there = missing[newer[missing] >= 0]
-            newer[there[~standing(self.tail.deaths[newer[there]], self.update)]] = -1
+            newer[there[~is_current_at(self.tail.removed_at[newer[there]], self.update)]] = -1
         return rows, newer
 
     def pks(self) -> Pks:
         """Every memory, ascending."""
-        kept = self.segment.catalogue.pks[standing(self.deaths, self.update)]
+        kept = self.segment.catalogue.pks[is_current_at(self.removed_at, self.update)]
         return np.sort(np.concatenate([kept, self.tail.pks[self._tail_rows()]]))
 
     def merged(self, most: int) -> tuple[Catalogue, Iterator[Vectors]]:
         """All of it in the order of a segment: which memory will lie in which row, and the vectors, so many rows at a time."""
-        kept = np.flatnonzero(standing(self.deaths, self.update))
+        kept = np.flatnonzero(is_current_at(self.removed_at, self.update))
         catalogue, newer = self.segment.catalogue, self._tail_rows()
         pks = np.concatenate([catalogue.pks[kept], self.tail.pks[newer]])
         scopes = np.concatenate([catalogue.scopes_of(kept), self.tail.scopes[newer]])
         order = np.lexsort((pks, scopes))
         sources = np.concatenate([kept, -1 - newer])[order]  # below 0: in the tail
-        blocks = (self._taken(sources[start : start + most]) for start in range(0, len(sources), most))
+        blocks = (self._read(sources[start : start + most]) for start in range(0, len(sources), most))
         return Catalogue.of(pks[order], scopes[order]), blocks
 
     def in_memory(self) -> Segment:
@@ -447,7 +439,7 @@ class Contents:
         """The same without the segment's vectors, hence without the file that they may lie in."""
         return replace(self, segment=Segment(ClosedRows(self.segment.rows.vectors[:0].copy()), self.segment.catalogue))
 
-    def _taken(self, sources: Pks) -> Vectors:
+    def _read(self, sources: Pks) -> Vectors:
         taken = np.empty((len(sources), self.tail.vectors.shape[1]), np.float32)
         old = sources >= 0
         self.segment.rows.check(sources[old])
@@ -455,7 +447,7 @@ class Contents:
         return taken
 
     def _tail_rows(self) -> Pks:
-        return np.flatnonzero(standing(self.tail.deaths[: self.tail.count], self.update))
+        return np.flatnonzero(is_current_at(self.tail.removed_at[: self.tail.count], self.update))
 
 
 @runtime_checkable
@@ -469,5 +461,5 @@ class Mergeable(VectorIndex, Protocol):
     def hold(self, contents: Contents, mend: Callable[[], object] | None = None) -> None:
         """Hold this and nothing else; from now on only this index may go on from it.
 
-        Whoever finds that the segment is damaged calls *mend*, which makes this index hold another one, or raises.
+        A reader that finds the segment damaged calls *mend*, which makes this index hold another one, or raises.
         """

@@ -23,6 +23,7 @@ from langmem_adapter.index.base import (
     Best,
     Nearest,
     Verification,
+    align_values,
     as_batch,
     check_query,
     cosines,
@@ -30,7 +31,6 @@ from langmem_adapter.index.base import (
     count_rows,
     read_memories,
     search_exactly,
-    spread,
 )
 from langmem_adapter.index.stores import StoreEntry
 from langmem_adapter.records.checks import redact_urls
@@ -223,7 +223,7 @@ class VectorStoreIndex:
     def vectors(self, pks: Pks) -> Vectors:
         """The vectors of the given memories, as the database has them; rows of NaN where there are none."""
         batch = self._read(pks)
-        return spread(pks, batch.pks, batch.vectors, np.nan)
+        return align_values(pks, batch.pks, batch.vectors, np.nan)
 
     def pks(self) -> Pks:
         """Every pk that can be found, ascending."""
@@ -233,7 +233,7 @@ class VectorStoreIndex:
     def scopes_of(self, pks: Pks) -> Pks:
         """The scope id of each of the given memories; -1 where there are none."""
         batch = self._read(pks)
-        return spread(pks, batch.pks, batch.scopes, -1)
+        return align_values(pks, batch.pks, batch.scopes, -1)
 
     def _read(self, pks: Pks) -> Batch:
         with self._reading() as connection:
@@ -282,7 +282,7 @@ class ReadWriteLock:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())  # its lock is held while somebody writes
+        self._changed = threading.Condition(threading.Lock())  # its lock is held during a write
         self._readers = 0
         self._waiting = 0
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from langmem_adapter.arguments import each_of, filled, memory_id_of, optional_scope, parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import MemoryMixin, each_or_refused
-from langmem_adapter.records.checks import check_metadata, zone_of
+from langmem_adapter.records.checks import check_metadata, parse_timezone
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import memories
@@ -55,7 +55,7 @@ class EditMethods(MemoryMixin):
             InvalidInputError: There is nothing to change, the text is longer than the setting `max_text`, or
                 an argument cannot be used.
         """
-        zone, within = zone_of(self.parts.settings.timezone), optional_scope(fields)
+        zone, within = parse_timezone(self.parts.settings.timezone), optional_scope(fields)
         write = _updating(zone, memory_id, text=text, metadata=metadata, expires_at=expires_at, within=within)
         operation = Operation("update_memory", write.within, memory_id)
         return self.parts.telemetry.observed(self.parts.edit(lambda: write), operation, CHANGED)
@@ -83,7 +83,7 @@ class EditMethods(MemoryMixin):
             ('Likes green tea', 'MemoryNotFoundError')
             >>> memory.close()
         """
-        read = partial(_updating_item, zone_of(self.parts.settings.timezone))
+        read = partial(_updating_item, parse_timezone(self.parts.settings.timezone))
         plan = self.parts.edit_each(each_or_refused("update_many", read, each_of(items, "items")))
         return self.parts.telemetry.observed(plan, Operation("update_memory"), CHANGED_EACH)
 

@@ -9,10 +9,10 @@ from langmem_adapter.arguments import bounded, filled, flag, memory_id_of, optio
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import parse_filter
 from langmem_adapter.memory.parts import MemoryMixin
-from langmem_adapter.records.checks import zone_of
+from langmem_adapter.records.checks import parse_timezone
 from langmem_adapter.records.results import Page, Threshold
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.search.query import Bounds, Query, check_rerank, reference_of
+from langmem_adapter.search.query import Bounds, Query, check_rerank, parse_reference_date
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.memories import page_as_of, parse_as_of
 from langmem_adapter.tracing import SEARCHED, Operation, describe_hits, run_config, traced
@@ -91,8 +91,8 @@ class SearchMethods(MemoryMixin):
         expired = flag(include_expired, "include_expired")
         if expired and not as_of is known_at is None:
             raise InvalidInputError("include_expired searches the present: leave out as_of and known_at")
-        zone = zone_of(timezone, self.parts.settings.timezone)
-        reference = reference_of(reference_date, zone)
+        zone = parse_timezone(timezone, self.parts.settings.timezone)
+        reference = parse_reference_date(reference_date, zone)
         wanted = Query(
             text=filled(query, "query"),
             scope=Scope(**fields),
@@ -183,7 +183,7 @@ class SearchMethods(MemoryMixin):
             "after": after,
             "include_expired": expired,
         }
-        when = parse_as_of(as_of, known_at, zone_of(None, self.parts.settings.timezone))
+        when = parse_as_of(as_of, known_at, parse_timezone(None, self.parts.settings.timezone))
         read = partial(memories.page, **how) if when is None else partial(page_as_of, when=when, **how)
         return Plan(partial(self.parts.reading, read, scope)).then(lambda page: Page(tuple(page[0]), page[1]))
 

@@ -29,7 +29,7 @@ from langmem_adapter.arguments import seconds
 from langmem_adapter.errors import InvalidInputError, StorageError, noted_on
 from langmem_adapter.pipeline.parse import as_list
 from langmem_adapter.pipeline.run import run_of
-from langmem_adapter.records.checks import quoted, zone_of
+from langmem_adapter.records.checks import parse_timezone, quoted
 from langmem_adapter.twins import attempt
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class BackgroundWriter:
         run = run_of({**arguments, "messages": copies}, self._longest)
         own = {name: value for name, value in run.conversations[0].items() if name in _CHECKED and value is not None}
         key = (run.scope, run.thread, run.infer, run.memory_type, run.prompt, json.dumps(own, sort_keys=True))
-        zone = zone_of(arguments.get("timezone"), self._longest.timezone)
+        zone = parse_timezone(arguments.get("timezone"), self._longest.timezone)
         future: Future[AddResult] = Future()
         with self._changed:
             if self._closing or util.is_exiting():

@@ -27,7 +27,14 @@ from langchain_core.messages import (
 from langmem_adapter.arguments import Longest, filled, local_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.state import Ask, StateEdit, finish_stage, start_work, thinking
-from langmem_adapter.records.checks import check_metadata, check_nesting, check_text, plain_content, quoted, zone_of
+from langmem_adapter.records.checks import (
+    check_metadata,
+    check_nesting,
+    check_text,
+    parse_timezone,
+    plain_content,
+    quoted,
+)
 from langmem_adapter.records.results import PROCEDURAL, ToolCall, Turn, Usage, take_fitting_texts
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import check_owner
@@ -104,7 +111,7 @@ def conversation_of(
     began, kept = perf_counter(), {name: item.get(name) for name in OF_ITEM}
     if kept["metadata"] is not None:
         kept["metadata"] = check_metadata(kept["metadata"])
-    zone = zone_of(kept["timezone"], longest.timezone)
+    zone = parse_timezone(kept["timezone"], longest.timezone)
     times = {name: local_time(kept[name], name, zone) for name in _TIMES if kept[name] is not None}
     time = times.get("timestamp") or datetime.now(UTC).astimezone(zone)
     kept |= {name: moment.isoformat() for name, moment in times.items()}

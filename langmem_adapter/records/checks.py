@@ -109,7 +109,7 @@ def check_server_url(address: object, name: str = "") -> str:
 
 
 DEEPEST: Final = 64
-"""Levels of objects and lists in each other. What is read must never need more of the stack than whoever reads has left."""
+"""Levels of nested objects and lists: what is read must not exhaust the stack of its reader."""
 
 _JSON: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, default=dict
@@ -158,7 +158,7 @@ def check_text(value: object, name: str) -> str:
     return value
 
 
-def zone_of(timezone: object, default: str | None = None) -> tzinfo | None:
+def parse_timezone(timezone: object, default: str | None = None) -> tzinfo | None:
     """The time zone of an IANA name, else of the *default*; `None` is the system's. Unknown is an `InvalidInputError`."""
     name = default if timezone is None else timezone
     if name is None:

@@ -1,8 +1,7 @@
-"""What a message carries beside its text: what caused it, who sent it to whom, a label for its speaker, a payload.
+"""The MetaGPT fields of a LangChain message: cause, sender, receivers, a label for its speaker, a payload.
 
-After MetaGPT's `Message`, whose fields LangChain's messages do not have. All of it lies under one key of `additional_kwargs`,
-so that it survives checkpoints and databases and is sent to no model API. Its values are lists, for LangChain joins what the
-chunks of a stream carry: texts would be glued together, lists are appended, and reading takes each value once.
+They are kept under one key of `additional_kwargs`, so they survive checkpoints and databases and are sent to no model API. The
+values are lists, because LangChain concatenates the texts that the chunks of a stream carry, and appends lists.
 """
 
 from __future__ import annotations
@@ -200,7 +199,7 @@ def _plain(payload: object, schema: str) -> dict[str, Any]:
 
 def _restored(payload: Any) -> Any:
     if not isinstance(payload, dict) or payload.keys() != {"schema", "value"}:
-        return payload  # somebody else wrote it
+        return payload  # another program wrote it
     model = _models.get(str(payload["schema"]))
     if model is None:
         return payload["value"]

@@ -53,13 +53,13 @@ class Triple(Portable):
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Somebody or something that relations are about.
+    """A person or thing in the knowledge graph.
 
     Attributes:
         id: A UUID in text form; it never changes.
         name: As it was first called.
-        type: What kind of thing it is (`"person"`), empty where nobody said.
-        scope: Whose memory it belongs to.
+        type: What kind of thing it is (`"person"`), empty where unknown.
+        scope: Its scope.
         aliases: What else it is called.
         mentions: How often a relation with it was stated.
         created_at: The date of the statement that first named it.
@@ -78,7 +78,7 @@ class Entity:
 
 @dataclass(frozen=True, slots=True)
 class MergeSuggestion:
-    """Two entities that may be one; whoever knows better says so with `merge`.
+    """Two entities that may be one; confirm it with `merge`.
 
     Attributes:
         source: Name of the one that would go.
@@ -106,9 +106,9 @@ class Relation(Portable):
         source: Name of the first thing.
         relation: What it is to the second: `"lives_in"`.
         target: Name of the second.
-        source_type: What kind of thing the first is, empty where nobody said.
+        source_type: What kind of thing the first is, empty where unknown.
         target_type: The same of the second.
-        scope: Whose memory it belongs to.
+        scope: Its scope.
         valid_from: Since when it holds; `None` for ever.
         valid_to: Until when it held; `None` while it holds.
         recorded_at: When this was written down.

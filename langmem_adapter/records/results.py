@@ -288,20 +288,20 @@ class AddResult:
 
 @dataclass(frozen=True, slots=True)
 class MemoryItem:
-    """One memory as it stands.
+    """One memory in its current state.
 
     `created_at` and `updated_at` have the UTC offset of who made its last statement: their `date()` is the speaker's day.
 
     Attributes:
         id: A UUID in text form; it never changes.
         text: The short fact.
-        scope: Whose memory it is.
+        scope: Its scope.
         metadata: The user's own JSON object.
         memory_type: `None` for facts, `"procedural_memory"` for step-by-step records.
         actor_id: Who said it.
         role: In which role.
-        created_at: The date of the first statement that its course began with, however late it was told.
-        updated_at: Since when it is true what it says: the date of its last statement, or the moment of the last edit.
+        created_at: The date of its first statement, however late it was added.
+        updated_at: Since when it is true: the date of its last statement, or the moment of the last edit.
         expires_at: From when on it is no longer shown.
         revision: Counts its own changes, from 1.
         hash: Of the text as `text.text_hash` reads it; equal hashes mean the same statement.
@@ -326,7 +326,7 @@ class MemoryItem:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a hit stands where it stands.
+    """Why a hit has its rank.
 
     Attributes:
         meaning: Calibrated cosine of query and memory, whichever embedding model it is: 0 where they have nothing to do with
@@ -465,7 +465,7 @@ class SearchResults(list[Hit]):
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One step in the life of a memory; its times have the UTC offset of who made the statement.
+    """One entry of the history of a memory; its times have the UTC offset of who made the statement.
 
     Attributes:
         seq: Number of the change in the whole database; it orders all revisions.

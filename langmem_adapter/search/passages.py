@@ -69,7 +69,7 @@ def fit_hits(
         most: Tokens that all together may have.
         cost: Counts those of a line.
         line: How a hit is shown.
-        language: By whose rules words are stemmed.
+        language: The language of the stemming rules.
     """
     kept: list[Hit] = []
     costs = [cost(line(hit)) for hit in hits]

@@ -68,7 +68,7 @@ def check_rerank(rerank: object) -> Rerank | None:
     raise InvalidInputError(f"rerank is a LangChain BaseDocumentCompressor or 'mmr', not {quoted(rerank)}")
 
 
-def pool(k: int) -> int:
+def rerank_pool(k: int) -> int:
     """How many hits are looked at where *k* are wanted."""
     return max(_POOL * k, _LEAST)
 
@@ -94,7 +94,7 @@ def _reorder(hits: Sequence[Hit], k: int, documents: Sequence[Document]) -> Sear
     return SearchResults(best, abstained=None if best else Abstained("reranked away", hits[0]))
 
 
-def diverse(
+def select_diverse(
     scores: Sequence[float],
     vectors: NDArray[np.float32],
     k: int,
@@ -155,7 +155,7 @@ def _moment(value: object, name: str, zone: tzinfo | None) -> datetime | None:
     return _day_start(value) if is_day(value) else None if value is None else parse_time(value, name, zone)
 
 
-def reference_of(value: object, zone: tzinfo | None = UTC) -> datetime | None:
+def parse_reference_date(value: object, zone: tzinfo | None = UTC) -> datetime | None:
     """The moment that "last week" is counted from, with its own UTC offset or else that of *zone*; `None` for now.
 
     Raises:
@@ -243,7 +243,7 @@ class Question:
         groups: Groups of related words that they belong to.
         names: Speakers that it names, in small letters.
         when: Whether it asks for a time.
-        language: By whose rules its terms were stemmed.
+        language: The language of its stemming rules.
     """
 
     text: str
@@ -359,7 +359,7 @@ _DRAWN_OUT: Final = re.compile(r"([^\W\d])\1{2,}|\b([^\W\d]{1,2}?)\2{2,}\b")
 
 
 def asks_for(text: str, language: str = ENGLISH, terms: frozenset[str] = frozenset()) -> Asks:
-    """What a query asks for; *terms* are those of its words that are looked for (`read_question`), for who has them already.
+    """What a query asks for; *terms* are those of `read_question`, if known already.
 
     Example:
         >>> asks_for("ok 👍 thanks!"), asks_for("What do you know about me?"), asks_for("Where do I live?")
@@ -389,7 +389,7 @@ def asks_for(text: str, language: str = ENGLISH, terms: frozenset[str] = frozens
 
 
 def _asks(text: str, plain: str, language: str) -> bool:
-    """Whether a text asks for something: by its words, as a question of oneself or of somebody, or by an abbreviation."""
+    """Whether a text asks for something: by its words, as a question about oneself or a person, or by an abbreviation."""
     if not reads_english(language):
         return bool(_content(plain, language))
     if _OF_ME.search(plain) or _OF_WHOM.search(plain):
@@ -401,7 +401,7 @@ def _asks(text: str, plain: str, language: str) -> bool:
     if rest == every and _CAPITALS.fullmatch(text.strip(" .?!")):
         return True
     content = _content(" ".join(rest), language)
-    # The stems of PHRASE ask for nothing where somebody speaks to somebody, but not in a question about something else.
+    # The stems of PHRASE ask for nothing in talk to the assistant, but not in a question about something else.
     asking = _QUESTION.search(plain) and not _TO_YOU.search(plain)
     to_somebody = len(rest) < len(every) or _SPOKEN.search(plain)
     return bool(content - _stems() if to_somebody and not asking and " my " not in f" {plain} " else content)

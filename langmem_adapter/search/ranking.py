@@ -136,7 +136,10 @@ def fuse(
         ("graph", evidence.graph, weights.graph),
     )
     parts: dict[str, NDArray[np.floating[Any]]]
-    parts = {"meaning": unit(evidence.meaning, 1 - weights.share), "words": unit(evidence.words, weights.share)}
+    parts = {
+        "meaning": scale_to_unit(evidence.meaning, 1 - weights.share),
+        "words": scale_to_unit(evidence.words, weights.share),
+    }
     parts |= {name: values * weight for name, values, weight in weighted if values is not None and weight}
     scores = np.zeros(len(evidence.pks))
     for part in parts.values():
@@ -163,25 +166,25 @@ def _first(scores: Floats, most: int) -> NDArray[np.int64]:
     return best[np.argsort(-scores[best], kind="stable")][:most]
 
 
-def newest(cache: ScopeCache, allowed: NDArray[np.bool_] | None, question: Question, load: Load) -> Ranked:
+def rank_newest(cache: ScopeCache, allowed: NDArray[np.bool_] | None, question: Question, load: Load) -> Ranked:
     """The ranking if everything is asked for: what shares words with the question, then the newest first."""
     places = np.arange(len(cache)) if allowed is None else np.flatnonzero(allowed)
     words = cache.words(meaningful(question.terms, question.language), (), related=0, load=load)[places]
-    parts: dict[str, NDArray[np.floating[Any]]] = {"words": unit(words, 2.0), "recency": cache.recency[places]}
-    scores = unit(words, 2.0) + cache.recency[places]
+    parts: dict[str, NDArray[np.floating[Any]]] = {"words": scale_to_unit(words, 2.0), "recency": cache.recency[places]}
+    scores = scale_to_unit(words, 2.0) + cache.recency[places]
     pks, order = cache.columns.pks[places], np.argsort(-scores, kind="stable")
     meaning = np.zeros(len(places))
     return Ranked(pks=pks, meaning=meaning, words=words, scores=scores, parts=parts, strategy="newest").at(order)
 
 
-def unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> Floats:
+def scale_to_unit(values: NDArray[np.floating[Any]], most: float = 1.0) -> Floats:
     """Scale values to 0–*most*: 0 and less is 0, the greatest is *most*.
 
     The floor is 0 and not the least value: a lone weak hit must not become a perfect one by being alone, and a list of
     equals (all 0) adds nothing.
 
     Example:
-        >>> unit(np.array([2.0, 4.0, -3.0])).tolist()
+        >>> scale_to_unit(np.array([2.0, 4.0, -3.0])).tolist()
         [0.5, 1.0, 0.0]
     """
     top = float(values.max(initial=0.0))
@@ -477,7 +480,7 @@ def _join(near: _Near, more: _Near) -> _Near:
     return places, np.concatenate([near[1], more[1]])[first]
 
 
-def led_to(pks: Places, leads: Mapping[int, float]) -> Floats:
+def graph_strengths(pks: Places, leads: Mapping[int, float]) -> Floats:
     """How much the graph leads to each of some memories, which are in order."""
     wanted = np.array(sorted(leads), np.int64)
     places = np.searchsorted(pks, wanted)

@@ -57,7 +57,7 @@ _CLEAR: Final = (
     2.0  # deviations of unrelated ones that answers must lie above them: a model of English does not in Chinese
 )
 _AGAIN: Final = 60.0  # seconds after which a model that could not be measured is asked again
-_PATIENCE: Final = 1.0  # seconds to wait until a scale is kept, while somebody else writes
+_PATIENCE: Final = 1.0  # seconds to wait until a scale is kept, while another process writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ def relevance(
     worth = _WORDS * _answered(ranked, places, question, cache, load) + (1 - _WORDS) * near
     if scale.understands:
         worth = np.maximum(worth, _ALONE * near)
-    named = cache.stated_by(question.names)  # `None` where the query names nobody, or everybody
+    named = cache.stated_by(question.names)  # `None` where the query names no speaker, or all
     if named is not None:
         concerned = named[places]
         for place in np.flatnonzero(~concerned).tolist():

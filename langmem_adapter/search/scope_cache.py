@@ -209,7 +209,7 @@ class ScopeCache:
         columns: What is known of each.
         words: How many words they have together.
         postings: What is known of their words already.
-        language: By whose rules they are stemmed (`meta.language_of`).
+        language: The language of their stemming rules (`meta.language_of`).
     """
 
     def __init__(self, columns: ScopeColumns, *, words: int, postings: Postings, language: str = ENGLISH) -> None:
@@ -247,7 +247,7 @@ class ScopeCache:
 
     @cached_property
     def names(self) -> dict[str, NDArray[np.bool_]]:
-        """Which memories are statements of each speaker who has a name, by the name in small letters."""
+        """Which memories are statements of each named speaker, by the name in small letters."""
         codes = np.unique(self.columns.speakers).tolist()
         named = [(name.casefold(), code) for code in codes if (name := self.columns.names[code])]
         return {name: self.columns.speakers == code for name, code in named if name not in _NOBODY}
@@ -388,7 +388,7 @@ class ScopeCaches:
         self._lock = Lock()
 
     def of(self, scope: Scope, version: Hashable) -> CachedAt:
-        """The cache of a scope, brought up to date where somebody committed anything since `Database.version` gave *version*.
+        """The cache of a scope, brought up to date after a commit since `Database.version` gave *version*.
 
         Not to be called inside a `Database.read` block: it opens its own.
         """

@@ -23,15 +23,15 @@ from langmem_adapter.names import named_speaker
 from langmem_adapter.records.ranking import Ranking
 from langmem_adapter.records.results import FORGET, Abstained, SearchResults, tokens_in
 from langmem_adapter.search.passages import fit_hits
-from langmem_adapter.search.query import Query, asks_for, diverse, pool, read_question, rerank_hits
+from langmem_adapter.search.query import Query, asks_for, read_question, rerank_hits, rerank_pool, select_diverse
 from langmem_adapter.search.ranking import (
     EvidenceReader,
     Nearness,
     explain_hits,
     fuse,
-    led_to,
-    newest,
+    graph_strengths,
     newest_value_first,
+    rank_newest,
     read_past_scope,
 )
 from langmem_adapter.search.relevance import RAW, RELEVANT, relevance
@@ -295,7 +295,7 @@ class Searcher:
         cache, load = cached.cache, posting_loader(connect, cached.scope_ids)
         allowed = self._allowed(connect, query, cache)
         if index is None or vector is None:  # no memory existed yet, or everything is asked for
-            return newest(cache, allowed, question, load)
+            return rank_newest(cache, allowed, question, load)
         reader = EvidenceReader(cache, query, question, load, weights)
         nearness = Nearness(index, vector.vector, cached, reader.words, 4 * query.k)
         places, scores, strategy = nearness.of(allowed)
@@ -310,7 +310,7 @@ class Searcher:
                 if places is not None:
                     places, scores = nearness.with_leads((places, scores), leads, allowed)
                     evidence = reader.evidence(places, vector.scale.meaning(scores))
-                evidence = replace(evidence, graph=led_to(evidence.pks, leads))
+                evidence = replace(evidence, graph=graph_strengths(evidence.pks, leads))
         return fuse(evidence, weights, most=most, explain=query.explain, strategy=strategy)
 
     def _allowed(self, connect: Callable[[], Connection], query: Query, cache: ScopeCache) -> NDArray[np.bool_] | None:
@@ -356,7 +356,7 @@ class Searcher:
         past = read_past_scope(connection, query, when, self._embedder, question.language)
         columns = past.cache.columns
         if vector is None:
-            ranked = newest(past.cache, None, question, past.load)
+            ranked = rank_newest(past.cache, None, question, past.load)
         else:
             reader = EvidenceReader(past.cache, query, question, past.load, self._weights)
             evidence = reader.evidence(None, vector.scale.meaning(cosines(past.vectors, vector.vector)))
@@ -401,7 +401,7 @@ def _limit_tokens(query: Query, question: Question, results: SearchResults) -> S
 
 
 def _wanted(query: Query) -> int:
-    return max(query.k, _REORDERED) if query.rerank is None else pool(query.k)
+    return max(query.k, _REORDERED) if query.rerank is None else rerank_pool(query.k)
 
 
 def _order(context: SearchContext, ranked: Ranked, hits: list[Hit], vectors: Vectors | None) -> list[Hit]:
@@ -411,7 +411,7 @@ def _order(context: SearchContext, ranked: Ranked, hits: list[Hit], vectors: Vec
         hits[:_REORDERED], order[:_REORDERED] = newest_value_first(hits[:_REORDERED])
     if query.rerank == "mmr" and vectors is not None:
         scores = [hit.score for hit in hits]
-        places = diverse(scores, vectors[order], query.k, (context.scale or RAW).likeness)
+        places = select_diverse(scores, vectors[order], query.k, (context.scale or RAW).likeness)
         return [hits[place] for place in places]
     return hits
 
