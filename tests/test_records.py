@@ -142,7 +142,7 @@ def test_a_blank_field_of_a_scope_is_refused_by_name(name: str, blank: str) -> N
 
 
 @pytest.mark.parametrize("value", [7, b"a", ["a"], True, 1.5])
-def test_a_scope_of_something_else_than_text_is_refused(value: Any) -> None:
+def test_a_run_id_that_is_no_text_is_refused(value: Any) -> None:
     with pytest.raises(ScopeError, match=r"write run_id=str\(...\)"):
         Scope(run_id=value)
 

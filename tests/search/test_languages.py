@@ -131,7 +131,7 @@ def test_any_text_can_be_told_and_found(text: str, language: str | None) -> None
         assert len(found(memory, text)) == len(found(memory, "ZEBRA")) == 1
 
 
-def test_the_past_is_asked_in_the_language_too() -> None:
+def test_a_search_known_at_a_moment_uses_the_language() -> None:
     with Memory(":memory:", settings=tuned("german")) as memory:
         told(memory, "Alte Häuser")
         then = datetime.now(UTC) + timedelta(seconds=1)

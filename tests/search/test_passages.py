@@ -49,7 +49,7 @@ def memory() -> Any:
         yield memory
 
 
-def test_a_long_hit_is_cut_to_what_answers_and_leaves_room(memory: Memory) -> None:
+def test_max_tokens_cuts_a_long_hit_to_the_passage_that_answers(memory: Memory) -> None:
     whole = memory.search("When is the deadline of the tax report?", **ANN)
     hits = memory.search("When is the deadline of the tax report?", **ANN, max_tokens=150)
     assert {hit.id for hit in hits} == {hit.id for hit in whole}
@@ -60,7 +60,7 @@ def test_a_long_hit_is_cut_to_what_answers_and_leaves_room(memory: Memory) -> No
     assert [hit.cut for hit in hits if hit.text == "I like tea."] == [None]
 
 
-async def test_every_door_keeps_the_budget(memory: Memory) -> None:
+async def test_every_integration_keeps_max_tokens(memory: Memory) -> None:
     question = "When is the deadline of the tax report?"
     retriever = MemoryRetriever(memory=memory, max_tokens=150, **ANN)
     first, *_ = found = await retriever.ainvoke(question)

@@ -67,7 +67,7 @@ def test_equals_stand_by_age_the_older_first() -> None:
 
 
 @pytest.mark.parametrize(("weight", "order"), [(0.0, [2, 3, 1]), (1.0, [1, 3, 2]), (0.4, [3, 2, 1])])
-def test_the_weight_decides_between_meaning_and_words(weight: float, order: list[int]) -> None:
+def test_ranking_words_weighs_words_against_meaning(weight: float, order: list[int]) -> None:
     assert ranked([(0.1, 4.0), (0.9, 0.0), (0.8, 3.5)], weight).pks.tolist() == order
 
 
@@ -91,7 +91,7 @@ EQUAL = [(0.5, 1.0)] * 3
         ({"graph": 0.2}, {"graph": np.array([0.0, 0.5, 0.1])}, 2),
     ],
 )
-def test_each_kind_of_evidence_decides_between_equals(
+def test_each_weight_of_ranking_decides_between_equals(
     weights: dict[str, float], more: dict[str, Any], best: int
 ) -> None:
     plain = Ranking.plain(0.5)
@@ -106,7 +106,7 @@ def test_a_window_counts_fully_where_a_query_asks_for_a_time_and_nothing_else() 
 
 
 @given(ROWS)
-def test_the_parts_sum_up_to_the_score(rows: list[tuple[float, float]]) -> None:
+def test_explain_parts_sum_up_to_the_score(rows: list[tuple[float, float]]) -> None:
     window = QueryWindow(np.linspace(0, 1, len(rows)), frozenset({"tea"}))
     got = fuse(evidence(rows, range(1, len(rows) + 1), window=window), Ranking(), explain=True)
     assert np.sum(list(got.parts.values()), axis=0) == pytest.approx(got.scores)

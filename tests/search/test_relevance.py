@@ -1,4 +1,4 @@
-"""Relevance compares between questions, whatever else a scope holds; doors that write prompts go by it."""
+"""Relevance compares between questions, whatever else a scope holds; integrations that write prompts go by it."""
 
 from __future__ import annotations
 
@@ -128,13 +128,13 @@ def test_neither_a_window_beside_a_topic_nor_a_related_word_beside_another_reach
 
 @pytest.mark.parametrize("least", [-0.1, 1.5, "x", float("nan")])
 def test_a_threshold_out_of_range_says_what_it_is_now(memory: Memory, least: Any) -> None:
-    doors: list[Any] = [partial(memory.search, "tea"), memory.recall, memory.tools, memory.as_retriever]
-    for door in doors:
+    calls: list[Any] = [partial(memory.search, "tea"), memory.recall, memory.tools, memory.as_retriever]
+    for call in calls:
         with pytest.raises(InvalidInputError, match="least relevance of a hit, from 0 to 1, and no cosine"):
-            door(user_id="alice", threshold=least)
+            call(user_id="alice", threshold=least)
 
 
-def test_doors_that_write_prompts_are_silent_about_what_nobody_knows(memory: Memory) -> None:
+def test_recall_and_tools_add_nothing_below_the_threshold(memory: Memory) -> None:
     def recalled(question: str, **how: Any) -> list[str]:
         lines: str = memory.recall(user_id="alice", **how).invoke(question)["memories"]
         return [line.removeprefix("- ") for line in undated(lines).splitlines()[1:]]
@@ -195,13 +195,13 @@ def test_no_filter_bound_or_budget_makes_a_memory_small(how: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("most", [0, -1, "x", 1.5])
-def test_a_budget_is_a_number_of_tokens_from_1_in_every_door(memory: Memory, most: Any) -> None:
-    for door in (memory.recall, memory.tools, memory.as_retriever, partial(recall_node, memory)):
+def test_max_tokens_is_at_least_1_in_every_integration(memory: Memory, most: Any) -> None:
+    for call in (memory.recall, memory.tools, memory.as_retriever, partial(recall_node, memory)):
         with pytest.raises(InvalidInputError, match="max_tokens"):
-            door(user_id="alice", max_tokens=most)
+            call(user_id="alice", max_tokens=most)
 
 
-def test_an_empty_result_says_why(memory: Memory) -> None:
+def test_abstained_says_why_a_search_is_empty(memory: Memory) -> None:
     def why(**how: Any) -> str:
         return str(memory.search(FOREIGN[0], **{"user_id": "alice", **how}).abstained)
 

@@ -123,7 +123,7 @@ def test_what_shares_words_is_found_however_many_are_nearer_in_meaning(desk: Des
     assert desk.find("zebra", k=1)[0].startswith("Saw a zebra")
 
 
-def test_everything_committed_by_anybody_before_the_search_is_seen(desk: Desk) -> None:
+def test_search_sees_every_commit_before_it(desk: Desk) -> None:
     other = Desk(desk.database)
     (memory_id,) = other.put("Likes tea")
     assert desk.find("tea") == ["Likes tea"]
@@ -162,7 +162,7 @@ def test_expired_memories_are_hidden_and_eat_no_place(desk: Desk) -> None:
     assert desk.find("green tea", k=2) == ["Likes tea", "Owns a teapot"]
 
 
-def test_a_filter_narrows_what_is_searched(desk: Desk) -> None:
+def test_search_with_filters_or_memory_type_narrows_what_is_searched(desk: Desk) -> None:
     desk.put(*(f"Likes green tea {n}" for n in range(200)), metadata={"kind": "many"})
     desk.put("Owns a teapot", metadata={"kind": "one", "n": 1}, memory_type="procedural_memory")
     assert desk.find("green tea", k=3, filters=parse_filter({"kind": "one"})) == ["Owns a teapot"]

@@ -114,7 +114,7 @@ def test_a_season_or_a_day_in_a_request_is_no_window(query: str) -> None:
         assert memory.search(query, user_id="ben", threshold="auto", max_tokens=20, reference_date="2026-10-07") == []
 
 
-def test_the_reference_is_the_moment_of_the_past_that_is_searched(memory: Memory) -> None:
+def test_the_reference_date_is_the_as_of_moment(memory: Memory) -> None:
     assert first(memory, "Where did I walk yesterday?", reference_date=None, as_of="2023-05-07T08:00") == WALKS[2][1]
     assert first(memory, "Where did I walk yesterday?", reference_date="2023-01-29", as_of=NOW) == WALKS[1][1]
 
@@ -127,7 +127,7 @@ def test_search_counts_yesterday_from_the_reference_date_and_takes_the_days_of_w
     assert memory.search("walk on August 30", user_id="eve", reference_date=asked)[0].text == "Walk at noon."
 
 
-def test_bounds_cut_by_when_it_was_first_said(memory: Memory) -> None:
+def test_after_and_before_cut_by_created_at(memory: Memory) -> None:
     for how in ({}, {"as_of": NOW}):
         found = memory.search("walk", user_id="ann", after="2023-05-06T12:00", before="2023-08-24T12:00", **how)  # type: ignore[arg-type]
         assert {hit.text for hit in found} == {WALKS[2][1], WALKS[3][1]}

@@ -113,7 +113,7 @@ def test_a_database_that_cannot_be_opened_says_nothing_of_it(password: str) -> N
         refuse(raised(caught.value))
 
 
-# ── any secret, in any part, at any door ──────────────────────────────────────────────────────────────────────────────
+# ── any secret, in any part, at any name ──────────────────────────────────────────────────────────────────────────────
 
 
 def misread(secret: str) -> list[str]:
@@ -146,7 +146,7 @@ class Long:
         return f"Long({self.address}{'x' * 300})"
 
 
-DOORS: dict[str, Callable[[Any], object]] = {
+INTEGRATIONS: dict[str, Callable[[Any], object]] = {
     "MemoryStore": MemoryStore,
     "SQLChatMessageHistory": lambda given: SQLChatMessageHistory("s", given),
     "recall_node": recall_node,
@@ -166,13 +166,13 @@ DOORS: dict[str, Callable[[Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
-def test_no_door_repeats_a_secret_that_it_refuses(door: str) -> None:
+@pytest.mark.parametrize("name", INTEGRATIONS)
+def test_no_integration_repeats_a_secret_that_it_refuses(name: str) -> None:
     right, *_, wrong = addresses = [*closed(f"{BEGIN}x{END}"), *misread(f"{BEGIN}x{END}")]
     of_other_kinds = [kind(address) for address in (right, wrong) for kind in (Path, str.encode, Long)]
     for given_one in (*addresses, *of_other_kinds, make_url(addresses[2]), [right], {"url": wrong}):
         with pytest.raises((LangmemAdapterError, ValidationError)) as caught:
-            DOORS[door](given_one)
+            INTEGRATIONS[name](given_one)
         refuse(raised(caught.value))
 
 
@@ -225,7 +225,7 @@ def test_a_server_whose_address_cannot_be_read_is_refused_with_the_fix(server: s
         refuse(raised(caught.value))
 
 
-def test_a_name_that_is_an_address_is_not_repeated_whole() -> None:
+def test_a_model_or_index_name_that_is_a_url_is_redacted() -> None:
     address = f"https://ada:{BEGIN}@models.example/v1"
     for make in (
         lambda: named_model(address, Settings()),
