@@ -394,12 +394,7 @@ def is_image(part: object) -> bool:
 
 
 def address(part: Mapping[str, Any]) -> str | None:
-    """The URL or data URL of an image part; `None` where it has none (a file id of some provider).
-
-    Example:
-        >>> address({"type": "image", "base64": "AA==", "mime_type": "image/png"})
-        'data:image/png;base64,AA=='
-    """
+    """The URL or data URL of an image part; `None` where it has none (a file id of some provider)."""
     url = part.get("image_url", part.get("url"))
     url = url.get("url") if isinstance(url, Mapping) else url
     if isinstance(url, str) and url:

@@ -86,12 +86,7 @@ def json_values(text: str) -> list[Any]:
 
 
 def complete_items(text: str, root: str) -> list[Any]:
-    """The items of a list that a reply was to be, up to the first that is cut or broken; repeated ones once.
-
-    Example:
-        >>> complete_items('{"facts": [{"text": "Likes tea"}, {"text": "Likes tea"}, {"text": "Has a d', "facts")
-        [{'text': 'Likes tea'}]
-    """
+    """The items of a list that a reply was to be, up to the first that is cut or broken; repeated ones once."""
     items: dict[str, Any] = {}
     start = re.search(rf'"{root}"\s*:\s*\[\s*', text)
     place = -1 if start is None else start.end()

@@ -43,12 +43,7 @@ _SHORT_FORMS: Final = dict(pair.split("=") for pair in SENTENCES.texts["SHORT"].
 
 
 def written_out(clause: str) -> str:
-    """A clause with its short forms written out, those of chats as well.
-
-    Example:
-        >>> written_out("im w ur bf"), written_out("that’s it")
-        ('i am with your boyfriend', 'that is it')
-    """
+    """A clause with its short forms written out, those of chats as well."""
     return expanded(re.sub(r"[\w']+", lambda match: _SHORT_FORMS.get(match[0].lower(), match[0]), expanded(clause)))
 
 
@@ -165,12 +160,7 @@ def _talk_cjk() -> re.Pattern[str]:
 
 
 def paragraphs(text: str, most: int) -> list[str]:
-    r"""A text in parts of at most so many letters, cut at paragraphs, else at sentences or words, else where it must be.
-
-    Example:
-        >>> paragraphs("One.\n\nTwo. Three.", 8)
-        ['One.', 'Two.', 'Three.']
-    """
+    """A text in parts of at most so many letters, cut at paragraphs, else at sentences or words, else where it must be."""
     parts: list[str] = []
     while len(text) > most:
         ends = (
@@ -229,12 +219,7 @@ def topic_of(sentence: str, before: str = "") -> str:
 
 
 def attribute_named(text: str) -> str:
-    """The attribute that a few words name: "my phone number", 我的邮箱.
-
-    Example:
-        >>> attribute_named("my email"), attribute_named("我的电话号码"), attribute_named("my email is a@b.org")
-        ('email', 'phone', '')
-    """
+    """The attribute that a few words name: "my phone number", 我的邮箱."""
     plain = SENTENCES["POSSESSIVE"].sub("", text)
     return next((name for name, word in _NOUNS.items() if re.fullmatch(word, plain, re.IGNORECASE)), "")
 
@@ -248,10 +233,6 @@ def value_in(clause: str, topic: str, sentence: str, *, chinese: bool, mine: boo
         sentence: All that is said in one go, which may say whose number it is.
         chinese: Whether it is read as Chinese.
         mine: Whether the clause before is about the speaker.
-
-    Example:
-        >>> value_in("my cell's dead, it's 555-0192 now", "", "my cell's dead, it's 555-0192 now", chinese=False)[0]
-        'Phone number is 555-0192'
     """
     plain = clause if chinese else written_out(clause)
     plain = SENTENCES["LEAD"].sub("", plain)

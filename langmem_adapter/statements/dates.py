@@ -67,12 +67,7 @@ def _word(text: str, number: int) -> int:
 
 
 def day(text: str) -> datetime | None:
-    """The first moment of a year, month or day, in UTC.
-
-    Example:
-        >>> day("March 2020").isoformat(), day("2019-02-30")
-        ('2020-03-01T00:00:00+00:00', None)
-    """
+    """The first moment of a year, month or day, in UTC."""
     if iso := re.fullmatch(r"(\d{4})-(\d\d)-(\d\d)", text):
         return moment(int(iso[1]), int(iso[2]), int(iso[3]))
     year = _P["YEAR"].search(text)
@@ -84,12 +79,7 @@ def day(text: str) -> datetime | None:
 
 
 def moment(year: int, month: int, number: int) -> datetime | None:
-    """The first moment of a day, in UTC; none where the calendar has no such day.
-
-    Example:
-        >>> moment(2019, 2, 30) is None
-        True
-    """
+    """The first moment of a day, in UTC; none where the calendar has no such day."""
     try:
         return datetime(year, month, number, tzinfo=UTC)
     except ValueError:  # 30 February: said, but no date
@@ -97,44 +87,24 @@ def moment(year: int, month: int, number: int) -> datetime | None:
 
 
 def month_of(text: str) -> int | None:
-    """The number of the first month that a text names.
-
-    Example:
-        >>> month_of("3rd of Sept."), month_of("a day in spring")
-        (9, None)
-    """
+    """The number of the first month that a text names."""
     match = _MONTH.search(text)
     return match and next(number for number, month in enumerate(MONTHS, 1) if month.startswith(match[0][:3].title()))
 
 
 def months_on(day: date, count: int) -> date:
-    """The first day of the month so many months after a day's.
-
-    Example:
-        >>> str(months_on(date(2025, 1, 31), -2))
-        '2024-11-01'
-    """
+    """The first day of the month so many months after a day's."""
     years, month = divmod(day.year * 12 + day.month - 1 + count, 12)
     return date(years, month + 1, 1)
 
 
 def monday(day: date) -> date:
-    """That of a day's week.
-
-    Example:
-        >>> str(monday(date(2025, 5, 1)))
-        '2025-04-28'
-    """
+    """That of a day's week."""
     return day - timedelta(day.weekday())
 
 
 def is_date(text: str) -> bool:
-    """Whether a text is a day, with or without its year, or a year.
-
-    Example:
-        >>> is_date("May 5"), is_date("3rd of March 1990"), is_date("London")
-        (True, True, False)
-    """
+    """Whether a text is a day, with or without its year, or a year."""
     return _P["DAY_OF_YEAR"].fullmatch(text) is not None and any(map(str.isdigit, text))
 
 
@@ -236,12 +206,7 @@ WHEN: Final = _CHINESE.texts["WHEN"]
 
 
 def chinese_number(text: str) -> int:
-    """The number that Chinese or western digits write, up to 999.
-
-    Example:
-        >>> chinese_number("二十九"), chinese_number("30"), chinese_number("十")
-        (29, 30, 10)
-    """
+    """The number that Chinese or western digits write, up to 999."""
     if text.isdecimal():
         return int(text)
     total, last = 0, 0
@@ -312,13 +277,7 @@ def _chinese_ago(today: date, count: int, unit: str) -> str:
 
 
 def chinese_span(text: str) -> tuple[str, StatedSpan]:
-    """A statement without its dates, and these.
-
-    Example:
-        >>> text, span = chinese_span("自2019年住在杭州")
-        >>> text, span.since.year
-        ('住在杭州', 2019)
-    """
+    """A statement without its dates, and these."""
     dates: dict[str, datetime | None] = {}
     for name in ("FROM_TO", "SINCE", "AT"):
         if match := _CHINESE[name].search(text):

@@ -51,12 +51,7 @@ class TableRow:
 
 
 def lists(name: str) -> dict[str, frozenset[str]]:
-    """The lists of words in a file, by their names.
-
-    Example:
-        >>> "aunt" in lists("english-words")["FEMALE"]
-        True
-    """
+    """The lists of words in a file, by their names."""
     return {key: frozenset(value.split()) for key, value in read_entries(_file(name)).items()}
 
 
@@ -123,12 +118,7 @@ KINDS: Final = frozenset().union(*(WORDS[name] for name in ("FEMALE", "MALE", "P
 
 
 def third(verb: str) -> str:
-    """The form of an English verb after he, she or it.
-
-    Example:
-        >>> third("live"), third("study"), third("teach"), third("have")
-        ('lives', 'studies', 'teaches', 'has')
-    """
+    """The form of an English verb after he, she or it."""
     if verb in {"have", "be"}:
         return "has" if verb == "have" else "is"
     if verb.endswith(("s", "x", "z", "ch", "sh", "o")):

@@ -369,17 +369,6 @@ def test_one_who_is_always_disturbed_gives_up_with_nothing_written(
     assert len(pair.mine.history(memory_id)) == 1 + attempts
 
 
-def test_the_cost_of_every_attempt_is_counted(rivals: Callable[..., Rivals]) -> None:
-    ids: list[str] = []
-    pair = rivals(
-        facts("Lives in Rome"),
-        meanwhile(lambda: pair.other.update(ids[0], "Lives in Lyon"), decision("UPDATE", "Lives in Rome")),
-        decision("UPDATE", "Lives in Rome"),
-    )
-    ids.append(pair.said("Lives in Paris"))
-    assert pair.mine.add("I live in Rome.", **ANN).usage.model_calls == 3
-
-
 # ── inside other graphs ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -561,15 +550,6 @@ def test_a_search_and_an_edit_hand_no_vectors_to_a_tracer(memory: Memory) -> Non
     assert [run.name for run in tracer.called] == ["memory.search", "embed"]  # the latter is the edit's
     for run in [*tracer.called, *tracer.called[0].child_runs]:
         assert not vectors_in(run.inputs) and not vectors_in(run.outputs), run.name
-
-
-def test_the_search_for_vectors_would_find_them() -> None:
-    class Holder:
-        def __init__(self) -> None:
-            self.inner = {"x": [np.zeros(3)]}
-
-    assert vectors_in([0.1] * 512) and vectors_in({"a": Holder()}) and vectors_in(b"\x00")
-    assert not vectors_in({"a": [1, "x", 0.5, None]})
 
 
 def test_what_one_run_of_a_thread_was_given_is_no_matter_of_the_next(memory: Memory) -> None:
