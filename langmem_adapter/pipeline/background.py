@@ -74,7 +74,7 @@ class _Chat:
     futures: list[Future[AddResult]] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """Whose it is and how much, without its texts: for the log."""
+        """Its scope and size, without its texts: for the log."""
         count = len(self.arguments["messages"])
         return f"{count} message{'s' * (count != 1)} of {self.scope.named}"
 
@@ -86,7 +86,7 @@ class _Worker(threading.Thread):
 class BackgroundWriter:
     """Gathers the messages of each chat and remembers them together, once it falls quiet.
 
-    A chat is told by its scope and options. What was taken lives in this process until it is written: close the writer (or
+    A chat is one scope with one set of options. What was taken lives in this process until it is written: close the writer (or
     the memory) to write the rest; a program that ends without does it then. A failed write reaches everybody who waits for
     it, `on_error`, and at last `close`. In a forked child the writer refuses: what waits is the parent's to write.
 
@@ -190,7 +190,7 @@ class BackgroundWriter:
         """Write the rest and stop; in a forked child, nothing.
 
         Raises:
-            ExceptionGroup: Writes failed and nobody was told through `on_error`; `failed` has what they were given.
+            ExceptionGroup: Writes failed and there is no `on_error`; `failed` has their arguments.
         """
         if os.getpid() != self._process:
             return

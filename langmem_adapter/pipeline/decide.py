@@ -165,7 +165,7 @@ def _order_by_date(
 
 
 def _decide_late(decisions: Sequence[ResolvedDecision], fact: Fact, later: set[int]) -> Iterator[ResolvedDecision]:
-    """What becomes of a fact beside memories that were said later."""
+    """What becomes of a fact where memories were said later."""
     first = next(decision for decision in decisions if decision.memory in later)
     plain = replace(first, event="ADD", text=fact.text, reason=_LATER, relations=None)
     if fact.text.startswith(FORGET):
@@ -403,7 +403,7 @@ def _decision(state: PipelineState, fact: Fact, decision: ResolvedDecision, *, a
 
 
 def _relations(decision: ResolvedDecision, fact: Fact, time: datetime) -> tuple[Triple, ...]:
-    """What the memory that is to be says of relations; a memory that goes says at most what is over.
+    """The relations of the memory; a memory that is deleted states at most ended ones.
 
     A relation that begins or ends today does so by now: dates are days in UTC, which may begin after the speaker's.
     """
@@ -419,7 +419,7 @@ def _relations(decision: ResolvedDecision, fact: Fact, time: datetime) -> tuple[
 
 
 def _context(fact: Fact, turns: Sequence[Mapping[str, Any]], *, alone: bool) -> str:
-    """What stands around a fact, nearest first: the turn that it *alone* came from, and those right before it.
+    """The context of a fact, nearest first: the turn that it *alone* came from, and those right before it.
 
     An answer rarely repeats the words of its question ("Where did you go?", "To Lyon."): kept beside the memory, they are more
     words to find it by. On LoCoMo's evidence task this is the largest single gain of all (recall@10 0.60 to 0.69). The words of

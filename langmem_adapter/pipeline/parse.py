@@ -73,9 +73,9 @@ def parse_stage(describer: Describer | None, longest: Longest) -> Planner:
 
 
 class ParsedConversation(dict[str, Any]):
-    """One conversation of a run as the caller gave it (`OF_ITEM`), for traces and streams, and beside it what was read of it.
+    """One conversation of a run as the caller gave it (`OF_ITEM`), for traces and streams, with its turns.
 
-    A caller that loses the rest on the way reads it once more. It holds no scope: a run asks its own.
+    A caller that loses the turns on the way reads it again. It holds no scope: a run asks its own.
     """
 
     __slots__ = ("before", "seconds", "thread", "turns")
@@ -251,13 +251,13 @@ def _items(state: PipelineState) -> list[dict[str, Any]]:
     if not items:
         return [{name: state.get(name) for name in OF_ITEM}]
     if state.get("messages") is not None or state.get("context") is not None:
-        raise InvalidInputError("give the graph messages or items, not both; the context of an item stands in it")
+        raise InvalidInputError("give the graph messages or items, not both; the context of an item belongs into it")
     if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
         raise InvalidInputError(f"items must be a list of dicts, each with its messages, not {quoted(items)}")
     return items
 
 
-def is_verbatim(infer: bool, memory_type: str | None) -> bool:  # noqa: FBT001 - as it stands in the state
+def is_verbatim(infer: bool, memory_type: str | None) -> bool:  # noqa: FBT001 - as in the state
     """Whether an add keeps messages as they are: neither facts of them, nor a record."""
     return not infer and memory_type != PROCEDURAL
 
@@ -437,7 +437,7 @@ def unwrap(message: Any) -> Any:
 def chat_message(message: Mapping[str, Any], number: int) -> dict[str, Any]:
     """A message with `role` and `content`, which is empty where it is missing or null.
 
-    Among `tool_calls` LangChain would refuse broken arguments, and models write such: they stand in `additional_kwargs`. An
+    Among `tool_calls` LangChain would refuse broken arguments, and models write such: they go to `additional_kwargs`. An
     item of OpenAI's Responses format becomes a message with the item as its only part, or the result of a tool.
     """
     kind = message.get("type") if "role" not in message else None

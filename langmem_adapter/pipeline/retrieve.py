@@ -3,7 +3,7 @@
 Without the queue all of them would ask the chat model, and the ledger would send all but one back to ask again: fifty waiting
 adds for one user cost over a thousand calls. Facts are extracted side by side all the same; adds for different scopes, and
 those that store turns verbatim, do not wait. A place in the queue is a courtesy within one process: the ledger's check keeps
-memories right. So nobody waits for ever: a place whose turn has come and that is not left (a stream that is no longer read)
+memories right. So no run waits for ever: a place whose turn has come and that is not left (a stream that is no longer read)
 runs out.
 """
 
@@ -67,7 +67,7 @@ class Queue:
     def take(self, scope: Scope, key: str, *, lease: float) -> None:
         """Take a place, or keep that which the run has, and wait until all before it are over.
 
-        Counted from its turn, the place holds nobody up any longer than for the *lease*, in seconds, where it was not left.
+        Others wait for a place that is not left at most *lease* seconds from its turn.
         """
         own, earlier = self._line_up(scope, key, lease)
         for place in earlier:

@@ -147,7 +147,7 @@ def _messages(conversation: Mapping[str, Any]) -> list[BaseMessage]:
 
 
 def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
-    """Runs that may share one transaction, joined: same scope, same instructions, no name of their own.
+    """Runs that may share one transaction, joined: same scope, same instructions, no name.
 
     Each comes with its place among the caller's items, and goes with the places of all that it joins.
     """
@@ -161,11 +161,11 @@ def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
     return list(joined.values())
 
 
-# ── once more, as a dry run ────────────────────────────────────────────────────────────────────────────────────────────
+# ── replay, as a dry run ────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def replay_state(trace: Trace) -> dict[str, Any]:
-    """The graph's input that gives the turns of a trace once more, under a new name."""
+    """The graph's input for the turns of a trace, under a new name."""
     state, task = trace.state, trace.state["task"]
     if not trace.turns:
         raise InvalidInputError("there is nothing to remember: the trace has no turns")
@@ -314,7 +314,7 @@ def build_pipeline(
 
 def _stages(parts: StageParts, *, dry: bool, review: bool) -> dict[str, Planner]:
     """What the graph consists of, by name."""
-    waits = not (dry or review)  # nobody waits for what is never written, nor for a person
+    waits = not (dry or review)  # no run waits for one that never writes, nor for a person
     queue = queue_of(parts.ledger.database) if waits else Queue()
     lease = 2.5 * parts.settings.model_timeout if waits else 0.0  # decide and its repair are two calls
     stages = {

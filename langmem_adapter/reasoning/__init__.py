@@ -1,1 +1,1 @@
-"""How we think: what is worth remembering, and what becomes of what is known."""
+"""Reasoners: they extract facts from messages and decide what becomes of memories."""

@@ -43,7 +43,7 @@ class ExtractInput:
         before: Earlier turns of the conversation, oldest first: they help to understand and are never a source.
         tools: Whether results of tools are a source as well.
         must_read: An unusable reply of a chat model is an error; else the speaker's own words are kept.
-        kept: The turns are memories, each of which stands alone and may have no subject: their relations are wanted.
+        kept: The turns are memories, each complete in itself, perhaps without a subject: their relations are wanted.
     """
 
     turns: tuple[Turn, ...]

@@ -76,7 +76,7 @@ class LLMReasoner:
         model: Any chat model; it needs neither tool calls nor structured output.
         fact_extraction_prompt: Instructions for finding facts instead of ours; conversation and reply format are added.
         update_memory_prompt: Instructions for comparing instead of ours; memories, facts and reply format are added.
-        graph_prompt: Instructions for the relations of a knowledge graph, beside ours.
+        graph_prompt: Instructions for the relations of a knowledge graph, in addition to ours.
         limits: How long a call may take, and how often it is asked again; `None` takes the defaults.
         profile: `"full"`, or `"small"` for a model that copies and repeats: short instructions, one call an add, rules decide
             (see below); `"auto"` is full, and small once replies are poor.
@@ -327,7 +327,7 @@ def _split(question: ExtractInput) -> tuple[list[Fact], WordsLeft, ExtractInput]
 
 
 def _shortens(text: str, message: str) -> bool:
-    """Whether all words of a text stand in a message, in this order."""
+    """Whether a message has all words of a text, in this order."""
     left = iter(_words(message))
     return all(word in left for word in _words(text))
 

@@ -1,9 +1,9 @@
 """Reads a chat model's replies: facts of a conversation, and a decision for every fact. Nothing here trusts the model.
 
-A fact belongs to the turn that it names. One that names none of the speaker's is asked for once more; after that, like a plain
+A fact belongs to the turn that it names. One that names none of the speaker's is asked for again; after that, like a plain
 string, it belongs to the conversation as a whole, with a speaker only where there is just one. A fact needs a source: what is
 copied from an example, an earlier message or another speaker's is left out with a note, and so are its relations. A relation
-belongs to exactly one fact: the one that it stands in, or that it names by number, else one in its words.
+belongs to exactly one fact: the one that contains it, or that it names by number, else one in its words.
 
 An entry of a decision answers the fact that it names by number; one without a number that of the same text, or the only one
 left. NONE counts only with a memory that says the fact, UPDATE only with a text that does. An entry about a memory that was
@@ -279,7 +279,7 @@ def _names(triple: Triple) -> tuple[str, str, str]:
 
 
 def _in_words(triple: Triple, about: str = "") -> str:
-    """`"Anna manages Ben"`; of whom the facts are about, as facts are written: `"Lives in Lyon"`."""
+    """`"Anna manages Ben"`; about the user, as facts are written: `"Lives in Lyon"`."""
     verb = triple.relation.replace("_", " ")
     chinese = is_cjk(verb)
     if triple.ended:

@@ -1,10 +1,10 @@
 """Replies of chat models: the JSON in them, and the schemas of facts, decisions and relations.
 
-A value is read whole or not at all. A cut or broken value and a key that stands twice are errors for the repair: libraries that
+A value is read whole or not at all. A cut or broken value and a repeated key are errors for the repair: libraries that
 complete them (`json-repair`, LangChain's `parse_partial_json`) lose something silently.
 
 Each fact carries its turn, its date and its relations, each entry of a decision the number of its fact. The shapes of Mem0 are
-read as well: plain strings as facts, relations in a list of their own, entries without a number.
+read as well: plain strings as facts, relations in a separate list, entries without a number.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def json_values(text: str) -> list[Any]:
     r"""Every JSON object and list in a text, outermost only, in order, outside of thoughts.
 
     Raises:
-        UnusableReplyError: It is too long, a value in it is cut or broken, or a key stands twice.
+        UnusableReplyError: It is too long, a value in it is cut or broken, or a key is repeated.
 
     Example:
         >>> json_values('<think>{"facts": []}?</think> Sure! ```json\n{"facts": ["Likes tea",],}\n```')
@@ -70,7 +70,7 @@ def json_values(text: str) -> list[Any]:
     values: list[Any] = []
     place = 0
     while mark := _MARK.search(text, place):
-        if mark[0].startswith("</"):  # the opening tag stood in the model's own template: all before was thought
+        if mark[0].startswith("</"):  # the opening tag was in the model's template: all before is thought
             values, place = [], mark.end()
         elif mark[0].startswith("<"):
             end = _THOUGHT_END.search(text, mark.end())
@@ -143,7 +143,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise UnusableReplyError(
-            f"the key {twice!r} stands twice in one JSON object; send one list with everything in it"
+            f"the key {twice!r} occurs twice in one JSON object; send one list with everything in it"
         )
     return members
 
@@ -163,7 +163,7 @@ _FIRST_PERSON: Final = frozenset({"i", "me", "my", "myself", "我", "我自己",
 
 
 def relations_in(value: Any) -> list[Any]:
-    """The items of a list of relations, as sent; one alone may stand without a list."""
+    """The items of a list of relations, as sent; one alone may come without a list."""
     try:
         value = decoded(value)
     except UnusableReplyError:
@@ -182,7 +182,7 @@ def is_relation(item: Any) -> bool:
 
 
 def triple_of(item: Any, about: str) -> tuple[Triple, list[str]]:
-    """One relation, and which of its dates cannot be read and are left out; "I" is whom the facts are *about*."""
+    """One relation, and which of its dates cannot be read and are left out; "I" is the person that the facts are *about*."""
     members = _triple_members(item)
     problems: list[str] = []
     dates: list[DateSpan | None] = []
@@ -482,7 +482,7 @@ class SmallFactsReply(FactsReply):
 
 
 class GraphReply(FactsReply):
-    """Extraction with the relations that each fact states; Mem0 has them in a list of their own."""
+    """Extraction with the relations that each fact states; Mem0 has them in a separate list."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -156,7 +156,7 @@ def _kept(text: str, rest: list[Sentence], *, whole: bool) -> list[str]:
 
 
 def _related(facts: Iterable[Fact], question: ExtractInput) -> Iterator[Fact]:
-    """The facts with the relations that they state; a pronoun means whom the same speaker named before, where one fits."""
+    """The facts with the relations that they state; a pronoun means the last fitting person that the speaker named."""
     people: dict[str, Company] = {}
     for fact in facts:
         apart = f"\n{fact.turn}" if question.kept else ""
@@ -216,7 +216,7 @@ def _terms(value: str) -> tuple[str, ...]:
 
 
 def _bearing(new: Statement, old: Statement, *, renewed: bool) -> Bearing:
-    """How a new statement stands to an old one; *renewed*: the speaker says that it is so now."""
+    """What a new statement does to an old one; *renewed*: the speaker says that it is so now."""
     if new.ended and old.positive:
         return "ends" if _ends(new, old) else ""
     if not new.attribute or (new.subject, new.attribute) != (old.subject, old.attribute) or old.ended:
@@ -243,7 +243,7 @@ def _covers(more: Statement, less: Statement) -> bool:
 
 
 def _ends(over: Statement, old: Statement) -> bool:
-    """Whether what is over is what an old statement says: "Stopped drinking coffee", "Drinks coffee every morning"."""
+    """Whether a statement of an end ends an old statement: "Stopped drinking coffee", "Drinks coffee every morning"."""
     alike = over.attribute == old.attribute or (over.attribute == "any" and old.attribute in _KINDS["ENDABLE"])
     if not alike or over.subject != old.subject:
         return False
@@ -295,7 +295,7 @@ class _Note:
 
 
 def _places(statement: Statement) -> list[tuple[str, ...]]:
-    """Where a statement is filed: by whom and what it is about, and for many values by each word as well."""
+    """The keys of a statement: its subject and attribute, and for many values each word as well."""
     words = dict.fromkeys(_terms(statement.value)) if statement.attribute in _KINDS["BY_WORD"] else ()
     about = statement.subject, statement.attribute
     return [about, *((*about, word) for word in words)]
@@ -427,7 +427,7 @@ def _short(text: str) -> str:
     return f"“{text}”" if len(text) <= _QUOTED else f"“{text[: _QUOTED - 1]}…”"
 
 
-# ── whom a pronoun means ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── pronouns ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _RECENT: Final = 50  # people that a pronoun may mean, the last ones named
 _CLASS: Final = {
@@ -444,7 +444,7 @@ _NAMES: Final = re.compile(f"{ENGLISH.texts['NAMING']}|[他她它](?:的(?:名�
 
 
 class Company:
-    """Those whom a speaker has named, also in memories, one of whom a pronoun may mean.
+    """People that a speaker has named, also in memories: a pronoun may mean one of them.
 
     Example:
         >>> company = Company()
@@ -459,7 +459,7 @@ class Company:
         self._recent: deque[Person] = deque(maxlen=_RECENT)
 
     def resolved(self, text: str) -> str:
-        """The statement with its pronoun resolved, where it has one and it is clear; whom it is about is then named last."""
+        """The statement with its pronoun resolved, where it has one and it is clear; that person is then the last named."""
         match, naming = _PRONOUN.match(text) if refers_back(text) else None, _NAMES.match(text) is not None
         person = self._person((match["word"] or match["own"] or match["cjk"]).lower(), naming=naming) if match else None
         plain = _put(match, person) if match and person else text

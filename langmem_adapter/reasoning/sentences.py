@@ -2,7 +2,7 @@
 
 Closed lists decide what is small talk, a question, a request or a command, in English and Chinese; in doubt a sentence is a
 statement. "i go by River now, legally" is a name by its place, "new sim, 555-0192" a phone number by its shape and a word
-beside it. What a clause says besides stands in brackets behind the fact: "Works at Target (the one by the highway)". All
+beside it. What else a clause says follows the fact in brackets: "Works at Target (the one by the highway)". All
 patterns look at a bounded stretch of text, so that time is proportional to a message's length.
 """
 
@@ -48,9 +48,9 @@ def written_out(clause: str) -> str:
 
 
 class Sentence(NamedTuple):
-    """One sentence, never blank, without its closing mark, and where it stands in the message.
+    """One sentence, never blank, without its closing mark, and its place in the message.
 
-    Of a *quoted* one, which stands in a code block or a quotation, nothing is read.
+    Of a *quoted* one, in a code block or a quotation, nothing is read.
     """
 
     text: str
@@ -187,7 +187,7 @@ _FACTS: Final = {
     "phone": ("Phone number is {}", "电话是{}"),
     "email": ("Email is {}", "邮箱是{}"),
 }
-"""How a fact is worded whose value stands alone."""
+"""The wording of a fact for a bare value."""
 _NOUNS: Final = {
     "name": "name|名字",
     "home": "home|home address|where i live|住址|住处",
@@ -228,9 +228,9 @@ def value_in(clause: str, topic: str, sentence: str, *, chinese: bool, mine: boo
     """The value that a clause gives of an attribute of its speaker; of what is doubtful, lies ahead or is another's none.
 
     Args:
-        clause: What stands between two marks.
+        clause: The text between two marks.
         topic: The attribute that was spoken of just before.
-        sentence: All that is said in one go, which may say whose number it is.
+        sentence: The whole sentence, which may name the owner of a number.
         chinese: Whether it is read as Chinese.
         mine: Whether the clause before is about the speaker.
     """
@@ -257,7 +257,7 @@ def _by_shape(plain: str, topic: str, sentence: str, *, chinese: bool) -> Value 
 
 
 def says_more(rest: str) -> bool:
-    """Whether what stands beside a value holds a word that no value needs."""
+    """Whether the rest of a clause has a word that no value needs."""
     return re.search(r"[a-z]\w|[\u4e00-\u9fff]|\d\d", SENTENCES["CUES"].sub("", rest), re.IGNORECASE) is not None
 
 
@@ -329,7 +329,7 @@ def _rest(text: str) -> str:
     return text if re.search(r"\w\w", text) else ""
 
 
-_SHORT, _SHORT_CJK = 5, 8  # words, letters of what goes with a value even where it has a subject of its own
+_SHORT, _SHORT_CJK = 5, 8  # words, letters of what goes with a value even where it has its own subject
 _SUBJECT: Final = re.compile(r"(?!(?:i|we)\b)[\w'’.-]++(?: [\w'’.-]++){0,2} and ", re.IGNORECASE)
 """One who does the same as the speaker: "Tom and", "my brother and"."""
 _PRONOUN: Final = re.compile(r"(?:she|he|it|they|her|his|its|their)\b", re.IGNORECASE)
@@ -360,7 +360,7 @@ def tidied(text: str, *, greeted: bool = False, topic: str = "") -> SentenceFact
     """Read a sentence.
 
     A sentence becomes facts where all of its clauses are read whole. Else a clause does where it gives the one value of an
-    attribute of the speaker: "I got promoted, I'm a manager now"; what goes with it stands in brackets.
+    attribute of the speaker: "I got promoted, I'm a manager now"; what goes with it follows in brackets.
 
     Args:
         text: One sentence that asks nothing.
@@ -401,7 +401,7 @@ def tidied(text: str, *, greeted: bool = False, topic: str = "") -> SentenceFact
 
 
 def _joined(clauses: list[_Clause]) -> list[_Clause]:
-    """What stands beside a value, and has no subject of its own or is short, goes with it; small talk goes away."""
+    """A clause without its own subject, or a short one, joins the value beside it; small talk is dropped."""
     values = [*{read(clause.fact).attribute: clause for clause in clauses if is_single(clause.fact)}.values()]
     joined: list[_Clause] = []
     for clause in clauses if values else ():
@@ -425,7 +425,7 @@ def _replaces(newer: _Clause, older: _Clause) -> bool:
 
 
 def _in_english(plain: str, topic: str, sentence: str, *, greeted: bool) -> Iterator[_Clause]:
-    """The parts of a sentence that have a subject of their own, or borrow that of the part before, as they are read."""
+    """The parts of a sentence that have their own subject, or borrow that of the part before, as they are read."""
     start, shared = 0, ""
     for cut in [*SENTENCES["CUT"].finditer(plain), None]:
         piece = plain[start : cut.start() if cut else len(plain)]
@@ -458,7 +458,7 @@ def _fact(clause: str, *, greeted: bool) -> str:
 
 
 def _in_chinese(text: str, topic: str) -> Iterator[_Clause]:
-    other, mine, surname = "", False, False  # whom, if not the speaker, the clause before is about
+    other, mine, surname = "", False, False  # the person of the clause before, if not the speaker
     for piece in filter(None, map(str.strip, SENTENCES["CUT_CJK"].split(text))):
         before, topic = topic, topic_of(piece, topic)
         if SENTENCES["FILLER_CJK"].search(piece) or is_talk_in_chinese(piece):

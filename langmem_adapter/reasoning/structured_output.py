@@ -65,7 +65,7 @@ def structured(
     keep: Callable[[str, AIMessage], T] | None = None,
     repairs: int = 1,
 ) -> Plan[tuple[T, Usage]]:
-    """Ask for a reply of a form, and once more, with what is wrong, if it cannot be used or not all of it.
+    """Ask for a reply of a form, and repair it once if it cannot be used, or not all of it.
 
     *read* turns the parsed reply into the value and a list of problems, in words for the model; without a value it raises
     `UnusableReplyError`. The second time it is given the first value, if there was one. *keep* makes a value of the last reply
@@ -114,7 +114,7 @@ class Channel:
     """A chat model, and in which way it gives structured replies. Safe to use from many threads; each reasoner has its own.
 
     A way is given up only after the next one was answered, so an unrelated error is not held against it. A model that a schema
-    holds to the form is not told the form in words, unless a reply shows that the schema is not enforced.
+    holds to the form does not get the form in words, unless a reply shows that the schema is not enforced.
     """
 
     def __init__(self, model: BaseChatModel, limits: Limits, bounds: Mapping[str, Any] | None = None) -> None:

@@ -1,1 +1,1 @@
-"""Short statements taken apart by one table: of whom, which attribute, which value, yes or no, and the relations stated."""
+"""Short statements, read by one table: person, attribute, value, affirmed or denied, relations."""

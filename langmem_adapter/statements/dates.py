@@ -61,7 +61,7 @@ def timed(text: str) -> tuple[str, StatedSpan] | None:
 
 
 def _word(text: str, number: int) -> int:
-    """Where the blank before one of the last words stands."""
+    """The place of the blank before one of the last words."""
     before, *last = text.rsplit(" ", number)
     return len(before) if len(last) == number else 0
 
@@ -217,7 +217,7 @@ def chinese_number(text: str) -> int:
 
 
 def dated_chinese(text: str, today: date) -> str:
-    """Put dates for times that are told from today, since a memory is read on other days than it was written.
+    """Put dates for times that count from today, since a memory is read on other days than it was written.
 
     Example:
         >>> from datetime import date

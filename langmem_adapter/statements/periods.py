@@ -76,7 +76,7 @@ class Period:
     Attributes:
         begins: Its first day; `None` where it has no beginning ("before May").
         ends: The day after its last; `None` where it has no end.
-        yearly: Whether no year was named: these days, of this year or the nearest that has them, stand for those of any.
+        yearly: Whether no year was named: these days, of this year or the nearest that has them, mean those of any.
     """
 
     begins: date | None
@@ -143,7 +143,7 @@ def split_periods(text: str, today: date) -> tuple[list[Period], str]:
 
 
 def _without_frame(text: str) -> str:
-    """What stands between two periods without the words that belong to them: "the first weekend of", 的第一个周末."""
+    """The text between two periods without the words that belong to them: "the first weekend of", 的第一个周末."""
     if part := _P["CHINESE_PART"].match(text):
         text = text[part.end() :]
     before = text[-_FRAME:]
@@ -230,7 +230,7 @@ def _marks(begins: date, ends: date) -> set[str]:
 
 
 def days_over(begins: date, ends: date, years: Sequence[int]) -> list[str]:
-    """Marks of what is told of the days from *begins* to before *ends*, in some years before 9999, ascending.
+    """Marks of the days from *begins* to before *ends*, in some years before 9999, ascending.
 
     Example:
         >>> from datetime import date

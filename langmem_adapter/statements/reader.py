@@ -40,7 +40,7 @@ KIND_WORDS: Final = {
     name: "|".join(sorted(map(re.escape, words), key=len, reverse=True))
     for name, words in {**WORDS, "KIND": KINDS}.items()
 }
-"""Words that stand in patterns for their names in angle brackets."""
+"""Words for the names in angle brackets in patterns."""
 ENGLISH: Final = patterns("english", KIND_WORDS)
 """Patterns of English statements."""
 _P: Final = ENGLISH
@@ -53,14 +53,14 @@ _SAME: Final = {word: line.split()[0] for line in _P.texts["SAME"].split(",") fo
 _RELATIONS: Final = dict(pair.split("=") for pair in WORDS["RELATIONS"])
 _STATES: Final = {"married_to": "married", "engaged_to": "engaged", "partner_of": "dating"}
 _EXTRA: Final = {"job": ("works_as", "occupation"), "org": ("works_at", "organization")}
-"""Groups of a row that state a relation of their own."""
+"""Groups of a row with another relation."""
 _AND: Final = ",? and |, | & "
 _BE: Final = frozenset("is are am was were be been".split())
 _LONGEST_VALUE: Final = 8  # words; what takes more is no plain value
 _LONGEST_NAME: Final = 5
 _SHORT: Final = {"m": " am", "re": " are", "ve": " have", "ll": " will", "d": " would"}
 _BRACKETS: Final = re.compile(r" \((?!\d+\)).*\)$", re.DOTALL)
-"""What stands behind a fact, and is not read."""
+"""The end of a fact that is not read."""
 _VERBS: Final = frozenset("Is Has Can Likes Loves Lives Works Name".split())
 
 
@@ -89,7 +89,7 @@ def read(text: str) -> Statement:
 
 
 def in_chinese(text: str) -> bool:
-    """Whether a statement is worded in Chinese, whatever names stand in it.
+    """Whether a statement is worded in Chinese, apart from names.
 
     Example:
         >>> in_chinese("Jesica有一条狗"), in_chinese("Likes 饺子")
@@ -100,7 +100,7 @@ def in_chinese(text: str) -> bool:
 
 
 def attributes(text: str) -> set[str]:
-    """The attribute that a statement speaks of, with whom it is about, as a mark; none where no row reads it.
+    """The attribute that a statement speaks of, with its subject, as a mark; none where no row reads it.
 
     Example:
         >>> attributes("Moved to Braga"), attributes("Sister lives in Porto"), attributes("Vive en Oporto")
@@ -475,7 +475,7 @@ _KIN_CJK: Final = {
     word: kind.lower().removesuffix("s") for kind in ("PARTNER", "PETS", "FRIEND", "FAMILY") for word in _CJK[kind]
 }
 KIN: Final = "|".join(sorted(_KIN_CJK, key=len, reverse=True))
-"""Chinese words for people and animals whom one has, longest first, for use in a pattern."""
+"""Chinese words for relatives, partners, friends and pets, longest first, for use in a pattern."""
 _PARTS: Final = {"KIN": KIN, "WHEN": WHEN}
 _C: Final = patterns("chinese", _PARTS, flags=0)
 _TABLE: Final = rows("chinese", _PARTS, flags=0)
@@ -513,7 +513,7 @@ def _bare_cjk(text: str) -> str:
 
 
 def _fronts(body: str) -> Iterator[tuple[Subject, str]]:
-    """Whom the statement may open with, and what follows."""
+    """The subjects that the statement may open with, each with its rest."""
     if match := _C["PRONOUN"].fullmatch(body):
         yield Subject(match["who"], ""), match["rest"]
         return
@@ -545,7 +545,7 @@ def _naming_cjk(body: str, owner: Subject) -> Statement | None:
 
 
 def _called(owner: Subject, kin: str, name: str, count: str = "") -> Statement:
-    """Somebody whom the owner has: 姐姐叫Ann, 有一个叫Ann的姐姐, 有两只猫."""
+    """A person or pet of the owner: 姐姐叫Ann, 有一个叫Ann的姐姐, 有两只猫."""
     kind, plain = _KIN_CJK[kin], _SAME_CJK.get(kin, kin)
     state = "已婚" if kin in _CJK["MARRIED"] else "订婚" if kin.startswith("未婚") else "恋爱"
     value = " ".join(filter(None, (state, name) if kind == "partner" else (count, plain, name)))
@@ -635,7 +635,7 @@ def without_speaker(piece: str, *, goes_on: bool = False) -> str:
     """A piece of a sentence as it is remembered: 我住在北京 is 住在北京; empty where it is not about the speaker.
 
     Args:
-        piece: What stands between two commas.
+        piece: The text between two commas.
         goes_on: Whether the piece before it is about the speaker.
 
     Example:

@@ -1,6 +1,6 @@
 """Tables of wordings and word lists, and the parts of a statement that they read.
 
-An entry is `NAME: text`, continued by indented lines; `<NAME>` in a pattern or row stands for an earlier entry of its file, or
+An entry is `NAME: text`, continued by indented lines; `<NAME>` in a pattern or row means an earlier entry of its file, or
 for a name that the module passes.
 """
 
@@ -203,7 +203,7 @@ class Person:
 
 
 class Subject(NamedTuple):
-    """Whom a statement is about: as compared, as the graph names it (empty for a pronoun), and what its front says."""
+    """The person of a statement: as compared, as the graph names it (empty for a pronoun), and what its front says."""
 
     key: str = ""
     name: str = SELF
@@ -242,19 +242,19 @@ def edges(
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement taken apart.
+    """The parts of a statement.
 
     Attributes:
         text: As it is remembered: "Lives in Porto", "Sister lives in Rome", "住在波尔图".
-        subject: Whom or what it is about, in small letters; empty for the speaker. Of a favourite or detail the noun.
+        subject: The person or thing, in small letters; empty for the speaker. Of a favourite or detail the noun.
         attribute: Of the row that reads it; empty where none does.
         value: What is said, as it is compared.
-        positive: Whether it is affirmed; what is over is not.
+        positive: Whether it is affirmed; an end is not.
         ended: Whether it says that something is over.
         empty: Whether it says nothing else than that ("No longer has a dog").
         touches: Whether it is one of several values: it neither ends another nor is ended for its date.
         slot: What has one value at a time where the attribute alone does not say so: "detail address", "family mother".
-        people: Whom it is about: the one it introduces, then the one whose statement it is.
+        people: The people in it: the one it introduces, then its subject.
         relations: The relations that it plainly states.
     """
 
