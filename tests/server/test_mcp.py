@@ -58,6 +58,13 @@ async def found(client: ClientSession, query: str, **arguments: Any) -> dict[str
     return dict(answer.structuredContent or {})
 
 
+@pytest.mark.parametrize("graph", [False, True])
+def test_mcp_lists_relations_with_a_graph_only(graph: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    with Memory(":memory:", graph=graph) as memory:
+        tools = asyncio.run(create_mcp(memory, lambda _: ALICE).list_tools())
+    assert ("relations" in {tool.name for tool in tools}) is graph
+
+
 def test_mcp_tools_search_add_update_and_delete(memory: Memory) -> None:
     async def use() -> None:
         async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
