@@ -16,7 +16,7 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.inputs import STDIN, Item, items_of, joined, read_source
 from langmem_adapter.cli.options import GraphOption, Invocation, Timezone, flags, option
-from langmem_adapter.cli.output import CommandError, ExitCode, Patience, Steps, failure_of
+from langmem_adapter.cli.output import CommandError, Patience, Steps, failure_of
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.checks import parse_timezone, redact_urls
 from langmem_adapter.records.results import AddResult, Change, Event
@@ -212,9 +212,8 @@ def _error(outcome: _Outcome, total: int, rest: str) -> CommandError | None:
         message, hint = f"{kept}, {len(outcome.failed)} failed", "mend those and add them"
     else:
         return None
-    if outcome.stopped and outcome.broken is None:
-        return CommandError(message, hint, code="interrupted", exit_code=ExitCode.INTERRUPTED)
-    return CommandError(message, hint, code="partial", exit_code=ExitCode.PARTIAL)
+    is_interrupted = outcome.stopped and outcome.broken is None
+    return CommandError(message, hint, code="interrupted" if is_interrupted else "partial")
 
 
 def _extent_and_hint(outcome: _Outcome, rest: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.cli.options import Invocation, named, option, scopes_in_words
-from langmem_adapter.cli.output import CommandError, ExitCode, Steps, visible
+from langmem_adapter.cli.output import CommandError, Steps, visible
 from langmem_adapter.cli.pictures import plain_table
 from langmem_adapter.errors import InvalidInputError
 
@@ -123,7 +123,6 @@ def questions(
                     f"{question.where}: there are no memories of {named(question.scope.named)}",
                     scopes_in_words(counts),
                     code="nothing_found",
-                    exit_code=ExitCode.NOTHING_FOUND,
                 )
         check(memory, selected)
         report = _report(call, memory, _ask(call, memory, selected, cuts), (file.name, "scope"), before)
@@ -385,7 +384,6 @@ def chat_model(call: Invocation) -> "tuple[BaseChatModel, Limits]":
             "this needs a chat model",
             "add --model, as --model openai:gpt-5-mini, or set LANGMEM_ADAPTER_MODEL",
             code="configuration",
-            exit_code=ExitCode.CONFIGURATION,
         )
     model = named_model(name, call.settings)
     bounds = reply_bounds(model, name, call.settings, _REPLY)

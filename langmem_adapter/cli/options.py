@@ -129,7 +129,6 @@ class Invocation:
                 f"there is no database at {self.path}",
                 'the first add makes it: langmem-adapter add "I live in Lyon" -u alice',
                 code="no_database",
-                exit_code=ExitCode.NOTHING_FOUND,
             )
 
     @contextmanager
@@ -248,7 +247,7 @@ def _configured() -> Iterator[None]:
     try:
         yield
     except (InvalidInputError, MissingDependencyError) as error:
-        raise CommandError(str(error), DOCTOR, code="configuration", exit_code=ExitCode.CONFIGURATION) from error
+        raise CommandError(str(error), DOCTOR, code="configuration") from error
 
 
 def scopes_in_words(scopes: Sequence[ScopeCount], most: int = 8) -> str:
@@ -325,7 +324,7 @@ def _exit_on_errors(output: Output) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        failure = CommandError("interrupted", code="interrupted", exit_code=ExitCode.INTERRUPTED)
+        failure = CommandError("interrupted", code="interrupted")
     except LangmemAdapterError as error:
         failure = failure_of(error)
     else:

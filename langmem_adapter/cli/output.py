@@ -46,17 +46,23 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
+_EXIT_CODES: Final = {
+    **dict.fromkeys(("no_database", "not_found", "nothing_found"), ExitCode.NOTHING_FOUND),
+    **dict.fromkeys(("address", "configuration", "no_key"), ExitCode.CONFIGURATION),
+    "partial": ExitCode.PARTIAL,
+    "interrupted": ExitCode.INTERRUPTED,
+}
+
+
 class CommandError(errors.LangmemAdapterError):
     """Why a command ends: a message, a hint what to do, a short code for programs, and an exit code."""
 
-    def __init__(
-        self, message: str, hint: str = "", *, code: str = "usage", exit_code: ExitCode = ExitCode.USAGE
-    ) -> None:
+    def __init__(self, message: str, hint: str = "", *, code: str = "usage", exit_code: ExitCode | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.code = code
-        self.exit_code = exit_code
+        self.exit_code = _EXIT_CODES.get(code, ExitCode.USAGE) if exit_code is None else exit_code
 
     def to_json(self) -> dict[str, str]:
         """As an envelope has it."""

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.cli.options import GraphOption, Invocation, flags, named, option
-from langmem_adapter.cli.output import CommandError, ExitCode, visible
+from langmem_adapter.cli.output import CommandError, visible
 from langmem_adapter.errors import MissingDependencyError
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
@@ -92,7 +92,7 @@ def revoke(
         revoked = database.write(lambda connection: keys.revoke(connection, id))
     if not revoked:
         hint = "langmem-adapter keys list shows the ids"
-        raise CommandError(f"there is no valid key {id}", hint, code="not_found", exit_code=ExitCode.NOTHING_FOUND)
+        raise CommandError(f"there is no valid key {id}", hint, code="not_found")
     call.output.show([{"id": id}], columns=("id",), picture=f"revoked {id}")
 
 
@@ -220,7 +220,6 @@ def _auth(memory: "Memory", host: str) -> str:
         f"other machines reach {host or 'every address'}, and there is no key that they could show",
         "langmem-adapter keys create -u NAME makes one; --host 127.0.0.1 serves this machine alone",
         code="no_key",
-        exit_code=ExitCode.CONFIGURATION,
     )
 
 
@@ -237,7 +236,6 @@ def _listening(host: str, port: int) -> socket.socket:
             f"cannot listen on {_bracketed(host)}:{port}: {error.strerror or error}",
             "--port 0 takes a free port",
             code="address",
-            exit_code=ExitCode.CONFIGURATION,
         ) from None
 
 
