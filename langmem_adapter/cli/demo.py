@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.padding import Padding
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -151,8 +152,7 @@ class _Stage:
             self._say(Text(line, style="cyan"), whole=True)
 
     def _heading(self, text: str) -> None:
-        line = Text("─" * max(0, self._width - len(text) - 4), style="dim")
-        self._say(Text.assemble(("── ", "dim"), (text, "bold"), " ", line, no_wrap=True), above=1, below=1)
+        self._say(Rule(Text(text, style="bold"), align="left", style="dim"), above=1, below=1)
 
     def _say(
         self, what: "RenderableType", *, indent: int = 0, above: int = 0, below: int = 0, whole: bool = False

@@ -17,8 +17,7 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.escapes import MEMORY_COLUMNS, DiffPart, differences, memory_line
-from langmem_adapter.records.graph import Relation
-from langmem_adapter.records.results import Hit, MemoryItem, Revision, Turn
+from langmem_adapter.records.results import Hit, MemoryItem, Revision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.relevance import RELEVANT
 from langmem_adapter.server.page.layout import (
@@ -211,41 +210,6 @@ class _Version:
     can_return: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """The messages that a revision comes from."""
-
-    version: int
-    trace_id: str | None = None
-    turns: Sequence[Turn] = ()  # up to the one that states it; none without a trace
-    number: int = 0  # of that turn in its conversation, from 1, of so *many*
-    many: int = 0
-    words: Sequence[str] = ()  # without a trace: the words that were kept beside the memory, nearest first
-
-
-@dataclass(frozen=True, slots=True)
-class _MemoryView:
-    """A memory with its history, source and relations."""
-
-    item: MemoryItem  # its current or last version
-    is_current: bool
-    is_deleted: bool  # a memory that is neither current nor deleted was over when it was added
-    versions: Sequence[_Version]  # the newest first
-    older: int | None  # the revision before which there are more; `None` where these are all
-    source: _Source | None
-    relations: Sequence[Relation]
-
-    @property
-    def is_expired(self) -> bool:
-        """Whether it is current, but past its expiry."""
-        return self.is_current and self.item.expires_at is not None and self.item.expires_at <= datetime.now(UTC)
-
-    @property
-    def returns_to(self) -> int | None:
-        """The newest revision that the memory can return to; `None` where it is not among those shown."""
-        return next((each.revision.revision for each in self.versions if each.can_return), None)
-
-
 @router.get("/memories/{memory_id}")
 async def show_memory(view: Reading, memory_id: str, query: Annotated[_MemoryQuery, Query()]) -> Response:
     return await _show(view, memory_id, query)
@@ -282,25 +246,26 @@ async def _show(
 ) -> Response:
     fields = view.effective_scope(query)
     scope = Scope(**fields) if fields else None
-    memory = await run_in_executor(view.memory.parts.reading, _memory_view, memory_id, scope, before=query.before)
+    values = await run_in_executor(view.memory.parts.reading, _memory_values, memory_id, scope, before=query.before)
+    item: MemoryItem = values["item"]
     similar = None
     if query.similar:
-        own: dict[str, Any] = dict(memory.item.scope.named)
-        hits = await view.memory.asearch(memory.item.text, **own, k=_SIMILAR + 1, threshold=RELEVANT)
-        similar = [hit.item for hit in hits if hit.id != memory.item.id][:_SIMILAR]
+        own: dict[str, Any] = dict(item.scope.named)
+        hits = await view.memory.asearch(item.text, **own, k=_SIMILAR + 1, threshold=RELEVANT)
+        similar = [hit.item for hit in hits if hit.id != item.id][:_SIMILAR]
     metadata = {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        for name, value in memory.item.metadata.items()
+        for name, value in item.metadata.items()
     }
     return view.show(
         "memory",
-        fields or memory.item.scope.named,
+        fields or item.scope.named,
         status=422 if wrong else 200,
-        memory=memory,
+        memory=values,
         metadata=metadata,
         done=query.done,
         similar=similar,
-        edit=edit or _EditForm.of(memory.item),
+        edit=edit or _EditForm.of(item),
         wrong=wrong,
     )
 
@@ -338,10 +303,10 @@ def _metadata_patch(before: Mapping[str, Any], text: str) -> dict[str, Any]:
     return {**removed, **{name: value for name, value in after.items() if old.get(name) != json.dumps(value)}}
 
 
-def _memory_view(
+def _memory_values(
     connection: Connection, memory_id: str, scope: Scope | None, *, before: int | None = None
-) -> _MemoryView:
-    """A memory, also a deleted one, with its revisions before a number."""
+) -> dict[str, Any]:
+    """The values of the template: a memory, also a deleted one, with its revisions before a number."""
     revisions = memories.revisions(connection, memory_id, scope)
     try:
         item, is_current = memories.get(connection, memory_id, scope), True
@@ -360,42 +325,45 @@ def _memory_view(
         for each in reversed(page)
     ]
     relation_pks = reads.of_memories(connection, [memory_id], reads.NOW).get(memory_id, ())
-    return _MemoryView(
-        item=item,
-        is_current=is_current,
-        is_deleted=revisions[-1].is_deleted,
-        versions=versions,
-        older=page[0].revision if page and page[0] is not revisions[0] else None,
-        source=_source(connection, versions, scope),
-        relations=list(reads.by_pks(connection, relation_pks).values()),
-    )
+    return {
+        "item": item,  # its current or last version
+        "is_current": is_current,
+        "is_deleted": revisions[-1].is_deleted,  # one that is neither current nor deleted was over when it was added
+        "is_expired": is_current and item.expires_at is not None and item.expires_at <= datetime.now(UTC),
+        "returns_to": next((each.revision.revision for each in versions if each.can_return), None),
+        "versions": versions,  # the newest first
+        "older": page[0].revision if page and page[0] is not revisions[0] else None,
+        "source": _source(connection, versions, scope),
+        "relations": list(reads.by_pks(connection, relation_pks).values()),
+    }
 
 
-def _source(connection: Connection, versions: Sequence[_Version], scope: Scope | None) -> _Source | None:
-    """The source of the newest version that has one."""
+def _source(connection: Connection, versions: Sequence[_Version], scope: Scope | None) -> dict[str, Any] | None:
+    """The messages that the newest version with a source comes from; without a trace the stored words, nearest first."""
     texts = [each for each in versions if each.revision.new_text is not None]
     for each in texts:
         if each.trace_id is not None:
-            return _traced_source(traces.read(connection, each.trace_id, scope), each.revision)
+            trace = traces.read(connection, each.trace_id, scope)
+            return {"version": each.revision.revision, "trace_id": trace.id, **_source_turns(trace, each.revision)}
     if not texts:
         return None
     revision = texts[0].revision
     row, _, _ = memories.past(connection, revision.memory_id, revision.revision, scope)
     words = split_context(row.context)
-    return _Source(revision.revision, words=words) if words else None
+    return {"version": revision.revision, "trace_id": None, "turns": (), "words": words} if words else None
 
 
-def _traced_source(trace: traces.Trace, revision: Revision) -> _Source:
+def _source_turns(trace: traces.Trace, revision: Revision) -> dict[str, Any]:
     """The turn whose fact became this memory, and those right before it."""
     pairs = zip(trace.decisions, trace.result.results, strict=False)
     facts = [each.fact for each, change in pairs if change.id == revision.memory_id and each.fact is not None]
     if not facts:  # a run of the same name that was repeated did something else
-        return _Source(revision.revision, trace.id)
+        return {"turns": (), "words": ()}
     turn = trace.turns[trace.facts[facts[-1]].turn]
     conversation = [each for each in trace.turns if each.item == turn.item]
     number = conversation.index(turn)
     turns = conversation[max(0, number - _TURNS_BEFORE) : number + 1]
-    return _Source(revision.revision, trace.id, turns, number + 1, len(conversation))
+    return {"turns": turns, "words": (), "number": number + 1, "many": len(conversation)}
 
 
 # ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
