@@ -46,7 +46,7 @@ def test_docs_work_in_a_mounted_app_on_a_phone(memory: Memory, served: Served, v
     outer.mount("/memory", create_app(memory, auth="local"))
     address = served(outer)
     seen = visit(viewport={"width": 390, "height": 800}, color_scheme="dark")
-    seen.page.goto(f"{address}/memory/")
+    seen.page.goto(f"{address}/memory/docs")
     assert _tried(_operation(seen.page, "/search"))["results"] == []
     assert (seen.asked, seen.said) == ({address}, [])
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390
