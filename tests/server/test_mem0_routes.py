@@ -102,7 +102,7 @@ def test_mem0_add_updates_a_memory(http: TestClient) -> None:
         ("PUT", "/memories/unknown", {"text": "x", "data": "y"}, 400, "differ"),
         ("DELETE", "/memories/unknown", None, 404, "unknown"),
         ("POST", "/reset", {"user_id": ""}, 400, "blank"),
-        ("POST", "/reset", {"user_id": None}, 400, "whose"),
+        ("POST", "/reset", {"user_id": None}, 400, "user_id is missing"),
         ("GET", "/memories/", None, 404, "Not Found"),
     ],
 )
