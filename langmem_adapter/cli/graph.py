@@ -537,7 +537,7 @@ def mirror(
             call.output.note(f"mirroring the graph{part} into {redact_url(address)}; Ctrl-C stops it")
             with _stop_signal() as stop:
                 mirrored.follow(
-                    stop, every=every, progress=progress, told=lambda each: call.output.note(_mirror_summary(each))
+                    stop, every=every, progress=progress, report=lambda each: call.output.note(_mirror_summary(each))
                 )
 
 

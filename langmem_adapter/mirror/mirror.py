@@ -16,10 +16,9 @@ from langmem_adapter.arguments import one_of, seconds
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.forks import Lock
 from langmem_adapter.mirror import target as rows
-from langmem_adapter.mirror.target import Dialect, Mark, MirrorBatch, Overtaken, Target, opened, place_of
+from langmem_adapter.mirror.target import Dialect, Mark, MirrorBatch, Overtaken, Target, open_driver, server_name
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage import feed
-from langmem_adapter.storage import feed as follow
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.storage.tables import ENTITIES, RELATIONS
 from langmem_adapter.twins import Plan, attempt, awaited, planned
@@ -52,7 +51,7 @@ class MirrorReport:
         entities: Nodes that were written.
         relations: Relations that were written.
         removed: Entities that are no more.
-        rebuilt: Whether the target was filled anew: for the first time, or because it told of another history.
+        rebuilt: Whether the target was filled anew: for the first time, or because it belongs to another history.
         applied: Number of the last change that the target shows; 0 where nothing ever changed.
     """
 
@@ -69,18 +68,18 @@ class MirrorReport:
 
 
 class Mirror:
-    """Keeps a property graph in Neo4j or Memgraph in step with the knowledge graph; users get it from `Memory.graph.mirror`.
+    """Keeps a property graph in Neo4j or Memgraph in step with the knowledge graph; `Memory.graph.mirror` makes one.
 
     It follows the change feed, reads the rows that have changed, and writes them in transactions that each move a mark in the
-    target as well: interrupted at any moment, it goes on where it stopped, and nothing comes twice. Where the target's mark is
-    not part of this database's history (a backup was restored here or there), what it had written is written anew. It never
-    writes to the memory's database, and touches nothing in the target that is not its own.
+    target as well: interrupted, it goes on where it stopped, and nothing comes twice. Where the target's mark is not part of
+    this database's history (a backup was restored here or there), what it had written is written anew. It never writes to the
+    memory's database, and touches nothing in the target that is not its own.
 
     Entities are nodes of one label, with `lineage` (which database), `pk` (which row), `id`, `name`, `aliases`, `type`,
     `user_id`, `agent_id`, `run_id`, `mentions`, `created`, `updated`, and `merged_into`, the `pk` of the entity that it became
     part of. Relations have their name as type, `lineage`, `pk`, `id`, the same three ids, `valid_from`, `valid_to`,
-    `recorded_at`, `retired_at`, `mentions`, `confidence` and `memory_ids`: one for each belief that there ever was, so
-    `WHERE r.retired_at IS NULL` means what is believed now.
+    `recorded_at`, `retired_at`, `mentions`, `confidence` and `memory_ids`: one for each recorded row, so
+    `WHERE r.retired_at IS NULL` gives the current ones.
 
     Attributes:
         applied: Number of the last change that the target is known to show; 0 until it is filled.
@@ -90,13 +89,9 @@ class Mirror:
         database: The memory's.
         driver: The target: a `neo4j.Driver`, which stays the caller's to close, or an address like `bolt://localhost:7687`.
         name: The database there; `None` for the server's default.
-        embedder: Makes an `embedding` of each name; `None` for none.
-        scope: Whose graph; `None` for everybody's.
+        scope: Only this graph; `None` for all scopes.
         username: This and all else as `GraphMemory.mirror` takes them.
-
-    Raises:
-        InvalidInputError: An argument cannot be used.
-        MissingDependencyError: The package `neo4j` is not installed.
+        embedder: Makes an `embedding` of each name; `None` for none.
     """
 
     def __init__(
@@ -112,22 +107,24 @@ class Mirror:
         dialect: str | None = None,
         label: str = "Entity",
     ) -> None:
+        if not isinstance(label, str) or not label.isidentifier():
+            raise InvalidInputError(f"label is one word, as in 'Entity', not {quoted(label)}")
+        spoken: Dialect | None = None if dialect is None else one_of(dialect, get_args(Dialect), "dialect")
         self._database = database
         self._scope = scope
         self._embedder = embedder
-        self._about = f"{_label(label)}/{'' if self._scope is None else key_of(self._scope)}/{embedder is not None}"
-        said: Dialect | None = None if dialect is None else one_of(dialect, get_args(Dialect), "dialect")
-        self._driver, self._own = opened(driver, username, password)
-        within = {} if self._scope is None else self._scope.named
-        self._target = Target(self._driver, place_of(driver), name, said, label, within)
-        self._alone = Lock()
+        self._about = f"{label}/{'' if scope is None else key_of(scope)}/{embedder is not None}"
+        self._driver, self._is_own = open_driver(driver, username, password)
+        within = {} if scope is None else scope.named
+        self._target = Target(self._driver, server_name(driver), name, spoken, label, within)
+        self._lock = Lock()
         self._goes_well = False
         self.applied = self.steps = 0
 
     def close(self) -> None:
         """Bring the target up to date once more, where the last run went well, and close the connection of an address.
 
-        A run that is under way ends first. If the target does not get all that was written, the log says how far it is.
+        A run that is under way ends first. If the target does not get everything, the log says how far it is.
         """
         try:
             if self._goes_well:
@@ -135,7 +132,7 @@ class Mirror:
         except LangmemAdapterError as error:
             _log.warning("the graph is mirrored up to change %d, and not to its end: %s", self.applied, error)
         finally:
-            if self._own:
+            if self._is_own:
                 self._driver.close()
 
     def __enter__(self) -> Self:
@@ -169,18 +166,18 @@ class Mirror:
         *,
         every: float = 2.0,
         progress: Callable[[int, int], None] | None = None,
-        told: Callable[[MirrorReport], None] | None = None,
+        report: Callable[[MirrorReport], None] | None = None,
     ) -> bool:
-        """Keep the target up to date until somebody wants it to stop.
+        """Keep the target up to date until it is stopped.
 
-        A server that is away is told of once in the log and tried again, after pauses of up to a minute; so is, once a run has
-        succeeded, whatever else fails. A server that takes a call and never answers is waited for: give it a daemon thread.
+        A server that is away is logged once and tried again, after pauses of up to a minute; once a run has succeeded, so is
+        whatever else fails. A server that takes a call and never answers is waited for: give it a daemon thread.
 
         Args:
             stop: Ends it, once the run that is under way has ended.
             every: Seconds between two looks at the change feed.
             progress: As for `run_once`.
-            told: Called with the report of each run that changed something.
+            report: Called with the report of each run that changed something.
 
         Returns:
             Whether the last run went well; true where there was none.
@@ -188,24 +185,24 @@ class Mirror:
         Raises:
             LangmemAdapterError: The first run failed for a reason that does not pass by itself.
         """
-        every, missed, begun = seconds(every, "every"), 0, False
+        every, missed, has_run = seconds(every, "every"), 0, False
         while not stop.is_set():
             try:
-                report = self.run_once(progress=progress)
+                result = self.run_once(progress=progress)
             except LangmemAdapterError as error:
-                if not (begun or getattr(error, "transient", False)):
+                if not (has_run or getattr(error, "transient", False)):
                     raise
                 _log.log(logging.DEBUG if missed else logging.WARNING, "the graph is not mirrored: %s", error)
                 missed += 1
             else:
-                missed, begun = 0, True
-                if told is not None and report.changed:
-                    told(report)
+                missed, has_run = 0, True
+                if report is not None and result.changed:
+                    report(result)
             stop.wait(min(every * 2 ** min(missed, _DOUBLED), max(every, _LONGEST_PAUSE)))
         return not missed
 
     def _run(self, progress: Callable[[int, int], None]) -> MirrorReport:
-        with self._alone:
+        with self._lock:
             self._goes_well = False
             report = self._carry_out(progress)
             self._goes_well = True
@@ -213,7 +210,7 @@ class Mirror:
 
     def _carry_out(self, progress: Callable[[int, int], None]) -> MirrorReport:
         with self._database.read() as connection:
-            birth, newest = feed.birth(connection), follow.last(connection)
+            birth, newest = feed.birth(connection), feed.last(connection)
         if birth is None:  # nothing ever happened here
             return MirrorReport()
         lineage = birth.hex()
@@ -246,9 +243,9 @@ class _Run:
             try:
                 mark = self._begin()
                 while mark.phase != "follow":
-                    mark = self._fill(mark)
+                    mark = self._clear(mark) if mark.phase == "clear" else self._fill(mark)
                 applied = self._follow(mark)
-            except Overtaken:  # another process is at the same: it goes on from where that is
+            except Overtaken:  # another process writes the same: it goes on from where that is
                 self.filled = None
                 continue
             return replace(self.report, applied=applied)
@@ -257,7 +254,7 @@ class _Run:
         """The mark in the target, a new one where it is not of this history."""
         mark = self.target.mark()
         with self.database.read() as connection:
-            if mark is not None and follow.is_known(connection, mark.cursor):
+            if mark is not None and feed.is_known(connection, mark.cursor):
                 self.note(mark)
                 return mark
         self.report = replace(self.report, rebuilt=True)
@@ -265,7 +262,10 @@ class _Run:
         return self._write(mark, self.start, MirrorBatch())
 
     def _write(self, was: Mark | None, now: Mark, batch: MirrorBatch) -> Mark:
-        self._embed(batch)
+        if self.embedder is not None and batch.nodes:
+            vectors = self.embedder.vectors([node["properties"]["name"] for node in batch.nodes])
+            for node, vector in zip(batch.nodes, vectors.tolist(), strict=True):
+                node["properties"]["embedding"] = vector
         self.target.write(was, now, batch)
         self.note(now)
         self.report = replace(
@@ -276,17 +276,13 @@ class _Run:
         )
         return now
 
-    def _embed(self, batch: MirrorBatch) -> None:
-        if self.embedder is not None and batch.nodes:
-            vectors = self.embedder.vectors([node["properties"]["name"] for node in batch.nodes])
-            for node, vector in zip(batch.nodes, vectors.tolist(), strict=True):
-                node["properties"]["embedding"] = vector
-
-    # ── filling it ──────────────────────────────────────────────────────────────────────────────────────────────────
+    def _clear(self, mark: Mark) -> Mark:
+        now = mark.moved("clear", 0)
+        if self.target.clear(mark, now):
+            return now
+        return self._write(now, now.moved("entities", 0), MirrorBatch())
 
     def _fill(self, mark: Mark) -> Mark:
-        if mark.phase == "clear":
-            return self._clear(mark)
         with self.database.read() as connection:
             batch, last = rows.after(connection, self.scope, mark.phase, mark.place, _ROWS)
             done, total = self.filled or rows.progress(connection, self.scope, mark.phase, mark.place)
@@ -298,45 +294,29 @@ class _Run:
         self.progress(*self.filled)
         return now
 
-    def _clear(self, mark: Mark) -> Mark:
-        now = mark.moved("clear", 0)
-        if self.target.clear(mark, now):
-            return now
-        return self._write(now, now.moved("entities", 0), MirrorBatch())
-
-    # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _follow(self, mark: Mark) -> int:
         """Follow the feed to its end; the mark moves with what is written, and once more at the end."""
         now = mark
         while (step := self._next(now.cursor)) is not None:
             named, batch = step
             now = Mark(named.cursor.applied, named.cursor.nonce.hex())
-            if batch.any:
+            if batch.nodes or batch.relations or batch.gone:
                 mark = self._write(mark, now, batch)
         if now is not mark:
             self._write(mark, now, MirrorBatch())
         return now.applied
 
-    def _next(self, cursor: follow.Cursor) -> tuple[follow.NamedRows, MirrorBatch] | None:
+    def _next(self, cursor: feed.Cursor) -> tuple[feed.NamedRows, MirrorBatch] | None:
         with self.database.read() as connection:
-            named = follow.named(connection, cursor, _SPACES, _CHANGES)
+            named = feed.named(connection, cursor, _SPACES, _CHANGES)
             return None if named is None else (named, rows.batch_of(connection, self.scope, named.rows))
 
-
-def _label(label: object) -> str:
-    if not isinstance(label, str) or not label.isidentifier():
-        raise InvalidInputError(f"label is one word, as in 'Entity', not {quoted(label)}")
-    return label
-
-
-_log = logging.getLogger("langmem_adapter")
 
 _AGAIN: Final = 60.0  # seconds after which what was refused is tried once more
 _PATIENCE: Final = 30.0  # seconds that closing waits for a server that does not get on
 
 
-class Following:
+class MirrorThread:
     """Keeps a mirror up to date in the background, looks at the change feed *every* so many seconds, and closes it in the end.
 
     If the graph server fails, the memory does not notice: the log says what went wrong, and it is tried again.
@@ -346,7 +326,7 @@ class Following:
         self._mirror = mirror
         self._every = every
         self._stop = threading.Event()
-        self._told = ""
+        self._logged = ""
         # A daemon: what is missing there is mirrored when the memory is next opened, so no program has to wait for it.
         self._thread = threading.Thread(target=self._work, name="langmem-mirror", daemon=True)
         self._thread.start()
@@ -383,8 +363,8 @@ class Following:
     def _attempt(self, work: Callable[[], object]) -> bool:
         outcome = attempt(work)
         if outcome.error is not None:
-            told = str(outcome.error)
-            level = logging.DEBUG if told == self._told else logging.WARNING
-            _log.log(level, "the graph is not mirrored now: %s", told)
-            self._told = told
+            message = str(outcome.error)
+            level = logging.DEBUG if message == self._logged else logging.WARNING
+            _log.log(level, "the graph is not mirrored now: %s", message)
+            self._logged = message
         return outcome.error is None and bool(outcome.result)

@@ -1,10 +1,9 @@
 """The graph database of a mirror: Bolt connection, Cypher dialects, rows, transactions.
 
-Values are parameters, always. What cannot be one, a label or the type of a relation, is quoted here.
+Values are always parameters. What cannot be one, a label or the type of a relation, is quoted here.
 
-How far a mirror has come is kept in the target itself, on one node, and moves in the same transaction as what it tells of. So
-whatever dies between, the two agree; a target that was emptied or restored says so; and the memory's own database is only
-read.
+The progress of a mirror is kept in the target itself, on one node, and moves in the same transaction as the rows. So the two
+agree whenever a process dies, a target that was emptied or restored shows it, and the memory's own database is only read.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from neo4j import Driver, ManagedTransaction, Session
     from sqlalchemy import ColumnElement, Connection, Table
 
-    from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.scope import Scope
 
 Dialect: TypeAlias = Literal["neo4j", "memgraph"]
@@ -82,7 +80,7 @@ def identifier(name: str) -> str:
 
 
 class Statements:
-    """What is said to a server again and again, of nodes with a label; *within* narrows a mirror to a scope's properties."""
+    """The statements of a mirror, for nodes with a label; *within* narrows it to a scope's properties."""
 
     def __init__(self, label: str, within: tuple[str, ...]) -> None:
         node = identifier(label)
@@ -105,8 +103,8 @@ class Statements:
     def relations(self, name: str) -> str:
         """Relations of one type, between nodes that are there.
 
-        They are looked for at their targets: the user is the source of most, and to go through all of his for each one takes a
-        square of time where a server begins at the end that is named first.
+        They are looked for at their targets: the user is the source of most, and a server that begins at the end that is named
+        first would go through all of these for each one.
         """
         return (
             f"UNWIND $rows AS row MATCH (s:{self._row}source}}) MATCH (t:{self._row}target}}) "
@@ -133,10 +131,10 @@ _LOGIN: Final = "give username and password, or set NEO4J_USERNAME and NEO4J_PAS
 _RUNNING: Final = "is it running, and does it speak Bolt there?"
 
 
-def opened(driver: Driver | str, username: str | None = None, password: str | None = None) -> tuple[Driver, bool]:
+def open_driver(driver: Driver | str, username: str | None = None, password: str | None = None) -> tuple[Driver, bool]:
     """A driver, and whether it is ours to close: one of the `neo4j` package's, or one for an address, not yet connected.
 
-    The login goes with an address; where it is not given, the environment's is taken (`settings.neo4j_login`).
+    The login goes with an address; by default it is that of the environment (`settings.neo4j_login`).
 
     Raises:
         InvalidInputError: It is neither.
@@ -152,65 +150,65 @@ def opened(driver: Driver | str, username: str | None = None, password: str | No
         raise InvalidInputError(
             "give a neo4j.Driver, made by GraphDatabase.driver(…); the mirror has a thread of its own"
         )
-    address, login = _checked(driver), neo4j_login(username, password)
+    address, login = _check_address(driver), neo4j_login(username, password)
     how: dict[str, Any] = {"connection_timeout": _CONNECT, "max_transaction_retry_time": _RETRY}
-    with translated(address):
+    with translate_errors(address):
         return neo4j.GraphDatabase.driver(address, auth=login, **how), True
 
 
-def place_of(driver: Driver | str) -> str:
+def server_name(driver: Driver | str) -> str:
     """The server, for people."""
     return redact_url(driver) if isinstance(driver, str) else "of that driver"
 
 
-def _checked(address: object) -> str:
+def _check_address(address: object) -> str:
     if not isinstance(address, str):
         raise InvalidInputError(
             f"give a neo4j.Driver or an address like 'bolt://localhost:7687', not {quoted(address)}"
         )
     try:
         parts = urlsplit(check_text(address, "the address"))
-        whole = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
+        is_whole = parts.scheme in _SCHEMES and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number
-        whole = False
-    if not whole:
+        is_whole = False
+    if not is_whole:
         raise InvalidInputError("no address of a graph server; write it like bolt://localhost:7687 or neo4j+s://host")
     if parts.username is not None or parts.password is not None:
         raise InvalidInputError(f"a login does not belong in the address {redact_url(address)}; {_LOGIN}")
     return address
 
 
-def manner(driver: Driver) -> dict[str, Any]:
-    """How a session is opened so that no notice comes of a label or name that nobody has used yet.
+def session_options(driver: Driver) -> dict[str, Any]:
+    """Options of a session that gives no notices of a label or name that nobody has used yet.
 
-    A server that speaks Bolt before 5.2 (Neo4j before 5.7, older Memgraph) cannot be told so, and the driver refuses to try.
+    A server that speaks Bolt before 5.2 (Neo4j before 5.7, older Memgraph) has no such option, and the driver refuses to try.
     """
-    speaks: tuple[int, int] = driver.get_server_info().protocol_version
-    return {"notifications_min_severity": "OFF"} if speaks >= _TELLING_LESS else {}
+    version: tuple[int, int] = driver.get_server_info().protocol_version
+    return {"notifications_min_severity": "OFF"} if version >= _TELLING_LESS else {}
 
 
 @contextmanager
-def translated(where: str) -> Iterator[None]:
+def translate_errors(where: str) -> Iterator[None]:
     """Turn what the driver raises into our errors, which name the server as *where*."""
     try:
         yield
     except exceptions.AuthError as error:
-        raise GraphServerError(f"the graph server {where} refused the login: {_told(error)}; {_LOGIN}") from error
+        raise GraphServerError(f"the graph server {where} refused the login: {_reason(error)}; {_LOGIN}") from error
     except exceptions.ConfigurationError as error:
-        raise InvalidInputError(f"the graph server {where} cannot be used so: {_told(error)}") from error
+        raise InvalidInputError(f"the graph server {where} cannot be used so: {_reason(error)}") from error
     except (exceptions.ServiceUnavailable, exceptions.SessionExpired) as error:
-        told = f"the graph server {where} cannot be reached: {_told(error)}; {_RUNNING}"
-        raise GraphServerError(told, transient=True) from error
+        message = f"the graph server {where} cannot be reached: {_reason(error)}; {_RUNNING}"
+        raise GraphServerError(message, transient=True) from error
     except (exceptions.Neo4jError, exceptions.DriverError) as error:
         # Neo4j calls an error so where it is the server's own, as when it meets what a client that died was doing.
         passing = error.is_retryable() or isinstance(error, exceptions.DatabaseError)
-        told = f"the graph server {where} refused or failed: {_told(error)}"
-        raise GraphServerError(told, transient=passing) from error
+        message = f"the graph server {where} refused or failed: {_reason(error)}"
+        raise GraphServerError(message, transient=passing) from error
 
 
 @contextmanager
-def already_there() -> Iterator[None]:
-    """Make a constraint or index that may be there: Memgraph has no `IF NOT EXISTS`."""
+def _ignore_existing() -> Iterator[None]:
+    """Let a constraint or index be there already: Memgraph has no `IF NOT EXISTS`."""
     try:
         yield
     except exceptions.ClientError as error:
@@ -218,23 +216,20 @@ def already_there() -> Iterator[None]:
             raise
 
 
-def _told(error: Exception) -> str:
-    # What the driver raises by itself bears its reason as its text, and none, or only the beginning, as its `message`.
-    text = _reason(error) or (error.message if isinstance(error, exceptions.Neo4jError) else str(error))
+def _reason(error: Exception) -> str:
+    """What the operating system says, which the driver wraps in several errors of its own; else the driver's text."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OSError):
+        cause = cause.__cause__
+    # What the driver raises by itself has its reason as its text, and none, or only the beginning, as its `message`.
+    text = (cause and cause.strerror) or (error.message if isinstance(error, exceptions.Neo4jError) else str(error))
     return redact_urls(" ".join(str(text or type(error).__name__).split()))[:500]
-
-
-def _reason(error: BaseException | None) -> str | None:
-    """What the operating system says, which the driver wraps in several errors of its own."""
-    while error is not None and not isinstance(error, OSError):
-        error = error.__cause__
-    return None if error is None else error.strerror
 
 
 Properties: TypeAlias = dict[str, Any]
 _EVER: Final = reads.GraphTime(history=True)
-_KEPT: Final = {ENTITIES: entities, RELATIONS: relations}
-_TOLD: Final = tuple("id valid_from valid_to recorded_at retired_at mentions confidence".split())
+_TABLES: Final = {ENTITIES: entities, RELATIONS: relations}
+_COLUMNS: Final = tuple("id valid_from valid_to recorded_at retired_at mentions confidence".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +241,6 @@ class MirrorBatch:
     gone: Sequence[int] = ()  # pks of entities that are no more
 
     @property
-    def any(self) -> bool:
-        """Whether there is anything to write."""
-        return bool(self.nodes or self.relations or self.gone)
-
-    @property
     def ties(self) -> int:
         """How many relations."""
         return sum(map(len, self.relations.values()))
@@ -259,23 +249,23 @@ class MirrorBatch:
 def batch_of(connection: Connection, scope: Scope | None, named: Mapping[str, Sequence[int]]) -> MirrorBatch:
     """The rows within a scope, or everybody's, whose pks some changes name, as they now stand.
 
-    Every row of a relation is given anew with the one that is named: which memories say it is told of all of them.
+    Every row of a relation is given anew with the one that is named: all of them have the memories that state it.
     """
-    pks, tied = named.get(ENTITIES, ()), named.get(RELATIONS, ())
-    there = set(connection.execute(select(entities.c.pk).where(entities.c.pk.in_(pks))).scalars())
-    of_ids = relations.c.id.in_(select(relations.c.id).where(relations.c.pk.in_(tied)))
+    pks, relation_pks = named.get(ENTITIES, ()), named.get(RELATIONS, ())
+    present = set(connection.execute(select(entities.c.pk).where(entities.c.pk.in_(pks))).scalars())
+    of_ids = relations.c.id.in_(select(relations.c.id).where(relations.c.pk.in_(relation_pks)))
     nodes = _nodes(connection, entities.c.pk.in_(pks), reach(scope))
-    return MirrorBatch(nodes, _ties(connection, of_ids, reach(scope)), [pk for pk in pks if pk not in there])
+    return MirrorBatch(nodes, _ties(connection, of_ids, reach(scope)), [pk for pk in pks if pk not in present])
 
 
 def after(
     connection: Connection, scope: Scope | None, space: str, pk: int, most: int
 ) -> tuple[MirrorBatch, int | None]:
     """The next rows of a space, by pk, and the last of these pks; `None` where there are no more."""
-    kept = _KEPT[space]
-    query = select(kept.c.pk).join(scopes, kept.c.scope_id == scopes.c.id).where(kept.c.pk > pk, reach(scope))
-    pks = connection.execute(query.order_by(kept.c.pk).limit(most)).scalars().all()
-    of_them, last = kept.c.pk.in_(pks), pks[-1] if pks else None
+    table = _TABLES[space]
+    query = select(table.c.pk).join(scopes, table.c.scope_id == scopes.c.id).where(table.c.pk > pk, reach(scope))
+    pks = connection.execute(query.order_by(table.c.pk).limit(most)).scalars().all()
+    of_them, last = table.c.pk.in_(pks), pks[-1] if pks else None
     if space == ENTITIES:
         return MirrorBatch(nodes=_nodes(connection, of_them, true())), last
     return MirrorBatch(relations=_ties(connection, of_them, true())), last
@@ -283,18 +273,15 @@ def after(
 
 def progress(connection: Connection, scope: Scope | None, space: str, pk: int) -> tuple[int, int]:
     """How many rows come up to one of a space, those of the space before it among them, and how many there are in all."""
-    sizes = [_size(connection, kept, scope) for kept in _KEPT.values()]
-    done = _size(connection, _KEPT[space], scope, pk) + (sizes[0] if space == RELATIONS else 0)
+    sizes = [_size(connection, table, scope) for table in _TABLES.values()]
+    done = _size(connection, _TABLES[space], scope, pk) + (sizes[0] if space == RELATIONS else 0)
     return done, sum(sizes)
 
 
-def _size(connection: Connection, kept: Table, scope: Scope | None, until: int | None = None) -> int:
-    query = select(func.count()).select_from(kept).join(scopes, kept.c.scope_id == scopes.c.id)
-    first = true() if until is None else kept.c.pk <= until
+def _size(connection: Connection, table: Table, scope: Scope | None, until: int | None = None) -> int:
+    query = select(func.count()).select_from(table).join(scopes, table.c.scope_id == scopes.c.id)
+    first = true() if until is None else table.c.pk <= until
     return int(connection.execute(query.where(reach(scope), first)).scalar_one())
-
-
-# ── entities ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _nodes(connection: Connection, chosen: ColumnElement[bool], inside: ColumnElement[bool]) -> list[Properties]:
@@ -302,16 +289,14 @@ def _nodes(connection: Connection, chosen: ColumnElement[bool], inside: ColumnEl
     names: defaultdict[int, list[str]] = defaultdict(list)
     for named in NAMES_OF.rows(connection, {"pks": [row.pk for row in rows]}):
         names[named.entity_pk].append(named.name)
-    return [{"pk": row.pk, "properties": _of_entity(row, names[row.pk])} for row in rows]
-
-
-def _of_entity(row: Any, names: Sequence[str]) -> Properties:
-    told = {name: getattr(row, name) for name in ("id", "name", "type", "mentions", "merged_into", *SCOPE_FIELDS)}
-    aliases = [name for name in names if name != row.name]
-    return {**told, "aliases": aliases, "created": row.created_at, "updated": row.updated_at}
-
-
-# ── relations ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+    nodes = []
+    for row in rows:
+        columns = ("id", "name", "type", "mentions", "merged_into", *SCOPE_FIELDS)
+        properties = {name: getattr(row, name) for name in columns}
+        properties |= {"aliases": [name for name in names[row.pk] if name != row.name]}
+        properties |= {"created": row.created_at, "updated": row.updated_at}
+        nodes.append({"pk": row.pk, "properties": properties})
+    return nodes
 
 
 def _ties(
@@ -319,17 +304,15 @@ def _ties(
 ) -> dict[str, list[Properties]]:
     query = select(*EDGE).join(scopes, relations.c.scope_id == scopes.c.id).where(chosen, inside)
     rows = connection.execute(query.order_by(relations.c.pk)).all()
-    told = reads.by_pks(connection, [row.pk for row in rows], _EVER)
-    found: defaultdict[str, list[Properties]] = defaultdict(list)
+    loaded = reads.by_pks(connection, [row.pk for row in rows], _EVER)
+    ties: defaultdict[str, list[Properties]] = defaultdict(list)
     for row in rows:
-        each = {"pk": row.pk, "source": row.source_pk, "target": row.target_pk}
-        found[told[row.pk].relation].append({**each, "properties": _of_relation(told[row.pk])})
-    return dict(found)
-
-
-def _of_relation(relation: Relation) -> Properties:
-    told = {name: getattr(relation, name) for name in _TOLD}
-    return {**told, **shallow(relation.scope), "memory_ids": list(relation.memory_ids)}
+        relation = loaded[row.pk]
+        properties = {name: getattr(relation, name) for name in _COLUMNS}
+        properties |= {**shallow(relation.scope), "memory_ids": list(relation.memory_ids)}
+        ends = {"pk": row.pk, "source": row.source_pk, "target": row.target_pk}
+        ties[relation.relation].append({**ends, "properties": properties})
+    return dict(ties)
 
 
 T = TypeVar("T")
@@ -339,7 +322,7 @@ _MOST: Final = 1_000  # rows of one statement
 _FREED: Final = 10_000  # relations that one transaction removes
 
 
-class Overtaken(Exception):  # noqa: N818 - no error: somebody else did it
+class Overtaken(Exception):  # noqa: N818 - no error: another process did it
     """Another mirror of the same target came first."""
 
 
@@ -375,12 +358,12 @@ class Target:
     within: dict[str, str]  # the properties that narrow the mirror to a scope
     key: str = ""  # of the mark
     lineage: str = ""  # which memory's database, as every node and relation bears it
-    _manner: dict[str, Any] = field(default_factory=dict)  # of its sessions; `mark` comes first, and learns it
-    _say: Statements = field(init=False)
+    _options: dict[str, Any] = field(default_factory=dict)  # of its sessions; `mark` comes first, and learns them
+    _statements: Statements = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make what is said to the server."""
-        self._say = Statements(self.label, tuple(self.within))
+        """Make the statements."""
+        self._statements = Statements(self.label, tuple(self.within))
 
     def prepare(self) -> None:
         """Make constraints and indexes, where they are missing.
@@ -390,16 +373,18 @@ class Target:
         """
         with self._session() as session:
             for statement in schema(self.dialect or dialect_of(self.driver), self.label):
-                with already_there():
+                with _ignore_existing():
                     session.run(statement).consume()
 
     def mark(self) -> Mark | None:
         """How far the mirror has come; `None` where the target knows nothing of it."""
-        with translated(self.where):
-            self._manner = manner(self.driver)  # connects: a transaction would be tried again for half a minute
+        with translate_errors(self.where):
+            self._options = session_options(
+                self.driver
+            )  # connects: a transaction would be tried again for half a minute
         with self._session() as session:
-            found = session.execute_read(lambda work: work.run(self._say.read, key=self.key).single())
-        return None if found is None else _mark_of(found["mark"])
+            row = session.execute_read(lambda work: work.run(self._statements.read, key=self.key).single())
+        return None if row is None else _mark_of(row["mark"])
 
     def write(self, was: Mark | None, now: Mark, batch: MirrorBatch) -> None:
         """Write a batch and move the mark from what it was read as, in one transaction.
@@ -413,14 +398,14 @@ class Target:
 
     def clear(self, was: Mark | None, now: Mark) -> int:
         """Remove some of what the mirror has written, and move the mark, or raise `Overtaken`; of nothing, all is gone."""
-        given = {"lineage": self.lineage, "most": _FREED, **self.within}
-        return self._carry_out(was, now, lambda work: sum(_gone(work, one, given) for one in self._say.clear))
+        values = {"lineage": self.lineage, "most": _FREED, **self.within}
+        return self._carry_out(was, now, lambda work: sum(_gone(work, one, values) for one in self._statements.clear))
 
     def _loosen(self, pks: Sequence[int]) -> None:
         """Take the relations of nodes that go away bit by bit: one transaction could not hold those of a hub."""
-        given = {"lineage": self.lineage, "pks": list(pks), "most": _FREED}
+        values = {"lineage": self.lineage, "pks": list(pks), "most": _FREED}
         with self._session() as session:
-            while session.execute_write(_gone, self._say.loosen, given):
+            while session.execute_write(_gone, self._statements.loosen, values):
                 pass
 
     def _carry_out(self, was: Mark | None, now: Mark, do: Callable[[ManagedTransaction], T]) -> T:
@@ -428,12 +413,12 @@ class Target:
         # it until the end of the transaction, and only then reads it.
         # tests/mirror/test_mirror.py::test_who_was_overtaken_writes_nothing_that_is_out_of_date.
         def carry_out(work: ManagedTransaction) -> T:
-            found = work.run(self._say.claim, key=self.key, turn=now.turn).single(strict=True)["mark"]
-            if _mark_of(found) != was:
+            mark = work.run(self._statements.claim, key=self.key, turn=now.turn).single(strict=True)["mark"]
+            if _mark_of(mark) != was:
                 raise Overtaken
-            done = do(work)
-            work.run(self._say.keep, key=self.key, mark=asdict(now)).consume()
-            return done
+            result = do(work)
+            work.run(self._statements.keep, key=self.key, mark=asdict(now)).consume()
+            return result
 
         with self._session() as session:
             try:
@@ -445,27 +430,28 @@ class Target:
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
-        with translated(self.where), self.driver.session(database=self.database, **self._manner) as session:
+        options = {"database": self.database, **self._options}
+        with translate_errors(self.where), self.driver.session(**options) as session:
             yield session
 
     def _put(self, work: ManagedTransaction, batch: MirrorBatch) -> None:
         for pks in _chunks(batch.gone):
-            work.run(self._say.gone, lineage=self.lineage, pks=pks).consume()
+            work.run(self._statements.gone, lineage=self.lineage, pks=pks).consume()
         for rows in _chunks(batch.nodes):
-            work.run(self._say.nodes, lineage=self.lineage, rows=rows).consume()
+            work.run(self._statements.nodes, lineage=self.lineage, rows=rows).consume()
         for name, ties in batch.relations.items():
             for rows in _chunks(ties):
-                work.run(self._say.relations(name), lineage=self.lineage, rows=rows).consume()
+                work.run(self._statements.relations(name), lineage=self.lineage, rows=rows).consume()
 
 
-def _gone(work: ManagedTransaction, statement: str, given: dict[str, Any]) -> int:
-    return int(work.run(statement, given).single(strict=True)["gone"])
+def _gone(work: ManagedTransaction, statement: str, values: dict[str, Any]) -> int:
+    return int(work.run(statement, values).single(strict=True)["gone"])
 
 
-def _mark_of(found: dict[str, Any]) -> Mark | None:
-    """`None` where the node was made by this very transaction, or by somebody else."""
+def _mark_of(properties: dict[str, Any]) -> Mark | None:
+    """`None` where the node was made by this very transaction, or by another program."""
     try:
-        return Mark(**{name: found[name] for name in Mark.__slots__})
+        return Mark(**{name: properties[name] for name in Mark.__slots__})
     except KeyError:
         return None
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from langmem_adapter import HashEmbeddings, Memory
-from langmem_adapter.mirror.mirror import Following
+from langmem_adapter.mirror.mirror import MirrorThread
 from tests.faults.proxy import Proxy
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def test_a_server_that_was_away_catches_up(bolt_server: GraphServer, caplog: pyt
     who = "away and back"
     with Proxy(port_of(bolt_server)) as proxy, Memory(":memory:") as memory:
         proxy.cut()
-        following = Following(mirror_at(proxy.port, memory, bolt_server), every=0.05)
+        following = MirrorThread(mirror_at(proxy.port, memory, bolt_server), every=0.05)
         memory.graph.add("Anna", "likes", "tea", user_id=who)
         wait_for(lambda: len(warnings(caplog)) == 1)
         assert len(memory.graph.relations(user_id=who)) == 1
@@ -112,7 +112,7 @@ def test_close_waits_for_a_mirror_that_gets_on_and_says_how_far_another_one_is(
 
     with Memory(":memory:", embeddings=Silent(64)) as memory:
         memory.graph.add("Anna", "likes", "tea", user_id="silent")
-        following = Following(mirror_at(port_of(bolt_server), memory, bolt_server, embeddings=True), every=0.05)
+        following = MirrorThread(mirror_at(port_of(bolt_server), memory, bolt_server, embeddings=True), every=0.05)
         following.close()
         (warning,) = warnings(caplog)
         assert "mirrored up to change 0; the rest when the memory is next opened" in warning
@@ -125,11 +125,11 @@ def test_close_waits_for_a_mirror_that_gets_on_and_says_how_far_another_one_is(
 _NEVER_CLOSED = """
 import os, sys
 from langmem_adapter import Memory
-from langmem_adapter.mirror.mirror import Following
+from langmem_adapter.mirror.mirror import MirrorThread
 
 memory = Memory(":memory:")
 uri, username, password, database = sys.argv[1:]
-Following(memory.graph.mirror(uri, username=username, password=password, database=database), every=1000)
+MirrorThread(memory.graph.mirror(uri, username=username, password=password, database=database), every=1000)
 memory.graph.add("Anna", "likes", "tea", user_id="never closed")
 if child := os.fork():
     os.waitpid(child, 0)
@@ -154,7 +154,7 @@ class Broken(HashEmbeddings):
 def test_a_model_that_fails_stops_the_mirror_alone(bolt_server: GraphServer, caplog: pytest.LogCaptureFixture) -> None:
     with Memory(":memory:", embeddings=Broken(64)) as memory:
         memory.graph.add("Anna", "likes", "tea", user_id="quota")
-        following = Following(mirror_at(port_of(bolt_server), memory, bolt_server, embeddings=True), every=0.05)
+        following = MirrorThread(mirror_at(port_of(bolt_server), memory, bolt_server, embeddings=True), every=0.05)
         wait_for(lambda: bool(warnings(caplog)))
         following.close()
         assert len(memory.graph.relations(user_id="quota")) == 1

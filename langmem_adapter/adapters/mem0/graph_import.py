@@ -89,17 +89,22 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
         MissingDependencyError: The package `neo4j` is not installed.
         StorageError: The database failed, or the server with a `GraphServerError`; import again to go on.
     """
-    from langmem_adapter.mirror.target import manner, opened, place_of, translated  # noqa: PLC0415 - its driver takes a while to import
+    from langmem_adapter.mirror.target import (  # noqa: PLC0415 - its driver takes a while to import
+        open_driver,
+        server_name,
+        session_options,
+        translate_errors,
+    )
 
     ours = memory.engine if isinstance(memory, mem0.Memory | mem0.AsyncMemory) else memory
     engine, within = parts_of(ours, "import_graph"), scope_if_given(user_id, agent_id, run_id)
-    driver, made = opened(source, username, password)
+    driver, made = open_driver(source, username, password)
 
     def run() -> GraphImportReport:
         try:
-            with translated(place_of(source)):
-                rows = _read_rows(driver, database, within, manner(driver))
-                return import_relations(engine.ledger, rows, refused=refused, progress=progress)
+            with translate_errors(server_name(source)):
+                told = _told(driver, database, within, session_options(driver))
+                return import_relations(engine.ledger, told, refused=refused, progress=progress)
         finally:
             if made:
                 driver.close()

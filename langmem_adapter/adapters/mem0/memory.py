@@ -28,8 +28,7 @@ from langmem_adapter.adapters.mem0.shapes import (
 from langmem_adapter.embedding.models import resolve_embeddings
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory as Engine
-from langmem_adapter.mirror.mirror import Following
-from langmem_adapter.records.scope import SCOPE_FIELDS
+from langmem_adapter.mirror.mirror import MirrorThread
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import meta
 from langmem_adapter.twins import Plan, awaited, planned
@@ -476,7 +475,7 @@ class _ConfiguredMemory:
             _claim_collection(self._engine, config)
             if graph is not None and graph.server is not None:
                 mirror = self._engine.graph.mirror(**graph.server, embeddings=True)
-                self._engine.parts.writers.add(Following(mirror))
+                self._engine.parts.writers.add(MirrorThread(mirror))
             self._closing = stack.pop_all()
 
     @classmethod
