@@ -220,7 +220,7 @@ class _Backfill:
         """Write what one memory states; `None` where it is not as it was read."""
         # Contract: the mark and the relations are one transaction, and the mark is set before anything is written. So nothing
         # is written twice, whoever reads at the same time or after a process that was killed.
-        # tests/knowledge/test_backfill.py::test_two_who_read_at_once_write_everything_once.
+        # tests/knowledge/test_backfill.py::test_backfill_by_two_at_once_writes_everything_once.
         if not hints.mark_read(connection, memory):
             return None
         nothing = Decision("NONE", memory.id, memory.text, _WHY, time=memory.since, relations=triples)

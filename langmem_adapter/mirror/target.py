@@ -411,7 +411,7 @@ class Target:
     def _carry_out(self, was: Mark | None, now: Mark, do: Callable[[ManagedTransaction], T]) -> T:
         # Contract: of two mirrors that read the same mark one alone writes. The first statement writes to the mark, which locks
         # it until the end of the transaction, and only then reads it.
-        # tests/mirror/test_mirror.py::test_who_was_overtaken_writes_nothing_that_is_out_of_date.
+        # tests/mirror/test_mirror.py::test_run_once_that_was_overtaken_writes_nothing_old.
         def carry_out(work: ManagedTransaction) -> T:
             mark = work.run(self._statements.claim, key=self.key, turn=now.turn).single(strict=True)["mark"]
             if _mark_of(mark) != was:

@@ -65,9 +65,7 @@ def stored(url: str, *texts: str, **scope: str) -> None:
 # ── what it writes ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_remembered_without_a_graph_is_told_as_if_there_had_been_one(
-    database_url: str, tmp_path: Path
-) -> None:
+def test_backfill_reads_memories_from_before_the_graph(database_url: str, tmp_path: Path) -> None:
     with Memory(database_url) as memory, Memory(tmp_path / "other.db", graph=True) as other:
         for said, time in TALKS:
             memory.add(said, timestamp=time, **ALICE)
@@ -79,7 +77,7 @@ def test_what_was_remembered_without_a_graph_is_told_as_if_there_had_been_one(
         assert done.added == len(believed(memory))
 
 
-def test_relations_go_with_the_memory_that_says_them(database_url: str) -> None:
+def test_backfill_relations_end_with_their_memory(database_url: str) -> None:
     stored(database_url, "I work at Acme.", "I live in Lyon.")
     with Memory(database_url) as memory:
         memory.graph.backfill(**ALICE)
@@ -94,7 +92,7 @@ def test_relations_go_with_the_memory_that_says_them(database_url: str) -> None:
         assert believed(memory) == []
 
 
-def test_a_memory_says_it_since_the_first_of_its_statements(database_url: str) -> None:
+def test_backfill_dates_a_relation_from_the_first_statement(database_url: str) -> None:
     with Memory(database_url) as memory:
         for time in ("2021-03-01", "2023-03-01"):
             memory.add("I live in Lyon.", timestamp=time, **ALICE)
@@ -104,7 +102,7 @@ def test_a_memory_says_it_since_the_first_of_its_statements(database_url: str) -
         assert home.valid_from.isoformat() == "2021-03-01T00:00:00+00:00"
 
 
-async def test_whoever_speaks_is_who_is_meant(database_url: str) -> None:
+async def test_backfill_assigns_relations_to_the_speaker(database_url: str) -> None:
     with Memory(database_url) as memory:
         told = [
             {"role": "user", "name": "Ben", "content": "I live in Lyon."},
@@ -120,7 +118,7 @@ async def test_whoever_speaks_is_who_is_meant(database_url: str) -> None:
         assert texts == {"Ben lives in Lyon", "alice 住在 上海", "bot lives in Kyoto"}
 
 
-def test_a_memory_about_somebody_else_states_nothing_of_the_user(database_url: str) -> None:
+def test_backfill_states_nothing_of_the_user_from_other_people(database_url: str) -> None:
     stored(database_url, "Tom lives in Rome", "Lives in Oslo")
     link = {"source": "user", "relation": "lives_in", "ended": False}
     relations = [[{**link, "target": "Rome"}], [{**link, "target": "Oslo"}]]
@@ -130,7 +128,7 @@ def test_a_memory_about_somebody_else_states_nothing_of_the_user(database_url: s
         assert [told[0] for told in believed(memory)] == ["Tom lives in Rome", "alice lives in Oslo"]
 
 
-def test_a_request_to_forget_states_nothing(database_url: str) -> None:
+def test_backfill_states_nothing_from_a_forget_request(database_url: str) -> None:
     stored(database_url, "Please forget that I live in Lyon.")
     link = {"source": "user", "relation": "lives_in", "target": "Lyon"}
     reply = json.dumps({"facts": [{"text": "Forget: lives in Lyon", "turn": 0, "relations": [link]}]})
@@ -142,7 +140,7 @@ def test_a_request_to_forget_states_nothing(database_url: str) -> None:
 # ── what it costs ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_batch_is_one_call_and_no_memory_is_asked_about_twice(database_url: str) -> None:
+def test_backfill_batch_is_one_call_and_reads_each_memory_once(database_url: str) -> None:
     stored(database_url, "Works at Acme", "Good morning", "Ben works at Acme", "Good evening", "Works at Acme")
     model = ScriptedChatModel(replies=[works_at] * 3)
     with Memory(database_url, model=model, fact_extraction_prompt="Names only.") as memory:
@@ -157,7 +155,7 @@ def test_a_batch_is_one_call_and_no_memory_is_asked_about_twice(database_url: st
         assert rows == {("alice works at Acme", 2, 2), ("Ben works at Acme", 1, 1)}
 
 
-def test_what_an_add_has_read_is_not_read_again(database_url: str) -> None:
+def test_backfill_skips_memories_that_add_has_read(database_url: str) -> None:
     facts = json.dumps({"facts": [{"text": "Likes chess", "turn": 0, "date": None, "relations": []}]})
     with Memory(database_url, model=ScriptedChatModel(replies=[facts]), graph=True) as memory:
         memory.add("I like chess.", **ALICE)
@@ -166,7 +164,7 @@ def test_what_an_add_has_read_is_not_read_again(database_url: str) -> None:
         assert memory.graph.backfill(limit=None, progress=None, user_id="nobody").read == 0
 
 
-def test_nobody_is_shown_what_belongs_to_another_scope(database_url: str) -> None:
+def test_backfill_shows_the_model_one_scope_at_a_time(database_url: str) -> None:
     stored(database_url, "Works at Acme", "Ben works at Acme")
     stored(database_url, "Works at Velltex", user_id="alice", agent_id="bot")
     stored(database_url, "Works at Kestrel", user_id="bob")
@@ -181,7 +179,7 @@ def test_nobody_is_shown_what_belongs_to_another_scope(database_url: str) -> Non
 # ── what hinders it ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_bad_reply_costs_its_batch_and_nothing_else(database_url: str) -> None:
+def test_backfill_of_a_bad_reply_fails_its_batch_alone(database_url: str) -> None:
     stored(database_url, "Works at Acme", "Ben works at Acme")
     model = ScriptedChatModel(replies=["no idea", "none", works_at, works_at])
     with Memory(database_url, model=model) as memory:
@@ -194,7 +192,7 @@ def test_a_bad_reply_costs_its_batch_and_nothing_else(database_url: str) -> None
         assert len(believed(memory)) == 2
 
 
-def test_a_relation_of_no_memory_goes_to_the_one_that_names_both_or_to_none(database_url: str) -> None:
+def test_backfill_assigns_an_unplaced_relation_to_the_memory_that_names_both(database_url: str) -> None:
     stored(database_url, "Ben met Anna", "Ben works at Acme", "Anna works at Acme")
     links = [{"source": s, "relation": "knows", "target": t} for s, t in [("Ben", "Anna"), ("Anna", "Kyoto")]]
     reply = json.dumps({"facts": [{"text": link["target"], "relations": [link]} for link in links]})
@@ -204,7 +202,7 @@ def test_a_relation_of_no_memory_goes_to_the_one_that_names_both_or_to_none(data
         assert any("did not say which memory" in note for note in done.notes)
 
 
-def test_what_changes_while_the_model_thinks_is_left_for_the_next_time(database_url: str) -> None:
+def test_backfill_skips_memories_that_changed_meanwhile(database_url: str) -> None:
     stored(database_url, "Works at Acme", "Ben works at Acme", "Anna works at Acme")
 
     def meanwhile(messages: list[BaseMessage]) -> str:
@@ -221,7 +219,7 @@ def test_what_changes_while_the_model_thinks_is_left_for_the_next_time(database_
         assert [row[0] for row in believed(memory)] == ["Anna works at Acme", "alice works at Velltex"]
 
 
-def test_two_who_read_at_once_write_everything_once(database_url: str) -> None:
+def test_backfill_by_two_at_once_writes_everything_once(database_url: str) -> None:
     stored(database_url, "Works at Acme", "Ben works at Acme")
     inner: list[int] = []
 
@@ -244,7 +242,7 @@ memory.graph.backfill(user_id="alice", batch=2, progress=lambda done, _: done ==
 """
 
 
-def test_whoever_is_killed_goes_on_where_he_stopped(tmp_path: Path) -> None:
+def test_backfill_goes_on_after_a_kill(tmp_path: Path) -> None:
     path = str(tmp_path / "memory.db")
     stored(path, *(f"Person{number} works at Acme" for number in range(7)))
     python("-c", _KILLED, path, code=9)
@@ -266,6 +264,8 @@ def test_whoever_is_killed_goes_on_where_he_stopped(tmp_path: Path) -> None:
         ({**ALICE, "progress": 3}, InvalidInputError),
     ],
 )
-def test_what_cannot_be_used_is_refused(shared_url: Callable[[str], str], given: Any, error: type[Exception]) -> None:
+def test_backfill_refuses_unusable_arguments(
+    shared_url: Callable[[str], str], given: Any, error: type[Exception]
+) -> None:
     with Memory(shared_url("sqlite")) as memory, pytest.raises(error):
         memory.graph.backfill(**given)

@@ -80,7 +80,7 @@ def parsed(text: str) -> tuple[list[dict[str, str]], list[tuple[int, int, dict[s
     return nodes, edges
 
 
-def test_mermaid_shows_what_holds_and_dashes_what_is_over() -> None:
+def test_draw_mermaid_dashes_ended_relations() -> None:
     first, last = NOW - timedelta(days=900), NOW - timedelta(days=1)
     relations = [
         relation("Anna", "lives_in", "Oslo", valid_from=last),
@@ -96,7 +96,7 @@ def test_mermaid_shows_what_holds_and_dashes_what_is_over() -> None:
     ]
 
 
-def test_dot_shows_the_same() -> None:
+def test_draw_dot_dashes_ended_relations() -> None:
     relations = [relation('say "hi"', "knows", "a\\b", valid_from=NOW + timedelta(days=1))]
     assert drawing(relations, "dot", NOW).splitlines() == [
         "digraph memory {",
@@ -108,7 +108,7 @@ def test_dot_shows_the_same() -> None:
     ]
 
 
-def test_graphml_comes_back_with_everything() -> None:
+def test_draw_graphml_is_read_back() -> None:
     told = {"source_type": "person", "valid_from": NOW, "mentions": 3, "confidence": 0.5}
     nodes, edges = parsed(drawing([relation("小红 & <co>", "住在", "北京", 7, **told)], "graphml", NOW))
     assert nodes == [{"node_name": "小红 & <co>", "node_type": "person"}, {"node_name": "北京"}]
@@ -117,14 +117,14 @@ def test_graphml_comes_back_with_everything() -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_empty_graph_is_a_drawing(form: DrawForm) -> None:
+def test_draw_of_an_empty_graph(form: DrawForm) -> None:
     text = drawing([], form, NOW)
     assert text.endswith("\n") and "cut" not in text
     assert form != "graphml" or parsed(text) == ([], [])
 
 
 @given(triples=st.lists(st.tuples(NAMES, NAMES, NAMES, st.booleans()), min_size=1, max_size=5))
-def test_no_name_breaks_out_of_a_drawing(triples: list[tuple[str, str, str, bool]]) -> None:
+def test_draw_escapes_every_name(triples: list[tuple[str, str, str, bool]]) -> None:
     over = NOW - timedelta(days=1)
     relations = [
         relation(source, name, target, number, valid_to=over if ended else None, source_type=target)
@@ -143,7 +143,7 @@ def test_no_name_breaks_out_of_a_drawing(triples: list[tuple[str, str, str, bool
 
 
 @pytest.mark.parametrize(("form", "comment"), [("mermaid", "  %% cut"), ("dot", "  // cut"), ("graphml", "<!-- cut")])
-def test_a_large_graph_is_cut_to_its_newest_part_and_says_so(form: DrawForm, comment: str) -> None:
+def test_draw_cuts_a_large_graph_and_says_so(form: DrawForm, comment: str) -> None:
     newest_first = [relation("hub", "knows", f"name {number}", number) for number in reversed(range(MOST_NODES + 50))]
     text = drawing(newest_first, form, NOW)
     assert any(line.startswith(comment) for line in text.splitlines())
@@ -154,6 +154,6 @@ def test_a_large_graph_is_cut_to_its_newest_part_and_says_so(form: DrawForm, com
         assert len(parsed(text)[0]) == MOST_NODES
 
 
-def test_an_unknown_form_is_refused() -> None:
+def test_draw_refuses_an_unknown_format() -> None:
     with pytest.raises(InvalidInputError, match="'mermaid', 'dot', 'graphml', not 'svg'"):
         check_form("svg")

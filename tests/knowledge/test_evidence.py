@@ -43,7 +43,7 @@ def tell(memory: Memory, scope: Scope, *facts: tuple[str, Triple | None]) -> lis
     return [str(change.id) for change in changes]
 
 
-def test_answers_two_relations_away_are_found_with_the_graph_and_not_without() -> None:
+def test_search_with_graph_finds_answers_two_relations_away() -> None:
     with Memory(":memory:", graph=True) as memory:
         remember(memory, ALICE, TOLD)
         with_it = found(memory, TOLD.far)
@@ -54,13 +54,13 @@ def test_answers_two_relations_away_are_found_with_the_graph_and_not_without() -
     assert without <= 0.4
 
 
-def test_what_needs_no_graph_is_found_as_before() -> None:
+def test_search_with_graph_finds_the_rest_as_before() -> None:
     with Memory(":memory:", graph=True) as memory:
         remember(memory, ALICE, TOLD)
         assert found(memory, TOLD.near, k=1) == 1
 
 
-def test_among_thousands_a_memory_is_found_by_its_relations_alone(tmp_path: Path) -> None:
+def test_search_with_graph_among_thousands_of_memories(tmp_path: Path) -> None:
     # Beyond a thousand memories only the nearest are compared in full; what the graph leads to joins them.
     with Memory(tmp_path / "m.db", graph=True) as memory:
         tell(
@@ -80,7 +80,7 @@ def test_among_thousands_a_memory_is_found_by_its_relations_alone(tmp_path: Path
         assert sum(hit.explanation.parts.values()) == pytest.approx(hit.score)
 
 
-def test_others_relations_lead_nowhere() -> None:
+def test_search_with_graph_uses_no_relation_of_another_scope() -> None:
     # The same names, in somebody else's memory: they must change nothing here.
     asked = "Where does the husband of Jesica work?"
     alone = [
@@ -96,7 +96,7 @@ def test_others_relations_lead_nowhere() -> None:
         assert [(hit.text, hit.score) for hit in memory.search(asked, user_id="alice")] == before
 
 
-def test_an_entity_is_one_in_all_runs_of_a_user() -> None:
+def test_search_with_graph_takes_an_entity_as_one_in_all_run_ids() -> None:
     with Memory(":memory:", graph=True) as memory:
         tell(
             memory,
@@ -113,7 +113,7 @@ def test_an_entity_is_one_in_all_runs_of_a_user() -> None:
         assert led["Tom repairs violins"] > 0 == led["Ben repairs organs"]
 
 
-def test_what_is_no_longer_believed_leads_nowhere() -> None:
+def test_search_with_graph_uses_no_retired_relation() -> None:
     with Memory(":memory:", graph=True) as memory:
         ids = tell(
             memory, ALICE,
@@ -130,7 +130,7 @@ def test_what_is_no_longer_believed_leads_nowhere() -> None:
         assert led() == 0
 
 
-def test_whoever_the_memories_are_about_leads_nowhere() -> None:
+def test_search_with_graph_does_not_lead_through_the_user() -> None:
     # Everything is said of her: nothing is near to a question because it is near to her.
     with Memory(":memory:", graph=True) as memory:
         tell(memory, ALICE, *((f"Owns the lamp number {n}", Triple("user", "owns", f"lamp {n}")) for n in range(50)))
@@ -138,14 +138,14 @@ def test_whoever_the_memories_are_about_leads_nowhere() -> None:
         assert all(hit.explanation.parts.get("graph", 0) == 0 for hit in hits if hit.explanation)
 
 
-def test_an_empty_graph_and_an_empty_memory_are_searched_all_the_same() -> None:
+def test_search_with_graph_of_an_empty_memory() -> None:
     with Memory(":memory:", graph=True) as memory:
         assert memory.search("anything", user_id="alice") == []
         tell(memory, ALICE, ("Likes tea", None))
         assert [hit.text for hit in memory.search("tea", user_id="alice")] == ["Likes tea"]
 
 
-def test_chinese_names_lead_on() -> None:
+def test_search_with_graph_follows_chinese_names() -> None:
     with Memory(":memory:", graph=True) as memory:
         tell(
             memory, ALICE,

@@ -139,7 +139,7 @@ def triple(source: str, relation: str, target: str, **more: Any) -> dict[str, An
 # ── out and in ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_thousands_of_relations_go_out_and_come_in_the_same(tmp_path: Path, other: Memory) -> None:
+def test_export_and_load_of_thousands_of_relations(tmp_path: Path, other: Memory) -> None:
     chance = random.Random(17)
     names = [*HOSTILE, *(f"Person {number}" for number in range(800))]
     told = [
@@ -180,7 +180,7 @@ def test_thousands_of_relations_go_out_and_come_in_the_same(tmp_path: Path, othe
         assert counts.entities == len({name for each in known for name in (each.source, each.target)})
 
 
-def test_a_table_comes_in_as_it_went_out_and_again_changes_nothing(memory: Memory, other: Memory) -> None:
+def test_export_and_load_of_csv_twice(memory: Memory, other: Memory) -> None:
     for number, name in enumerate(HOSTILE):
         memory.graph.add(name, "knows", HOSTILE[number - 1], valid_from=DAY, source_type="=1", **ALICE, run_id="r1")
     memory.graph.add("me", "lives in", "Lyon", valid_to=DAY, confidence=0.1, **ALICE)
@@ -198,7 +198,7 @@ def test_a_table_comes_in_as_it_went_out_and_again_changes_nothing(memory: Memor
 
 @settings(max_examples=60)
 @given(relations=st.lists(RELATIONS, max_size=4), form=st.sampled_from(["jsonl", "csv"]))
-def test_any_relation_is_read_as_it_was_written(relations: list[Relation], form: LineFormat) -> None:
+def test_load_reads_any_relation_that_export_writes(relations: list[Relation], form: LineFormat) -> None:
     told = list(read_rows(io.BytesIO(text_of(form, edges(relations)).encode()), form, Scope("alice")))
     assert len(told) == len(relations)
     for relation, one in zip(relations, told, strict=True):
@@ -213,7 +213,7 @@ def test_any_relation_is_read_as_it_was_written(relations: list[Relation], form:
 
 @settings(max_examples=60)
 @given(relations=st.lists(RELATIONS, min_size=1, max_size=4))
-def test_no_name_breaks_out_of_a_file(relations: list[Relation]) -> None:
+def test_export_escapes_every_name(relations: list[Relation]) -> None:
     entities = [
         Entity(f"e{row}{end}", name, each.source_type, each.scope, (name, "alias"), 1, DAY, DAY)
         for row, each in enumerate(relations)
@@ -259,7 +259,7 @@ def _value(found: re.Match[str] | None) -> str | None:
     return "".join(re.sub(r"\\(.)", lambda one: escapes.get(one[1], one[1]), part) for part in parts)
 
 
-def test_networkx_gets_names_dates_and_parallel_relations(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_to_networkx_has_names_dates_and_parallel_relations(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     for relation in ("knows", "likes"):
         memory.graph.add("Anna", relation, "Ben", valid_from=DAY, **ALICE)
     memory.graph.merge("Ben", "Benjamin", **ALICE)
@@ -272,7 +272,7 @@ def test_networkx_gets_names_dates_and_parallel_relations(memory: Memory, monkey
         memory.graph.to_networkx(**ALICE)
 
 
-def test_a_scope_goes_out_alone_and_of_some_time(memory: Memory) -> None:
+def test_export_of_one_scope_as_of_and_known_at(memory: Memory) -> None:
     memory.graph.add("Anna", "lives in", "Lyon", valid_from=DAY, valid_to=DAY + timedelta(days=9), **ALICE)
     memory.graph.add("Anna", "lives in", "Oslo", valid_from=DAY + timedelta(days=9), **ALICE)
     memory.graph.add("Anna", "lives in", "Rome", user_id="bob")
@@ -287,7 +287,7 @@ def test_a_scope_goes_out_alone_and_of_some_time(memory: Memory) -> None:
         assert [json.loads(line)["target"] for line in file.getvalue().splitlines()] == targets
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_export_writes_a_whole_file_or_none(tmp_path: Path) -> None:
     path = tmp_path / "graph.jsonl"
     path.write_text("before")
 
@@ -306,7 +306,7 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 @each("form", get_args(ExportFormat))
-def test_an_empty_graph_is_a_file(form: ExportFormat, tmp_path: Path) -> None:
+def test_export_of_an_empty_graph(form: ExportFormat, tmp_path: Path) -> None:
     with Memory(":memory:") as memory:
         done = memory.graph.export(tmp_path / "graph", format=form, **ALICE)
     assert (done.format, done.entities, done.relations) == (form, 0, 0)
@@ -315,7 +315,7 @@ def test_an_empty_graph_is_a_file(form: ExportFormat, tmp_path: Path) -> None:
     assert form not in {"jsonl", "csv"} or list(read_rows(io.StringIO(text), form, None)) == []
 
 
-def test_a_drawing_of_a_part_says_how_to_get_all(memory: Memory) -> None:
+def test_draw_of_a_part_names_export(memory: Memory) -> None:
     rows = [triple("hub", "knows", f"name {number}") for number in range(450)]
     memory.graph.load(lines(*rows), format="jsonl", **ALICE)
     assert CUT in memory.graph.draw(**ALICE)
@@ -330,7 +330,7 @@ def test_a_drawing_of_a_part_says_how_to_get_all(memory: Memory) -> None:
 # ── in ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_every_line_that_is_refused_is_told_and_the_others_are_taken(other: Memory) -> None:
+def test_load_reports_each_refused_line(other: Memory) -> None:
     bad: list[tuple[dict[str, Any] | str, str]] = [
         ('{"source": "A", ', "broken JSON at column"),
         ("[1]", "a relation is an object"),
@@ -376,7 +376,7 @@ def test_every_line_that_is_refused_is_told_and_the_others_are_taken(other: Memo
         ("source\trelation\ttarget\nA\tknows\tB\n", []),
     ],
 )
-def test_a_table_is_read_as_spreadsheets_write_it(table: str, reasons: list[str]) -> None:
+def test_load_reads_csv_of_spreadsheets(table: str, reasons: list[str]) -> None:
     told = list(read_rows(io.BytesIO(table.encode()), "csv", Scope("alice")))
     assert isinstance(told[0], StatedRelation) and (told[0].where, told[0].triple.target) == ("line 2", "B")
     refused = [one for one in told[1:] if isinstance(one, RefusedRow)]
@@ -395,18 +395,18 @@ def test_a_table_is_read_as_spreadsheets_write_it(table: str, reasons: list[str]
         (b"source,relation,target," + b"x" * 200_000, "csv", "field limit"),
     ],
 )
-def test_a_file_that_is_something_else_is_refused_with_its_remedy(begins: bytes, form: LineFormat, reason: str) -> None:
+def test_load_refuses_other_files(begins: bytes, form: LineFormat, reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
         list(read_rows(io.BytesIO(begins), form, Scope("alice")))
 
 
-def test_a_quote_that_nobody_closes_tells_how_far_it_reached() -> None:
+def test_load_of_an_open_quote_says_how_far_it_reaches() -> None:
     table = 'source,relation,target\nA,knows,B\n"C,knows,D\nE,knows,F\n'
     told = list(read_rows(io.BytesIO(table.encode()), "csv", Scope("alice")))
     assert [one.where for one in told] == ["line 2", "lines 3 to 4"] and isinstance(told[1], RefusedRow)
 
 
-def test_mentions_are_counted_no_further_than_the_database_can(database_url: str) -> None:
+def test_load_bounds_mentions(database_url: str) -> None:
     most = 2**31 - 1
     rows = [triple("Anna", "knows", name, mentions=most) for name in ("Ben", "Carla")]
     with Memory(database_url) as memory:
@@ -417,7 +417,7 @@ def test_mentions_are_counted_no_further_than_the_database_can(database_url: str
         assert [relation.mentions for relation in memory.graph.relations(**ALICE)] == [most]
 
 
-def test_a_table_in_another_encoding_is_refused_line_by_line() -> None:
+def test_load_refuses_lines_in_another_encoding() -> None:
     told = list(
         read_rows(
             io.BytesIO("source,relation,target\nZoë,knows,B\nAnna,knows,B\n".encode("latin-1")), "csv", Scope("a")
@@ -426,7 +426,7 @@ def test_a_table_in_another_encoding_is_refused_line_by_line() -> None:
     assert [type(one) for one in told] == [RefusedRow, StatedRelation]
 
 
-def test_a_table_needs_its_columns_and_a_file_its_format(other: Memory, tmp_path: Path) -> None:
+def test_load_needs_columns_and_a_format(other: Memory, tmp_path: Path) -> None:
     for header, reason in (
         ("source,target", "missing: relation"),
         ("source,relation,target,weight", "'weight' has no"),
@@ -440,7 +440,7 @@ def test_a_table_needs_its_columns_and_a_file_its_format(other: Memory, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_read_as_it_is_taken_in() -> None:
+def test_load_reads_a_stream_as_it_goes() -> None:
     row = json.dumps(triple("A", "knows", "B")).encode() + b"\n"
     file = io.BytesIO(row * 100_000)
     told = read_rows(file, "jsonl", Scope("alice"))
@@ -448,7 +448,7 @@ def test_a_file_is_read_as_it_is_taken_in() -> None:
     assert file.tell() < 100 * len(row)
 
 
-def test_what_is_known_only_grows(memory: Memory) -> None:
+def test_load_only_adds_to_what_is_known(memory: Memory) -> None:
     memory.graph.add("Anna", "lives in", "Lyon", valid_from="2019-01-01", valid_to="2021-01-01", **ALICE)
     memory.graph.add("Anna", "lives in", "Oslo", valid_from="2021-01-01", **ALICE)
 
@@ -495,7 +495,7 @@ ROWS = st.builds(
 
 @settings(max_examples=50)
 @given(rows=st.lists(ROWS, max_size=12), batch=st.integers(1, 5))
-def test_what_was_loaded_once_is_known(rows: list[dict[str, Any]], batch: int) -> None:
+def test_load_twice_changes_nothing(rows: list[dict[str, Any]], batch: int) -> None:
     """Whatever the lines are, in however many files; and what was loaded goes out and comes in the same."""
     with Memory(":memory:") as memory, Memory(":memory:") as other:
         for start in range(0, len(rows), batch):
@@ -510,7 +510,7 @@ def test_what_was_loaded_once_is_known(rows: list[dict[str, Any]], batch: int) -
         assert facts(believed(other)) == facts(believed(memory))
 
 
-def test_two_who_load_the_same_write_it_once(memory: Memory) -> None:
+def test_load_by_two_at_once_writes_once(memory: Memory) -> None:
     rows = [triple("Anna", "knows", f"name {number}", valid_from="2020-01-01") for number in range(700)]
     with ThreadPoolExecutor() as pool:
         done = list(pool.map(lambda _: memory.graph.load(lines(*rows), format="jsonl", **ALICE), range(2)))
@@ -518,7 +518,7 @@ def test_two_who_load_the_same_write_it_once(memory: Memory) -> None:
     assert len(believed(memory)) == len(rows)
 
 
-def test_who_was_broken_off_begins_anew(other: Memory) -> None:
+def test_load_again_after_an_interruption(other: Memory) -> None:
     rows = [triple("Anna", "knows", f"name {number}") for number in range(700)]
 
     class Breaking(io.BytesIO):
@@ -534,7 +534,7 @@ def test_who_was_broken_off_begins_anew(other: Memory) -> None:
     assert (done.known, done.added) == (500, 200)
 
 
-def test_what_a_memory_says_does_not_stand_by_hand_because_it_was_loaded() -> None:
+def test_load_of_a_known_relation_keeps_its_memory_ids() -> None:
     with Memory(":memory:", graph=True) as memory:
         [change] = memory.add("I live in Lyon.", **ALICE).results
         file = io.StringIO()
@@ -544,7 +544,7 @@ def test_what_a_memory_says_does_not_stand_by_hand_because_it_was_loaded() -> No
         assert believed(memory) == []
 
 
-def test_lines_say_whose_they_are_within_what_was_given(other: Memory) -> None:
+def test_load_takes_scope_fields_of_lines_within_the_arguments(other: Memory) -> None:
     rows = [triple("me", "likes", "tea", user_id="alice"), triple("me", "likes", "wine", user_id="bob", run_id="r1")]
     assert other.graph.load(lines(*rows), format="jsonl", user_id="bob").refused == 1
     assert [each.scope for each in other.graph.relations(user_id="bob")] == [Scope("bob", None, "r1")]
@@ -552,6 +552,6 @@ def test_lines_say_whose_they_are_within_what_was_given(other: Memory) -> None:
     assert [each.text for each in other.graph.relations(**ALICE)] == ["alice likes tea"]
 
 
-def test_what_is_not_believed_there_is_counted_and_left_out() -> None:
+def test_load_leaves_retired_relations_out() -> None:
     told = list(read_rows(lines(triple("A", "knows", "B", retired_at="2020-01-01")), "jsonl", Scope("alice")))
     assert told == [PastRelation("line 1")]

@@ -65,7 +65,7 @@ def _parts(line: str) -> Sequence[str]:
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_relation_is_written_found_ended_and_withdrawn(graph: GraphMemory) -> None:
+def test_add_relations_end_and_delete_of_a_relation(graph: GraphMemory) -> None:
     added = graph.add("Anna", "Lives in", "Lyon", **ALICE, source_type="person", valid_from="2020-01-01")
     assert added.event == "ADD" and added.relation.text == "Anna lives in Lyon"
     assert graph.add("anna", "resides_in", "LYON", **ALICE).event == "NONE"
@@ -80,7 +80,7 @@ def test_a_relation_is_written_found_ended_and_withdrawn(graph: GraphMemory) -> 
     assert len(graph.relations(**ALICE, history=True)) == 2
 
 
-def test_the_next_home_ends_the_last_and_the_next_taste_does_not(graph: GraphMemory) -> None:
+def test_add_ends_the_last_relation_of_a_single_one(graph: GraphMemory) -> None:
     graph.add("me", "lives in", "Lyon", **ALICE, valid_from="2020-01-01")
     change = graph.add("I", "lives in", "Oslo", **ALICE, valid_from="2024-01-01")
     assert (change.event, change.relation.text) == ("ADD", "alice lives in Oslo")
@@ -113,16 +113,14 @@ def test_the_next_home_ends_the_last_and_the_next_taste_does_not(graph: GraphMem
         ({"source_type": 3}, "source_type must be a str"),
     ],
 )
-def test_what_cannot_be_written_is_refused_and_nothing_is_written(
-    untouched: GraphMemory, wrong: dict[str, Any], message: str
-) -> None:
+def test_add_refuses_unusable_arguments(untouched: GraphMemory, wrong: dict[str, Any], message: str) -> None:
     given = {"source": "Anna", "relation": "knows", "target": "Ben", **ALICE, **wrong}
     with pytest.raises(InvalidInputError, match=message):
         untouched.add(**given)
     assert len(untouched.entities(**ALICE, unrelated=True)) == 0
 
 
-def test_every_method_needs_to_know_whose_graph(graph: GraphMemory) -> None:
+def test_methods_of_graph_need_a_scope(graph: GraphMemory) -> None:
     calls: list[tuple[str, tuple[str, ...]]] = [
         ("add", ("a", "b", "c")),
         ("relations", ()),
@@ -142,7 +140,7 @@ def test_every_method_needs_to_know_whose_graph(graph: GraphMemory) -> None:
             getattr(graph, name)(*arguments, userid="a")
 
 
-def test_what_is_not_there_cannot_be_changed(graph: GraphMemory) -> None:
+def test_end_delete_merge_and_split_refuse_what_is_not_there(graph: GraphMemory) -> None:
     known = graph.add("Anna", "knows", "Ben", **ALICE).relation.id
     for scope in ({"user_id": "bob"}, {"user_id": "alice", "run_id": "1"}):
         for change in (graph.end, graph.delete):
@@ -159,7 +157,7 @@ def test_what_is_not_there_cannot_be_changed(graph: GraphMemory) -> None:
     assert len(graph.relations(**ALICE)) == 1
 
 
-def test_merge_joins_two_names_and_split_undoes_it(graph: GraphMemory) -> None:
+def test_merge_joins_two_names_and_split_undoes_that(graph: GraphMemory) -> None:
     write(graph, "Bob|works at|Acme", "Robert|likes|tea")
     assert graph.merge("bob", "Robert", **ALICE) == 1
     assert texts(graph.relations(**ALICE, entity="Bob")) == ["Robert works at Acme", "Robert likes tea"]
@@ -184,7 +182,7 @@ def test_delete_all_withdraws_a_scope_and_no_other(graph: GraphMemory) -> None:
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_pages_lead_through_everything(graph: GraphMemory) -> None:
+def test_after_pages_through_relations_and_entities(graph: GraphMemory) -> None:
     write(graph, *(f"person {number % 4}|knows|thing {number}" for number in range(11)))
     page = graph.relations(**ALICE, k=4)
     seen = list(page)
@@ -210,7 +208,7 @@ def test_neighbours_come_nearest_first_with_what_leads_to_them(graph: GraphMemor
     assert graph.neighbours("nobody", **ALICE) == graph.neighbours("Anna", user_id="bob") == []
 
 
-def test_walks_follow_what_held_and_was_believed_then(graph: GraphMemory) -> None:
+def test_neighbours_and_path_as_of_and_known_at(graph: GraphMemory) -> None:
     graph.add("Anna", "works at", "Acme", **ALICE, valid_from="2020-01-01", valid_to="2022-01-01")
     graph.add("Ben", "works at", "Acme", **ALICE, valid_from="2021-01-01")
     assert graph.path("Anna", "Ben", **ALICE) == []
@@ -221,7 +219,7 @@ def test_walks_follow_what_held_and_was_believed_then(graph: GraphMemory) -> Non
     assert [each.entity.name for each in graph.neighbours("Acme", **ALICE, as_of="2020-06-01")] == ["Anna"]
 
 
-def test_a_path_is_shortest_and_bounded(graph: GraphMemory) -> None:
+def test_path_is_shortest_within_max_hops(graph: GraphMemory) -> None:
     write(
         graph, "a1|knows|a2", "a3|knows|a2", "a3|knows|a4", "a4|knows|a5", "a5|knows|a6", "a1|knows|b1", "b1|knows|a4"
     )
@@ -231,7 +229,7 @@ def test_a_path_is_shortest_and_bounded(graph: GraphMemory) -> None:
     assert graph.path("a1", "nobody", **ALICE) == graph.path("a1", "a4", user_id="bob") == []
 
 
-def test_a_walk_crosses_scopes_where_names_are_equal(graph: GraphMemory) -> None:
+def test_path_crosses_scopes_where_names_are_equal(graph: GraphMemory) -> None:
     write(graph, "Anna|knows|Ben", user_id="alice", run_id="1")
     write(graph, "BEN|works at|Acme", user_id="alice", run_id="2")
     write(graph, "Acme|based in|Rome", user_id="bob")
@@ -240,7 +238,7 @@ def test_a_walk_crosses_scopes_where_names_are_equal(graph: GraphMemory) -> None
     assert graph.path("Anna", "Acme", **ALICE, run_id="1") == []
 
 
-def test_a_hub_gives_its_newest_neighbours(graph: GraphMemory) -> None:
+def test_neighbours_of_a_hub_are_the_newest(graph: GraphMemory) -> None:
     write(graph, *(f"hub|knows|person {number}" for number in range(300)))
     near = graph.neighbours("hub", k=5, **ALICE)
     assert [each.entity.name for each in near] == [f"person {number}" for number in range(299, 294, -1)]
@@ -261,12 +259,12 @@ def test_a_hub_gives_its_newest_neighbours(graph: GraphMemory) -> None:
         {"entity": " "},
     ],
 )
-def test_a_walk_that_makes_no_sense_is_refused(untouched: GraphMemory, wrong: dict[str, Any]) -> None:
+def test_neighbours_and_path_refuse_unusable_arguments(untouched: GraphMemory, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
         untouched.neighbours(**{"entity": "Anna", **ALICE, **wrong})
 
 
-def test_a_read_is_no_statement_that_is_made_anew(memory: Memory, graph: GraphMemory) -> None:
+def test_relations_reads_compile_no_statement_twice(memory: Memory, graph: GraphMemory) -> None:
     write(graph, "Anna|knows|Ben", "Ben|lives in|Lyon")
     write(graph, "Ben|likes|tea", user_id="alice", run_id="r1")
     moment = datetime.now(UTC)
@@ -307,7 +305,7 @@ def test_search_finds_by_names_by_words_and_by_memories(memory: Memory, graph: G
     assert graph.search("Acme", user_id="bob") == []
 
 
-def test_search_asks_the_memories_for_what_no_word_tells(memory: Memory, graph: GraphMemory) -> None:
+def test_search_of_relations_uses_the_memories(memory: Memory, graph: GraphMemory) -> None:
     write(graph, "Eva|plays|violin")
     said = memory.add("The piano has been her instrument since school", infer=False, **ALICE).results[0]
     _say(memory, "She adores Chopin's nocturnes", Triple("Eva", "fan_of", "Frédéric"))
@@ -327,7 +325,7 @@ def _say(memory: Memory, text: str, triple: Triple) -> None:
 # ── drawing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_drawing_shows_what_is_believed_and_dashes_what_is_over(graph: GraphMemory) -> None:
+def test_draw_shows_current_relations_and_dashes_ended_ones(graph: GraphMemory) -> None:
     graph.add("Anna", "lives in", "Lyon", **ALICE, valid_from="2020-01-01")
     graph.add("Anna", "lives in", "Oslo", **ALICE, valid_from="2024-01-01")
     text = graph.draw(**ALICE)
@@ -339,7 +337,7 @@ def test_a_drawing_shows_what_is_believed_and_dashes_what_is_over(graph: GraphMe
         graph.draw(format="svg", **ALICE)  # type: ignore[arg-type]
 
 
-def test_a_drawing_around_somebody_holds_those_around_and_all_between_them(graph: GraphMemory) -> None:
+def test_draw_around_an_entity(graph: GraphMemory) -> None:
     write(graph, "Anna|knows|Ben", "Anna|knows|Eva", "Ben|likes|Eva", "Eva|knows|Ida", "Ida|knows|Ole", "Ole|knows|Zoe")
     one, two = (graph.draw(format="dot", entity="anna", hops=hops, **ALICE) for hops in (1, 2))
     assert one.count("->") == 3 and "Ida" not in one
@@ -347,7 +345,7 @@ def test_a_drawing_around_somebody_holds_those_around_and_all_between_them(graph
     assert graph.draw(entity="nobody", **ALICE) == "flowchart LR\n"
 
 
-def test_a_drawing_around_a_hub_is_cut_and_says_so(graph: GraphMemory) -> None:
+def test_draw_around_a_hub_is_cut_and_says_so(graph: GraphMemory) -> None:
     write(graph, *(f"hub|knows|person {number}" for number in range(MOST_NODES + 9)))
     for entity in (None, "hub", "person 3"):
         text = graph.draw(**ALICE, entity=entity)

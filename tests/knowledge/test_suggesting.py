@@ -52,14 +52,14 @@ def found_of(memory: Memory, pairs: Sequence[tuple[str, str]], kind: str) -> lis
 # ── by their names ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_of_names_that_mean_the_same_nearly_all_are_suggested_and_of_others_nearly_none(tmp_path: Any) -> None:
+def test_suggest_merges_of_known_pairs_of_names(tmp_path: Any) -> None:
     with Memory(tmp_path / "memory.db") as memory:
         found = found_of(memory, SAME, "same")
         assert [pair for pair in SAME if pair not in found] == MISSED
         assert found_of(memory, DIFFERENT, "different") == WRONG
 
 
-def test_the_full_name_stays_and_else_the_one_that_is_mentioned_most(memory: Memory) -> None:
+def test_suggest_merges_keeps_the_full_name_or_the_most_mentioned(memory: Memory) -> None:
     write(memory, *["Anna|knows|J. Smith"] * 3, "Ben|knows|John Smith", "Anna|likes|Google", "Ben|likes|Google Inc.")
     write(memory, "Ben|visits|Google Inc.", "Anna|visits|José's", "Ben|visits|Jose's", "Eve|visits|Jose's")
     found = memory.graph.suggest_merges(**ALICE)
@@ -73,7 +73,7 @@ def test_the_full_name_stays_and_else_the_one_that_is_mentioned_most(memory: Mem
     assert memory.graph.suggest_merges(**ALICE, k=1) == found[:1]
 
 
-def test_a_suggestion_can_be_carried_out_and_is_not_made_again_once_it_was_undone(memory: Memory) -> None:
+def test_suggest_merges_does_not_repeat_a_split_pair(memory: Memory) -> None:
     write(memory, "Anna|knows|J. Smith", "Ben|knows|John Smith")
     (found,) = memory.graph.suggest_merges(**ALICE)
     assert memory.graph.merge(found.source, found.into, **ALICE) == 1
@@ -94,25 +94,25 @@ def test_a_suggestion_can_be_carried_out_and_is_not_made_again_once_it_was_undon
         (["Anna|likes|Alice", "Anna|likes|Álice", "alice|likes|tea", "Anna|likes|user"], "only names are compared"),
     ],
 )
-def test_what_speaks_against_it_is_heard(lines: list[str], why: str) -> None:
+def test_suggest_merges_leaves_out_contradicted_pairs(lines: list[str], why: str) -> None:
     with Memory(":memory:") as memory:
         write(memory, *lines)
         assert "alice" not in {name for pair in suggested(memory) for name in pair}, why
         assert why == "only names are compared" or suggested(memory) == [], why
 
 
-def test_who_is_ruled_out_leaves_the_other(memory: Memory) -> None:
+def test_suggest_merges_of_the_only_possible_pair(memory: Memory) -> None:
     write(memory, "Anna|knows|J. Smith", "Anna|knows|John Smith", "J. Smith|sister of|Jane Smith")
     assert suggested(memory) == [("J. Smith", "John Smith")]
 
 
-def test_who_lived_elsewhere_before_may_be_the_same(memory: Memory) -> None:
+def test_suggest_merges_of_relations_at_other_times(memory: Memory) -> None:
     memory.graph.add("José", "lives in", "Lyon", valid_from="2019-01-01", valid_to="2020-01-01", **ALICE)
     memory.graph.add("Jose", "lives in", "Oslo", valid_from="2021-01-01", **ALICE)
     assert suggested(memory) == [("Jose", "José")]
 
 
-def test_a_scope_is_looked_at_alone_and_names_of_several_within_it_together(memory: Memory) -> None:
+def test_suggest_merges_within_a_scope(memory: Memory) -> None:
     write(memory, "Anna|knows|José", user_id="bob")
     write(memory, "Anna|knows|José", user_id="alice", agent_id="one")
     write(memory, "Anna|knows|Jose", "Ben|knows|Jose", user_id="alice", agent_id="two")
@@ -122,7 +122,7 @@ def test_a_scope_is_looked_at_alone_and_names_of_several_within_it_together(memo
     assert memory.graph.merge("José", "Jose", **ALICE) == 1
 
 
-def test_a_crowd_under_one_key_tells_nothing(memory: Memory) -> None:
+def test_suggest_merges_ignores_crowded_keys(memory: Memory) -> None:
     write(memory, *(f"Anna|knows|J. {letter}a Smith" for letter in "bcdfghjklmnpqrstvwxyz"[: CROWD + 1]))
     write(memory, "Anna|knows|J. Smith")
     assert suggested(memory) == []
@@ -132,7 +132,7 @@ _JUNK = st.text(st.sampled_from("aAbJé. -'&张氏株式会社\u0301\u200b\u3000
 
 
 @given(names=st.lists(_JUNK.filter(entity_key), min_size=2, max_size=12))
-def test_whatever_is_suggested_can_be_carried_out_to_the_end(names: list[str]) -> None:
+def test_suggest_merges_can_all_be_merged(names: list[str]) -> None:
     with Memory(":memory:") as memory:
         write(memory, *(f"it{number}|mentions|{name}" for number, name in enumerate(names)))
         for _ in names:
@@ -163,7 +163,7 @@ class Meanings(Embeddings):
         return [cosine, (1 - cosine**2) ** 0.5, 0.01]
 
 
-def test_who_is_near_in_meaning_is_suggested_where_nobody_else_is_as_near(tmp_path: Any) -> None:
+def test_suggest_merges_by_embeddings(tmp_path: Any) -> None:
     vectors = Meanings()
     with Memory(tmp_path / "memory.db", embeddings=vectors) as memory:
         write(memory, "Robert|works at|Acme", "Bob|works at|Acme", "Bert|works at|Acme", "Elsewhere|likes|tea")

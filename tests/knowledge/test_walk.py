@@ -40,9 +40,7 @@ class Plane:
 
 
 @given(ends=ENDS, start=st.integers(0, 12), hops=st.integers(1, 5))
-def test_a_walk_reaches_everybody_within_some_hops_by_every_relation_that_leads_there(
-    ends: list[tuple[int, int]], start: int, hops: int
-) -> None:
+def test_reach_gives_all_within_some_hops(ends: list[tuple[int, int]], start: int, hops: int) -> None:
     plane = Plane(ends)
     expected = {far: hop for far, hop in plane.distances(start).items() if 0 < hop <= hops}
     found = reach(plane.around, [start], hops=hops, most=100)
@@ -59,22 +57,20 @@ def test_a_walk_reaches_everybody_within_some_hops_by_every_relation_that_leads_
 
 
 @given(ends=ENDS, most=st.integers(1, 6))
-def test_a_walk_that_is_cut_keeps_the_nearest(ends: list[tuple[int, int]], most: int) -> None:
+def test_reach_that_is_cut_keeps_the_nearest(ends: list[tuple[int, int]], most: int) -> None:
     plane = Plane(ends)
     whole, cut = (reach(plane.around, [0], hops=5, most=size) for size in (100, most))
     assert list(cut) == list(whole)[:most]
     assert {far: each.hops for far, each in cut.items()} == {far: whole[far].hops for far in cut}
 
 
-def test_a_walk_from_nowhere_reaches_nobody() -> None:
+def test_reach_from_nowhere_is_empty() -> None:
     assert reach(Plane([(0, 1)]).around, [], hops=3, most=9) == {}
     assert reach(Plane([(0, 0)]).around, [0], hops=3, most=9) == {}
 
 
 @given(ends=ENDS, start=st.integers(0, 12), goal=st.integers(0, 12), most=st.integers(1, 6))
-def test_a_way_is_as_short_as_can_be_and_holds_together(
-    ends: list[tuple[int, int]], start: int, goal: int, most: int
-) -> None:
+def test_shortest_gives_a_shortest_path(ends: list[tuple[int, int]], start: int, goal: int, most: int) -> None:
     plane = Plane(ends)
     way = shortest(plane.around, [start], [goal], most=most)
     distance = plane.distances(start).get(goal, 99)
@@ -88,7 +84,7 @@ def test_a_way_is_as_short_as_can_be_and_holds_together(
     assert way == shortest(plane.around, [start], [goal], most=most)
 
 
-def test_of_two_ways_the_newer_relations_are_taken() -> None:
+def test_shortest_takes_the_newer_relations() -> None:
     plane = Plane([(0, 1), (1, 3), (0, 2), (2, 3)])
     assert shortest(plane.around, [0], [3], most=4) == [102, 103]
     assert shortest(plane.around, [0], [], most=4) == shortest(plane.around, [0], [0, 3], most=4) == []

@@ -54,7 +54,9 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
 
 
-def test_a_server_that_was_away_catches_up(bolt_server: GraphServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_mirror_catches_up_after_the_server_was_away(
+    bolt_server: GraphServer, caplog: pytest.LogCaptureFixture
+) -> None:
     who = "away and back"
     with Proxy(port_of(bolt_server)) as proxy, Memory(":memory:") as memory:
         proxy.cut()
@@ -136,7 +138,7 @@ if child := os.fork():
 """
 
 
-def test_a_program_that_never_closes_its_memory_mirrors_it_to_the_end(bolt_server: GraphServer) -> None:
+def test_mirror_of_a_program_without_close_is_complete(bolt_server: GraphServer) -> None:
     # A process of its own: a fork that `multiprocessing` makes skips what is to be done at a program's exit.
     login = bolt_server.uri, bolt_server.username, bolt_server.password, str(bolt_server.database)
     subprocess.run([sys.executable, "-c", _NEVER_CLOSED, *login], check=True, timeout=100)
@@ -151,7 +153,9 @@ class Broken(HashEmbeddings):
         raise RuntimeError(f"no quota for {len(texts)} texts")
 
 
-def test_a_model_that_fails_stops_the_mirror_alone(bolt_server: GraphServer, caplog: pytest.LogCaptureFixture) -> None:
+def test_mirror_alone_stops_where_the_embeddings_fail(
+    bolt_server: GraphServer, caplog: pytest.LogCaptureFixture
+) -> None:
     with Memory(":memory:", embeddings=Broken(64)) as memory:
         memory.graph.add("Anna", "likes", "tea", user_id="quota")
         following = MirrorThread(mirror_at(port_of(bolt_server), memory, bolt_server, embeddings=True), every=0.05)

@@ -61,7 +61,7 @@ class Mirroring:
 
 
 @pytest.mark.timeout(1800)
-def test_a_history_of_kills_leaves_the_mirror_as_the_database(
+def test_mirror_equals_the_database_after_many_kills(
     bolt_server: GraphServer, tmp_path: Path, record_property: Any
 ) -> None:
     seed, path = random.Random().randrange(10_000) if LONG else 17, tmp_path / "memory.db"

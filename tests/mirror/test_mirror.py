@@ -105,7 +105,7 @@ def others(bolt_server: GraphServer) -> Iterator[None]:
 # ── what it holds ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nodes_and_relations_bear_what_the_graph_knows(memory: Memory, bolt_server: GraphServer) -> None:
+def test_mirror_nodes_and_relations_have_all_properties(memory: Memory, bolt_server: GraphServer) -> None:
     memory.graph.add("Anna", "lives in", "里昂", target_type="city", valid_from="2019-05-01", user_id="a", agent_id="g")
     memory.add("I live in Oslo.", run_id="r", user_id="a")
     with mirroring(memory, bolt_server) as mirror:
@@ -120,9 +120,7 @@ def test_nodes_and_relations_bear_what_the_graph_knows(memory: Memory, bolt_serv
     assert ties["Oslo"]["memory_ids"] == [memory.get_all(user_id="a")[0].id] and ties["Oslo"]["run_id"] == "r"
 
 
-def test_what_changes_is_followed_and_what_users_put_on_our_nodes_stays(
-    memory: Memory, bolt_server: GraphServer
-) -> None:
+def test_mirror_follows_changes_and_keeps_properties_of_users(memory: Memory, bolt_server: GraphServer) -> None:
     memory.graph.add("Bob", "lives in", "Lyon", **ALICE)
     with mirroring(memory, bolt_server) as mirror:
         mirror.run_once()
@@ -140,7 +138,7 @@ def test_what_changes_is_followed_and_what_users_put_on_our_nodes_stays(
         assert_same(memory, bolt_server, ["alice"])
 
 
-def test_what_is_said_again_is_told_of_every_belief(memory: Memory, bolt_server: GraphServer) -> None:
+def test_mirror_updates_memory_ids_of_all_rows(memory: Memory, bolt_server: GraphServer) -> None:
     memory.graph.add("me", "likes", "tea", valid_from="2020-01-01", **ALICE)
     memory.graph.add("me", "likes", "tea", valid_from="2019-01-01", **ALICE)
     with mirroring(memory, bolt_server) as mirror:
@@ -156,7 +154,7 @@ def test_what_is_said_again_is_told_of_every_belief(memory: Memory, bolt_server:
     assert len(known) == 2 and len({relation.id for relation in known}) == 1 and all(each.memory_ids for each in known)
 
 
-def test_nodes_may_bear_embeddings_of_their_names(memory: Memory, bolt_server: GraphServer) -> None:
+def test_mirror_embeddings_of_names(memory: Memory, bolt_server: GraphServer) -> None:
     memory.graph.add("Anna", "lives in", "Lyon", **ALICE)
     with mirroring(memory, bolt_server, embeddings=True) as mirror:
         mirror.run_once()
@@ -166,7 +164,7 @@ def test_nodes_may_bear_embeddings_of_their_names(memory: Memory, bolt_server: G
 
 
 @pytest.mark.usefixtures("others")
-def test_hostile_names_arrive_as_themselves(memory: Memory, bolt_server: GraphServer) -> None:
+def test_mirror_escapes_hostile_names(memory: Memory, bolt_server: GraphServer) -> None:
     assert len(set(HOSTILE)) >= 60
     for name in HOSTILE:
         # ArcadeDB keeps the relations of a type in a file called so, percent-encoded: not every length fits.
@@ -178,9 +176,7 @@ def test_hostile_names_arrive_as_themselves(memory: Memory, bolt_server: GraphSe
     assert told == {name.strip() for name in HOSTILE} | {""}
 
 
-def test_a_first_fill_tells_how_far_it_is_and_goes_on_where_it_was_broken_off(
-    memory: Memory, bolt_server: GraphServer
-) -> None:
+def test_run_once_reports_progress_and_resumes(memory: Memory, bolt_server: GraphServer) -> None:
     triples = [Triple(SELF, "likes", f"thing {number}") for number in range(1_100)]
     memory.parts.ledger.relate(Scope(**ALICE), triples)
     told: list[tuple[int, int]] = []
@@ -225,7 +221,7 @@ def test_a_mirror_of_a_scope_holds_nothing_of_others_and_a_purge_leaves_nothing(
     assert canary not in str(everything).casefold()
 
 
-def test_mirrors_of_one_target_in_several_threads_write_it_once(bolt_server: GraphServer, tmp_path: Path) -> None:
+def test_run_once_in_several_threads_writes_once(bolt_server: GraphServer, tmp_path: Path) -> None:
     with Memory(tmp_path / "memory.db", graph=True) as memory, ExitStack() as opened:
         history, stop, failed = History(memory, 5), threading.Event(), []
         mirrors = [opened.enter_context(mirroring(memory, bolt_server)) for _ in range(3)]
@@ -262,7 +258,7 @@ class Interrupting(HashEmbeddings):
         return super().embed_documents(texts)
 
 
-def test_who_was_overtaken_writes_nothing_that_is_out_of_date(bolt_server: GraphServer) -> None:
+def test_run_once_that_was_overtaken_writes_nothing_old(bolt_server: GraphServer) -> None:
     embeddings = Interrupting(64)
     with ExitStack() as opened:
         memory = opened.enter_context(Memory(":memory:", embeddings=embeddings))
@@ -281,9 +277,7 @@ def test_who_was_overtaken_writes_nothing_that_is_out_of_date(bolt_server: Graph
 
 
 @pytest.mark.postgres
-async def test_it_follows_a_memory_on_postgres_and_has_an_async_twin(
-    postgres_url: str, bolt_server: GraphServer
-) -> None:
+async def test_arun_once_mirrors_a_memory_on_postgres(postgres_url: str, bolt_server: GraphServer) -> None:
     with Memory(postgres_url, graph=True) as memory, mirroring(memory, bolt_server) as mirror:
         history = History(memory, 3)
         for _ in range(3):
@@ -297,9 +291,7 @@ async def test_it_follows_a_memory_on_postgres_and_has_an_async_twin(
 
 
 @pytest.mark.usefixtures("others")
-def test_after_a_backup_was_restored_nothing_of_the_lost_history_is_left(
-    bolt_server: GraphServer, tmp_path: Path
-) -> None:
+def test_run_once_after_a_restored_backup_rebuilds(bolt_server: GraphServer, tmp_path: Path) -> None:
     path, backup = tmp_path / "memory.db", tmp_path / "backup.db"
     with Memory(path) as memory, mirroring(memory, bolt_server) as mirror:
         memory.graph.add("Anna", "lives in", "Lyon", **ALICE)
@@ -321,7 +313,7 @@ def test_after_a_backup_was_restored_nothing_of_the_lost_history_is_left(
         assert_same(memory, bolt_server, ["alice"])
 
 
-def test_a_memory_in_which_nothing_ever_happened_has_no_mirror(memory: Memory, bolt_server: GraphServer) -> None:
+def test_run_once_of_an_empty_memory(memory: Memory, bolt_server: GraphServer) -> None:
     with mirroring(memory, bolt_server) as mirror:
         assert not mirror.run_once().changed
 
@@ -329,7 +321,7 @@ def test_a_memory_in_which_nothing_ever_happened_has_no_mirror(memory: Memory, b
 # ── a server that is away ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_server_that_goes_away_is_told_of_once_and_caught_up_with(
+def test_follow_logs_a_lost_server_once_and_catches_up(
     memory: Memory, bolt_server: GraphServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     port = urlsplit(bolt_server.uri).port
@@ -358,7 +350,7 @@ def test_a_server_that_goes_away_is_told_of_once_and_caught_up_with(
     assert [record.levelname for record in caplog.records if "not mirrored" in record.message] == ["WARNING"]
 
 
-def test_a_wrong_password_is_told_with_its_remedy(memory: Memory, bolt_server: GraphServer) -> None:
+def test_run_once_with_a_wrong_password_names_the_fix(memory: Memory, bolt_server: GraphServer) -> None:
     memory.graph.add("Anna", "lives in", "Lyon", **ALICE)
     wrong = secrets.token_hex(8)
     with (
@@ -369,7 +361,7 @@ def test_a_wrong_password_is_told_with_its_remedy(memory: Memory, bolt_server: G
     assert not refused.value.transient and wrong not in str(refused.value)
 
 
-def test_a_server_of_an_older_bolt_is_mirrored_into(memory: Memory, bolt_server: GraphServer) -> None:
+def test_run_once_with_an_older_bolt(memory: Memory, bolt_server: GraphServer) -> None:
     memory.graph.add("Anna", "lives in", "Lyon", **ALICE)
     login: dict[str, Any] = {"username": bolt_server.username, "password": bolt_server.password}
     # Both agree on 4.4, as a Neo4j of that number does; only from 5.2 on a client may say what it wants to be told.
@@ -390,7 +382,7 @@ def test_a_server_of_an_older_bolt_is_mirrored_into(memory: Memory, bolt_server:
         (b"", "incomplete handshake"),
     ],
 )
-def test_what_speaks_no_bolt_is_told_as_that(memory: Memory, answer: bytes, told: str) -> None:
+def test_run_once_with_a_server_without_bolt(memory: Memory, answer: bytes, told: str) -> None:
     memory.graph.add("Anna", "lives in", "Lyon", **ALICE)
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(Answering, answer)) as other:
         threading.Thread(target=other.serve_forever, args=(0.01,)).start()
@@ -415,7 +407,7 @@ class Answering(socketserver.BaseRequestHandler):
         self.request.sendall(self._answer)
 
 
-async def test_what_cannot_be_a_target_is_refused_with_its_remedy(memory: Memory) -> None:
+async def test_mirror_refuses_unusable_targets(memory: Memory) -> None:
     bolt = "bolt://127.0.0.1:1"
     for given, how, told in (
         ("http://localhost:7474", {}, "bolt://localhost:7687"),
@@ -434,13 +426,13 @@ async def test_what_cannot_be_a_target_is_refused_with_its_remedy(memory: Memory
             memory.graph.mirror(driver)  # type: ignore[arg-type]
 
 
-def test_memgraph_is_told_in_its_own_words() -> None:
+def test_mirror_dialect_of_memgraph() -> None:
     told = schema("memgraph", "__Entity__")
     assert "CREATE CONSTRAINT ON (n:`__Entity__`) ASSERT n.lineage, n.pk IS UNIQUE" in told
     assert "CREATE INDEX ON :`__Entity__`(pk)" in told and not any("IF NOT EXISTS" in each for each in told)
 
 
-def test_no_two_labels_share_a_constraint_or_an_index() -> None:
+def test_mirror_label_has_its_own_constraints() -> None:
     made = [
         statement.split(" IF NOT")[0]
         for label in ("Entity", "__Entity__", "entity")
@@ -459,7 +451,7 @@ def test_the_benchmark_of_the_mirror_runs(bolt_server: GraphServer) -> None:
 
 
 @pytest.mark.skipif("NEO4J_URI" not in os.environ, reason="NEO4J_URI names no server")
-def test_a_history_is_mirrored_on_the_server_of_neo4j_uri(tmp_path: Path) -> None:
+def test_mirror_on_the_server_of_neo4j_uri(tmp_path: Path) -> None:
     login = os.environ.get("NEO4J_USERNAME", "neo4j"), os.environ.get("NEO4J_PASSWORD", "")
     server = GraphServer(os.environ["NEO4J_URI"], *login, os.environ.get("NEO4J_DATABASE"))
     with Memory(tmp_path / "memory.db", graph=True) as memory, mirroring(memory, server) as mirror:

@@ -72,7 +72,7 @@ def test_export_carries_every_column_or_says_why_not(source: Memory) -> None:
                 assert connection.execute(select(func.count()).select_from(table)).scalar_one(), table.name
 
 
-def test_every_field_of_an_export_is_documented() -> None:
+def test_export_fields_are_documented() -> None:
     text = (files("langmem_adapter.storage.lossless") / "FORMAT.md").read_text(encoding="utf-8")
     told = {match[1]: match[2] for match in re.finditer(r"^- `(\w+)`: ((?:.+\n)+?)(?=- `|\n)", text, re.MULTILINE)}
     for kind in KINDS.values():
@@ -107,7 +107,7 @@ async def test_aexport_gives_the_same_lines_and_aimport_takes_them(lines: list[b
     assert [line async for line in await target.aexport(everything=True)][1:] == lines[1:]
 
 
-def test_an_export_shows_one_moment_and_blocks_no_writer(database_url: str) -> None:
+def test_export_shows_one_moment_and_blocks_no_writer(database_url: str) -> None:
     with open_memory(database_url) as memory:
         for number in range(3):
             memory.add(f"one {number}", user_id="ann", infer=False)
@@ -187,7 +187,7 @@ def test_import_takes_lines_as_text_with_a_byte_order_mark_and_a_blank_last_one(
     assert target.import_([f"\ufeff{first}", *rest, "\n"]).complete
 
 
-def test_two_imports_of_one_file_at_the_same_time_do_not_mix(lines: list[bytes], tmp_path: Path) -> None:
+def test_import_of_one_file_twice_at_the_same_time_is_a_conflict(lines: list[bytes], tmp_path: Path) -> None:
     with open_memory(str(tmp_path / "memory.db")) as memory:
 
         def read() -> Iterator[bytes]:

@@ -573,7 +573,7 @@ class GraphRows:
     def post(self) -> None:
         """Write the difference, and name it in the change feed."""
         # Contract: no row of the graph changes unless the feed names it, with the same transaction.
-        # tests/mirror/test_campaign.py::test_a_history_of_kills_leaves_the_mirror_as_the_database.
+        # tests/mirror/test_campaign.py::test_mirror_equals_the_database_after_many_kills.
         nodes, rows = list(self.nodes.values()), list(self.relations)
         for space, changed in ((ENTITIES, nodes), (RELATIONS, rows)):
             for row in changed:

@@ -431,7 +431,7 @@ def take_in(rows: GraphRows, scope_row: ScopeRow, triples: Sequence[Triple]) -> 
     here only grows. The same triple at the same time is one relation, which holds as long as either of the two says, and was
     mentioned as often as the one that counted more. A date that is left open there changes none here. Taken over twice, nothing
     changes (a join, in the sense of Shapiro et al., Conflict-free Replicated Data Types, 2011;
-    tests/knowledge/test_exchange.py::test_what_was_loaded_once_is_known).
+    tests/knowledge/test_exchange.py::test_load_twice_changes_nothing).
     """
     taking = _Taking(rows, scope_row)
     pairs = [(ends(triple, scope_row.scope), normal(triple)) for triple in triples]

@@ -397,7 +397,7 @@ def export_lines(database: Database, scope: Scope | None, *, vectors: bool = Fal
     """The lines of a lossless export, in one read transaction, which lasts until the last of them is taken."""
     # Contract: all lines show one moment, and nobody who writes waits for the reader: the transaction is REPEATABLE READ on
     # Postgres, a snapshot of the write-ahead log on SQLite. A database in memory has one connection, so it is read at once.
-    # tests/storage/test_lossless.py::test_an_export_shows_one_moment_and_blocks_no_writer
+    # tests/storage/test_lossless.py::test_export_shows_one_moment_and_blocks_no_writer
     with database.read() as connection:
         lines = _lines(LineReader(connection, scope, vectors=vectors))
         if database.path is not None or database.dialect != "sqlite":

@@ -46,7 +46,7 @@ def people(graph: Graph) -> set[tuple[Any, ...]]:
 # ── one relation ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_relation_ends_when_it_is_said_to_and_can_be_ended_earlier(graph: Graph) -> None:
+def test_end_of_a_relation_at_a_moment_and_earlier(graph: Graph) -> None:
     graph.said("user works_at Acme", 2019)
     (relation_id,) = graph.ids().values()
     then = datetime.now(UTC)
@@ -61,20 +61,20 @@ def test_a_relation_ends_when_it_is_said_to_and_can_be_ended_earlier(graph: Grap
         by_hand(graph.ledger, edits.end, relation_id, at=year(2021))
 
 
-def test_what_ends_before_it_began_is_withdrawn(graph: Graph) -> None:
+def test_end_before_the_begin_withdraws_a_relation(graph: Graph) -> None:
     graph.said("user works_at Acme", 2019)
     (relation_id,) = graph.ids().values()
     assert by_hand(graph.ledger, edits.end, relation_id, at=year(2019)).event == "DELETE"
     assert graph.now() == []
 
 
-def test_by_default_it_ends_now(graph: Graph) -> None:
+def test_end_is_now_by_default(graph: Graph) -> None:
     graph.said("user works_at Acme", 2019)
     by_hand(graph.ledger, edits.end, *graph.ids().values())
     assert graph.now() == [f"alice works_at Acme 2019-{datetime.now(UTC).year}"]
 
 
-def test_a_relation_is_withdrawn_once_and_was_known(graph: Graph) -> None:
+def test_withdraw_retires_a_relation_once_and_known_at_keeps_it(graph: Graph) -> None:
     memory = graph.add("Works at Acme", "user works_at Acme", when=2019)
     (relation_id,) = graph.ids().values()
     then = datetime.now(UTC)
@@ -88,7 +88,7 @@ def test_a_relation_is_withdrawn_once_and_was_known(graph: Graph) -> None:
     assert graph.now() == ["alice works_at Acme 2021-"]
 
 
-def test_another_users_relation_is_not_found(graph: Graph) -> None:
+def test_end_and_withdraw_refuse_a_relation_outside_the_scope(graph: Graph) -> None:
     graph.said("user works_at Acme", 2019)
     (relation_id,) = graph.ids().values()
     other = Scope(user_id="somebody else")
@@ -100,7 +100,7 @@ def test_another_users_relation_is_not_found(graph: Graph) -> None:
     assert graph.now() == ["alice works_at Acme 2019-"]
 
 
-def test_all_relations_of_a_scope_are_withdrawn_and_no_other(graph: Graph) -> None:
+def test_withdraw_all_retires_the_relations_of_one_scope(graph: Graph) -> None:
     run, other = Graph(graph.ledger, Scope(user_id=graph.scope.user_id, run_id="r")), Graph(graph.ledger)
     for each in (graph, run, other):
         each.said("user likes tea", 2019)
@@ -113,7 +113,7 @@ def test_all_relations_of_a_scope_are_withdrawn_and_no_other(graph: Graph) -> No
 # ── two entities ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_said_of_either_name_is_said_of_the_one_that_stays(graph: Graph) -> None:
+def test_merge_gives_the_winner_both_names(graph: Graph) -> None:
     graph.said("Bob works_at Acme", 2019)
     graph.said("Ann knows Bob", 2019)
     graph.said("Robert likes tea", 2019)
@@ -129,7 +129,7 @@ def test_what_is_said_of_either_name_is_said_of_the_one_that_stays(graph: Graph)
     assert graph.said("Bob knows Robert", 2021) == []
 
 
-def test_what_both_said_becomes_one_relation_that_every_memory_says(graph: Graph) -> None:
+def test_merge_joins_relations_with_one_triple(graph: Graph) -> None:
     memories = {
         graph.add("Bob likes tea", "Bob likes tea", when=2019),
         graph.add("Robert too", "Robert likes tea", when=2021),
@@ -144,7 +144,7 @@ def test_what_both_said_becomes_one_relation_that_every_memory_says(graph: Graph
     assert (beliefs(graph), people(graph)) == (before, named)
 
 
-def test_one_that_reaches_over_two_takes_both_in(graph: Graph) -> None:
+def test_merge_joins_a_relation_that_covers_two_others(graph: Graph) -> None:
     for first, last in ((2010, 2012), (2014, 2016)):
         graph.said("Robert likes tea", 2020, valid_from=year(first), valid_to=year(last))
     graph.said("Bob likes tea", 2020, valid_from=year(2011), valid_to=year(2015))
@@ -155,7 +155,7 @@ def test_one_that_reaches_over_two_takes_both_in(graph: Graph) -> None:
     assert beliefs(graph) == before
 
 
-def test_a_merge_may_make_the_one_that_stays(graph: Graph) -> None:
+def test_merge_into_a_new_entity(graph: Graph) -> None:
     graph.said("Bob likes tea", 2019)
     by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
     assert graph.now() == ["Robert likes tea 2019-"]
@@ -163,7 +163,7 @@ def test_a_merge_may_make_the_one_that_stays(graph: Graph) -> None:
     assert graph.now() == ["Bob likes tea 2019-"]
 
 
-def test_a_merge_joins_what_contradicts_itself(graph: Graph) -> None:
+def test_merge_keeps_contradicting_relations(graph: Graph) -> None:
     graph.said("Bob lives_in Paris", 2019)
     graph.said("Robert lives_in Rome", 2020)
     by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
@@ -172,7 +172,7 @@ def test_a_merge_joins_what_contradicts_itself(graph: Graph) -> None:
     assert graph.now() == ["Robert lives_in Paris 2019-", "Robert lives_in Rome 2020-2021"]
 
 
-def test_merging_needs_two_that_differ(graph: Graph) -> None:
+def test_merge_needs_two_entities(graph: Graph) -> None:
     graph.said("Bob likes tea", 2019)
     rows = graph.rows()
     with pytest.raises(EntityNotFoundError, match="Nobody"):
@@ -186,7 +186,7 @@ def test_merging_needs_two_that_differ(graph: Graph) -> None:
     assert graph.rows() == rows
 
 
-def test_each_scope_of_the_user_merges_its_own(graph: Graph) -> None:
+def test_merge_and_split_in_each_scope_of_a_user(graph: Graph) -> None:
     runs = [Graph(graph.ledger, Scope(user_id=graph.scope.user_id, run_id=name)) for name in ("one", "two")]
     for run in runs:
         run.said("Bob likes tea", 2019)
@@ -199,7 +199,7 @@ def test_each_scope_of_the_user_merges_its_own(graph: Graph) -> None:
     assert graph.now() == ["Bob likes tea 2019-", "Robert likes tea 2019-"]
 
 
-def test_what_happened_meanwhile_comes_back_with_its_relation_and_the_rest_stays(graph: Graph) -> None:
+def test_split_brings_relations_back_with_later_changes(graph: Graph) -> None:
     memory = graph.add("Bob likes jazz", "Bob likes jazz", when=2019)
     graph.said("Bob works_at Acme", 2019)
     graph.said("Robert likes tea", 2019)
@@ -210,7 +210,7 @@ def test_what_happened_meanwhile_comes_back_with_its_relation_and_the_rest_stays
     assert graph.now() == ["Bob works_at Acme 2019-2021", "Robert likes tea 2019-", "Robert works_at Bell 2021-"]
 
 
-def test_what_two_said_and_a_deleted_memory_said_last_does_not_come_back(graph: Graph) -> None:
+def test_split_brings_no_relation_of_a_deleted_memory_back(graph: Graph) -> None:
     memory = graph.add("Bob likes tea", "Bob likes tea", when=2019)
     graph.add("Robert too", "Robert likes tea", when=2021)
     by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
@@ -219,7 +219,7 @@ def test_what_two_said_and_a_deleted_memory_said_last_does_not_come_back(graph: 
     assert graph.now() == ["Robert likes tea 2021-"]
 
 
-def test_merges_are_undone_in_any_order(graph: Graph) -> None:
+def test_split_undoes_merges_in_any_order(graph: Graph) -> None:
     graph.said("Ann knows Bob", 2019)
     before = graph.now()
     by_hand(graph.ledger, edits.merge, "Ann", "Cid", within=graph.scope)
@@ -231,7 +231,7 @@ def test_merges_are_undone_in_any_order(graph: Graph) -> None:
     assert graph.now() == before
 
 
-def test_a_chain_of_merges_is_undone_from_its_end(graph: Graph) -> None:
+def test_split_undoes_a_chain_of_merges_from_its_end(graph: Graph) -> None:
     graph.said("Bob likes tea", 2019)
     for name, into in (("Bob", "Rob"), ("Rob", "Robert")):
         by_hand(graph.ledger, edits.merge, name, into, within=graph.scope)
@@ -242,7 +242,7 @@ def test_a_chain_of_merges_is_undone_from_its_end(graph: Graph) -> None:
     assert graph.now() == ["Bob likes tea 2019-"]
 
 
-def test_merging_two_of_many_relations(graph: Graph) -> None:
+def test_merge_of_entities_with_many_relations(graph: Graph) -> None:
     many = [triple(f"{name} visited place{number}") for name in ("Bob", "Robert") for number in range(300)]
     graph.ledger.relate(graph.scope, many, time=year(2019))
     assert by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope) == 300

@@ -7,7 +7,7 @@ from langmem_adapter.storage.graph.hints import known_names
 from tests.storage.graph.small_graph import Graph, by_hand
 
 
-def test_what_is_named_comes_first_then_what_is_stated_most(graph: Graph) -> None:
+def test_known_names_lists_named_entities_then_the_most_mentioned(graph: Graph) -> None:
     for number in range(60):
         graph.said(f"Thing{number} is_in Box{number % 3}")
     graph.said("Ann has_role nurse", target_type="profession")
@@ -19,14 +19,14 @@ def test_what_is_named_comes_first_then_what_is_stated_most(graph: Graph) -> Non
     assert relations == ("is_in", "has_role")
 
 
-def test_others_names_are_not_shown(graph: Graph) -> None:
+def test_known_names_of_another_scope_are_not_shown(graph: Graph) -> None:
     graph.said("Ann likes tea")
     other = Graph(graph.ledger)
     with graph.ledger.database.read() as connection:
         assert known_names(connection, other.scope, ["Ann likes tea"]) == ((), ())
 
 
-def test_a_merged_entity_goes_by_the_name_of_the_one_that_stayed(graph: Graph) -> None:
+def test_known_names_after_merge(graph: Graph) -> None:
     graph.said("Bob likes tea")
     graph.said("Robert likes milk")
     by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
@@ -35,7 +35,7 @@ def test_a_merged_entity_goes_by_the_name_of_the_one_that_stayed(graph: Graph) -
     assert {name for name, _ in names} == {"Robert", "tea", "milk"}
 
 
-def test_a_long_talk_is_looked_through(graph: Graph) -> None:
+def test_known_names_of_a_long_text(graph: Graph) -> None:
     graph.said("Ann likes tea")
     with graph.ledger.database.read() as connection:
         names, _ = known_names(connection, graph.scope, ["word " * 100_000, "Ann"])

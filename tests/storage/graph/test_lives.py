@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def test_a_rewritten_memory_ends_what_it_says_no_longer(graph: Graph) -> None:
+def test_update_of_a_memory_ends_relations_that_it_states_no_longer(graph: Graph) -> None:
     memory = graph.add("Lives in Paris with Ann", "user lives_in Paris", "user lives_with Ann", when=2019)
     change = graph.decide("UPDATE", memory, "Lives in Rome with Ann", "user lives_in Rome", when=2021)
     assert graph.told(change.relations) == ["END alice lives_in Paris 2019-2021", "ADD alice lives_in Rome 2021-"]
     assert graph.now() == ["alice lives_in Paris 2019-2021", "alice lives_in Rome 2021-", "alice lives_with Ann 2019-"]
 
 
-def test_it_is_over_since_what_took_its_place_began_also_where_that_is_told_late(graph: Graph) -> None:
+def test_update_ends_a_relation_where_its_successor_began(graph: Graph) -> None:
     memory = graph.add("Lives in Paris", "user lives_in Paris", when=2021)
     moved = triple("user lives_in Rome", valid_from=year(2020))
     change = graph.decide("UPDATE", memory, "Moved to Rome in 2020", moved, when=2022)
@@ -34,7 +34,7 @@ def test_it_is_over_since_what_took_its_place_began_also_where_that_is_told_late
     assert graph.now() == ["alice lives_in Rome 2020-"]
 
 
-def test_what_a_closed_memory_says_besides_ends_with_it(graph: Graph) -> None:
+def test_past_of_a_memory_bounds_its_other_relations(graph: Graph) -> None:
     home = graph.add("Lives in Oslo", "user lives_in Oslo", when=2023)
     graph.decide("NONE", home, "Lives in Oslo", "user lives_in Oslo", when=2018, dated=True)
     assert graph.now() == ["alice lives_in Oslo 2018-"]
@@ -46,7 +46,7 @@ def test_what_a_closed_memory_says_besides_ends_with_it(graph: Graph) -> None:
     assert graph.now() == past
 
 
-def test_so_it_is_where_another_memory_takes_its_place(graph: Graph) -> None:
+def test_delete_and_add_end_a_relation_where_its_successor_began(graph: Graph) -> None:
     memory = graph.add("Lives in Paris", "user lives_in Paris", when=2021)
     moved = graph.decision(
         "ADD", str(uuid.uuid4()), "Moved", triple("user lives_in Rome", valid_from=year(2020)), when=2022
@@ -55,33 +55,33 @@ def test_so_it_is_where_another_memory_takes_its_place(graph: Graph) -> None:
     assert graph.now() == ["alice lives_in Rome 2020-"]
 
 
-def test_it_ends_although_the_new_text_shares_a_word_with_it(graph: Graph) -> None:
+def test_update_ends_a_relation_although_the_texts_share_a_word(graph: Graph) -> None:
     memory = graph.add("Likes green tea", "user likes green_tea", when=2019)
     graph.decide("UPDATE", memory, "Likes black tea", "user likes black_tea", when=2021)
     assert graph.now() == ["alice likes black_tea 2021-", "alice likes green_tea 2019-2021"]
 
 
-def test_a_memory_that_is_said_again_in_other_words_says_the_same(graph: Graph) -> None:
+def test_update_in_other_words_keeps_the_relation(graph: Graph) -> None:
     memory = graph.add("Works at Acme", "user works_at Acme", when=2019)
     change = graph.decide("UPDATE", memory, "Works at the firm of his uncle", "user works_at Acme", when=2021)
     assert graph.told(change.relations) == ["NONE alice works_at Acme 2019-"]
     assert graph.now() == ["alice works_at Acme 2019-"]
 
 
-def test_what_its_text_never_named_stays_with_a_memory_that_is_rewritten(graph: Graph) -> None:
+def test_update_keeps_a_relation_that_the_text_never_named(graph: Graph) -> None:
     memory = graph.add("Is a nurse", "user works_in healthcare", when=2019)
     graph.decide("UPDATE", memory, "Is a nurse since 2010", when=2021)
     assert graph.now() == ["alice works_in healthcare 2019-"]
 
 
-def test_a_memory_that_the_pipeline_deletes_is_over(graph: Graph) -> None:
+def test_delete_by_the_pipeline_ends_the_relation(graph: Graph) -> None:
     memory = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
     change = graph.decide("DELETE", memory, None, triple("user lives_in Paris", ended=True), when=2021)
     assert graph.told(change.relations) == ["END alice lives_in Paris 2019-2021"]
     assert graph.now() == ["alice lives_in Paris 2019-2021"]
 
 
-def test_it_is_over_since_the_date_that_was_said(graph: Graph) -> None:
+def test_delete_ends_a_relation_at_its_valid_to(graph: Graph) -> None:
     memory = graph.add("Lives in Paris", "user lives_in Paris", when=2015)
     over = triple("user lives_in Paris", ended=True, valid_to=year(2018))
     assert graph.told(graph.decide("DELETE", memory, None, over, when=2021).relations) == [
@@ -89,19 +89,19 @@ def test_it_is_over_since_the_date_that_was_said(graph: Graph) -> None:
     ]
 
 
-def test_news_of_a_known_fact_are_a_mention_by_the_same_memory(graph: Graph) -> None:
+def test_decision_none_adds_a_mention_by_the_same_memory(graph: Graph) -> None:
     memory = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
     change = graph.decide("NONE", memory, "Lives in Paris", "user lives_in Paris", "user likes Paris", when=2021)
     assert graph.told(change.relations) == ["NONE alice lives_in Paris 2019-", "ADD alice likes Paris 2021-"]
     assert all(graph.sayers(each) == {memory} for each in graph.ids().values())
 
 
-def test_a_fact_that_no_memory_keeps_says_nothing(graph: Graph) -> None:
+def test_decision_none_without_a_memory_states_no_relation(graph: Graph) -> None:
     assert graph.decide("NONE", None, "Hello", "user likes tea", when=2021).relations == ()
     assert graph.now() == []
 
 
-def test_of_two_memories_that_say_the_same_one_may_go(graph: Graph) -> None:
+def test_delete_of_one_of_two_memories_keeps_their_relation(graph: Graph) -> None:
     one = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
     other = graph.add("Has a flat in Paris", "user lives_in Paris", when=2020)
     rows = graph.rows()
@@ -113,7 +113,7 @@ def test_of_two_memories_that_say_the_same_one_may_go(graph: Graph) -> None:
 
 
 @pytest.mark.parametrize("when", [None, 2021])
-def test_a_memory_that_is_restored_says_the_same_relation_again(graph: Graph, when: int | None) -> None:
+def test_restore_of_a_memory_brings_its_relations_back(graph: Graph, when: int | None) -> None:
     memory = graph.add("Lives in Paris, as a nurse", "user lives_in Paris", "user works_in healthcare", when=2019)
     ids = graph.ids()
     graph.decide("DELETE", memory, None, when=when)
@@ -125,7 +125,7 @@ def test_a_memory_that_is_restored_says_the_same_relation_again(graph: Graph, wh
     assert graph.now() == []
 
 
-def test_a_memory_that_is_restored_says_what_its_relation_was_joined_with_meanwhile(graph: Graph) -> None:
+def test_restore_of_a_memory_supports_the_joined_relation(graph: Graph) -> None:
     one = graph.add("Likes tea", "user likes tea", when=2015)
     graph.decide("DELETE", one, None, when=2017)
     other = graph.add("Likes tea", "user likes tea", when=2018)
@@ -136,7 +136,7 @@ def test_a_memory_that_is_restored_says_what_its_relation_was_joined_with_meanwh
     assert graph.sayers(relation_id) == {one, other}
 
 
-def test_restored_to_an_older_text_it_says_what_that_says(graph: Graph) -> None:
+def test_restore_of_an_older_text_brings_its_relations_back(graph: Graph) -> None:
     memory = graph.add("Has a sister Ann", "user sister_of Ann", when=2019)
     graph.decide("UPDATE", memory, "Has a sister Ann in Rome", "Ann lives_in Rome", when=2020)
     graph.decide("DELETE", memory, None, when=None)
@@ -146,7 +146,7 @@ def test_restored_to_an_older_text_it_says_what_that_says(graph: Graph) -> None:
     assert graph.now() == ["Ann lives_in Rome 2020-", "alice sister_of Ann 2019-"]
 
 
-def test_what_is_edited_away_by_hand_was_never_so_and_comes_back_with_its_text(graph: Graph) -> None:
+def test_update_by_hand_withdraws_a_relation_and_brings_it_back(graph: Graph) -> None:
     memory = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
     ids = graph.ids()
     assert graph.told(graph.decide("UPDATE", memory, "Lives in Parma", when=None).relations) == [
@@ -159,7 +159,7 @@ def test_what_is_edited_away_by_hand_was_never_so_and_comes_back_with_its_text(g
     assert graph.ids() == ids
 
 
-def test_what_was_withdrawn_or_ended_by_hand_stays_so_when_its_memory_returns(graph: Graph) -> None:
+def test_restore_keeps_relations_that_were_withdrawn_or_ended_by_hand(graph: Graph) -> None:
     memory = graph.add("Likes tea and jazz", "user likes tea", "user likes jazz", when=2019)
     by_hand(graph.ledger, edits.withdraw, graph.ids()["alice likes tea 2019-"])
     by_hand(graph.ledger, edits.end, graph.ids()["alice likes jazz 2019-"], at=year(2020))
@@ -169,7 +169,7 @@ def test_what_was_withdrawn_or_ended_by_hand_stays_so_when_its_memory_returns(gr
     assert graph.now() == ["alice likes jazz 2019-2020"]
 
 
-def test_one_that_returns_while_another_says_the_same_says_it_too(graph: Graph) -> None:
+def test_restore_supports_a_relation_of_another_memory(graph: Graph) -> None:
     one, other = (graph.add(f"Likes tea {place}", "user likes tea", when=2019) for place in range(2))
     graph.decide("DELETE", one, None, when=None)
     graph.decide("ADD", one, "Likes tea 0", when=2019)
@@ -179,7 +179,7 @@ def test_one_that_returns_while_another_says_the_same_says_it_too(graph: Graph) 
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_either_of_two_that_went_brings_their_relation_back(graph: Graph, first: int) -> None:
+def test_restore_of_either_memory_brings_their_relation_back(graph: Graph, first: int) -> None:
     both = [graph.add(f"Likes tea {place}", "user likes tea", when=2019) for place in range(2)]
     ids = graph.ids()
     for memory in both:
@@ -189,7 +189,7 @@ def test_either_of_two_that_went_brings_their_relation_back(graph: Graph, first:
     assert graph.sayers(ids["alice likes tea 2019-"]) == {both[first]}
 
 
-def test_what_returns_gives_way_to_what_is_known_since(graph: Graph) -> None:
+def test_restore_gives_way_to_newer_relations(graph: Graph) -> None:
     memory = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
     graph.decide("DELETE", memory, None, when=None)
     graph.add("Lives in Rome", "user lives_in Rome", when=2021)
@@ -197,7 +197,7 @@ def test_what_returns_gives_way_to_what_is_known_since(graph: Graph) -> None:
     assert graph.now() == ["alice lives_in Paris 2019-2021", "alice lives_in Rome 2021-"]
 
 
-def test_what_returns_joins_what_was_said_since(graph: Graph) -> None:
+def test_restore_joins_a_newer_relation_with_the_same_triple(graph: Graph) -> None:
     memory = graph.add("Likes tea", "user likes tea", when=2019)
     graph.decide("DELETE", memory, None, when=None)
     later = graph.add("Loves tea", "user likes tea", when=2021)
@@ -206,7 +206,7 @@ def test_what_returns_joins_what_was_said_since(graph: Graph) -> None:
     assert graph.sayers(graph.ids()["alice likes tea 2019-"]) == {memory, later}
 
 
-def test_what_returns_after_a_merge_is_of_the_one_that_stayed(graph: Graph) -> None:
+def test_restore_after_merge_gives_the_relation_to_the_winner(graph: Graph) -> None:
     memory = graph.add("Bob likes tea", "Bob likes tea", when=2019)
     graph.said("Robert knows Ann", 2019)
     graph.decide("DELETE", memory, None, when=None)
@@ -230,7 +230,7 @@ def test_the_successor_id_of_a_deleted_memory_takes_over_its_relations(graph: Gr
     assert graph.now() == []
 
 
-def test_all_that_is_deleted_at_once_says_nothing_any_more(graph: Graph) -> None:
+def test_delete_all_memories_retires_their_relations(graph: Graph) -> None:
     for place in range(3):
         graph.add(f"Likes tea {place}", "user likes tea", f"user likes tea{place}", when=2019)
     graph.said("user likes jazz", 2019)
@@ -238,7 +238,7 @@ def test_all_that_is_deleted_at_once_says_nothing_any_more(graph: Graph) -> None
     assert graph.now() == ["alice likes jazz 2019-"]  # nobody said it but the user
 
 
-def test_what_a_person_wrote_stands_although_a_memory_that_said_it_too_goes(graph: Graph) -> None:
+def test_delete_of_a_memory_keeps_a_relation_written_by_hand(graph: Graph) -> None:
     graph.said("Ann likes tea", 2019)
     memory = graph.add("Ann likes tea", "Ann likes tea", when=2020)
     graph.decide("DELETE", memory, None, when=2021)
@@ -247,7 +247,7 @@ def test_what_a_person_wrote_stands_although_a_memory_that_said_it_too_goes(grap
     assert graph.told((by_hand(graph.ledger, edits.withdraw, relation_id),)) == ["DELETE Ann likes tea 2019-"]
 
 
-def test_what_an_expired_memory_said_ends_when_it_expired(graph: Graph) -> None:
+def test_expires_at_ends_the_relations_of_a_memory(graph: Graph) -> None:
     soon = datetime.now(UTC) - timedelta(hours=1)
     memory = graph.add("Is in Paris", "user is_in Paris", when=2019)
     graph.apply(Decision("UPDATE", memory, None, expires_at=soon, keep_expiry=False))
@@ -257,7 +257,7 @@ def test_what_an_expired_memory_said_ends_when_it_expired(graph: Graph) -> None:
     assert row.valid_to == soon
 
 
-def test_the_change_feed_tells_of_every_row(graph: Graph) -> None:
+def test_change_feed_names_every_row_of_a_relation(graph: Graph) -> None:
     memory = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
     graph.decide("UPDATE", memory, "Lives in Rome", "user lives_in Rome", when=2021)
     old, ended, new = graph.rows()
@@ -289,7 +289,7 @@ def counted(graph: Graph, write: Callable[[], object]) -> list[str]:
     ]
 
 
-def test_a_memory_without_relations_asks_nothing_of_the_graph_and_writes_nothing(graph: Graph) -> None:
+def test_add_without_relations_runs_no_statement_on_the_graph(graph: Graph) -> None:
     if graph.ledger.database.dialect != "sqlite":
         pytest.skip("statements are counted by SQLite's driver")
     tables = [table.name for table in (entities, entity_names, relations, relation_memories)]

@@ -36,7 +36,7 @@ def replies() -> Iterator[str]:
 
 @pytest.mark.parametrize("user", ["anna", "Anna"])
 @pytest.mark.parametrize("rules", [True, False], ids=["rules", "model"])
-def test_a_namesake_ends_nothing_of_the_users(user: str, rules: bool) -> None:  # noqa: FBT001
+def test_relation_of_a_namesake_ends_none_of_the_user(user: str, rules: bool) -> None:  # noqa: FBT001
     told = list(replies())
     model = ScriptedChatModel(replies=[told[0], *told[2:]])
     with Memory(":memory:", model="offline" if rules else model, graph=True) as memory:
@@ -49,7 +49,7 @@ def test_a_namesake_ends_nothing_of_the_users(user: str, rules: bool) -> None:  
         assert f"{user} lives in Lyon" not in texts(memory, user_id=user, entity="ANNA")
 
 
-def test_the_user_may_know_a_namesake(memory: Memory) -> None:
+def test_relation_of_the_user_to_a_namesake(memory: Memory) -> None:
     memory.graph.add("me", "knows", "Anna", user_id="anna")
     memory.graph.add("Anna", "lives in", "Oslo", user_id="anna")
     [knows, lives] = memory.graph.path("anna", "Oslo", user_id="anna")
@@ -58,7 +58,7 @@ def test_the_user_may_know_a_namesake(memory: Memory) -> None:
     assert memory.graph.draw(user_id="anna").count('["') == 3
 
 
-def test_a_caller_means_the_user_by_his_id_and_a_conversation_does_not(graph: Graph) -> None:
+def test_user_id_names_the_user_in_calls_and_not_in_conversations(graph: Graph) -> None:
     user = str(graph.scope.user_id)
     graph.said("user lives_in Lyon")
     graph.said(f"{user} lives_in Rome", when=2021)
@@ -67,7 +67,7 @@ def test_a_caller_means_the_user_by_his_id_and_a_conversation_does_not(graph: Gr
     assert graph.now() == ["alice lives_in Lyon 2020-2021", "alice lives_in Oslo 2022-", "alice lives_in Rome 2021-"]
 
 
-def test_one_user_is_one_in_all_scopes_and_two_are_two(memory: Memory) -> None:
+def test_entity_of_one_user_id_is_one_in_all_scopes(memory: Memory) -> None:
     for run, city in (("1", "Lyon"), ("2", "Rome")):
         memory.graph.add("me", "lives in", city, user_id="anna", agent_id="bot", run_id=run)
         memory.graph.add("me", "lives in", city, user_id="Anna", agent_id="bot", run_id=run)
@@ -78,14 +78,14 @@ def test_one_user_is_one_in_all_scopes_and_two_are_two(memory: Memory) -> None:
     assert len(texts(memory, agent_id="bot", entity="me")) == 4
 
 
-def test_user_and_agent_of_one_id_are_two(memory: Memory) -> None:
+def test_user_id_and_agent_id_alike_are_two_entities(memory: Memory) -> None:
     memory.graph.add("user", "named", "Max", user_id="bob", agent_id="bob")
     memory.graph.add("assistant", "named", "Moritz", user_id="bob", agent_id="bob")
     assert texts(memory, user_id="bob", entity="user") == {"bob named Max"}
     assert texts(memory, user_id="bob", entity="assistant") == {"bob named Moritz"}
 
 
-def test_who_a_namesake_is_can_be_told_by_hand_and_taken_back(memory: Memory) -> None:
+def test_merge_and_split_of_a_namesake_and_the_user(memory: Memory) -> None:
     memory.graph.add("me", "likes", "tea", user_id="anna")
     memory.graph.add("ANNA", "likes", "cake", user_id="anna")
     assert memory.graph.merge("ANNA", "anna", user_id="anna") == 1
@@ -99,7 +99,7 @@ def test_who_a_namesake_is_can_be_told_by_hand_and_taken_back(memory: Memory) ->
     assert texts(memory, user_id="anna", entity="me") == {"anna likes tea"}
 
 
-def test_a_model_is_not_shown_the_ids_of_those_whom_it_has_words_for(graph: Graph) -> None:
+def test_known_names_leave_out_user_and_agent(graph: Graph) -> None:
     graph.said("user likes Bob")
     graph.said("assistant likes Bob")
     with graph.ledger.database.read() as connection:
@@ -107,7 +107,7 @@ def test_a_model_is_not_shown_the_ids_of_those_whom_it_has_words_for(graph: Grap
     assert [name for name, _ in names] == ["Bob"]
 
 
-def test_a_speakers_text_goes_without_his_name(memory: Memory) -> None:
+def test_update_of_a_named_speaker_keeps_relations_of_that_speaker(memory: Memory) -> None:
     def said(text: str) -> Any:
         return memory.add({"role": "user", "name": "Nate", "content": text}, user_id="talk").results[0]
 

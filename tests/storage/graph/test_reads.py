@@ -95,7 +95,7 @@ def pages(read: Callable[[str | None], Paged[Any]]) -> Iterator[Paged[Any]]:
 # ── relations ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_relation_is_read_as_it_was_written(book: Book) -> None:
+def test_relations_are_read_as_written(book: Book) -> None:
     told = {"source_type": "person", "target_type": "city", "valid_from": day(1), "valid_to": day(9), "confidence": 0.5}
     written = book.state("Anna", "lives_in", "Lyon", **told).relation
     assert book.read() == [written]
@@ -108,12 +108,12 @@ def test_a_relation_is_read_as_it_was_written(book: Book) -> None:
     assert (written.valid_from, written.valid_to, written.retired_at) == (day(1), day(9), None)
 
 
-def test_an_empty_graph_has_nothing(book: Book) -> None:
+def test_relations_and_entities_of_an_empty_graph(book: Book) -> None:
     assert book.read() == [] and book.entities() == []
     assert book.read(GraphTime(START, START, history=True), entity="Anna", relation="likes") == []
 
 
-def test_nobody_elses_relations_are_read(database: Database) -> None:
+def test_relations_of_another_scope_are_not_read(database: Database) -> None:
     owners = [Scope("alice"), Scope("Alice"), Scope("bob"), Scope(None, "alice"), Scope(None, None, "alice")]
     for number, scope in enumerate(owners):
         Book(database, scope).state("Anna", "likes", f"thing {number}")
@@ -124,7 +124,7 @@ def test_nobody_elses_relations_are_read(database: Database) -> None:
         assert {entity.name for entity in each.entities()} == {"Anna", f"thing {number}"}
 
 
-def test_a_read_sees_every_scope_that_its_fields_leave_free_newest_first(database: Database) -> None:
+def test_relations_of_all_scopes_with_the_named_fields_newest_first(database: Database) -> None:
     parts = [Book(database, Scope("alice", run_id=run)) for run in ("1", "2", None)]
     for number in range(6):
         parts[number % 3].state("Anna", "likes", f"thing {number}")
@@ -132,7 +132,7 @@ def test_a_read_sees_every_scope_that_its_fields_leave_free_newest_first(databas
     assert parts[0].texts() == ["Anna likes thing 3", "Anna likes thing 0"]
 
 
-def test_relations_are_chosen_by_entity_at_either_end_and_by_name(book: Book) -> None:
+def test_relations_by_entity_and_by_relation(book: Book) -> None:
     for triple in ("Anna likes tea", "Ben likes Anna", "Ben dislikes tea"):
         book.state(*triple.split())
     assert book.texts(entity="Anna") == ["Ben likes Anna", "Anna likes tea"]
@@ -144,7 +144,7 @@ def test_relations_are_chosen_by_entity_at_either_end_and_by_name(book: Book) ->
 HOW: list[dict[str, Any]] = [{}, {"entity": "Anna"}, {"relation": "likes"}, {"entity": "anna", "relation": "knows"}]
 
 
-def test_pages_hold_everything_once(database: Database) -> None:
+def test_pages_of_relations_hold_each_once(database: Database) -> None:
     for number in range(10):
         part = Book(database, Scope("alice", run_id=str(number % 2)))
         part.state(("Anna", "Ben")[number % 3 > 0], ("likes", "knows")[number % 2], f"thing {number}")
@@ -159,7 +159,7 @@ def test_pages_hold_everything_once(database: Database) -> None:
         assert all(len(page) == k for page in seen[:-1])
 
 
-def test_many_scopes_are_read_in_the_same_order(database: Database) -> None:
+def test_relations_of_many_scopes_are_in_the_same_order(database: Database) -> None:
     for number in range(70):
         Book(database, Scope("alice", run_id=str(number))).state("Anna", "likes", f"thing {number}")
     expected = [f"Anna likes thing {number}" for number in reversed(range(70))]
@@ -169,7 +169,7 @@ def test_many_scopes_are_read_in_the_same_order(database: Database) -> None:
     assert [(entity.name, entity.mentions) for entity in anna] == [("Anna", 70)]
 
 
-def test_a_strange_cursor_is_refused(book: Book) -> None:
+def test_after_refuses_a_strange_cursor(book: Book) -> None:
     for after in ("nonsense", "", "e30=", "WzEsMl0=", "WyIxIl0=", "W3RydWVd", "Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OTld"):
         with pytest.raises(InvalidInputError, match="cursor"):
             book.read(after=after)
@@ -178,7 +178,7 @@ def test_a_strange_cursor_is_refused(book: Book) -> None:
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_held_then_is_not_what_is_believed_then(book: Book) -> None:
+def test_as_of_and_known_at_differ(book: Book) -> None:
     before = datetime.now(UTC)
     book.state("Anna", "lives_in", "Lyon", valid_from=day(0))
     believed_lyon = datetime.now(UTC)
@@ -267,7 +267,7 @@ KINDS = pytest.mark.parametrize(
 @KINDS
 @given(steps=STEPS)
 @settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_moment_about_every_moment_is_as_a_look_at_every_row_tells(
+def test_as_of_and_known_at_give_what_every_row_says(
     shared: Database, steps: list[tuple[str, str, str, str, int, int]]
 ) -> None:
     book = Book(shared, Scope(uuid.uuid4().hex))
@@ -291,7 +291,7 @@ def test_every_moment_about_every_moment_is_as_a_look_at_every_row_tells(
 # ── who says so ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_relation_names_the_memories_that_say_it_and_then_said_it(book: Book) -> None:
+def test_memory_ids_of_a_relation_now_and_known_at_a_moment(book: Book) -> None:
     triple = Triple("Anna", "lives_in", "Lyon")
     first = book.remember("Anna lives in Lyon", triple)
     second = book.remember("Anna's home is Lyon", triple)
@@ -313,7 +313,7 @@ def test_a_relation_names_the_memories_that_say_it_and_then_said_it(book: Book) 
 
 
 @each("name", ["Dr. Chen", "dr chen", "CHEN", "Ｃｈｅｎ", " chen. "])
-def test_names_are_found_however_they_are_written(book: Book, name: str) -> None:
+def test_find_entities_by_any_spelling(book: Book, name: str) -> None:
     book.state("Dr. Chen", "works_at", "the Clinic")
     book.state("小红", "住在", "北京")
     assert book.texts(entity=name) == ["Dr. Chen works at the Clinic"]
@@ -321,7 +321,7 @@ def test_names_are_found_however_they_are_written(book: Book, name: str) -> None
     assert book.texts(entity="...") == book.texts(entity="Chen's") == []
 
 
-def test_the_words_for_the_owner_mean_the_owner(database: Database) -> None:
+def test_find_entities_by_words_for_the_user_and_the_agent(database: Database) -> None:
     alice, bot = Book(database, Scope("alice", "bot")), Book(database, Scope("bob", "bot"))
     alice.state("user", "likes", "tea")
     bot.state("user", "likes", "coffee")
@@ -334,7 +334,7 @@ def test_the_words_for_the_owner_mean_the_owner(database: Database) -> None:
     assert lone.texts(entity="me") == ["user likes cake"]
 
 
-def test_a_merged_entity_is_found_by_either_name_now_and_then(book: Book) -> None:
+def test_find_entities_by_either_name_after_merge(book: Book) -> None:
     book.state("Bob", "likes", "tea")
     book.state("Robert", "likes", "cake")
     apart = datetime.now(UTC)
@@ -350,7 +350,7 @@ def test_a_merged_entity_is_found_by_either_name_now_and_then(book: Book) -> Non
     assert {entity.name for entity in book.entities()} == {"Bob", "Robert", "tea", "cake"}
 
 
-def test_who_has_one_name_in_two_scopes_is_one_to_the_reader(database: Database) -> None:
+def test_entities_with_one_name_in_two_scopes_are_one(database: Database) -> None:
     first, second = (Book(database, Scope("alice", run_id=run)) for run in "12")
     first.state("Robert", "likes", "tea", source_type="person")
     first.state("Bob", "likes", "cake")
@@ -373,7 +373,7 @@ def test_who_has_one_name_in_two_scopes_is_one_to_the_reader(database: Database)
 # ── entities ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_entities_are_those_with_a_relation_that_holds(book: Book) -> None:
+def test_entities_have_a_relation_that_holds(book: Book) -> None:
     book.state("Anna", "lives_in", "Lyon", valid_from=day(0), valid_to=day(9), source_type="person", target_type="city")
     believed = datetime.now(UTC)
     book.state("Anna", "likes", "tea", valid_from=day(0))
@@ -391,7 +391,7 @@ def test_entities_are_those_with_a_relation_that_holds(book: Book) -> None:
 
 
 @pytest.mark.parametrize("runs", [1, 3])
-def test_pages_of_entities_hold_everybody_once_most_mentioned_first(database: Database, runs: int) -> None:
+def test_pages_of_entities_hold_each_once_most_mentioned_first(database: Database, runs: int) -> None:
     for number in range(24):
         part = Book(database, Scope("alice", run_id=str(number % runs)))
         part.state(f"person {number % 5}", "likes", f"thing {number}")
@@ -407,7 +407,7 @@ def test_pages_of_entities_hold_everybody_once_most_mentioned_first(database: Da
 # ── around ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_around_an_entity_are_its_newest_relations_in_both_directions(book: Book) -> None:
+def test_around_gives_the_newest_relations_in_both_directions(book: Book) -> None:
     for number in range(5):
         book.state("Anna", "likes", f"thing {number}")
         book.state(f"person {number}", "knows", "Anna")

@@ -73,7 +73,7 @@ def hub(shared_database: Database) -> Graph:
     return graph
 
 
-def test_one_more_relation_reads_a_handful_of_rows(hub: Graph) -> None:
+def test_relate_beside_a_hub_reads_a_handful_of_rows(hub: Graph) -> None:
     if hub.ledger.database.dialect != "sqlite":
         pytest.skip("the statements of SQLite's driver are traced")
     found: list[str] = []
@@ -106,7 +106,7 @@ def test_one_more_relation_reads_a_handful_of_rows(hub: Graph) -> None:
 
 
 @each("name", READS)
-def test_every_read_of_a_write_goes_by_an_index(hub: Graph, name: str) -> None:
+def test_statements_of_a_write_use_an_index(hub: Graph, name: str) -> None:
     statement, values = READS[name]
     with hub.ledger.database.read() as connection:
         plan = explained(connection, statement, values)
@@ -126,7 +126,7 @@ def explained(connection: Connection, statement: Prepared, values: dict[str, lis
     return "\n".join(str(row[-1]) for row in rows)
 
 
-def test_the_newest_relations_of_a_hub_cost_little_more_than_to_count_them(hub: Graph) -> None:
+def test_around_a_hub_costs_little_more_than_a_count(hub: Graph) -> None:
     if hub.ledger.database.dialect != "sqlite":
         pytest.skip("the steps of SQLite's machine are counted")
     pk = hub.rows()[0].source_pk
@@ -145,7 +145,7 @@ def test_the_newest_relations_of_a_hub_cost_little_more_than_to_count_them(hub: 
     assert 0 < steps["newest"] < 4 * steps["count"], steps
 
 
-def test_a_restored_memory_of_a_hub_reads_its_own_relations(hub: Graph) -> None:
+def test_restore_of_a_memory_of_a_hub_reads_its_own_relations(hub: Graph) -> None:
     memory = hub.add("Has seen Bonn", "user visited Bonn", when=2019)
     hub.decide("DELETE", memory, None, when=None)
     hub.decide("ADD", memory, "Has seen Bonn", when=2019)

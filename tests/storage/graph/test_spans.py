@@ -36,7 +36,7 @@ OTHERS = st.lists(SPANS, max_size=3).filter(
 
 
 @given(one=SPANS, other=SPANS)
-def test_two_spans_are_to_each_other_as_their_days(one: Span, other: Span) -> None:
+def test_span_overlaps_meets_and_joins_as_its_days(one: Span, other: Span) -> None:
     assert one.overlaps(other) == other.overlaps(one) == bool(days(one) & days(other))
     near = {day + step for day in days(one) for step in (-1, 0, 1)}
     assert one.meets(other) == other.meets(one) == bool(near & days(other))
@@ -49,13 +49,13 @@ def test_two_spans_are_to_each_other_as_their_days(one: Span, other: Span) -> No
 
 
 @given(one=SPANS, day=st.integers(0, 6))
-def test_a_span_parts_at_a_moment(one: Span, day: int) -> None:
+def test_span_until_and_since_a_moment(one: Span, day: int) -> None:
     before, after = one.until(date(day)), one.since(date(day))
     assert days(before) == {each for each in days(one) if each < day}
     assert days(after) == {each for each in days(one) if each >= day}
 
 
-def test_an_empty_span_overlaps_nothing() -> None:
+def test_span_without_a_moment_overlaps_nothing() -> None:
     nothing = span(3, 3)
     assert nothing.begins >= nothing.ends
     assert not nothing.overlaps(span(0, 6))
@@ -63,9 +63,7 @@ def test_an_empty_span_overlaps_nothing() -> None:
 
 
 @given(one=SPANS, others=OTHERS, at_start=st.booleans(), at_end=st.booleans())
-def test_what_gives_way_keeps_the_ends_that_were_stated(
-    one: Span, others: list[Span], *, at_start: bool, at_end: bool
-) -> None:
+def test_span_giving_way_keeps_stated_ends(one: Span, others: list[Span], *, at_start: bool, at_end: bool) -> None:
     left = one.giving_way(others, at_start=at_start, at_end=at_end)
     taken = {day for other in others for day in days(other)}
     if left is None:

@@ -72,7 +72,7 @@ def examine(database: Database) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_threads_of_one_ledger(shared_database: Database) -> None:
+def test_relate_from_threads_of_one_ledger(shared_database: Database) -> None:
     ledger, rounds = Ledger(shared_database, fingerprint="hash:64/2"), 40 if LONG else 6
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(lambda number: _state(ledger, f"t{number}", rounds), range(THREADS)))
@@ -92,7 +92,7 @@ def test_threads_of_one_ledger(shared_database: Database) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_two_processes_on_one_file(tmp_path: Path) -> None:
+def test_relate_from_two_processes_on_one_file(tmp_path: Path) -> None:
     where, rounds = str(tmp_path / "m.db"), 20 if LONG else 3
     database = Database(where)
     prepare(database)
@@ -138,7 +138,7 @@ def killed(tmp_path: Path) -> Iterator[Database]:
 
 
 @pytest.mark.timeout(300)
-def test_a_killed_writer_leaves_every_memory_with_all_that_it_says(killed: Database) -> None:
+def test_kill_of_a_writer_leaves_each_memory_with_all_its_relations(killed: Database) -> None:
     examine(killed)
     links = relation_memories.c
     with killed.read() as connection:
