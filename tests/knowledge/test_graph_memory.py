@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -352,29 +351,3 @@ def test_draw_around_a_hub_is_cut_and_says_so(graph: GraphMemory) -> None:
         assert text.count('["') == MOST_NODES + 1  # the note that it is cut
         assert f"cut to {MOST_NODES}" in text
     assert '["person 3"]' in text
-
-
-# ── async ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_the_async_twins_do_the_same(graph: GraphMemory) -> None:
-    added = await graph.aadd("Anna", "knows", "Ben", **ALICE)
-    await graph.aadd("Ben", "works at", "Acme", **ALICE)
-    assert await graph.arelations(**ALICE) == graph.relations(**ALICE)
-    assert await graph.aentities(**ALICE) == graph.entities(**ALICE)
-    assert await graph.aneighbours("Anna", hops=2, **ALICE) == graph.neighbours("Anna", hops=2, **ALICE)
-    assert texts(await graph.apath("Anna", "Acme", **ALICE)) == ["Anna knows Ben", "Ben works at Acme"]
-    assert await graph.asearch("Acme", **ALICE) == graph.search("Acme", **ALICE)
-    assert await graph.adraw(**ALICE) == graph.draw(**ALICE)
-    assert await graph.amerge("Ben", "Benjamin", **ALICE) == 2
-    assert await graph.asplit("Ben", **ALICE) == 2
-    assert (await graph.aend(added.relation.id, **ALICE)).event == "END"
-    assert (await graph.adelete(added.relation.id)).event == "DELETE"
-    assert await graph.adelete_all(**ALICE) == 1
-
-
-def test_every_method_has_its_async_twin() -> None:
-    names = {name for name, _ in inspect.getmembers(GraphMemory, inspect.isfunction) if not name.startswith("_")}
-    names -= {"mirror"}  # it only makes one, and that has them
-    plain = {name for name in names if not inspect.iscoroutinefunction(getattr(GraphMemory, name))}
-    assert names == plain | {f"a{name}" for name in plain} and len(plain) == 17
