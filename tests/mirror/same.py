@@ -45,20 +45,20 @@ def assert_same(memory: Memory, server: GraphServer, users: Iterable[str]) -> tu
 
 
 def _of_relation(relation: Any) -> tuple[Any, ...]:
-    told = (relation.id, relation.source, relation.relation, relation.target, relation.mentions, relation.confidence)
-    return (*told, relation.scope.user_id, relation.memory_ids, *(getattr(relation, name) for name in _TIMES))
+    values = (relation.id, relation.source, relation.relation, relation.target, relation.mentions, relation.confidence)
+    return (*values, relation.scope.user_id, relation.memory_ids, *(getattr(relation, name) for name in _TIMES))
 
 
 def _of_tie(tie: dict[str, Any]) -> tuple[Any, ...]:
-    told = tuple(tie[name] for name in "id source type target mentions confidence user_id".split())
-    return (*told, tuple(tie["memory_ids"]), *(moment(tie.get(name)) for name in _TIMES))
+    values = tuple(tie[name] for name in "id source type target mentions confidence user_id".split())
+    return (*values, tuple(tie["memory_ids"]), *(moment(tie.get(name)) for name in _TIMES))
 
 
 def _of_entity(entity: Any) -> tuple[Any, ...]:
-    told = entity.id, entity.name, entity.type, entity.mentions, entity.scope.user_id
-    return (*told, set(entity.aliases), entity.created_at, entity.updated_at)
+    values = entity.id, entity.name, entity.type, entity.mentions, entity.scope.user_id
+    return (*values, set(entity.aliases), entity.created_at, entity.updated_at)
 
 
 def _of_node(node: dict[str, Any]) -> tuple[Any, ...]:
-    told = tuple(node[name] for name in "id name type mentions user_id".split())
-    return (*told, set(node["aliases"]), moment(node["created"]), moment(node["updated"]))
+    values = tuple(node[name] for name in "id name type mentions user_id".split())
+    return (*values, set(node["aliases"]), moment(node["created"]), moment(node["updated"]))

@@ -82,5 +82,5 @@ def test_mirror_equals_the_database_after_many_kills(
             behind = mirror.run_once()
             assert not behind.rebuilt and not mirror.run_once().changed and ways == sorted(ways) and ways[0] < ways[-1]
         entities, ties = assert_same(memory, bolt_server, USERS)
-        told = f"{CHANGES} changes, {KILLS} kills, seed {seed}: {entities} entities, {ties} relations"
-        record_property("measured", f"{told} as in the database; the last run wrote {behind.relations} of them")
+        counts = f"{CHANGES} changes, {KILLS} kills, seed {seed}: {entities} entities, {ties} relations"
+        record_property("measured", f"{counts} as in the database; the last run wrote {behind.relations} of them")

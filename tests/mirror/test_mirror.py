@@ -172,26 +172,26 @@ def test_mirror_escapes_hostile_names(memory: Memory, bolt_server: GraphServer) 
     with mirroring(memory, bolt_server) as mirror:
         mirror.run_once()
     assert_same(memory, bolt_server, HOSTILE)
-    told = {node["type"] for node in nodes(bolt_server, lineage_of(memory)).values()}
-    assert told == {name.strip() for name in HOSTILE} | {""}
+    seen = {node["type"] for node in nodes(bolt_server, lineage_of(memory)).values()}
+    assert seen == {name.strip() for name in HOSTILE} | {""}
 
 
 def test_run_once_reports_progress_and_resumes(memory: Memory, bolt_server: GraphServer) -> None:
     triples = [Triple(SELF, "likes", f"thing {number}") for number in range(1_100)]
     memory.parts.ledger.relate(Scope(**ALICE), triples)
-    told: list[tuple[int, int]] = []
+    seen: list[tuple[int, int]] = []
 
     def break_off(done: int, total: int) -> None:
-        told.append((done, total))
+        seen.append((done, total))
         raise KeyboardInterrupt
 
     with mirroring(memory, bolt_server) as mirror:
         with pytest.raises(KeyboardInterrupt):
             mirror.run_once(progress=break_off)
         memory.graph.add("me", "likes", "tea", **ALICE)
-        report = mirror.run_once(progress=lambda done, total: told.append((done, total)))
-    assert not report.rebuilt and [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told[0] == (1_000, 2_201) and told[1][0] > 1_000 and told[-1] == (2_203, 2_203)
+        report = mirror.run_once(progress=lambda done, total: seen.append((done, total)))
+    assert not report.rebuilt and [done for done, _ in seen] == sorted(done for done, _ in seen)
+    assert seen[0] == (1_000, 2_201) and seen[1][0] > 1_000 and seen[-1] == (2_203, 2_203)
     assert assert_same(memory, bolt_server, ["alice"]) == (1_102, 1_101)
 
 
@@ -336,8 +336,8 @@ def test_follow_logs_a_lost_server_once_and_catches_up(
                 mirror.run_once()
             assert refused.value.transient
             with caplog.at_level(logging.WARNING, "langmem_adapter"):
-                told = {"every": 0.1, "told": lambda _: done.set()}
-                thread = threading.Thread(target=mirror.follow, args=(stop,), kwargs=told)
+                options = {"every": 0.1, "report": lambda _: done.set()}
+                thread = threading.Thread(target=mirror.follow, args=(stop,), kwargs=options)
                 thread.start()
                 while not caplog.records:
                     memory.graph.add("me", "likes", "tea", **ALICE)
