@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sqlalchemy import (
@@ -101,6 +102,8 @@ class _Compiled:
             name: bind.type.dialect_impl(dialect).bind_processor(dialect) for bind, name in compiled.bind_names.items()
         }
         self._to_driver: Final = {name: convert for name, convert in processors.items() if convert is not None}
+        is_plain = self._order is not None and len(self._order) > 1 and not self._fixed and not self._to_driver
+        self._pick: Final = itemgetter(*self._order or ()) if is_plain else None  # words of memories are many
         converters = enumerate(_result_processor(column.type, dialect) for column in columns)
         self._from_driver: Final = [(place, convert) for place, convert in converters if convert is not None]
         row: Any = namedtuple("Row", [column.key for column in columns], rename=True)  # type: ignore[misc]  # noqa: PYI024 - names are known here only
@@ -108,8 +111,10 @@ class _Compiled:
 
     def bound(self, values: _Parameters) -> Any:
         """Values as the driver wants them."""
-        bound = {**self._fixed, **values}
         try:
+            if self._pick is not None:
+                return self._pick(values)
+            bound = {**self._fixed, **values}
             for name, convert in self._to_driver.items():
                 bound[name] = convert(bound[name])
             return bound if self._order is None else [bound[name] for name in self._order]
