@@ -257,26 +257,21 @@ class LosslessImport:
     # ── lines ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _units(self, source: Iterator[bytes]) -> Iterator[ImportUnit]:
-        group: list[ImportLine] = []
-        end = self._end()
-        for line in self._lines(source):
-            if group and _group_of(line) != _group_of(group[0]):
-                yield self._unit(group, end)
-                group = []
-            group.append(line)
-            end = self._end()
-            if line["kind"] not in _GROUPED:
-                yield self._unit([group.pop()], end)
-        if self._problem == _CUT:  # whether the last unit is whole nobody knows
-            return
-        if group:
-            yield self._unit(group, self._end())
+        for (kind, group), lines in groupby(self._lines(source), key=_group_of):
+            if kind not in _GROUPED:
+                yield from (ImportUnit(kind, group, [line]) for line in lines)
+                continue
+            unit = list(lines)
+            if self._is_read and self._problem == _CUT:  # the last unit may not be whole
+                return
+            yield ImportUnit(kind, group, unit, self._pop_memory(group) if kind == "revision" else None)
         for (number,) in self._waiting.execute("SELECT number FROM waiting ORDER BY number").fetchall():
-            self._reject(number, "the memory has no revision in this file")
+            if self._problem != _CUT:
+                self._reject(number, "the memory has no revision in this file")
 
     def _lines(self, source: Iterator[bytes]) -> Iterator[ImportLine]:
         """The lines that are to be imported; counts all, and notes what is wrong with the file."""
-        self._problem = _CUT
+        self._problem, self._is_read = _CUT, False
         for line in source:
             read, has_end = _parse(line), line.endswith(b"\n")
             if self._problem != _CUT:
@@ -297,6 +292,7 @@ class LosslessImport:
                     self._refuse_changed()
                 elif checked is not None and checked["kind"] == "revision":  # an earlier attempt has used up the memory
                     self._waiting.execute("DELETE FROM waiting WHERE id = ?", (checked["memory_id"],))
+        self._is_read = True
 
     def _refuse_changed(self) -> NoReturn:
         self.database.write(partial(self._position.restarted().save, key=self._key))
@@ -309,11 +305,15 @@ class LosslessImport:
                 id_ = self._scope_names.new_id(check_text(read.get("id"), "id"))
                 self._waiting.execute("INSERT INTO waiting VALUES (?, ?, ?)", (id_, self._number, raw))
                 return None
-            return self._rename(read, self._number)
+            line = self._rename(read, self._number)
+            if line is not None:
+                line.digest = self._digest.hexdigest()
         except sqlite3.IntegrityError:
             reason = "another line has the same id"
         except LangmemAdapterError as error:
             reason = str(error)
+        else:
+            return line
         if self._number > self._position.line:
             self._reject(self._number, reason)
         return None
@@ -332,13 +332,6 @@ class LosslessImport:
         except LangmemAdapterError as error:
             self._reject(row[0], str(error))
             return None
-
-    def _end(self) -> tuple[int, str]:
-        return self._number, self._digest.hexdigest()
-
-    def _unit(self, lines: Sequence[ImportLine], end: tuple[int, str]) -> ImportUnit:
-        kind, group = _group_of(lines[0])
-        return ImportUnit(kind, group, lines, end, self._pop_memory(group) if kind == "revision" else None)
 
     def _reject(self, number: int, reason: str) -> None:
         self._position.counts["rejected"] += 1
@@ -398,13 +391,13 @@ class LosslessImport:
         batch = ImportBatch(connection, self._numbers, vectors, self.within, kept)
         for kind, group in groupby(units, key=attrgetter("kind")):
             batch.take(kind, list(group))
-        (line, digest), before = units[-1].end, self._position
+        last, before = units[-1].lines[-1], self._position
         new = Counter(known=batch.known, embedded=self._embedded, rejected=len(batch.rejected))
         refused = [key[1] for key, value in kept.maps[0].items() if key[0] == "conversation" and value is None]
         position = replace(
             before,
-            line=line,
-            digest=digest,
+            line=last.number,
+            digest=last.digest,
             counts=before.counts + new,
             added=before.added + batch.added,
             refused=before.refused + refused,

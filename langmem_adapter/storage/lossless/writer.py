@@ -74,10 +74,11 @@ _NAMED: Final = {"conversation", "scope", "source"}  # their ids follow from a s
 
 
 class ImportLine(dict[str, Any]):
-    """A line as an object, with its number in the file and the values of its row."""
+    """A line as an object, with its number in the file, the values of its row, and the digest of the lines up to it."""
 
     number: int
     row: dict[str, Any]
+    digest: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +88,6 @@ class ImportUnit:
     kind: str
     group: str  # what the ids of its lines begin with
     lines: Sequence[ImportLine]
-    end: tuple[int, str]  # the number of the last line of the file that is done with it, and the digest up to there
     memory: ImportLine | None = None
 
     @property
