@@ -103,8 +103,8 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     def run() -> GraphImportReport:
         try:
             with translate_errors(server_name(source)):
-                told = _told(driver, database, within, session_options(driver))
-                return import_relations(engine.ledger, told, refused=refused, progress=progress)
+                rows = _read_rows(driver, database, within, session_options(driver))
+                return import_relations(engine.ledger, rows, refused=refused, progress=progress)
         finally:
             if made:
                 driver.close()

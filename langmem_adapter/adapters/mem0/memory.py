@@ -29,6 +29,7 @@ from langmem_adapter.embedding.models import resolve_embeddings
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory as Engine
 from langmem_adapter.mirror.mirror import MirrorThread
+from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import meta
 from langmem_adapter.twins import Plan, awaited, planned
