@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from langmem_adapter.arguments import flag, optional_scope
 from langmem_adapter.errors import InvalidInputError
@@ -29,27 +29,17 @@ class ExportLines(Iterator[bytes], AsyncIterator[bytes]):
 
     def __init__(self, lines: Generator[bytes, None, None]) -> None:
         self._lines = lines
-        self._read: list[bytes] = []
-
-    def __iter__(self) -> Self:
-        """The lines."""
-        return self
+        self._chunk: list[bytes] = []
 
     def __next__(self) -> bytes:
-        """The next line."""
         return next(self._lines)
 
-    def __aiter__(self) -> Self:
-        """The lines."""
-        return self
-
     async def __anext__(self) -> bytes:
-        """The next line; some are read at a time, beside the event loop."""
-        if not self._read:
-            self._read = (await run_in_executor(lambda: list(islice(self._lines, _CHUNK))))[::-1]
-        if not self._read:
+        if not self._chunk:
+            self._chunk = (await run_in_executor(lambda: list(islice(self._lines, _CHUNK))))[::-1]
+        if not self._chunk:
             raise StopAsyncIteration
-        return self._read.pop()
+        return self._chunk.pop()
 
     def close(self) -> None:
         """End the transaction before the last line."""
