@@ -168,14 +168,14 @@ def test_it_is_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
         assert history(memory, user_id=ALICE).messages == EVERY_KIND
 
 
-def test_the_latest_may_be_read_alone(memory: Memory) -> None:
+def test_last_limits_the_messages_that_are_read(memory: Memory) -> None:
     history(memory).add_messages([HumanMessage(str(number)) for number in range(5)])
     assert texts(history(memory, last=2).messages) == ["3", "4"]
     assert len(history(memory).messages) == 5
 
 
 @pytest.mark.parametrize("session", ["", "  ", 7, "a\x00"])
-def test_a_session_needs_a_name(kept: Memory, session: Any) -> None:
+def test_session_id_is_a_text_that_is_not_blank(kept: Memory, session: Any) -> None:
     with pytest.raises(InvalidInputError, match="session_id"):
         history(kept, session)
 

@@ -73,7 +73,7 @@ def test_it_overrides_every_method_of_the_interface() -> None:
         assert list(inspect.signature(getattr(SQLAlchemySaver, name)).parameters) == theirs, name
 
 
-async def test_a_connection_string_opens_in_both_kinds_of_with(database_url: str) -> None:
+async def test_from_conn_string_opens_in_with_and_async_with(database_url: str) -> None:
     async with SQLAlchemySaver.from_conn_string(database_url) as saver:
         await saver.setup()
         assert (await counting(saver).ainvoke({"count": 0}, thread("t")))["count"] == 1
@@ -113,7 +113,7 @@ CALLS: dict[str, Callable[[SQLAlchemySaver, Any], Any]] = {
 
 @each("call", CALLS.values())
 @each("config", [{}, {"configurable": {}}, thread(""), thread(None), thread(None, checkpoint_ns="x")])
-def test_a_missing_thread_is_an_error_that_tells_the_fix(
+def test_missing_thread_id_is_an_error_that_names_the_fix(
     memory_saver: SQLAlchemySaver, call: Callable[[SQLAlchemySaver, Any], Any], config: Any
 ) -> None:
     with pytest.raises(InvalidInputError, match=r'thread_id is missing: give config=\{"configurable": \{"thread_id"'):
@@ -159,7 +159,7 @@ def test_other_bad_input_is_refused(memory_saver: SQLAlchemySaver) -> None:
     assert list(saver.list(thread("t"))) == []
 
 
-def test_numbers_and_uuids_name_threads_too(saver: SQLAlchemySaver) -> None:
+def test_thread_id_may_be_a_number_or_uuid(saver: SQLAlchemySaver) -> None:
     number = UUID(int=7)
     for thread_id in (7, number):
         counting(saver).invoke({"count": 0}, thread(thread_id))
@@ -199,7 +199,7 @@ def test_nor_is_one_to_which_a_task_wrote_late(memory_saver: SQLAlchemySaver) ->
         memory_saver.copy_thread("a", "b")
 
 
-def test_versions_grow_as_text_and_as_numbers_and_no_two_are_equal(memory_saver: SQLAlchemySaver) -> None:
+def test_get_next_version_grows_and_is_unique(memory_saver: SQLAlchemySaver) -> None:
     version, seen = None, []
     for _ in range(20):
         version = memory_saver.get_next_version(version, None)

@@ -146,7 +146,7 @@ def test_a_type_that_strict_msgpack_blocks_is_an_error_that_names_the_allowlist(
 @pytest.mark.parametrize(
     "value", [Trip("Lyon"), Hotel(name="x"), Mood.GOOD, Point(1)], ids=lambda value: type(value).__name__
 )
-def test_an_allowed_type_comes_back_as_itself(value: Any) -> None:
+def test_with_allowlist_and_serde_give_back_an_allowed_type(value: Any) -> None:
     allowed: Any = [(type(value).__module__, type(value).__name__)]
     with SQLAlchemySaver(":memory:") as strict:
         for saver in (strict.with_allowlist(allowed), strict.with_allowlist([*allowed, ("x", "Y")])):

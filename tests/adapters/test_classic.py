@@ -72,7 +72,7 @@ def facts(memory: Memory, user: str) -> list[str]:
 # ── ConversationChain ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_conversation_chain_remembers(memory: Memory) -> None:
+def test_save_context_and_load_memory_variables_work_in_a_conversation_chain(memory: Memory) -> None:
     scripted = model("Nice to meet you.", "Lentils.")
     chain = conversation(memory, scripted, user_id=ALICE)
     chain.predict(input="I am vegetarian.")
@@ -102,7 +102,7 @@ def test_what_memory_gave_is_not_remembered_as_said(small: Memory) -> None:
     assert facts(small, ALICE) == ["Plays chess"]
 
 
-def test_clear_forgets_the_conversation_and_no_fact(small: Memory) -> None:
+def test_clear_removes_the_conversation_and_no_fact(small: Memory) -> None:
     chain = conversation(small, model(), user_id=ALICE)
     other = conversation(small, model(), user_id=ALICE, session_id="other")
     for each in (chain, other):
@@ -143,7 +143,7 @@ def remembering(memory: Memory, **how: Any) -> ConversationMemory:
     return ConversationMemory(memory=memory, **how)
 
 
-def test_a_call_may_name_its_conversation(small: Memory) -> None:
+def test_session_id_of_a_call_names_its_conversation(small: Memory) -> None:
     scripted = model()
     chain = conversation(small, scripted, k=0)
     chain.invoke("One.", as_user(ALICE, session_id="monday"))
@@ -162,7 +162,7 @@ def test_nobody_is_an_error_that_names_the_fix(small: Memory, on_error: str) -> 
 # ── the guests' own compositions ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_facts_may_stand_in_a_variable_of_their_own(small: Memory) -> None:
+def test_facts_key_is_a_variable_for_the_facts_alone(small: Memory) -> None:
     scripted = model("Lentils.")
     prompt = PromptTemplate.from_template("Known:\n{facts}\n{history}\nQ: {question}")
     small.add("I am vegetarian.", user_id=ALICE)
@@ -187,7 +187,7 @@ def test_facts_alone_and_turns_alone(small: Memory) -> None:
     }
 
 
-def test_messages_may_be_given_as_messages(small: Memory) -> None:
+def test_return_messages_gives_messages_in_place_of_text(small: Memory) -> None:
     scripted = model("Noted.", "Lentils.")
     prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{input}")])
     chain = LLMChain(llm=scripted, prompt=prompt, memory=remembering(small, user_id=ALICE, return_messages=True))
@@ -198,7 +198,7 @@ def test_messages_may_be_given_as_messages(small: Memory) -> None:
     assert undated(scripted.calls[-1][0].text).endswith("- Is vegetarian")
 
 
-def test_it_combines_with_other_memories(small: Memory) -> None:
+def test_memory_key_lets_it_combine_with_other_memories(small: Memory) -> None:
     scripted = model()
     both = CombinedMemory(
         memories=[
@@ -228,6 +228,12 @@ def test_messages_are_kept_as_they_are(small: Memory) -> None:
     assert [message.id for message in own.load_memory_variables({})["history"]] == ["1", "3"]
 
 
+def test_human_prefix_and_ai_prefix_name_the_speakers(memory: Memory) -> None:
+    chat = ConversationMemory(memory=memory, user_id="alice", k=0, human_prefix="Ann", ai_prefix="Bot")
+    chat.save_context({"input": "Hi"}, {"output": "Hello"})
+    assert chat.load_memory_variables({"input": "?"})["history"] == "Ann: Hi\nBot: Hello"
+
+
 def test_without_a_question_there_are_only_turns(small: Memory) -> None:
     own = remembering(small, user_id=ALICE)
     own.save_context({"input": "I am vegetarian."}, {"output": "Ah."})
@@ -243,7 +249,9 @@ def test_without_a_question_there_are_only_turns(small: Memory) -> None:
         ({"input": ["x", 1]}, {"output": "z"}, "'input' is a list; only text and messages"),
     ],
 )
-def test_what_cannot_be_told_apart_names_the_fix(small: Memory, inputs: Any, outputs: Any, reason: str) -> None:
+def test_input_key_and_output_key_are_named_where_inputs_or_outputs_are_several(
+    small: Memory, inputs: Any, outputs: Any, reason: str
+) -> None:
     with pytest.raises(InvalidInputError, match=reason):
         remembering(small, user_id=ALICE).save_context(inputs, outputs)
 

@@ -53,7 +53,7 @@ def memory() -> Iterator[Memory]:
 
 @each("name", GUESTS)
 @each("given", [1, None, {"llm": {}}])
-def test_what_is_no_memory_is_refused_with_the_fix(name: str, given: object) -> None:
+def test_every_integration_refuses_what_is_no_memory(name: str, given: object) -> None:
     with pytest.raises(InvalidInputError, match="Memory"):
         GUESTS[name](given)
 
@@ -63,7 +63,7 @@ def test_a_memory_is_taken(memory: Memory, name: str) -> None:
     assert GUESTS[name](memory)
 
 
-def test_what_becomes_of_a_failure_is_asked_for_in_words(memory: Memory) -> None:
+def test_on_error_and_background_are_checked(memory: Memory) -> None:
     wrong: Any = 1
     for call in (MemoryMiddleware, lambda memory, **given: ConversationMemory(memory=memory, **given)):
         with pytest.raises(ValueError, match="on_error"):
@@ -77,7 +77,7 @@ def test_what_becomes_of_a_failure_is_asked_for_in_words(memory: Memory) -> None
 
 
 @pytest.mark.parametrize("limit", [-1, "7", True])
-def test_a_saver_lists_a_whole_number_at_most(memory: Memory, limit: Any) -> None:
+def test_list_of_a_saver_takes_a_limit_from_0(memory: Memory, limit: Any) -> None:
     saver = SQLAlchemySaver(memory)
     with pytest.raises(InvalidInputError, match="limit"):
         list(saver.list(None, limit=limit))

@@ -206,7 +206,7 @@ async def test_unknown_ids(memory: Either) -> None:
         assert isinstance(caught.value, LookupError) and isinstance(caught.value, ValueError)
 
 
-async def test_procedural_memory_is_one_record_marked_in_its_metadata(kind: type[Either]) -> None:
+async def test_memory_type_procedural_memory_is_one_record(kind: type[Either]) -> None:
     model = ScriptedChatModel(replies=["1. Opened the page. 2. Read the price: 12 euros."])
     config = {"llm": {"provider": "langchain", "config": {"model": model}}, "history_db_path": ":memory:"}
     memory = kind.from_config(config)

@@ -109,7 +109,9 @@ def test_langchain_objects_are_used_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("key", ["custom_fact_extraction_prompt", "custom_instructions"])
-def test_custom_prompts_reach_the_model(key: str) -> None:
+def test_custom_fact_extraction_prompt_custom_instructions_and_custom_update_memory_prompt_reach_the_model(
+    key: str,
+) -> None:
     replies = [
         FACTS,
         {"facts": ["Likes green tea"]},
@@ -167,7 +169,7 @@ def store(**options: Any) -> dict[str, Any]:
     return {"vector_store": {"provider": "faiss", "config": options}}
 
 
-def test_the_history_path_is_the_file_of_everything(tmp_path: Path) -> None:
+def test_history_db_path_is_the_file_of_everything(tmp_path: Path) -> None:
     config = {"history_db_path": str(tmp_path / "new" / "history.db")}
     with Memory.from_config(config) as memory:
         memory.add("I like tea.", user_id="a")

@@ -114,7 +114,7 @@ def test_the_roles_of_a_model_are_types_and_any_other_is_a_label(
 
 
 @pytest.mark.parametrize("shape", [Said, Dumping])
-def test_an_object_of_its_shape_is_taken_as_its_dump_is(shape: Callable[..., object]) -> None:
+def test_from_metagpt_reads_cause_by_sent_from_and_send_to_of_an_object(shape: Callable[..., object]) -> None:
     fields: dict[str, Any] = {"role": "Boss", "cause_by": "WritePRD", "sent_from": "Alice", "metadata": {"k": [1]}}
     taken = from_metagpt(shape("Goals", send_to={"Bob", "Eve"}, **fields))
     assert taken == from_metagpt(dump("Goals", send_to=["Bob", "Eve"], **fields))
@@ -342,7 +342,7 @@ def messages_of(*dumped: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("role_id", ["Alice(Product Manager)", "产品经理", ".. x"])
-async def test_a_folder_is_taken_in_order_and_twice_takes_nothing_new(tmp_path: Path, role_id: str) -> None:
+async def test_import_role_takes_a_folder_of_any_role_id_in_order_and_once(tmp_path: Path, role_id: str) -> None:
     folder = role_folder(tmp_path / "role_mem" / role_id, messages_of(dump("Write a game."), GOALS))
     with Memory(":memory:", embeddings="hash:64") as memory:
         log = WorkingMemory(memory=memory, agent_id=role_id)

@@ -91,7 +91,7 @@ def assert_cached(calls: list[list[BaseMessage]], thread: list[BaseMessage]) -> 
     assert all(later.startswith(earlier) for earlier, later in pairwise(requests))
 
 
-def test_what_was_said_in_one_thread_is_known_in_the_next(memory: Memory) -> None:
+def test_middleware_recalls_in_the_next_thread(memory: Memory) -> None:
     model = answering()
     agent = agent_with(memory, model)
     agent.invoke({"messages": "I am vegetarian and I live in Lyon."}, context=ALICE)
@@ -300,7 +300,7 @@ async def test_turns_of_many_users_at_once_stay_apart(memory: Memory) -> None:
 _THINGS = "tea beer wine milk cheese bread olives plums".split()
 
 
-def test_a_failing_memory_leaves_the_agent_alive(caplog: pytest.LogCaptureFixture) -> None:
+def test_on_error_log_lets_the_agent_answer_without_memory(caplog: pytest.LogCaptureFixture) -> None:
     embeddings = Broken(64)
     with Memory(":memory:", embeddings=embeddings) as memory, caplog.at_level(logging.ERROR, "langmem_adapter"):
         agent = agent_with(memory, answering())
@@ -314,7 +314,7 @@ def test_a_failing_memory_leaves_the_agent_alive(caplog: pytest.LogCaptureFixtur
     assert all("tea" not in record.message for record in caplog.records)
 
 
-async def test_a_failing_memory_fails_the_agent_where_asked_to() -> None:
+async def test_on_error_raise_fails_the_agent() -> None:
     embeddings = Broken(64)
     with Memory(":memory:", embeddings=embeddings) as memory:
         agent = agent_with(memory, answering(), on_error="raise")
@@ -326,7 +326,7 @@ async def test_a_failing_memory_fails_the_agent_where_asked_to() -> None:
 
 
 @pytest.mark.parametrize("own", [False, True])
-async def test_remembering_can_wait_for_the_background(memory: Memory, *, own: bool) -> None:
+async def test_background_writer_remembers_after_the_turn(memory: Memory, *, own: bool) -> None:
     writer = memory.background(after=60)
     agent = agent_with(memory, answering(), background=writer if own else True)
     await agent.ainvoke({"messages": "I have a sister."}, context=ALICE)
@@ -344,7 +344,7 @@ def test_closing_the_memory_finishes_what_waits_in_the_background(tmp_path: Any)
         assert texts(memory) == ["Likes tea"]
 
 
-def test_the_budget_keeps_the_best_memories(memory: Memory) -> None:
+def test_max_tokens_of_the_middleware_keeps_the_best_memories(memory: Memory) -> None:
     for fact in ("Likes green tea", "Likes tea", "Has a cat"):
         memory.add(fact, user_id=ALICE.user_id, infer=False)
     model = answering()

@@ -60,7 +60,7 @@ def chat(memory: Memory, checkpointer: Any = None, **how: Any) -> Any:
     return graph.compile(checkpointer=checkpointer)
 
 
-def test_a_graph_remembers_from_one_run_to_the_next(memory: Memory) -> None:
+def test_recall_node_and_remember_node_in_a_graph(memory: Memory) -> None:
     graph = chat(memory, output_key="changes")
     said = graph.invoke({"messages": "I am vegetarian."}, context=ALICE)
     assert [(change["event"], change["text"]) for change in said["changes"]] == [("ADD", "Is vegetarian")]
@@ -69,7 +69,7 @@ def test_a_graph_remembers_from_one_run_to_the_next(memory: Memory) -> None:
     assert asked["changes"] == []
 
 
-def test_only_the_latest_turn_of_a_thread_is_remembered(memory: Memory) -> None:
+def test_remember_node_remembers_the_latest_turn_of_a_thread(memory: Memory) -> None:
     graph = chat(memory, InMemorySaver(), output_key="changes")
     config = {"configurable": {"thread_id": "t", "user_id": "alice"}}
     graph.invoke({"messages": "I am vegetarian."}, config)
@@ -91,7 +91,7 @@ def test_what_is_recalled_names_who_said_it_where_several_speak() -> None:
         assert "Already" in save.invoke({"content": "Likes tea"})
 
 
-def test_keys_are_chosen_and_a_state_may_be_an_object(memory: Memory) -> None:
+def test_messages_key_and_output_key_are_chosen_and_a_state_may_be_an_object(memory: Memory) -> None:
     memory.add("I like tea.", user_id="alice")
     graph = StateGraph(Talk).add_node(
         "recall", recall_node(memory, messages_key="talk", output_key="notes", user_id="alice")
@@ -100,13 +100,13 @@ def test_keys_are_chosen_and_a_state_may_be_an_object(memory: Memory) -> None:
     assert undated(compiled.invoke({"talk": "What do I like?"})["notes"]) == f"{DATA_ONLY}\n- Likes tea"
 
 
-def test_a_missing_key_names_the_fix(memory: Memory) -> None:
+def test_messages_key_that_is_missing_names_the_fix(memory: Memory) -> None:
     graph: Any = StateGraph(State).add_node("recall", recall_node(memory, messages_key="chat", user_id="a"))
     with pytest.raises(InvalidInputError, match="messages_key"):
         graph.add_edge(START, "recall").compile().invoke({"messages": "Hi"})
 
 
-def test_remembering_can_wait_for_the_background(memory: Memory) -> None:
+def test_background_writer_remembers_after_the_turn(memory: Memory) -> None:
     writer = memory.background(after=60)
     graph = chat(memory, background=writer)
     graph.invoke({"messages": "I like tea."}, context=ALICE)
@@ -117,7 +117,7 @@ def test_remembering_can_wait_for_the_background(memory: Memory) -> None:
         remember_node(memory, background=writer, output_key="changes")
 
 
-def test_an_empty_turn_changes_nothing(memory: Memory) -> None:
+def test_remember_node_with_an_empty_turn_changes_nothing(memory: Memory) -> None:
     node = StateGraph(State).add_node("remember", remember_node(memory, output_key="changes", user_id="a"))
     compiled: Any = node.add_edge(START, "remember").compile()
     assert compiled.invoke({"messages": [AIMessage("Hello!")]})["changes"] == []

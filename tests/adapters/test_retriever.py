@@ -57,7 +57,7 @@ def texts(documents: list[Document]) -> list[str]:
 # ── the retriever ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_document_carries_the_memory(memory: Memory) -> None:
+def test_retriever_documents_have_text_id_and_metadata_of_the_memory(memory: Memory) -> None:
     [found] = MemoryRetriever(memory=memory, user_id=ALICE, k=1).invoke("Does she drink tea?")
     [hit] = memory.search("Does she drink tea?", user_id=ALICE, k=1)
     assert (found.page_content, found.id) == ("Likes tea", hit.id)
@@ -73,7 +73,7 @@ def test_a_document_carries_the_memory(memory: Memory) -> None:
     json.dumps(found.metadata)
 
 
-def test_a_call_may_want_something_else(small: Memory) -> None:
+def test_retriever_invoke_overrides_k_threshold_and_filters(small: Memory) -> None:
     retriever = MemoryRetriever(memory=small, user_id=ALICE, k=1)
     assert len(retriever.invoke("tea", k=2)) == 2
     assert texts(retriever.invoke("steak", user_id="bob")) == ["Likes steak"]
@@ -123,7 +123,7 @@ async def test_a_node_of_a_graph_takes_the_context_of_the_run(small: Memory) -> 
 # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_prompt_gets_text(memory: Memory) -> None:
+def test_recall_gives_a_prompt_text(memory: Memory) -> None:
     model = ScriptedChatModel(replies=["Lentils."])
     prompt = ChatPromptTemplate.from_messages([("system", "You know:\n{memories}"), ("human", "{input}")])
     chain = recall(memory, k=1, threshold=0.25) | prompt | model
@@ -151,7 +151,7 @@ def test_the_input_passes_through_under_names_of_ones_own(small: Memory) -> None
         [HumanMessage([{"type": "text", "text": "steak"}])],
     ],
 )
-def test_messages_are_questions_too(small: Memory, question: Any) -> None:
+def test_recall_takes_messages_as_the_question(small: Memory, question: Any) -> None:
     memories = recall(small, user_id="bob").invoke({"input": question})["memories"]
     assert undated(memories) == f"{DATA_ONLY}\n- Likes steak"
 

@@ -47,7 +47,7 @@ def done(state: State) -> dict[str, Any]:
     return {"messages": [AIMessage("Done: " + ", ".join(message.text for message in state["news"]))]}
 
 
-async def test_news_goes_on_and_what_is_like_it_ends_there(memory: Memory) -> None:
+async def test_news_key_has_the_news_and_similar_messages_end_there(memory: Memory) -> None:
     graph = working(RoleNodes(memory, "engineer"))
     first = graph.invoke({"messages": "写一个贪吃蛇游戏"}, context=ALICE)
     again = await graph.ainvoke({"messages": "写一个贪吃蛇游戏！"}, context=ALICE)

@@ -175,7 +175,7 @@ def unique(scope: dict[str, str], mark: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", INTEGRATIONS)
-def test_each_integration_shows_a_scope_its_own_and_nothing_of_a_foreign_scope(memory: Memory, name: str) -> None:
+def test_each_integration_shows_nothing_of_a_foreign_user_id_agent_id_or_run_id(memory: Memory, name: str) -> None:
     integration = INTEGRATIONS[name]
     for own, foreign in FOREIGN:
         mark = uuid4().hex
@@ -225,7 +225,7 @@ def test_experience_node_and_role_nodes_take_the_scope_of_the_call(memory: Memor
 
 
 @pytest.mark.parametrize("operation", ["get", "history", "update", "delete", "restore"])
-def test_the_id_of_a_memory_of_a_foreign_scope_is_not_found(memory: Memory, operation: str) -> None:
+def test_memory_id_of_a_foreign_scope_is_not_found(memory: Memory, operation: str) -> None:
     mark = uuid4().hex
     (change,) = memory.add(TEA, **unique(GUIDE, mark)).results
     options: dict[str, dict[str, Any]] = {"update": {"text": "Likes coffee"}, "restore": {"revision": 1}}

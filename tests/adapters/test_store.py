@@ -224,7 +224,7 @@ def test_an_async_function_embeds_for_async_callers(memory: Memory) -> None:
         ({"fields": [""]}, "list of paths"),
     ],
 )
-def test_a_configuration_that_is_not_understood_is_refused(memory: Memory, config: Any, named: str) -> None:
+def test_index_config_that_is_not_understood_is_refused(memory: Memory, config: Any, named: str) -> None:
     with pytest.raises(InvalidInputError, match=named):
         MemoryStore(memory, config)
 
@@ -232,7 +232,7 @@ def test_a_configuration_that_is_not_understood_is_refused(memory: Memory, confi
 @pytest.mark.parametrize(
     ("ttl", "named"), [(5, "mapping"), ({"default": 5}, "no 'default' here"), ({"default_ttl": -1}, "minutes")]
 )
-def test_so_is_a_lifetime(memory: Memory, ttl: Any, named: str) -> None:
+def test_ttl_config_that_is_not_understood_is_refused(memory: Memory, ttl: Any, named: str) -> None:
     with pytest.raises(InvalidInputError, match=named):
         MemoryStore(memory, ttl=ttl)
 

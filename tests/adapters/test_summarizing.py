@@ -57,7 +57,7 @@ def offline() -> Iterator[Memory]:
 # ── langchain's middleware ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_nothing_is_replaced_by_a_notice_that_it_was_too_long() -> None:
+def test_summarizer_reads_long_threads_in_windows() -> None:
     """Where no human message stands in the last 4,000 tokens, langchain throws all away unless told not to trim."""
     looked = AIMessage("", tool_calls=[{"name": "read", "args": {}, "id": "1"}])
     thread = [
@@ -153,7 +153,7 @@ units = st.one_of(
 
 @settings(max_examples=25)
 @given(parts=st.lists(units, min_size=1, max_size=20), led=st.booleans())
-def test_a_thread_fits_and_no_call_is_parted_from_its_results(
+def test_summarize_node_fits_max_tokens_and_keeps_calls_with_their_results(
     parts: list[list[BaseMessage]], *, led: bool, shared: Memory
 ) -> None:
     system = [SystemMessage("Be brief.")] if led else []
@@ -177,7 +177,7 @@ def shared() -> Iterator[Memory]:
         yield opened
 
 
-def test_a_short_thread_stays_and_no_model_is_asked() -> None:
+def test_summarize_node_leaves_a_short_thread_as_it_is() -> None:
     model = ScriptedChatModel()
     with Memory(":memory:", model=model) as memory:
         thread = [HumanMessage("Hi", id="1"), AIMessage("Hello.", id="2")]

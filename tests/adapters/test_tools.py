@@ -62,7 +62,7 @@ def known(memory: Memory, user: str = ALICE) -> list[str]:
 # ── alone ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_four_of_them(memory: Memory) -> None:
+def test_search_save_update_and_forget_tools(memory: Memory) -> None:
     tools = tools_of(memory)
     saved = tools["save_memory"].invoke({"content": "The user is vegetarian."}, HERS)
     [item] = memory.get_all(user_id=ALICE)
@@ -90,7 +90,7 @@ def test_what_is_saved_twice_is_kept_once(small: Memory) -> None:
     assert save.invoke({"content": "The user likes tea number 7."}, HIS).startswith("ADD ")
 
 
-def test_the_pipeline_may_judge_what_is_saved(small: Memory) -> None:
+def test_infer_sends_what_is_saved_through_the_pipeline(small: Memory) -> None:
     save = tools_of(small, infer=True)["save_memory"]
     save.invoke({"content": "I live in Kyoto."}, HERS)
     assert save.invoke({"content": "I live in Lyon."}, HERS).startswith("UPDATE ")
@@ -99,7 +99,7 @@ def test_the_pipeline_may_judge_what_is_saved(small: Memory) -> None:
     assert known(small) == ["Lives in Lyon"]
 
 
-def test_some_of_them_under_names_of_ones_own(small: Memory) -> None:
+def test_tools_and_names_choose_tools_and_their_names(small: Memory) -> None:
     tools = create_memory_tools(small, tools=["save", "search"], names={"search": "look_up"}, user_id=ALICE)
     assert [tool.name for tool in tools] == ["save_memory", "look_up"]
     tools[0].invoke({"content": "Likes tea"})
@@ -112,7 +112,7 @@ def test_an_unknown_tool_is_refused(small: Memory, wrong: Any) -> None:
         create_memory_tools(small, **wrong)
 
 
-def test_a_search_brings_so_many_at_most(small: Memory) -> None:
+def test_k_and_max_tokens_limit_the_search_tool(small: Memory) -> None:
     tools = tools_of(small, k=2, threshold=0)
     for number in range(4):
         tools["save_memory"].invoke({"content": f"Likes tea number {number}"}, HERS)

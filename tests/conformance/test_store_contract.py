@@ -317,7 +317,9 @@ class TestMeaning:
         meaning("text", "more.title").put(("t",), "1", {"text": "aaa", "more": {"title": "bbb"}, "secret": "ccc"})
         assert sorted(letters.texts) == ["aaa", "bbb"]
 
-    def test_the_whole_value_is_embedded_unescaped(self, meaning: Callable[..., BaseStore], letters: Letters) -> None:
+    def test_index_fields_dollar_embeds_the_whole_value_unescaped(
+        self, meaning: Callable[..., BaseStore], letters: Letters
+    ) -> None:
         meaning("$").put(("t",), "1", {"b": "Grüße 世界", "a": 1})
         assert letters.texts == ['{"a": 1, "b": "Grüße 世界"}']
 

@@ -337,7 +337,7 @@ class TestLifetimes:
         with pytest.raises(InvalidInputError, match="minutes"):
             store.put(("a",), "k", {}, ttl=ttl)
 
-    def test_a_sweep_in_the_background(self, make: Make) -> None:
+    def test_sweep_interval_minutes_of_a_sweep_in_the_background(self, make: Make) -> None:
         store: Any = make(index=INDEX, ttl={"sweep_interval_minutes": 0.001})
         store.put(("a",), "k", {"text": "aaa"}, ttl=TEN)
         running = store.start_ttl_sweeper()

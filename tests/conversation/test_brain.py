@@ -122,12 +122,12 @@ def test_e1_talks_and_answers_are_kept_and_saved(memory: Memory) -> None:
         ("[SKILL]: 画一个\n苹果\n", ("SKILL", "画一个\n苹果\n")),
     ],
 )
-def test_e2_h22_a_tag_in_front_is_read_and_every_line_behind_it_kept(text: str, parts: tuple[str | None, str]) -> None:
+def test_e2_h22_extract_info_reads_a_tag_and_every_line_behind_it(text: str, parts: tuple[str | None, str]) -> None:
     """H22: MetaGPT cut the text at its first line."""
     assert BrainMemory.extract_info(text) == parts
 
 
-def test_e3_relatedness_rewriting_summary_and_title_without_a_model(memory: Memory) -> None:
+def test_e3_is_related_text1_text2_rewrite_summarize_and_get_title_without_a_model(memory: Memory) -> None:
     brain = BrainMemory(memory, "1", user_id="alice")
     brain.add_talk("Lily is a girl.\n" * 500)
     assert not brain.is_related("apple", "moon")
@@ -140,7 +140,7 @@ def test_e3_relatedness_rewriting_summary_and_title_without_a_model(memory: Memo
     assert brain.is_history_available
 
 
-def test_e4_what_is_loaded_from_a_dict_is_dumped_again(memory: Memory) -> None:
+def test_e4_loads_of_a_dict_is_dumped_again(memory: Memory) -> None:
     data = {
         "history": [{"type": "human", "data": {"content": "Can you draw an apple?", "type": "human"}}],
         "historical_summary": "Ann likes apples.",
@@ -168,7 +168,7 @@ def test_e4_what_is_loaded_from_a_dict_is_dumped_again(memory: Memory) -> None:
     ],
     ids=range(7),
 )
-def test_what_dumps_did_not_give_is_refused(memory: Memory, data: Any) -> None:
+def test_loads_refuses_what_dumps_did_not_give(memory: Memory, data: Any) -> None:
     with pytest.raises(InvalidInputError, match="not what dumps gave"):
         BrainMemory(memory, "1", user_id="alice").loads(data)
 
@@ -260,7 +260,9 @@ names = st.text(st.sampled_from("a:/%*?[]\\ 里"), max_size=5)
 
 
 @given(st.tuples(names, names, names), st.tuples(names, names, names))
-def test_h16_two_chats_never_share_a_key(one: tuple[str, str, str], other: tuple[str, str, str]) -> None:
+def test_h16_to_redis_key_gives_each_user_and_chat_id_its_own_key(
+    one: tuple[str, str, str], other: tuple[str, str, str]
+) -> None:
     assert (BrainMemory.to_redis_key(*one) == BrainMemory.to_redis_key(*other)) == (one == other)
 
 
@@ -490,7 +492,7 @@ def test_the_running_summary_goes_into_the_next_one(thinking: Callable[..., Brai
     assert len(brain.notes("summary")) == 2
 
 
-def test_a_summary_of_ones_own_covers_what_there_is(memory: Memory) -> None:
+def test_set_history_summary_covers_all_messages(memory: Memory) -> None:
     brain = BrainMemory(memory, "1", user_id="alice")
     brain.add_talk("I like tea.")
     brain.set_history_summary("Alice likes tea.")
@@ -585,7 +587,7 @@ def test_clear_removes_what_was_made_as_well(memory: Memory) -> None:
 @pytest.mark.parametrize(
     "arguments", [{"window": 10}, {"max_tokens": 0}, {"window": "many"}, {"max_tokens": True}], ids=str
 )
-def test_numbers_that_cannot_be_used_are_refused(memory: Memory, arguments: Any) -> None:
+def test_max_words_window_and_max_tokens_out_of_range_are_refused(memory: Memory, arguments: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"window|max_tokens"):
         BrainMemory(memory, "1", user_id="alice", **arguments)
     with pytest.raises(InvalidInputError, match="max_tokens"):

@@ -292,7 +292,7 @@ def test_a_request_of_messages_is_answered_from_experience(pool: Pool) -> None:
 # ── what is kept ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_score_reason_and_time_are_kept(pool: Pool) -> None:
+def test_scorer_gives_score_and_reason_that_are_kept_with_the_time(pool: Pool) -> None:
     experiences = pool(scorer=lambda _, response: Score(7, f"{len(response)} letters"))
     experiences.cached(Work(), tag="solve")(req=ASKED)
     (kept,) = experiences.query(ASKED)
@@ -454,7 +454,7 @@ async def test_a_node_answers_from_the_experience_of_who_calls(memory: Memory) -
         graph.invoke({"request": ASKED}, config)
 
 
-def test_a_node_says_what_it_misses(memory: Memory) -> None:
+def test_experience_node_names_a_missing_request_key_and_response_key(memory: Memory) -> None:
     wrong: Any = memory
     with pytest.raises(InvalidInputError, match="must be an ExperienceMemory"):
         experience_node(wrong, lambda request: request)

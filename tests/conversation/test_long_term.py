@@ -65,7 +65,7 @@ def texts(messages: Any) -> list[str]:
 # ── C and D: news, and what is similar ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_c1_c2_c3_what_is_like_something_remembered_is_no_news(role: LongTermMemory) -> None:
+def test_c1_c2_c3_find_news_leaves_out_observed_messages_that_are_similar(role: LongTermMemory) -> None:
     first = said(SNAKE, "1")
     assert role.find_news([first]) == [first]
     role.add(first)

@@ -58,7 +58,7 @@ def summing(summarizer: Summarizer, pieces: Sequence[Piece] = TALK, **more: Any)
     return summarize(summarizer, pieces, **{"max_tokens": 100, "window": 400, "count": count, **more})
 
 
-def test_what_fits_is_taken_as_it_is_without_a_call() -> None:
+def test_summarize_takes_a_text_that_fits_without_a_call() -> None:
     model = ScriptedChatModel()
     made = summing(by(model), TALK[:3], before="Ann likes tea.").run()
     assert made.text == "\n".join(["Ann likes tea.", *(piece.text for piece in TALK[:3])])
@@ -129,7 +129,7 @@ def test_h14_a_model_that_says_nothing_is_an_error(reply: Any) -> None:
         summing(by(model)).run()
 
 
-def test_a_model_is_told_to_keep_the_language_where_it_is_to_be_kept() -> None:
+def test_keep_language_asks_a_model_to_keep_the_language() -> None:
     kept, free = (scripted(lambda text: text[:20]) for _ in range(2))
     summing(by(kept), CHINESE, keep_language=True).run()
     summing(by(free), CHINESE).run()
@@ -188,7 +188,7 @@ def test_parts_of_a_message_are_told() -> None:
 
 
 @given(st.text(max_size=300), st.integers(-5, 60))
-def test_split_texts_loses_nothing_and_adds_no_window_of_overlap_alone(text: str, size: int) -> None:
+def test_split_texts_of_a_window_size_loses_nothing(text: str, size: int) -> None:
     windows, overlap = split_texts(text, size), 20 if size > 20 or size <= 0 else 0
     assert windows[0] + "".join(window[overlap:] for window in windows[1:]) == text
     assert all(len(window) <= (size if size > 0 else 500) for window in windows)

@@ -120,7 +120,7 @@ def test_a6_the_latest_are_given_oldest_first(make: Callable[..., WorkingMemory]
         log.get(-1)
 
 
-def test_a7_what_was_not_seen_is_news(make: Callable[..., WorkingMemory]) -> None:
+def test_a7_find_news_gives_observed_messages_that_are_not_in_the_log(make: Callable[..., WorkingMemory]) -> None:
     log = make([FIRST, SECOND])
     third = said("test message3", "3")
     assert log.find_news([third, FIRST]) == [third]

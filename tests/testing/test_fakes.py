@@ -47,7 +47,7 @@ def test_usage_is_reported_and_a_messages_own_is_kept() -> None:
     assert model.invoke("a").usage_metadata == usage
 
 
-def test_it_supports_what_it_says() -> None:
+def test_bind_tools_with_tool_choice_and_include_raw_follow_the_modes() -> None:
     tool = {"name": "answer", "description": "Answer.", "parameters": SCHEMA}
     plain = ScriptedChatModel()
     with pytest.raises(NotImplementedError):
