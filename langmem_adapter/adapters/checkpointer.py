@@ -148,14 +148,7 @@ class _Checkpoints:
     ) -> Plan[RunnableConfig]:
         """Keep a checkpoint, in one transaction.
 
-        Args:
-            config: Of the run; its `checkpoint_id` is the parent.
-            checkpoint: The checkpoint.
-            metadata: Its metadata.
-            new_versions: Versions of the channels that changed; only their values are written.
-
-        Returns:
-            The config that names this checkpoint.
+        The `checkpoint_id` of *config* is the parent. Only values of the channels of *new_versions* are written.
 
         Raises:
             InvalidInputError: No thread, metadata with too many levels, or a value that could not be read again.
@@ -174,12 +167,6 @@ class _Checkpoints:
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> Plan[None]:
         """Keep what a task wrote, so that it need not run again; a second call changes nothing.
-
-        Args:
-            config: Names the checkpoint that the task ran from.
-            writes: Channels and values, in order.
-            task_id: The task.
-            task_path: Its place among those of its step.
 
         Raises:
             InvalidInputError: No thread or checkpoint, or a value that could not be read again.
@@ -226,15 +213,7 @@ class _Checkpoints:
 
     @planned
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> Plan[None]:
-        """Copy all of a thread to a new one: both go on from there, each for itself.
-
-        Args:
-            source_thread_id: The thread; where it has no checkpoints, nothing happens.
-            target_thread_id: The new one.
-
-        Raises:
-            InvalidInputError: The new one has checkpoints already, or something that a task wrote to one.
-        """
+        """Copy all of a thread to a new one, which may have no checkpoints or writes yet: both go on for themselves."""
         source, target = _check_thread_id(source_thread_id), _check_thread_id(target_thread_id)
         return self._write(partial(checkpoints.copy_thread, source=source, target=target))
 
@@ -244,13 +223,8 @@ class _Checkpoints:
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> Plan[None]:
         """Make threads shorter, in one transaction.
 
-        Args:
-            thread_ids: The threads.
-            strategy: `"keep_latest"` keeps the latest checkpoint of each namespace, and what its delta channels are rebuilt
-                from, which is not listed any more; `"delete"` keeps nothing.
-
-        Raises:
-            InvalidInputError: There is no such strategy.
+        The strategy `"keep_latest"` keeps the latest checkpoint of each namespace, and what its delta channels are rebuilt
+        from, which is not listed any more; `"delete"` keeps nothing.
         """
         if not isinstance(strategy, str) or strategy not in _STRATEGIES:
             raise InvalidInputError(f"no strategy {quoted(strategy)}; give one of {', '.join(_STRATEGIES)}")

@@ -36,7 +36,7 @@ except ModuleNotFoundError as error:
     raise MissingDependencyError("langchain-classic", extra="classic") from error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from langchain_core.runnables import RunnableConfig
 
@@ -160,7 +160,10 @@ class ConversationMemory(MemoryFields, BaseMemory):
         only = next(iter(outputs)) if len(_check_mapping(outputs, "outputs")) == 1 else "output"
         answer = _messages(outputs, self.output_key or only, "output_key", AIMessage)
         exchange = [*question, *answer]
-        facts = self._logged(self._remember_facts(exchange, call, session), None, "remember facts")
+        remember = partial(remember_turn, self.memory, exchange, call, writer=self.background, thread_id=session)
+        recent = self._recent(call, session)
+        plan = recent.and_then(lambda recent: remember(before=recent)) if self.k else Plan[Any].of(None)
+        facts = self._logged(plan, None, "remember facts")
         # Facts first: a chain that fails there and is called again finds no half of this exchange, and repeats no fact.
         if self.last == 0:
             return facts.then(lambda _: None)
@@ -212,14 +215,8 @@ class ConversationMemory(MemoryFields, BaseMemory):
         search: dict[str, Any] = {"k": self.k, "threshold": self.threshold, "introduction": ""}
         search_turn = recall_turns(self.memory, max_tokens=share, count_tokens=cost, **search)
         turn = human_messages(self._question(inputs))
-        shown = self._recent(call, session).then(lambda recent: recent[-(self.last or len(recent)) :])
-        return shown.and_then(lambda thread: search_turn(turn, call, thread=thread))
-
-    def _remember_facts(self, exchange: Sequence[BaseMessage], call: CallContext, session: str) -> Plan[Any]:
-        if not self.k:
-            return Plan.of(None)
-        remember = partial(remember_turn, self.memory, exchange, call, writer=self.background, thread_id=session)
-        return self._recent(call, session).and_then(lambda recent: remember(before=recent))
+        thread = self._recent(call, session).then(lambda recent: recent[-(self.last or len(recent)) :])
+        return thread.and_then(lambda thread: search_turn(turn, call, thread=thread))
 
     def _load_messages(self, call: CallContext, session: str, facts: str) -> Plan[list[BaseMessage]]:
         """The summary as a system message, where there is one, and the messages behind it."""

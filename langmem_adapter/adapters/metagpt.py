@@ -88,12 +88,6 @@ def from_metagpt(message: object) -> BaseMessage:
     message without a cause is a requirement of the user, as there. A payload (`instruct_content`) of a class comes back
     as its object where that class is registered (`conversation.register`), otherwise as plain JSON.
 
-    Args:
-        message: A `Message`, any object with its attributes, or its dump; it is not changed.
-
-    Raises:
-        InvalidInputError: It is not of that shape.
-
     Example:
         >>> from langmem_adapter.conversation import carried
         >>> message = from_metagpt({"id": "1", "content": "Goals: ...", "role": "Boss", "cause_by": "WritePRD"})
@@ -234,9 +228,6 @@ def import_memory(memory: object, into: WorkingMemory) -> Plan[MessageImport]:
         memory: A `Memory`, any object with its attributes `storage`, `index` and `ignore_id`, or its dump.
         into: The log; with `ignore_id=True` if the memory ignores ids.
 
-    Raises:
-        InvalidInputError: It is no such memory, or it ignores ids and *into* does not.
-
     Example:
         >>> from langmem_adapter.conversation import WorkingMemory
         >>> log = WorkingMemory()
@@ -291,13 +282,8 @@ aimport_role = awaited(import_role)
 def brain_from_metagpt(brain: object) -> dict[str, Any]:
     """The contents of MetaGPT's `BrainMemory` for our `BrainMemory.loads`: history, summary, knowledge and last talk.
 
-    Nothing else is read: its dumps contain its configuration, with the keys in it.
-
-    Args:
-        brain: A `BrainMemory`, any object with its attributes, or its dump as a mapping or as JSON (what it put into Redis).
-
-    Raises:
-        InvalidInputError: It is none, or a message in it cannot be kept; the text says which.
+    It may be an object with its attributes, or its dump as a mapping or as JSON (what it put into Redis). Nothing else is read:
+    its dumps contain its configuration, with the keys in it.
 
     Example:
         >>> from langmem_adapter import Memory

@@ -160,12 +160,6 @@ class MemoryStore(BaseStore):
     def batch(self, ops: Iterable[Op]) -> Plan[list[Result]]:
         """Carry out some operations: those that read first, then all puts in one transaction.
 
-        Args:
-            ops: LangGraph's get, put, search and list operations.
-
-        Returns:
-            The result of each, in order; `None` for a put.
-
         Raises:
             InvalidNamespaceError: A namespace is none; nothing was done.
             InvalidInputError: Another part of an operation is not understood, or a value is no JSON; nothing was done.
@@ -213,14 +207,8 @@ class MemoryStore(BaseStore):
     def reindex(self, progress: Callable[[int, int], None] | None = None) -> Plan[int]:
         """Embed every item anew, with this store's model and fields: after either of them changed.
 
-        Meanwhile items that are not embedded yet are found, but have no score. Interrupted, it begins again when it is called
-        again.
-
-        Args:
-            progress: Called after each batch with the number of items done and of all.
-
-        Returns:
-            How many items have vectors now.
+        Meanwhile items that are not embedded yet have no score. Interrupted, it begins again when it is called again. It calls
+        *progress* after each batch with the number of items done and of all, and returns how many items have vectors now.
 
         Raises:
             InvalidInputError: This store keeps no vectors.
@@ -527,18 +515,13 @@ def _check_page(op: SearchOp | ListNamespacesOp) -> None:
 
 
 def _namespace(labels: Iterable[str]) -> tuple[str, ...]:
-    namespace = _labels(labels)
+    namespace = tuple(each_of(labels, "a namespace"))
+    for label in namespace:
+        if not isinstance(label, str):
+            raise InvalidNamespaceError(f"a label of a namespace is a text, not {quoted(label)}")
     validate_op_namespace(GetOp(namespace, ""))
     encode(namespace)
     return namespace
-
-
-def _labels(namespace: object) -> tuple[str, ...]:
-    labels = tuple(each_of(namespace, "a namespace"))
-    for label in labels:
-        if not isinstance(label, str):
-            raise InvalidNamespaceError(f"a label of a namespace is a text, not {quoted(label)}")
-    return labels
 
 
 class Reader:
@@ -587,7 +570,8 @@ class Reader:
         """The namespaces that have items, in order; those that are alike up to `max_depth` once."""
         conditions = op.match_conditions or ()
         now = self._now if self._omit_expired else None
-        every = items.listed(self._connection, _beginning(conditions), now=now)
+        paths = (takewhile(lambda label: label != "*", each.path) for each in conditions if each.match_type == "prefix")
+        every = items.listed(self._connection, max(map(tuple, paths), key=len, default=()), now=now)
         matching = (namespace for namespace in every if all(_matches(each, namespace) for each in conditions))
         distinct = (namespace for namespace, _ in groupby(matching, lambda namespace: namespace[: op.max_depth]))
         return list(islice(distinct, op.offset, op.offset + op.limit))
@@ -644,12 +628,6 @@ def _fields(row: Any) -> dict[str, Any]:
         "created_at": moment(row.created_at),
         "updated_at": moment(row.updated_at),
     }
-
-
-def _beginning(conditions: Sequence[MatchCondition]) -> tuple[str, ...]:
-    """The labels that every namespace in question begins with."""
-    prefixes = [each.path for each in conditions if each.match_type == "prefix"]
-    return max((tuple(takewhile(lambda label: label != "*", path)) for path in prefixes), key=len, default=())
 
 
 def _matches(condition: MatchCondition, namespace: tuple[str, ...]) -> bool:

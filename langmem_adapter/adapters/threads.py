@@ -285,10 +285,10 @@ def remember_turn(
         return Plan.of(None)
     spoken = [message for message in before if is_human(message) or isinstance(message, AIMessage)]
     context = [message for message in spoken[-MOST_BEFORE:] if _is_context(message, call.scope)]
-    given: dict[str, Any] = {"context": context, **options, **call.options}
+    options |= {"context": context, **call.options}
     if writer is not None:
-        return Plan(partial(writer.add, turn, **given)).then(lambda _: None)
-    return Plan.calling(memory.add, memory.aadd, turn, **given)
+        return Plan(partial(writer.add, turn, **options)).then(lambda _: None)
+    return Plan.calling(memory.add, memory.aadd, turn, **options)
 
 
 def _is_context(message: BaseMessage, scope: Scope) -> bool:

@@ -131,8 +131,8 @@ def create_memory_tools(
     actions: Mapping[MemoryTool, tuple[str, type[BaseModel], Callable[..., Plan[str]]]] = {
         "search": ("search_memory", _Search, partial(_search, **search)),
         "save": ("save_memory", _Save, partial(_add, infer=True) if flag(infer, "infer") else _save),
-        "update": ("update_memory", _Update, _update),
-        "forget": ("forget_memory", _Forget, _forget),
+        "update": ("update_memory", _Update, _change),
+        "forget": ("forget_memory", _Forget, _change),
         "relations": ("search_relations", _Relations, partial(_search_relations, k=limit)),
     }
     if names is not None and not isinstance(names, Mapping):
@@ -183,11 +183,11 @@ def _search(memory: Memory, call: CallContext, query: str, *, max_tokens: int | 
 
     def list_hits(hits: SearchResults) -> str:
         room = None if max_tokens is None else max_tokens - tokens_in(DATA_ONLY)
-        shown = hits if room is None else fit_hits(hits, query, room, line=lambda hit: f"{line(hit)}\n")
-        if not shown:
+        fitting = hits if room is None else fit_hits(hits, query, room, line=lambda hit: f"{line(hit)}\n")
+        if not fitting:
             why = hits.abstained or Abstained("no room", hits[0])
             return f"Nothing is remembered about that: {why.brief}."
-        return "\n".join([DATA_ONLY, *map(line, shown)])
+        return "\n".join([DATA_ONLY, *map(line, fitting)])
 
     search |= {"max_tokens": max_tokens, **call.options}
     return Plan.calling(memory.search, memory.asearch, query, **search).then(list_hits)
@@ -229,14 +229,11 @@ def _add(memory: Memory, call: CallContext, content: str, *, infer: bool) -> Pla
     return added.then(lambda result: "\n".join(map(_format_change, result.results)) or nothing)
 
 
-def _update(memory: Memory, call: CallContext, memory_id: str, content: str) -> Plan[str]:
-    fields: dict[str, Any] = {"text": content, **call.scope.named}
-    return Plan.calling(memory.update, memory.aupdate, memory_id, **fields).then(_format_change)
-
-
-def _forget(memory: Memory, call: CallContext, memory_id: str) -> Plan[str]:
+def _change(memory: Memory, call: CallContext, memory_id: str, content: str | None = None) -> Plan[str]:
     scope: dict[str, Any] = call.scope.named
-    return Plan.calling(memory.delete, memory.adelete, memory_id, **scope).then(_format_change)
+    deleted = Plan.calling(memory.delete, memory.adelete, memory_id, **scope)
+    updated = Plan.calling(memory.update, memory.aupdate, memory_id, text=content, **scope)
+    return (deleted if content is None else updated).then(_format_change)
 
 
 def _format_change(change: Change) -> str:

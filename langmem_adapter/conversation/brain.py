@@ -203,12 +203,8 @@ class BrainMemory:
     def notes(self, kind: str) -> Plan[list[Note]]:
         """What was made of the conversation, oldest first, each with the range of positions that it covers.
 
-        Args:
-            kind: `"window"`, `"summary"`, `"title"`, `"knowledge"` or `"talk"`. `Memory.trace(note.trace_id)` shows how a
-                summary or a title was made.
-
-        Raises:
-            InvalidInputError: *kind* is another one.
+        The *kind* is `"window"`, `"summary"`, `"title"`, `"knowledge"` or `"talk"`. `Memory.trace(note.trace_id)` shows how a
+        summary or a title was made.
         """
         return self._stored.notes(one_of(kind, _KINDS, "kind"))
 
@@ -258,11 +254,7 @@ class BrainMemory:
 
     @planned
     def loads(self, data: str | Mapping[str, Any]) -> Plan[None]:
-        """Begin with what `dumps` returned, or with the same as a dict.
-
-        Raises:
-            InvalidInputError: It is something else, or this conversation has begun already.
-        """
+        """Begin with what `dumps` returned, or with the same as a dict, where nothing is kept yet."""
         try:
             dump: Any = json.loads(data) if isinstance(data, str) else data
             drafts = drafts_of(messages_from_dict(list(dump["history"])))
@@ -284,15 +276,12 @@ class BrainMemory:
     def context(self, max_tokens: int = 4_000) -> Plan[list[BaseMessage]]:
         """What a chat model should read: the running summary as a system message, and all messages behind it.
 
-        Where they do not fit, the older messages go into the summary first, the call of a tool always with its results; then
-        there is room for a while. The latest message goes into it, too, where it is too long by itself: then no message of a
-        person follows, and *max_tokens* should be more. The cost does not grow with the length of the conversation.
-
-        Args:
-            max_tokens: Tokens that all of it may have.
+        Where they do not fit into *max_tokens*, the older messages go into the summary first, the call of a tool always with
+        its results. A latest message that is too long by itself goes into it, too. The cost does not grow with the length of
+        the conversation.
 
         Raises:
-            InvalidInputError: *max_tokens* cannot be used, or a call that waits for its tool does not fit.
+            InvalidInputError: A call that waits for its tool does not fit.
             ModelReplyError: A summary came out blank or too long, also when asked again; nothing was changed.
             ConflictError: Others kept changing the conversation.
         """
@@ -326,11 +315,7 @@ class BrainMemory:
             limit: Where all of it has fewer tokens, it is given as it is and nothing is changed.
 
         Returns:
-            The summary; empty where there is nothing.
-
-        Raises:
-            ModelReplyError: A summary came out blank or too long, also when asked again; nothing was changed.
-            ConflictError: Others kept changing the conversation.
+            The summary; empty where there is nothing. Errors as for `context`.
         """
         most = bounded(max_words, "max_words", most=_WORDS) * 4 // 3 + self._count("")
 
@@ -348,14 +333,7 @@ class BrainMemory:
 
     @planned
     def get_title(self, max_words: int = 5) -> Plan[str]:
-        """A title, made of the running summary, or of the beginning as long as there is none; kept until that changes.
-
-        Returns:
-            The title; "New" where there is nothing yet.
-
-        Raises:
-            ModelReplyError: The chat model said nothing.
-        """
+        """A title of the running summary, or of the beginning without one, kept until that changes; "New" of nothing."""
         words = bounded(max_words, "max_words", most=100)
 
         def find_title(state: State) -> Plan[str]:
@@ -375,11 +353,7 @@ class BrainMemory:
 
     @planned
     def is_related(self, text1: str, text2: str) -> Plan[bool]:
-        """Whether two texts belong together.
-
-        Raises:
-            ModelReplyError: The chat model's reply stayed unreadable after one repair.
-        """
+        """Whether two texts belong together."""
         texts = filled(text1, "text1"), filled(text2, "text2")
         plan: Plan[tuple[bool, Usage]] = Plan.late(lambda: self._summarizer.is_related(*texts))
         return self._trace(plan.then(lambda reply: reply[0]), "is_related", lambda related: {"related": related})
@@ -388,11 +362,7 @@ class BrainMemory:
 
     @planned
     def rewrite(self, sentence: str, context: str) -> Plan[str]:
-        """A sentence as it can be understood without its context.
-
-        Raises:
-            ModelReplyError: The chat model said nothing.
-        """
+        """A sentence as it can be understood without its context."""
         texts = filled(sentence, "sentence"), check_text(context, "context")
         plan = Plan.late(lambda: self._summarizer.rewrite(*texts)).then(lambda wording: wording.text)
         return self._trace(plan, "rewrite", lambda text: {"sentence": text})
@@ -421,13 +391,7 @@ class BrainMemory:
 
     @staticmethod
     def to_redis_key(prefix: str, user_id: str, chat_id: str) -> str:
-        """A key for a cache of your own; two users or chats never share one, whatever signs are in their names.
-
-        Example:
-            >>> from langmem_adapter.conversation import BrainMemory
-            >>> BrainMemory.to_redis_key("chats", "ada", "1:2")
-            'chats:ada:1%3A2'
-        """
+        """A key for a cache of your own; two users or chats never share one, whatever signs are in their names."""
         return redis_key(prefix, user_id, chat_id)
 
     split_texts = staticmethod(split_texts)

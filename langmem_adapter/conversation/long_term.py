@@ -172,15 +172,7 @@ class LongTermMemory(WorkingMemory):
 
     @planned
     def recover_memory(self, role_id: str, watch: Iterable[object] | None = None) -> Plan[Recovered]:
-        """Go on as this role; nothing is read or embedded again before it is needed.
-
-        Args:
-            role_id: The role; any text, it names no file.
-            watch: Other causes; `None` keeps the present ones.
-
-        Raises:
-            InvalidInputError: *role_id* is empty.
-        """
+        """Go on as this role, with other causes to watch or the present ones; nothing is read or embedded again yet."""
         self._set_role(role_id)
         self.watch = self.watch if watch is None else parse_causes(watch)
         return self._read(lambda log: log.count()).then(lambda number: Recovered(not number, number))
@@ -211,9 +203,6 @@ class LongTermMemory(WorkingMemory):
             observed: The messages.
             k: Look among the latest so many messages of the log only; 0 for all. Memories are always compared.
             limit: At most so much news, the first of it; `None` for all.
-
-        Raises:
-            EmbeddingMismatchError: The database's vectors are of another model.
         """
         messages, most = each_of(observed, "observed"), None if limit is None else bounded(limit, "limit")
         news = self._find_news(messages, named_drafts(messages), number_of(k, "k"))
@@ -223,15 +212,7 @@ class LongTermMemory(WorkingMemory):
 
     @planned
     def search_similar(self, message: BaseMessage | str, k: int = 4) -> Plan[list[Similar]]:
-        """The remembered messages that are as near as the threshold says, nearest first.
-
-        Args:
-            message: A message, or a text.
-            k: At most so many.
-
-        Raises:
-            EmbeddingMismatchError: The database's vectors are of another model.
-        """
+        """The remembered messages that are as near as the threshold says, nearest first, at most *k*."""
         text = filled(message.text if isinstance(message, BaseMessage) else message, "message")
         return self._find_similar([text], bounded(k)).then(lambda similar: similar[0])
 

@@ -183,33 +183,21 @@ class WorkingMemory:
 
     @planned
     def add(self, message: BaseMessage) -> Plan[bool]:
-        """Add a message at the end; the caller's message is not changed.
-
-        Returns:
-            Whether it is new; one that is in the log already stays where it is.
-        """
+        """Add a message at the end, and say whether it is new; one that is in the log already stays where it is."""
         return self._add_all([message]).then(bool)
 
     aadd = awaited(add)
 
     @planned
     def add_batch(self, messages: Sequence[BaseMessage]) -> Plan[int]:
-        """Add messages in order, all of them or none.
-
-        Returns:
-            How many are new.
-        """
+        """Add messages in order, all of them or none, and count those that are new."""
         return self._add_all(messages).then(len)
 
     aadd_batch = awaited(add_batch)
 
     @planned
     def delete(self, message: BaseMessage) -> Plan[None]:
-        """Remove a message, the first of those that are the same.
-
-        Raises:
-            InvalidInputError: It is not here.
-        """
+        """Remove a message, the first of those that are the same; one that is not there is an error."""
         (draft,) = drafts_of([message])
 
         def delete(log: Log) -> None:
@@ -312,12 +300,7 @@ class WorkingMemory:
 
     @planned
     def find_news(self, observed: Sequence[BaseMessage], k: int = 0) -> Plan[Sequence[BaseMessage]]:
-        """Those of some messages that are not in the log, each once, in their order; nothing is kept.
-
-        Args:
-            observed: The messages.
-            k: Look among the latest so many only; 0 for all.
-        """
+        """Those of some messages that are not in the log, or not among its latest *k*, each once; nothing is kept."""
         messages, window = each_of(observed, "observed"), number_of(k, "k")
         drafts = named_drafts(messages)
         return self._read(lambda log: [messages[place] for place in self._new_places(log, drafts, window)])
@@ -345,17 +328,7 @@ class WorkingMemory:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """The inverse of `to_json`, in this object's own log.
-
-        Raises:
-            InvalidInputError: It is something else.
-
-        Example:
-            >>> from langchain_core.messages import HumanMessage
-            >>> log = WorkingMemory([HumanMessage("Hi", id="1")])
-            >>> WorkingMemory.from_json(log.to_json()).storage == log.storage
-            True
-        """
+        """The inverse of `to_json`, in this object's own log."""
         try:
             messages, ignore_id = messages_from_dict(each_of(data["storage"], "storage")), data["ignore_id"]
         except (ValueError, TypeError, LookupError) as error:
@@ -463,14 +436,8 @@ def number_of(value: object, name: str) -> int:
 def latest(k: int = 100) -> Callable[[Sequence[BaseMessage], Sequence[BaseMessage]], list[BaseMessage]]:
     """A reducer that appends messages as LangGraph's `add_messages` does, and keeps the latest.
 
-    A result of a tool whose call is too old to be kept goes with it, since no model API takes one without the other. To clear
-    the channel, after a task say, return `[RemoveMessage(id=REMOVE_ALL_MESSAGES)]`.
-
-    Args:
-        k: At most so many messages.
-
-    Raises:
-        InvalidInputError: *k* is no number from 1 to 10,000.
+    A result of a tool goes with its call, since no model API takes one without the other. To clear the channel, after a task
+    say, return `[RemoveMessage(id=REMOVE_ALL_MESSAGES)]`.
 
     Example:
         >>> from typing import Annotated, TypedDict

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from langchain_core.messages import BaseMessage
 
 ALICE = "alice@example.com"
 # LangChain deprecates these classes, in their constructors; they work until 2.0, and this is their guest.
@@ -153,12 +152,6 @@ def test_session_id_of_a_call_names_its_conversation(small: Memory) -> None:
     assert "One." in told(scripted)
 
 
-@pytest.mark.parametrize("on_error", ["raise", "log"])
-def test_nobody_is_an_error_that_names_the_fix(small: Memory, on_error: str) -> None:
-    with pytest.raises(ScopeError, match="configurable"):
-        conversation(small, model(), on_error=on_error).invoke("Hello!")
-
-
 # ── the guests' own compositions ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -215,17 +208,6 @@ def test_memory_key_lets_it_combine_with_other_memories(small: Memory) -> None:
 
 
 # ── what comes in ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_messages_are_kept_as_they_are(small: Memory) -> None:
-    own = remembering(small, user_id=ALICE, return_messages=True, k=0)
-    said: list[BaseMessage] = [
-        HumanMessage([{"type": "text", "text": "Hi"}], id="1"),
-        AIMessage("", id="2", tool_calls=[{"name": "look", "args": {}, "id": "c"}]),
-        AIMessage("Hello", id="3"),
-    ]
-    own.save_context({"input": said[0]}, {"output": said[1:]})
-    assert [message.id for message in own.load_memory_variables({})["history"]] == ["1", "3"]
 
 
 def test_human_prefix_and_ai_prefix_name_the_speakers(memory: Memory) -> None:

@@ -346,18 +346,3 @@ async def test_nothing_is_sent_while_tracing_is_off(
     with tracing_context(enabled=False):
         memory.search("Lyon?", user_id="alice")
     assert langsmith.requests == 0
-
-
-async def test_other_handlers_than_langsmith_see_it_too(memory: Memory) -> None:
-    from langchain_core.runnables import RunnableLambda
-
-    async def ask(question: str) -> int:
-        return len(await memory.asearch(question, user_id="alice"))
-
-    events = [event async for event in RunnableLambda(ask).astream_events("Lyon?", version="v2")]
-    assert [event["name"] for event in events if event["event"] == "on_chain_start"] == [
-        "ask",
-        "memory.search",
-        "embed",
-        "find",
-    ]

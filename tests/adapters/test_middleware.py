@@ -239,16 +239,6 @@ async def test_they_stay_in_their_place_whatever_happens_in_the_turn(tasteful: M
     assert_cached(model.calls[3:], result["messages"][:-1])
 
 
-def test_several_memories_stand_one_behind_the_other(memory: Memory) -> None:
-    memory.add("Likes tea", user_id=ALICE.user_id, infer=False)
-    model = answering(looking_up("1"), "Tea.")
-    both = [MemoryMiddleware(memory), MemoryMiddleware(memory, name="b", introduction="B:")]
-    agent: Any = create_agent(model, [look_up], middleware=both, context_schema=MemoryContext)
-    agent.invoke({"messages": "What of tea?"}, context=ALICE)
-    assert_cached(model.calls, [HumanMessage("What of tea?")])
-    assert notes_of(model.calls[1]) == ["- Likes tea", "", "B:", "", "- Likes tea"]
-
-
 def test_where_the_newest_human_message_is_gone_they_follow_the_first_that_is_left(memory: Memory) -> None:
     memory.add("Likes tea", user_id=ALICE.user_id, infer=False)
 

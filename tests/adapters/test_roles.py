@@ -10,7 +10,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from langmem_adapter.adapters.roles import RoleNodes
-from langmem_adapter.conversation import LongTermMemory, stamp
+from langmem_adapter.conversation import LongTermMemory
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.scoping import MemoryContext
@@ -80,18 +80,6 @@ def test_g14_a_run_that_dies_at_work_has_its_news_again(memory: Memory) -> None:
     assert graph.invoke({"messages": [HumanMessage("Write a snake game", id="1")]})["messages"][-1].text.startswith(
         "Done"
     )
-
-
-def test_what_one_watches_another_need_not_and_nobody_meets_the_others(memory: Memory) -> None:
-    def news(graph: Any, context: MemoryContext) -> int:
-        said = stamp(HumanMessage("Write a snake game"), cause_by="UserRequirement")
-        return len(graph.invoke({"messages": [said]}, context=context)["news"])
-
-    watching = working(RoleNodes(memory, "engineer", watch=["UserRequirement"], limit=1))
-    for context in (ALICE, MemoryContext(user_id="bob")):
-        assert [news(watching, context) for _ in range(2)] == [1, 0]
-    unwatched = working(RoleNodes(memory, "architect", watch=["WritePRD"]))
-    assert [news(unwatched, ALICE) for _ in range(2)] == [1, 1]
 
 
 @pytest.mark.parametrize(

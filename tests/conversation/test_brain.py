@@ -435,13 +435,6 @@ def letters(messages: list[BaseMessage]) -> int:
     return sum(len(message.text) for message in messages)
 
 
-def test_the_callers_own_count_of_tokens_is_kept_to(memory: Memory) -> None:
-    brain = BrainMemory(memory, "1", user_id="alice", window=500, max_tokens=200, count_tokens=letters)
-    for number in range(60):
-        brain.add_talk(f"Lily number {number} is here.")
-        assert letters(brain.context(600)) <= 600
-
-
 SAID = st.lists(st.sampled_from(["苹果", "apples", "😀", "are green."]), min_size=1, max_size=90).map(" ".join)
 
 
@@ -572,16 +565,6 @@ def test_a_purge_takes_notes_and_traces_with_it(memory: Memory) -> None:
     assert brain.context() == []
     with pytest.raises(MemoryNotFoundError):
         memory.trace(trace)
-
-
-def test_clear_removes_what_was_made_as_well(memory: Memory) -> None:
-    brain = BrainMemory(memory, "1", user_id="alice")
-    talk(brain, 4)
-    brain.summarize()
-    brain.get_title()
-    brain.clear()
-    assert not brain.is_history_available
-    assert brain.get_title() == "New"
 
 
 @pytest.mark.parametrize(

@@ -277,18 +277,6 @@ def test_g12_of_messages_those_are_kept_that_belong_to_the_request() -> None:
     assert Messages().response(AIMessage("Done.")) == "Done."
 
 
-def test_a_request_of_messages_is_answered_from_experience(pool: Pool) -> None:
-    work = Work(AIMessage("It is Rex."))
-    how: Any = {"serializer": Messages(), "context": in_messages, "scorer": ten}
-    solve = pool(**how).cached(work, tag="chat")
-    asked = [HumanMessage("What is my dog called?")]
-    assert solve(req=asked) == AIMessage("It is Rex.")
-    assert solve(req=asked) == "It is Rex."
-    assert solve(req=[]) == AIMessage("It is Rex.")
-    assert work.asked == [asked, []]
-    assert pool().count() == 1
-
-
 # ── what is kept ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

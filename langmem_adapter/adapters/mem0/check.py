@@ -1,4 +1,4 @@
-"""A report on programs and configurations that were written for Mem0: `python -m langmem_adapter.adapters.mem0.check FILE…`.
+"""Report on programs and configurations written for Mem0: `python -m langmem_adapter.adapters.mem0.check FILE…`.
 
 Nothing is run, opened or changed. Each line that concerns Mem0 is listed: it runs as it is, it is mapped to something else, or
 it is refused, with the reason. Files that end in `.py` are programs; JSON and YAML are configurations.
@@ -50,9 +50,9 @@ def check(path: Path) -> list[Finding]:
 
 def main(files: list[str]) -> int:
     """Print what becomes of some files; 1 where something is refused."""
-    found = [(name, finding) for name in files for finding in check(Path(name))]
-    sys.stdout.writelines(f"{name}:{line}: {outcome}: {text}\n" for name, (line, outcome, text) in found)
-    return int(any(finding.outcome == "refused" for _, finding in found))
+    findings = [(name, *finding) for name in files for finding in check(Path(name))]
+    sys.stdout.writelines(f"{name}:{line}: {outcome}: {text}\n" for name, line, outcome, text in findings)
+    return int(any(outcome == "refused" for _, _, outcome, _ in findings))
 
 
 def _memories(node: ast.AST) -> list[ast.expr]:
@@ -128,9 +128,9 @@ def _argument(row: Provider, name: str, key: str, node: ast.expr) -> tuple[str, 
 
 
 def _call(node: ast.Call, method: str) -> tuple[str, str]:
-    given = {keyword.arg: None for keyword in node.keywords if keyword.arg is not None}
-    check_keys(given, tuple(inspect.signature(getattr(Memory, method)).parameters)[1:], f"{method}()", ELSEWHERE)
-    return "runs", f"{method}({', '.join(given)})"
+    names = {keyword.arg: None for keyword in node.keywords if keyword.arg is not None}
+    check_keys(names, tuple(inspect.signature(getattr(Memory, method)).parameters)[1:], f"{method}()", ELSEWHERE)
+    return "runs", f"{method}({', '.join(names)})"
 
 
 def _value(node: ast.expr, otherwise: Any) -> Any:

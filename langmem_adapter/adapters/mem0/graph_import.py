@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
 
 _FETCHED: Final = 1_000  # relations that lie in memory at a time
-_SHOWN: Final = 80
+_MOST_LETTERS: Final = 80
 _NO_TYPES: Final = frozenset({"__user__", "__entity__", "entity"})
 _MICROSECONDS: Final = 10**14
 """`timestamp()` counts them in Memgraph, and milliseconds in Neo4j, of which so many are the year 5138."""
@@ -126,7 +126,7 @@ def _read_rows(
 
 
 def _parse_row(number: int, row: Mapping[str, Any], within: Scope | None) -> ImportRow:
-    where, begins = f"relation {number}", f"({row['s_name']})-[{row['relation']}]->({row['t_name']})"[:_SHOWN]
+    where, begins = f"relation {number}", f"({row['s_name']})-[{row['relation']}]->({row['t_name']})"[:_MOST_LETTERS]
     properties = row["properties"]
     try:
         if properties.get("valid") is False and properties.get("invalidated_at") is None:

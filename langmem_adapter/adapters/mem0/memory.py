@@ -115,7 +115,7 @@ class Mem0Methods(Mem0Memory):
             agent_id: The agent. Where the assistant speaks in *messages*, the facts are about the assistant.
             run_id: The run or session.
             metadata: A JSON object, kept with every memory that comes of it; `"created_at"` in it is the *timestamp*.
-            filters: A parameter of Mem0 0.x; refused unless it is empty.
+            filters: A parameter of Mem0 0.x; it has to be empty.
             prompt: Replaces the instructions, this time; needs a chat model.
             data: The messages, in the words of Mem0 0.0.x.
             infer: `False` stores each non-system message as it is.
@@ -124,10 +124,9 @@ class Mem0Methods(Mem0Memory):
             expiration_date: The last day on which the memories are shown, in UTC.
 
         Returns:
-            `{"results": [{"id", "memory", "event"}]}`, with `"previous_memory"` on an UPDATE, and `"actor_id"` and
-            `"role"` with `infer=False`. As with Mem0 1.x, facts that changed nothing (NONE) are not listed; `engine.add`
-            lists them, with reasons. With a graph there is also `"relations": {"deleted_entities": [[relation]],
-            "added_entities": [[relation]]}`, a list for each `{"source", "relationship", "target"}` that ended or is new.
+            `{"results": [{"id", "memory", "event"}]}`, with `"previous_memory"` on an UPDATE, `"actor_id"` and `"role"` with
+            `infer=False`. Facts that changed nothing (NONE) are not listed, as in Mem0; `engine.add` lists them, with reasons.
+            With a graph there is also `"relations": {"deleted_entities": [[relation]], "added_entities": [[relation]]}`.
 
         Raises:
             ModelReplyError: With `on_bad_reply="raise"`, the chat model's reply stayed unreadable; nothing was written.
@@ -189,22 +188,17 @@ class Mem0Methods(Mem0Memory):
             limit: At most so many, up to 10,000; by default 20 where the scope is in *filters* (Mem0 2.x), else 100 (1.x).
             filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
             top_k: The limit, in the words of Mem0 2.x.
-            threshold: Least relevance, 0 to 1; by default 0.1 where the scope is in *filters*, else none, as with `None`. It is
-                the `score` in the rows, which orders them where no reranker does, and compares between queries.
+            threshold: Least `score`, 0 to 1; by default 0.1 where the scope is in *filters*, else none, as with `None`.
             rerank: Whether the reranker of the configuration orders the best once more; by default it does where there is one.
                 `True` without one adds `"notes"` to the result.
-            explain: Give each row `"score_details"`: `"semantic_score"` (a calibrated cosine), `"bm25_score"`,
-                `"entity_boost"`, `"final_score"` (the score) and `"threshold"`, all of 0 to 1; `"parts"` is what each kind of
-                evidence added to `"raw_score"`, which chose the rows.
+            explain: Give each row `"score_details"`, with Mem0's keys; `"parts"` is what each kind of evidence added.
             show_expired: Whether expired memories are found as well, until they are swept.
             reference_date: The date that "last week" in the query is counted from; by default now.
 
         Returns:
-            `{"results": [row, …]}`, best first; a row has `"id"`, `"memory"`, `"hash"`, `"metadata"`, `"score"`,
-            `"created_at"`, `"updated_at"`, and those of `"user_id"`, `"agent_id"`, `"run_id"`, `"actor_id"`, `"role"`,
-            `"attributed_to"`, `"expiration_date"` that are set; `"rerank_score"` where a reranker ordered them.
-            With a graph there is also `"relations"`: the five best `{"source", "relationship", "destination"}`, best first.
-            With filters on more than the scope only what the memories in the result say is among them.
+            `{"results": [row, …]}`, best first; rows have those of Mem0's keys that are set, `"rerank_score"` after a reranker.
+            With a graph there is also `"relations"`: the five best `{"source", "relationship", "destination"}`;
+            with filters on more than the scope, of those that the rows state.
 
         Raises:
             ScopeError: No scope is given, or two that contradict each other.

@@ -158,12 +158,11 @@ def _database(config: MemoryConfig) -> str | Path | URL | None:
 
 def _database_in_folder(store: StoreSection, path: str | Path | None) -> str | Path:
     """The folder of FAISS is that of the database: the index is beside it."""
-    given = store.arguments["path"]
-    if given == _IN_MEMORY:
+    if store.arguments["path"] == _IN_MEMORY:
         raise InvalidInputError(
             'config.vector_store.config.path is a folder on the disk; to keep nothing, give history_db_path=":memory:" instead'
         )
-    folder = expanded(_check_path(given, "config.vector_store.config.path must be a folder"))
+    folder = expanded(_check_path(store.arguments["path"], "config.vector_store.config.path must be a folder"))
     if path is None:
         return folder / f"{store.collection}.db"
     if path == _IN_MEMORY or Path(path).parent.resolve() != folder.resolve():
