@@ -14,6 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.checks import check_metadata, check_text
 from langmem_adapter.records.escapes import escape_cell, unescape_cell
 from langmem_adapter.records.results import (
@@ -26,6 +27,7 @@ from langmem_adapter.records.results import (
     MemoryItem,
     ModelCall,
     Page,
+    SearchResults,
     Turn,
     Usage,
 )
@@ -239,3 +241,17 @@ def test_a_page_is_a_sequence() -> None:
 def test_harmless_cells_hold_no_formula_however_they_are_split_and_plain_gives_them_back(text: str) -> None:
     assert unescape_cell(escape_cell(text)) == text
     assert not [cell for cell in re.split(r"[;\t\r\n]", escape_cell(text)) if cell.startswith(tuple("=+-@\uff1d"))]
+
+
+def test_repr_is_one_line_and_repr_html_is_an_escaped_table() -> None:
+    with Memory(":memory:", graph=True) as memory:
+        result = memory.add("I live in Lyon. My sister is called <b>.", user_id="ann")
+        hits, page = memory.search("Lyon", user_id="ann"), memory.get_all(user_id="ann")
+        relations, history = memory.graph.relations(user_id="ann"), memory.history(str(result.results[0].id))
+    assert repr(hits[0]).startswith("Hit('Lives in Lyon', relevance=")
+    for shown in (*result.results, *hits, *page, *history, *relations):
+        assert len(repr(shown)) < 200 and "\n" not in repr(shown)
+    for table in (result, hits, page, history, relations):
+        html = table._repr_html_()
+        assert html.startswith("<table>") and "<b>" not in html and "Lyon" in html
+    assert SearchResults()._repr_html_() == "<p>no results</p>"

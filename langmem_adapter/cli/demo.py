@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from langmem_adapter.memory.memory import Memory
+    from langmem_adapter.records.results import Revision
 
 _MESSAGES: Final = (
     "Hi! My name is Ada, I live in Kyoto and I love jazz.",
@@ -121,7 +122,7 @@ class _Stage:
     def history(self, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Show the memory with the longest history."""
         ids = dict.fromkeys(change["id"] for step in messages for change in step["changes"] if change["id"] is not None)
-        longest = max((self._memory.history(memory_id) for memory_id in ids), key=len, default=[])
+        longest: list[Revision] = max((self._memory.history(memory_id) for memory_id in ids), key=len, default=[])
         self._heading("The history of one memory")
         if longest:
             self._say(pictures.timeline(longest, marks=self._marks), indent=1)

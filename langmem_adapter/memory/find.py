@@ -10,7 +10,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.filters import parse_filter
 from langmem_adapter.memory.parts import MemoryMixin
 from langmem_adapter.records.checks import parse_timezone
-from langmem_adapter.records.results import Page, Threshold
+from langmem_adapter.records.results import History, Page, Threshold
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.query import Bounds, Query, check_rerank, parse_reference_date
 from langmem_adapter.storage import memories
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import date, datetime
 
-    from langmem_adapter.records.results import MemoryItem, Revision, SearchResults
+    from langmem_adapter.records.results import MemoryItem, SearchResults
     from langmem_adapter.records.scope import ScopeArguments
     from langmem_adapter.search.query import Rerank
 
@@ -190,7 +190,7 @@ class SearchMethods(MemoryMixin):
     aget_all = awaited(get_all)
 
     @planned
-    def history(self, memory_id: str, **fields: Unpack[ScopeArguments]) -> Plan[list[Revision]]:
+    def history(self, memory_id: str, **fields: Unpack[ScopeArguments]) -> Plan[History]:
         """All revisions of a memory, in the order of writing, also of a deleted one.
 
         Args:
@@ -201,6 +201,6 @@ class SearchMethods(MemoryMixin):
             MemoryNotFoundError: There was never such a memory.
         """
         scope = optional_scope(fields)
-        return Plan(partial(self.parts.reading, memories.revisions, memory_id_of(memory_id), scope))
+        return Plan(partial(self.parts.reading, memories.revisions, memory_id_of(memory_id), scope)).then(History)
 
     ahistory = awaited(history)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime  # noqa: TC003 - `pipeline.state` checks by its type
-from typing import Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from langmem_adapter.records.display import OneLine
 from langmem_adapter.records.scope import LIST, TIME, Form, Portable, Scope, forms
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 RelationEvent = Literal["ADD", "UPDATE", "END", "DELETE", "NONE"]
 """What becomes of a relation: it is new, other dates are known for it, it is over, it was withdrawn, it was said again."""
@@ -51,8 +55,8 @@ class Triple(Portable):
     _forms = forms(valid_from=TIME, valid_to=TIME)
 
 
-@dataclass(frozen=True, slots=True)
-class Entity:
+@dataclass(frozen=True, slots=True, repr=False)
+class Entity(OneLine):
     """A person or thing in the knowledge graph.
 
     Attributes:
@@ -75,6 +79,10 @@ class Entity:
     created_at: datetime
     updated_at: datetime
 
+    def cells(self) -> Mapping[str, Any]:
+        """The fields to display."""
+        return {"name": self.name, "type": self.type or None, "mentions": self.mentions, "id": self.id}
+
 
 @dataclass(frozen=True, slots=True)
 class MergeSuggestion:
@@ -93,8 +101,8 @@ class MergeSuggestion:
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class Relation(Portable):
+@dataclass(frozen=True, slots=True, repr=False)
+class Relation(OneLine, Portable):
     """One thing's relation to another, with the time for which it holds and the time for which it was believed.
 
     Both times are half-open: it holds from `valid_from` on and no longer at `valid_to`; it was believed from `recorded_at` on
@@ -141,6 +149,10 @@ class Relation(Portable):
         scope=Form(lambda scope: scope.named, lambda named: Scope(**named)),
         memory_ids=LIST,
     )
+
+    def cells(self) -> Mapping[str, Any]:
+        """The fields to display."""
+        return {"text": self.text, "valid_from": self.valid_from, "valid_to": self.valid_to, "id": self.id}
 
     @property
     def text(self) -> str:

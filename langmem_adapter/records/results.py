@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime  # noqa: TC003
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, overload
 
+from langmem_adapter.records.display import OneLine, Table, html_table
 from langmem_adapter.records.graph import Entity, GraphChanges, Relation, RelationChange, Triple
 from langmem_adapter.records.scope import LIST, LOCAL_TIME, MAPPING, TIME, Form, Portable, forms, several
 
@@ -221,8 +222,8 @@ class Decision(Portable):
     _forms = forms(relations=several(Triple), metadata=MAPPING, time=LOCAL_TIME, expires_at=TIME)
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Portable):
+@dataclass(frozen=True, slots=True, repr=False)
+class Change(OneLine, Portable):
     """What became of one fact.
 
     Attributes:
@@ -246,11 +247,15 @@ class Change(Portable):
 
     _forms = forms(relations=several(RelationChange), valid_to=TIME)
 
+    def cells(self) -> Mapping[str, Any]:
+        """The fields to display."""
+        return {"text": self.text, "event": self.event, "previous_text": self.previous_text, "id": self.id}
+
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class AddResult:
     """What one `add` did. Every fact that was found has its `Change`, a fact that changed nothing as well.
 
@@ -281,13 +286,21 @@ class AddResult:
             ended=tuple(change.relation for change in changes if change.event in {"END", "DELETE"}),
         )
 
+    def __repr__(self) -> str:
+        """The changes, the mode and the notes."""
+        notes = f", notes={self.notes}" if self.notes else ""
+        return f"AddResult({[*self.results]}, mode={self.mode!r}{notes})"
+
+    def _repr_html_(self) -> str:
+        return html_table({**change.cells(), "reason": change.reason} for change in self.results)
+
     def by_event(self, event: Event) -> tuple[Change, ...]:
         """The changes of one kind, in order."""
         return tuple(change for change in self.results if change.event == event)
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryItem:
+@dataclass(frozen=True, slots=True, repr=False)
+class MemoryItem(OneLine):
     """One memory in its current state.
 
     `created_at` and `updated_at` have the UTC offset of who made its last statement: their `date()` is the speaker's day.
@@ -323,6 +336,10 @@ class MemoryItem:
     hash: str
     is_verbatim: bool = False
 
+    def cells(self) -> Mapping[str, Any]:
+        """The fields to display."""
+        return {"text": self.text, **self.scope.named, "created_at": self.created_at, "id": self.id}
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -347,8 +364,8 @@ class Explanation:
     ranks: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+@dataclass(frozen=True, slots=True, repr=False)
+class Hit(OneLine):
     """One result of a search.
 
     Attributes:
@@ -365,6 +382,17 @@ class Hit:
     relevance: float
     explanation: Explanation | None = None
     cut: str | None = None
+
+    def cells(self) -> Mapping[str, Any]:
+        """The fields to display."""
+        relevance, created_at = self.relevance, self.item.created_at
+        return {
+            "text": self.passage,
+            "relevance": relevance,
+            "score": self.score,
+            "created_at": created_at,
+            "id": self.id,
+        }
 
     @property
     def id(self) -> str:
@@ -435,7 +463,7 @@ _WHY: Final[Mapping[NoHit, str]] = {
 }
 
 
-class SearchResults(list[Hit]):
+class SearchResults(list[Hit], Table):
     """The hits of a search, best first: a list, and where it is empty, why.
 
     Args:
@@ -463,8 +491,8 @@ class SearchResults(list[Hit]):
         self.abstained = abstained
 
 
-@dataclass(frozen=True, slots=True)
-class Revision:
+@dataclass(frozen=True, slots=True, repr=False)
+class Revision(OneLine):
     """One entry of the history of a memory; its times have the UTC offset of who made the statement.
 
     Attributes:
@@ -501,9 +529,26 @@ class Revision:
     valid_from: datetime
     valid_to: datetime | None
 
+    def cells(self) -> Mapping[str, Any]:
+        """The fields to display."""
+        text, number = self.new_text or self.old_text or "", self.revision
+        return {
+            "text": text,
+            "event": self.event,
+            "revision": number,
+            "created_at": self.created_at,
+            "reason": self.reason,
+        }
+
+
+class History(list[Revision], Table):
+    """The revisions of a memory, in the order of writing."""
+
+    __slots__ = ()
+
 
 @dataclass(frozen=True, slots=True)
-class Paged(Sequence[T]):
+class Paged(Sequence[T], Table):
     """Some records, and where the next page begins.
 
     Attributes:

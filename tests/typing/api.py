@@ -22,7 +22,6 @@ from langmem_adapter import (
     Page,
     Relation,
     RelationChange,
-    Revision,
     Scope,
     SearchResults,
     Settings,
@@ -33,7 +32,7 @@ from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import LangmemAdapterError, MemoryNotFoundError, ModelReplyError, StorageError
 from langmem_adapter.index.base import Verification
 from langmem_adapter.records.graph import GraphChanges
-from langmem_adapter.records.results import EntityPage, Event, Explanation, RelationPage, Usage
+from langmem_adapter.records.results import EntityPage, Event, Explanation, History, RelationPage, Usage
 from langmem_adapter.storage.backup import CopyReport
 from langmem_adapter.storage.erasure import Erasure
 from langmem_adapter.storage.meta import Stats
@@ -97,7 +96,7 @@ def finding(memory: Memory) -> None:
     assert_type(page[:2], tuple[MemoryItem, ...])
     assert_type(page.next, str | None)
     assert_type([item.text for item in page], list[str])
-    assert_type(memory.history("id"), list[Revision])
+    assert_type(memory.history("id"), History)
 
 
 def lending(memory: Memory) -> None:
@@ -141,7 +140,7 @@ async def awaiting() -> None:
         assert_type(await memory.asearch("x", user_id="a"), SearchResults)
         assert_type(await memory.aget("id"), MemoryItem)
         assert_type(await memory.aget_all(user_id="a"), Page)
-        assert_type(await memory.ahistory("id"), list[Revision])
+        assert_type(await memory.ahistory("id"), History)
         assert_type(await memory.aupdate("id", "x"), Change)
         assert_type(await memory.adelete("id"), Change)
         assert_type(await memory.adelete_all(user_id="a"), int)

@@ -154,7 +154,7 @@ class Mem0Methods(Mem0Memory):
             ids = [change.id for change in result.results if change.id is not None]
             read = Plan.each(lambda each: Plan.calling(self.engine.history, self.engine.ahistory, each), ids)
 
-            def label(histories: list[list[Revision]]) -> Any:
+            def label(histories: Sequence[Sequence[Revision]]) -> Any:
                 rows = shapes.format_changes(result.results)
                 return _format_added(self, shapes.add_speakers(rows, [steps[0] for steps in histories]), result)
 
