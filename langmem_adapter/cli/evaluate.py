@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from langchain_core.language_models import BaseChatModel
 
-    from langmem_adapter.evaluation.answers import AnswerPrompt, JudgedAnswer
-    from langmem_adapter.evaluation.prompts import MemorySystem, PromptCase
+    from langmem_adapter.evaluation.prompts import AnswerPrompt, JudgedAnswer, MemorySystem, PromptCase
     from langmem_adapter.evaluation.questions import Dialogue, EvalQuestion
     from langmem_adapter.evaluation.runner import Means, Measured, MemoryOrigin, QuestionResult, Report, Silence
     from langmem_adapter.memory.memory import Memory
@@ -350,7 +349,7 @@ def answers(
     $ langmem-adapter eval answers mine.jsonl -u alice --model openai:gpt-5-mini
     $ langmem-adapter eval answers mine.jsonl -u alice --price 0.25,2 --yes
     """
-    from langmem_adapter.evaluation.answers import answer_prompts, read_answers, run_answers
+    from langmem_adapter.evaluation.prompts import answer_prompts, read_answers, run_answers
     from langmem_adapter.evaluation.questions import read_questions
     from langmem_adapter.reasoning.structured_output import Channel
 
@@ -401,7 +400,7 @@ def _prices(text: str | None) -> tuple[float, float] | None:
 
 
 def _cost(waiting: "Sequence[AnswerPrompt]", channel: "Channel", prices: tuple[float, float] | None) -> str:
-    from langmem_adapter.evaluation.answers import OUTPUT
+    from langmem_adapter.evaluation.prompts import OUTPUT
 
     sent, received = sum(prompt.tokens for prompt in waiting), OUTPUT * len(waiting)
     money = "" if prices is None else f", about ${(sent * prices[0] + received * prices[1]) / _MILLION:.2f}"

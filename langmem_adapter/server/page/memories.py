@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from operator import itemgetter
@@ -16,13 +15,12 @@ from sqlalchemy import Connection
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.records.escapes import MEMORY_COLUMNS, DiffPart, differences, memory_line
-from langmem_adapter.records.results import Hit, MemoryItem, Revision
+from langmem_adapter.records.escapes import MEMORY_COLUMNS, differences, memory_line
+from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.relevance import RELEVANT
 from langmem_adapter.server.page.layout import (
     PREFIX,
-    BarPiece,
     Filled,
     Looking,
     Reading,
@@ -67,25 +65,18 @@ router = APIRouter(prefix=PREFIX)
 # ── list and search ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class _Example:
-    """A sentence for a first try, what it shows, and the user who says it in an empty database."""
-
-    text: str
-    shows: str
-    language: str = "en"
-    user: str = "ada"
-
-
-_EXAMPLES: Final = (
-    _Example(
-        "Hi! I am Ada. I live in Kyoto, I have a dog called Rex, and I am vegetarian.",
-        "one sentence becomes several memories",
-    ),
-    _Example("I moved to Lyon last week.", "after the first: an update, at the date that was meant"),
-    _Example("我叫小明，住在北京，喜欢喝茶。", "the same in Chinese", "zh", "小明"),
-    _Example("我上个月搬到上海了。", "after the one before: an update", "zh", "小明"),
-)
+_EXAMPLES: Final = [
+    {"text": text, "shows": shows, "language": language, "user": user}  # the user of an empty database
+    for text, shows, language, user in (
+        (
+            "Hi! I am Ada. I live in Kyoto, I have a dog called Rex, and I am vegetarian.",
+            *("one sentence becomes several memories", "en", "ada"),
+        ),
+        ("I moved to Lyon last week.", "after the first: an update, at the date that was meant", "en", "ada"),
+        ("我叫小明，住在北京，喜欢喝茶。", "the same in Chinese", "zh", "小明"),
+        ("我上个月搬到上海了。", "after the one before: an update", "zh", "小明"),
+    )
+]
 
 
 class _ListQuery(ScopeForm):
@@ -99,15 +90,6 @@ class _ListQuery(ScopeForm):
 class _AddForm(ScopeForm):
     text: str
     verbatim: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A memory of the list, with the evidence of a search."""
-
-    item: MemoryItem
-    relevance: float | None = None
-    parts: tuple[BarPiece, ...] = ()
 
 
 @router.get("")
@@ -150,24 +132,23 @@ def _first_screen(view: View) -> dict[str, Any]:
     }
 
 
-async def _page(memory: Memory, query: _ListQuery, scope: dict[str, Any]) -> tuple[list[_Row], str | None]:
+async def _page(memory: Memory, query: _ListQuery, scope: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
     filters = None if query.type is None else {"memory_type": query.type}
     how: dict[str, Any] = {"filters": filters, "as_of": query.as_of, "include_expired": query.expired}
     page = await memory.aget_all(**scope, **how, k=_PAGE, after=query.after)
-    return [_Row(item) for item in page], page.next
+    return [{"item": item, "relevance": None} for item in page], page.next
 
 
-async def _search(memory: Memory, query: _ListQuery, scope: dict[str, Any]) -> tuple[list[_Row], str | None]:
+async def _search(memory: Memory, query: _ListQuery, scope: dict[str, Any]) -> tuple[list[dict[str, Any]], str | None]:
     how: dict[str, Any] = {"memory_type": query.type, "as_of": query.as_of, "explain": True}
     hits = await memory.asearch(query.q or "", **scope, **how, k=_HITS)
-    best = max((hit.score for hit in hits), default=0.0)
-    return [_Row(hit.item, hit.relevance, _evidence_bar(hit, best)) for hit in hits], None
-
-
-def _evidence_bar(hit: Hit, best: float) -> tuple[BarPiece, ...]:
-    """The evidence for a hit as a bar, which is full for the best score."""
-    parts = {name: value for name, value in (hit.explanation.parts if hit.explanation else {}).items() if value > 0}
-    return tuple(pieces(dict(sorted(parts.items(), key=itemgetter(1), reverse=True)), best))
+    best = max((hit.score for hit in hits), default=0.0)  # which fills the bar of its evidence
+    rows = []
+    for hit in hits:
+        parts = {name: value for name, value in (hit.explanation.parts if hit.explanation else {}).items() if value > 0}
+        bar = tuple(pieces(dict(sorted(parts.items(), key=itemgetter(1), reverse=True)), best))
+        rows.append({"item": hit.item, "relevance": hit.relevance, "parts": bar})
+    return rows, None
 
 
 # ── one memory ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,16 +179,6 @@ class _EditForm(ScopeForm):
 
 class _RestoreForm(ScopeForm):
     revision: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Version:
-    """A revision with its text's difference, the trace of its add, and whether the memory can return to it."""
-
-    revision: Revision
-    parts: Sequence[DiffPart]
-    trace_id: str | None
-    can_return: bool
 
 
 @router.get("/memories/{memory_id}")
@@ -315,13 +286,13 @@ def _memory_values(
         item, is_current = memories.item_of(row, revisions[-1].stated_at), False
     page = [each for each in revisions if before is None or each.revision < before][-_REVISIONS:]
     trace_ids = traces.of_changes(connection, memory_id, {each.created_at for each in page}, scope)
-    versions = [
-        _Version(
-            each,
-            differences(each.old_text, each.new_text or "") if each.old_text else (),
-            trace_ids.get(each.created_at),
-            can_return=each.new_text is not None and not (is_current and each is revisions[-1]),
-        )
+    versions: list[dict[str, Any]] = [
+        {
+            "revision": each,
+            "parts": differences(each.old_text, each.new_text or "") if each.old_text else (),
+            "trace_id": trace_ids.get(each.created_at),
+            "can_return": each.new_text is not None and not (is_current and each is revisions[-1]),
+        }
         for each in reversed(page)
     ]
     relation_pks = reads.of_memories(connection, [memory_id], reads.NOW).get(memory_id, ())
@@ -330,7 +301,7 @@ def _memory_values(
         "is_current": is_current,
         "is_deleted": revisions[-1].is_deleted,  # one that is neither current nor deleted was over when it was added
         "is_expired": is_current and item.expires_at is not None and item.expires_at <= datetime.now(UTC),
-        "returns_to": next((each.revision.revision for each in versions if each.can_return), None),
+        "returns_to": next((each["revision"].revision for each in versions if each["can_return"]), None),
         "versions": versions,  # the newest first
         "older": page[0].revision if page and page[0] is not revisions[0] else None,
         "source": _source(connection, versions, scope),
@@ -338,16 +309,20 @@ def _memory_values(
     }
 
 
-def _source(connection: Connection, versions: Sequence[_Version], scope: Scope | None) -> dict[str, Any] | None:
+def _source(
+    connection: Connection, versions: Sequence[Mapping[str, Any]], scope: Scope | None
+) -> dict[str, Any] | None:
     """The messages that the newest version with a source comes from; without a trace the stored words, nearest first."""
-    texts = [each for each in versions if each.revision.new_text is not None]
-    for each in texts:
-        if each.trace_id is not None:
-            trace = traces.read(connection, each.trace_id, scope)
-            return {"version": each.revision.revision, "trace_id": trace.id, **_source_turns(trace, each.revision)}
+    texts: list[tuple[Revision, str | None]] = [
+        (each["revision"], each["trace_id"]) for each in versions if each["revision"].new_text is not None
+    ]
+    for revision, trace_id in texts:
+        if trace_id is not None:
+            trace = traces.read(connection, trace_id, scope)
+            return {"version": revision.revision, "trace_id": trace.id, **_source_turns(trace, revision)}
     if not texts:
         return None
-    revision = texts[0].revision
+    revision = texts[0][0]
     row, _, _ = memories.past(connection, revision.memory_id, revision.revision, scope)
     words = split_context(row.context)
     return {"version": revision.revision, "trace_id": None, "turns": (), "words": words} if words else None
