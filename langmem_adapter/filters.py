@@ -243,45 +243,23 @@ class Inside:
 
 
 @dataclass(frozen=True, slots=True)
-class AllOf:
-    """Every part holds."""
+class Group:
+    """Parts that are tried until one gives *until*, which decides the *outcome*: AND, OR or NOT."""
 
     parts: tuple[Node, ...]
+    until: bool
+    outcome: bool
 
     def __call__(self, values: Values) -> bool:  # noqa: D102 - the class says it
-        for part in self.parts:  # noqa: SIM110 - all() with a generator takes three times as long
-            if not part(values):
-                return False
-        return True
+        for part in self.parts:  # all() and any() with a generator take three times as long
+            if part(values) == self.until:
+                return self.outcome
+        return not self.outcome
 
 
-@dataclass(frozen=True, slots=True)
-class SomeOf:
-    """At least one part holds."""
+Node: TypeAlias = "Condition | Inside | Group"
 
-    parts: tuple[Node, ...]
-
-    def __call__(self, values: Values) -> bool:  # noqa: D102 - the class says it
-        for part in self.parts:  # noqa: SIM110 - the same
-            if part(values):
-                return True
-        return False
-
-
-@dataclass(frozen=True, slots=True)
-class NoneOf:
-    """No part holds."""
-
-    parts: tuple[Node, ...]
-
-    def __call__(self, values: Values) -> bool:  # noqa: D102 - the class says it
-        for part in self.parts:  # noqa: SIM110 - the same
-            if part(values):
-                return False
-        return True
-
-
-Node: TypeAlias = "Condition | Inside | AllOf | SomeOf | NoneOf"
+_AND: Final = {"until": False, "outcome": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +312,7 @@ def _reach(values: Values, key: str) -> Any:
     return values[key]
 
 
-EVERYTHING: Final = Filter((), frozenset(), AllOf(()))
+EVERYTHING: Final = Filter((), frozenset(), Group((), **_AND))
 """The filter that asks for nothing."""
 
 
@@ -388,7 +366,9 @@ def parse_filter(
 def _certain(node: Node) -> list[Condition]:
     if isinstance(node, Condition):
         return [node]
-    return [condition for part in node.parts for condition in _certain(part)] if isinstance(node, AllOf) else []
+    if isinstance(node, Group) and not node.until:
+        return [condition for part in node.parts for condition in _certain(part)]
+    return []
 
 
 def _keys(node: Node) -> list[str]:
@@ -434,7 +414,7 @@ class _Reader:
         if not _filters(parts):
             raise FilterError(f"{key} takes a list of filters, none empty, like {{{key!r}: [{{'topic': 'food'}}]}}")
         nodes = tuple(self.mapping(part, depth + 1, fields) for part in parts)
-        return _all(nodes) if word == "AND" else SomeOf(nodes) if word == "OR" else NoneOf(nodes)
+        return _all(nodes) if word == "AND" else Group(nodes, until=True, outcome=word == "OR")
 
     def _condition(self, key: str, name: str, operand: object, *, timed: bool) -> Condition:
         self._count()
@@ -496,7 +476,7 @@ class _Reader:
 
 def _all(nodes: Iterable[Node]) -> Node:
     parts = tuple(nodes)
-    return parts[0] if len(parts) == 1 else AllOf(parts)
+    return parts[0] if len(parts) == 1 else Group(parts, **_AND)
 
 
 def _filters(parts: object) -> bool:
