@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import pytest
@@ -21,15 +21,17 @@ from langmem_adapter.index.indexer import SharedIndexer
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import MEMORIES, changes, memories, scopes
+from tests.index.book import Book
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from langchain_core.vectorstores import VectorStore
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import Nearest, Pks, Scores, Vectors, VectorView
+    from langmem_adapter.index.base import Pks, Vectors
     from langmem_adapter.index.pgvector import PgVectorIndex
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,6 +49,18 @@ class MakeVectors(Protocol):
 
 def _pks(numbers: Iterable[int]) -> Pks:
     return np.fromiter(numbers, np.int64)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def book(path: Path) -> Iterator[Book]:
+    database = Database(path)
+    yield Book(database)
+    database.close()
 
 
 @pytest.fixture(scope="session")
@@ -97,39 +111,17 @@ class Fed:
         self.database = database
         self.feed = feed
 
-    @property
-    def view(self) -> VectorView:
-        assert self.feed.index is not None
-        return self.feed.index
-
-    @property
-    def dimensions(self) -> int:
-        return self.view.dimensions
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.feed.index, name)
 
     def __len__(self) -> int:
-        return len(self.view)
+        assert self.feed.index is not None
+        return len(self.feed.index)
 
     def update(self, batch: Batch) -> None:
         check_batch(batch, self.dimensions)
         self.database.write(partial(write_batch, batch=batch))
         self.feed.pull()
-
-    def search(
-        self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
-    ) -> Nearest:
-        return self.view.search(query, k, scopes=scopes, pks=pks, ordered=ordered)
-
-    def scores(self, query: Vectors, pks: Pks) -> Scores:
-        return self.view.scores(query, pks)
-
-    def vectors(self, pks: Pks) -> Vectors:
-        return self.view.vectors(pks)
-
-    def pks(self) -> Pks:
-        return self.view.pks()
-
-    def scopes_of(self, pks: Pks) -> Pks:
-        return self.view.scopes_of(pks)
 
 
 def write_batch(connection: Connection, batch: Batch) -> None:

@@ -18,7 +18,6 @@ from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations
 from langmem_adapter.index.indexer import Indexer
 from langmem_adapter.storage.database import Database
-from tests.index.book import Book
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from langmem_adapter.index.base import Batch, Vectors
     from langmem_adapter.index.segment import Contents
     from langmem_adapter.storage.feed import Cursor
+    from tests.index.book import Book
 
 Follow: TypeAlias = "Callable[..., Indexer]"
 D = 16
@@ -63,18 +63,6 @@ def nothing() -> None:
 def vectors(make_vectors: Any) -> Vectors:
     made: Vectors = make_vectors(200, D)
     return made
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "memory.db"
-
-
-@pytest.fixture
-def book(path: Path) -> Iterator[Book]:
-    database = Database(path)
-    yield Book(database)
-    database.close()
 
 
 @pytest.fixture

@@ -46,18 +46,6 @@ def vectors(make_vectors: Any) -> Vectors:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "memory.db"
-
-
-@pytest.fixture
-def book(path: Path) -> Iterator[Book]:
-    database = Database(path)
-    yield Book(database)
-    database.close()
-
-
-@pytest.fixture
 def follow(path: Path) -> Iterator[Follow]:
     """Opens an indexer on a database of its own, as another process would."""
     databases = []

@@ -22,16 +22,15 @@ from langmem_adapter.index.faiss import FaissIndex
 from langmem_adapter.index.generations import Generations
 from langmem_adapter.index.indexer import Indexer, open_index
 from langmem_adapter.index.segment import Contents, SegmentError, block_rows
-from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.feed import Cursor
 from tests.cases import each
-from tests.index.book import Book
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from langmem_adapter.index.base import Vectors
+    from tests.index.book import Book
 
 D = 12
 COUNT = 50
@@ -274,13 +273,6 @@ class TestWriting:
 
 
 # ── while it is open ────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture
-def book(tmp_path: Path) -> Iterator[Book]:
-    database = Database(tmp_path / "memory.db")
-    yield Book(database)
-    database.close()
 
 
 @pytest.fixture

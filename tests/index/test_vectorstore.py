@@ -43,11 +43,6 @@ KINDS = ("qdrant", "chroma", "any store")
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "memory.db"
-
-
-@pytest.fixture
 def database(path: Path) -> Iterator[Database]:
     opened_one = Database(path)
     prepare(opened_one)
