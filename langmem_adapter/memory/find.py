@@ -101,7 +101,7 @@ class SearchMethods(MemoryMixin):
             threshold=relevance(threshold),
             memory_type=memory_type,
             expired=expired,
-            then=parse_as_of(as_of, known_at, zone),
+            past=parse_as_of(as_of, known_at, zone),
             rerank=check_rerank(rerank),
             explain=flag(explain, "explain"),
             max_tokens=tokens(max_tokens),

@@ -184,7 +184,7 @@ class Query:
         memory_type: Only memories of this type.
         facts: Only facts: memories without a type.
         expired: Expired memories as well.
-        then: Search what was true, or known, at a moment.
+        past: Search what was true, or known, at a moment.
         rerank: Orders the best hits once more.
         explain: Give the parts of each score.
         max_tokens: Tokens that all hits together may have.
@@ -201,7 +201,7 @@ class Query:
     memory_type: str | None = None
     facts: bool = False
     expired: bool = False
-    then: AsOf | None = None
+    past: AsOf | None = None
     rerank: Rerank | None = None
     explain: bool = False
     max_tokens: int | None = None
@@ -212,8 +212,8 @@ class Query:
     @property
     def narrowed(self) -> str:
         """The conditions within its scope, in words; empty without any."""
-        then, bounds = self.then or AsOf(), self.bounds or Bounds()
-        moments = {"as_of": then.as_of, "known_at": then.known_at, "after": bounds.after, "before": bounds.before}
+        past, bounds = self.past or AsOf(), self.bounds or Bounds()
+        moments = {"as_of": past.as_of, "known_at": past.known_at, "after": bounds.after, "before": bounds.before}
         conditions = [
             f"{name}={moment.isoformat()}".removesuffix("T00:00:00") for name, moment in moments.items() if moment
         ]
@@ -223,8 +223,8 @@ class Query:
     @property
     def asked_at(self) -> datetime:
         """When it is asked."""
-        then = None if self.then is None else self.then.as_of or self.then.known_at
-        return self.reference or (then or datetime.now(UTC)).astimezone(self.zone)
+        past = None if self.past is None else self.past.as_of or self.past.known_at
+        return self.reference or (past or datetime.now(UTC)).astimezone(self.zone)
 
 
 _MOST_NAMES: Final = 1_000

@@ -265,8 +265,8 @@ class Searcher:
     def _find(self, context: SearchContext) -> SearchResults:
         query, cache = context.query, context.cached.cache
         with self._database.reading() as connect:
-            if query.then is not None:
-                return _select(query, cache, self._find_past(connect(), context, query.then))
+            if query.past is not None:
+                return _select(query, cache, self._find_past(connect(), context, query.past))
             small = _is_small(query, cache)
             wanted = max(_wanted(query), len(cache)) if small else _wanted(query)
             few = None if query.explain else _SPARE * wanted

@@ -89,21 +89,8 @@ NEEDED: Final = {
 
 
 LIKE_JSON: Final[list[Any]] = [
-    None,
-    True,
-    -1,
-    2.5,
-    HUGE,
-    "",
-    "x",
-    "~no-such-user/x",
-    "\x00",
-    "\ud800",
-    [],
-    ["a"],
-    {},
-    {"a": 1},
-]
+    None, True, -1, 2.5, HUGE, "", "x", "~no-such-user/x", "\x00", "\ud800", [], ["a"], {}, {"a": 1},
+]  # fmt: skip
 SERVER: Final = {"model": "x", "api_key": "k", "openai_base_url": "http://127.0.0.1:9/v1"}
 MEM0: Final[dict[str, Any]] = {  # each of them alone is right
     "history_db_path": ":memory:",
