@@ -92,7 +92,7 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
         return None
     kept: dict[str, Any] = {name: state.get(name) for name in _TRACED if name in state}
     # Contract: a trace's calls can be read, whatever somebody wrote into the state; `Leftovers` looks for erased names in them.
-    # test_served.py::test_a_state_without_sense_hinders_no_purge.
+    # test_served.py::test_build_pipeline_a_state_without_sense_hinders_no_purge.
     kept["work"] = {**state["work"], "usage": Usage.from_json(state["work"]["usage"]).to_json()}
     return TraceDraft(days, {**kept, "mode": mode})
 

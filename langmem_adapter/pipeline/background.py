@@ -135,7 +135,7 @@ class BackgroundWriter:
         # Contract: workers are there before the first message, and no executor: when a program ends, Python shuts those down
         # first, and 3.12 begins no more threads. Daemons go on until `_end` has waited for them, which multiprocessing calls,
         # since its children end without `atexit` up to 3.12.
-        # tests/pipeline/test_background_ends.py::test_a_program_that_ends_without_closing_writes_what_waits.
+        # tests/pipeline/test_background_ends.py::test_background_a_program_that_ends_without_closing_writes_what_waits.
         self._exit = util.Finalize(None, self._end, exitpriority=0)
 
     def add(self, messages: Any, **arguments: Any) -> Future[AddResult]:
@@ -226,7 +226,7 @@ class BackgroundWriter:
 
     def _refuse_forked(self) -> None:
         # Contract: asked before any lock, since the fork may have copied it locked; there are no workers here, either.
-        # tests/pipeline/test_background_ends.py::test_a_forked_child_is_refused_and_never_waits.
+        # tests/pipeline/test_background_ends.py::test_background_a_forked_child_is_refused_and_never_waits.
         if os.getpid() != self._process:
             raise StorageError(
                 "this background writer was made before the process forked, and works only in the process that made it; "
@@ -242,7 +242,7 @@ class BackgroundWriter:
             if not isinstance(threading.current_thread(), _Worker):
                 # Contract: in rounds, since CPython may lose the wake-up of a Ctrl-C that comes as a wait begins, or in another
                 # thread: who waits without an end then sees it never.
-                # tests/pipeline/test_background_ends.py::test_a_program_that_ends_without_closing_writes_what_waits.
+                # tests/pipeline/test_background_ends.py::test_background_a_program_that_ends_without_closing_writes_what_waits.
                 while not self._changed.wait_for(
                     lambda: taken.isdisjoint({*self._unwritten(), *self._telling}), timeout=1
                 ):
@@ -250,7 +250,7 @@ class BackgroundWriter:
                 return
         # Contract: a worker comes here in what somebody does when a future is done, or in `on_error`. It waits for no such
         # thing, its own, another worker's or another writer's, and leaves no write to others, who may all stand here.
-        # tests/pipeline/test_background.py::test_whatever_is_done_when_a_future_is_done_keeps_nobody_waiting.
+        # tests/pipeline/test_background.py::test_background_whatever_is_done_when_a_future_is_done_keeps_nobody_waiting.
         self._work(nullcontext(), lambda: not taken.isdisjoint(self._unwritten()))
 
     def _unwritten(self) -> list[_Chat]:

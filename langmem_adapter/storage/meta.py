@@ -252,7 +252,7 @@ class ReplyLog:
 
         def add(connection: Connection) -> str:
             # Contract: the log is read and written in one transaction, so that no reply of another process is lost.
-            # tests/reasoning/test_profiles.py::test_replies_of_two_at_once_are_all_counted
+            # tests/reasoning/test_profiles.py::test_model_profile_replies_of_two_at_once_are_all_counted
             recent = f"{get(connection, self._key) or ''}{'.' if usable else _BAD}"[-_LENGTH:]
             put(connection, self._key, recent) if _BAD in recent else drop(connection, self._key)
             return recent

@@ -118,7 +118,7 @@ def keep(
 ) -> None:
     """Write the trace of a run, with the run's id and time, and delete old ones."""
     # Contract: it has the time of the history rows of its run, by which `of_changes` finds it.
-    # tests/pipeline/test_traces.py::test_a_change_leads_to_the_add_that_made_it.
+    # tests/pipeline/test_traces.py::test_trace_a_change_leads_to_the_add_that_made_it.
     now = now or datetime.now(UTC)
     _DROP.run(connection, {"before": now - timedelta(days=draft.days), "again": run})
     state = {**draft.state, "results": [change.to_json() for change in result]}

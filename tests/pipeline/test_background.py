@@ -32,7 +32,7 @@ def texts(memory: Memory, **scope: Any) -> set[str]:
     return {item.text for item in memory.get_all(**scope)}
 
 
-def test_what_is_said_in_one_breath_is_one_conversation(memory: Memory) -> None:
+def test_background_what_is_said_in_one_breath_is_one_conversation(memory: Memory) -> None:
     with memory.background(after=60) as writer:
         futures = [
             writer.add(text, user_id="d") for text in ("I have a sister.", "Her name is Jesica.", "She has a dog.")
@@ -44,13 +44,13 @@ def test_what_is_said_in_one_breath_is_one_conversation(memory: Memory) -> None:
     assert other.result(timeout=1).results[0].text == "Likes tea"
 
 
-def test_it_runs_by_itself_after_the_quiet(memory: Memory) -> None:
+def test_background_it_runs_by_itself_after_the_quiet(memory: Memory) -> None:
     writer = memory.background(after=0.01)
     assert writer.add("I like tea.", user_id="a").result(timeout=20).results[0].event == "ADD"
     writer.close()
 
 
-def test_a_thread_that_never_falls_quiet_is_written_all_the_same(memory: Memory) -> None:
+def test_background_a_thread_that_never_falls_quiet_is_written_all_the_same(memory: Memory) -> None:
     with memory.background(after=30, at_most=30) as slow, memory.background(after=0.2, at_most=0.3) as writer:
         first = writer.add("I like tea.", user_id="a")
         for _ in range(40):
@@ -65,7 +65,9 @@ def test_a_thread_that_never_falls_quiet_is_written_all_the_same(memory: Memory)
 @pytest.mark.parametrize(
     ("after", "at_most"), [(math.inf, None), (60, math.inf), (threading.TIMEOUT_MAX * 2, None), (10**400, 10**500)]
 )
-def test_what_is_to_wait_for_ever_waits_for_the_drain(memory: Memory, after: float, at_most: float | None) -> None:
+def test_background_what_is_to_wait_for_ever_waits_for_the_drain(
+    memory: Memory, after: float, at_most: float | None
+) -> None:
     with memory.background(after=after, at_most=at_most) as writer:
         soon = memory.background(after=0).add("I like milk.", user_id="b")
         future = writer.add("I like tea.", user_id="a")
@@ -75,7 +77,7 @@ def test_what_is_to_wait_for_ever_waits_for_the_drain(memory: Memory, after: flo
 
 
 @pytest.mark.parametrize("seconds", [-1, -math.inf, math.nan, True, "2", None, [2]])
-def test_what_is_no_time_is_refused(memory: Memory, seconds: Any) -> None:
+def test_background_what_is_no_time_is_refused(memory: Memory, seconds: Any) -> None:
     with pytest.raises(InvalidInputError, match="after is a number of seconds"):
         memory.background(after=seconds)
     if seconds is not None:  # the default
@@ -85,7 +87,7 @@ def test_what_is_no_time_is_refused(memory: Memory, seconds: Any) -> None:
         memory.background(after=math.inf, at_most=1)
 
 
-def test_a_drain_writes_what_was_taken_before_it(tmp_path: Path) -> None:
+def test_background_a_drain_writes_what_was_taken_before_it(tmp_path: Path) -> None:
     released, reached = threading.Event(), threading.Event()
 
     def answer(_: object) -> str:
@@ -105,7 +107,7 @@ def test_a_drain_writes_what_was_taken_before_it(tmp_path: Path) -> None:
         assert before.done() and not any(future.done() for future in after)
 
 
-def test_what_is_written_is_what_was_said(memory: Memory) -> None:
+def test_background_what_is_written_is_what_was_said(memory: Memory) -> None:
     metadata, part = {"deep": {"n": 1}}, {"type": "text", "text": "one"}
     parts: list[str | dict[Any, Any]] = [part]
     spoken, told = HumanMessage("two"), HumanMessage([part], additional_kwargs={"timestamp": "2001-01-01"})
@@ -123,7 +125,7 @@ def test_what_is_written_is_what_was_said(memory: Memory) -> None:
     assert [item.created_at.year for item in memory.get_all(user_id="a")].count(2001) == 1
 
 
-def test_what_was_said_is_dated_then(memory: Memory) -> None:
+def test_background_what_was_said_is_dated_then(memory: Memory) -> None:
     writer = memory.background(after=math.inf)
     begun = datetime.now(UTC)
     writer.add("I like tea.", user_id="a")
@@ -133,7 +135,7 @@ def test_what_was_said_is_dated_then(memory: Memory) -> None:
     assert begun <= kept.created_at <= taken
 
 
-def test_different_options_are_different_conversations(memory: Memory) -> None:
+def test_background_different_options_are_different_conversations(memory: Memory) -> None:
     with memory.background(after=60) as writer:
         one = writer.add("I like tea.", user_id="a", metadata={"n": 1})
         two = writer.add("I like milk.", user_id="a", metadata={"n": 2})
@@ -141,7 +143,7 @@ def test_different_options_are_different_conversations(memory: Memory) -> None:
     assert {item.text: item.metadata["n"] for item in memory.get_all(user_id="a")} == {"Likes tea": 1, "Likes milk": 2}
 
 
-def test_the_same_options_are_one_conversation_however_they_are_written(memory: Memory) -> None:
+def test_background_the_same_options_are_one_conversation_however_they_are_written(memory: Memory) -> None:
     with memory.background(after=60) as writer:
         one = writer.add(
             "I have a sister.", user_id="a", timestamp=datetime(2024, 5, 1, tzinfo=UTC), metadata={"n": 1, "m": [2]}
@@ -153,7 +155,7 @@ def test_the_same_options_are_one_conversation_however_they_are_written(memory: 
     assert texts(memory, user_id="a") == {"Has a sister named Jesica"}
 
 
-def test_bad_input_is_refused_at_once(memory: Memory) -> None:
+def test_background_bad_input_is_refused_at_once(memory: Memory) -> None:
     with memory.background(after=60) as writer:
         with pytest.raises(ScopeError):
             writer.add("I like tea.")
@@ -168,7 +170,7 @@ def test_bad_input_is_refused_at_once(memory: Memory) -> None:
     assert memory.stats().changes == 0
 
 
-def test_a_failed_write_reaches_whoever_waits_and_whoever_closes(tmp_path: Path) -> None:
+def test_background_a_failed_write_reaches_whoever_waits_and_whoever_closes(tmp_path: Path) -> None:
     model = ScriptedChatModel(replies=["no json", "still none"] * 3)
     with Memory(tmp_path / "m.db", model=model, on_bad_reply="raise") as memory:
         writer = memory.background(after=60)
@@ -188,7 +190,7 @@ def test_a_failed_write_reaches_whoever_waits_and_whoever_closes(tmp_path: Path)
         assert memory.stats().changes == 0
 
 
-def test_closing_the_memory_writes_the_rest(tmp_path: Path) -> None:
+def test_background_closing_the_memory_writes_the_rest(tmp_path: Path) -> None:
     memory = Memory(tmp_path / "m.db")
     writer = memory.background(after=60)
     writer.add("I like tea.", user_id="a")
@@ -197,7 +199,7 @@ def test_closing_the_memory_writes_the_rest(tmp_path: Path) -> None:
         assert texts(again, user_id="a") == {"Likes tea"}
 
 
-def test_threads_do_not_wait_for_each_other(tmp_path: Path) -> None:
+def test_background_threads_do_not_wait_for_each_other(tmp_path: Path) -> None:
     released, reached = threading.Event(), threading.Event()
 
     def answer(messages: list[Any]) -> str:
@@ -216,14 +218,14 @@ def test_threads_do_not_wait_for_each_other(tmp_path: Path) -> None:
         writer.close()
 
 
-async def test_its_futures_can_be_awaited(memory: Memory) -> None:
+async def test_background_its_futures_can_be_awaited(memory: Memory) -> None:
     with memory.background(after=0.01) as writer:
         result = await asyncio.wrap_future(writer.add("I like tea.", user_id="a"))
     assert result.results[0].text == "Likes tea"
 
 
 @pytest.mark.parametrize("way", ["drain", "writer.close", "memory.close", "exit"])
-def test_whatever_is_done_when_a_future_is_done_keeps_nobody_waiting(tmp_path: Path, way: str) -> None:
+def test_background_whatever_is_done_when_a_future_is_done_keeps_nobody_waiting(tmp_path: Path, way: str) -> None:
     memory, told = Memory(tmp_path / "m.db"), threading.Barrier(5)
     writer = memory.background(after=math.inf)
     does = {"drain": writer.drain, "writer.close": writer.close, "memory.close": memory.close, "exit": sys.exit}[way]
@@ -251,7 +253,7 @@ def test_whatever_is_done_when_a_future_is_done_keeps_nobody_waiting(tmp_path: P
     memory.close()
 
 
-def test_two_writers_may_both_be_told_to_close_everything(memory: Memory) -> None:
+def test_background_two_writers_may_both_be_told_to_close_everything(memory: Memory) -> None:
     told = threading.Barrier(3)
 
     def say(_: object) -> None:
@@ -265,7 +267,7 @@ def test_two_writers_may_both_be_told_to_close_everything(memory: Memory) -> Non
     told.wait(timeout=60)
 
 
-def test_an_on_error_that_fails_itself_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_background_an_on_error_that_fails_itself_keeps_nobody_waiting(tmp_path: Path) -> None:
     def clumsy(_: Any) -> None:
         raise RuntimeError("clumsy")
 

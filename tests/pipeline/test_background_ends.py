@@ -36,7 +36,7 @@ def texts(path: Path, user_id: str) -> list[str]:
 # ── the program ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_program_that_ends_without_closing_writes_what_waits(tmp_path: Path) -> None:
+def test_background_a_program_that_ends_without_closing_writes_what_waits(tmp_path: Path) -> None:
     subprocess.run([sys.executable, PROGRAMS, tmp_path], check=True, timeout=120)
     said = {path.stem: path.read_text() for path in tmp_path.glob("*.stderr")}
     lost = ["needs_an_executor", "is_interrupted"]
@@ -68,7 +68,7 @@ def test_a_program_that_ends_without_closing_writes_what_waits(tmp_path: Path) -
     ],
     ids=["add", "drain", "background", "failed", "close", "memory.close"],
 )
-def test_a_forked_child_is_refused_and_never_waits(
+def test_background_a_forked_child_is_refused_and_never_waits(
     tmp_path: Path, use: Callable[[BackgroundWriter, Memory], object], *, refused: bool
 ) -> None:
     with Memory(tmp_path / "m.db") as memory, memory.background(after=math.inf) as writer:
@@ -104,7 +104,7 @@ class Broken:
         raise OSError("no place left")
 
 
-def test_what_nobody_foresaw_in_closing_hides_nothing_of_the_others(tmp_path: Path) -> None:
+def test_background_what_nobody_foresaw_in_closing_hides_nothing_of_the_others(tmp_path: Path) -> None:
     memory, broken = failing(tmp_path / "m.db", 1), (Broken(), Broken())
     memory.parts.writers.update(broken)
     memory.background(after=math.inf).add("I like tea.", user_id="a")
@@ -119,7 +119,7 @@ def test_what_nobody_foresaw_in_closing_hides_nothing_of_the_others(tmp_path: Pa
         memory.stats()
 
 
-def test_what_fails_in_closing_keeps_nothing_else_from_it(tmp_path: Path) -> None:
+def test_background_what_fails_in_closing_keeps_nothing_else_from_it(tmp_path: Path) -> None:
     memory = failing(tmp_path / "m.db", 2)
     writers = [memory.background(after=math.inf) for _ in range(3)]
     for name, writer in enumerate(writers):
@@ -160,7 +160,7 @@ def on_a_loop(face: Any, memory: Memory) -> None:
     ("guest", "use"),
     [(None, blocking), (None, on_a_loop), (mem0.Memory, blocking), (mem0.AsyncMemory, on_a_loop)],
 )
-def test_an_error_under_way_goes_on_with_a_note(
+def test_background_an_error_under_way_goes_on_with_a_note(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     guest: type[mem0.Memory | mem0.AsyncMemory] | None,
@@ -177,7 +177,7 @@ def test_an_error_under_way_goes_on_with_a_note(
     assert [note.split(":")[:2] for note in caught.value.__notes__] == [["while closing", " ModelReplyError"]] * 2
 
 
-async def test_closing_on_an_event_loop_tells_as_much(tmp_path: Path) -> None:
+async def test_background_closing_on_an_event_loop_tells_as_much(tmp_path: Path) -> None:
     memory = failing(tmp_path / "m.db", 1)
     memory.background(after=math.inf).add("I like tea.", user_id="a")
     with pytest.raises(ExceptionGroup):

@@ -30,7 +30,7 @@ def keeps(messages: list[Any]) -> str:
 
 
 @pytest.mark.parametrize("code", ["en", "zh"])
-def test_a_fact_meets_the_memory_that_it_contradicts_without_sharing_a_word(code: str) -> None:
+def test_add_a_fact_meets_the_memory_that_it_contradicts_without_sharing_a_word(code: str) -> None:
     pairs = [json.loads(line) for line in lines(f"pairs.{code}.jsonl")][:12]
     model = ScriptedChatModel(replies=[keeps] * 2 * len(pairs))
     with Memory(":memory:", model=model) as memory:
@@ -41,25 +41,7 @@ def test_a_fact_meets_the_memory_that_it_contradicts_without_sharing_a_word(code
     assert shown[1::2] == [pair["old"] for pair in pairs]
 
 
-def test_a_memory_that_was_not_shown_whole_is_not_rewritten() -> None:
-    """What the model did not see of it would be lost, so the fact is kept beside it."""
-
-    def rewrites(messages: list[Any]) -> str:
-        (cut,) = [known for known in requested(messages)["memories"] if "zither" in known["text"]]
-        return json.dumps({"memory": [{"fact": 0, "event": "UPDATE", "id": cut["id"], "text": "Sold the zither"}]})
-
-    model = ScriptedChatModel(replies=[json.dumps({"facts": ["Sold the zither"]}), rewrites])
-    whole = "The zither came from Graz. " + "It was tuned with care. " * 20 + "It is insured."
-    with Memory(":memory:", model=model) as memory:
-        memory.add_many([{"messages": text, "infer": False, **ANN} for text in lines("others.en.txt")])
-        (kept,) = memory.add(whole, infer=False, **ANN).results
-        (change,) = memory.add("I sold the zither.", **ANN).results
-        assert kept.id is not None
-        assert memory.get(kept.id).text == whole
-        assert (change.event, change.text) == ("ADD", "Sold the zither")
-
-
-def test_in_a_crowd_a_fact_meets_another_value_of_its_relation(tmp_path: Any) -> None:
+def test_add_in_a_crowd_a_fact_meets_another_value_of_its_relation(tmp_path: Any) -> None:
     with Memory(tmp_path / "m.db", graph=True) as memory:
         memory.add("I live in Porto.", **ANN)
         memory.add_many([{"messages": text, "infer": False, **ANN} for text in lines("others.en.txt")])
@@ -69,7 +51,7 @@ def test_in_a_crowd_a_fact_meets_another_value_of_its_relation(tmp_path: Any) ->
             assert ("Lives in Porto" in {known.text for known in hood.known}) is found
 
 
-def test_what_was_not_shown_whole_is_not_rewritten() -> None:
+def test_add_what_was_not_shown_whole_is_not_rewritten() -> None:
     def moves(messages: list[Any]) -> str:
         (old,) = (known for known in requested(messages)["memories"] if known["text"].startswith("Lives in Rome"))
         assert old["text"].endswith("…")

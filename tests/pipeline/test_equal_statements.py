@@ -44,7 +44,7 @@ def offline() -> Iterator[Memory]:
 
 
 @pytest.mark.parametrize("one", [pair for both in PAIRS for pair in (both, both[::-1])], ids=" / ".join)
-def test_offline_a_statement_that_differs_in_a_sign_is_remembered(offline: Memory, one: tuple[str, str]) -> None:
+def test_add_offline_a_statement_that_differs_in_a_sign_is_remembered(offline: Memory, one: tuple[str, str]) -> None:
     user = str(one)
     (first,), (second,) = (offline.add(said, user_id=user).results for said in one)
     assert first.text != second.text and second.event != "NONE"
@@ -58,7 +58,7 @@ def replies(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("one", "other"), PAIRS)
-def test_with_a_model_it_is_the_model_that_judges(one: str, other: str) -> None:
+def test_add_with_a_model_it_is_the_model_that_judges(one: str, other: str) -> None:
     model = ScriptedChatModel(replies=[replies(one)[0], *replies(other), replies(one)[0]])
     with Memory(":memory:", model=model) as memory:
         done = [memory.add("hello", user_id="ann").results[0] for _ in range(3)]
@@ -66,7 +66,7 @@ def test_with_a_model_it_is_the_model_that_judges(one: str, other: str) -> None:
     assert len(model.calls) == 4  # the same statement again costs one call: nobody is asked to compare it
 
 
-def test_hashes_of_an_older_tokenizer_are_made_anew(tmp_path: Path) -> None:
+def test_add_hashes_of_an_older_tokenizer_are_made_anew(tmp_path: Path) -> None:
     def spoil(connection: Connection) -> None:
         connection.execute(update(memories).values(hash="a" * 32))
         meta.put(connection, "tokenizer", "2")

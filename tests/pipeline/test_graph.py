@@ -76,7 +76,7 @@ def test_the_picture_of_the_graph_is_that_of_the_readme(memory: Memory) -> None:
     assert len(edges) == 8
 
 
-def test_each_stage_streams_its_own_keys_in_order(memory: Memory) -> None:
+def test_pipeline_each_stage_streams_its_own_keys_in_order(memory: Memory) -> None:
     graph = memory.build_pipeline()
     memory.add("I live in Paris.", **ANN)
     steps = list(graph.stream({"messages": "I live in Rome.", "scope": ANN}, stream_mode="updates"))
@@ -92,14 +92,16 @@ def test_each_stage_streams_its_own_keys_in_order(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize(("said", "infer"), [("Hello there.", True), ("I like tea.", False)])
-def test_where_there_is_nothing_to_compare_retrieve_is_passed_over(memory: Memory, said: str, *, infer: bool) -> None:
+def test_pipeline_where_there_is_nothing_to_compare_retrieve_is_passed_over(
+    memory: Memory, said: str, *, infer: bool
+) -> None:
     given = {"messages": said, "scope": ANN, "infer": infer}
     steps = [name for step in memory.build_pipeline().stream(given, stream_mode="updates") for name in step]
     assert set(STAGES) - set(steps) <= {"retrieve"}
     assert not infer or texts(memory) == set()
 
 
-def test_the_output_is_the_work_of_the_stages_and_no_more(memory: Memory) -> None:
+def test_pipeline_the_output_is_the_work_of_the_stages_and_no_more(memory: Memory) -> None:
     output = memory.build_pipeline().invoke({"messages": CONVERSATION, "scope": ANN})
     assert set(output) == {"turns", "facts", "candidates", "decisions", "result"}
     assert plain(output)
@@ -129,7 +131,7 @@ def test_a_graph_refuses_what_add_refuses(memory: Memory, given: dict[str, Any],
 
 @pytest.mark.parametrize("messages", ["I live in Rome. I like tea.", CONVERSATION])
 @pytest.mark.parametrize("infer", [True, False])
-def test_the_state_is_plain_json_after_every_stage(memory: Memory, messages: Any, *, infer: bool) -> None:
+def test_pipeline_the_state_is_plain_json_after_every_stage(memory: Memory, messages: Any, *, infer: bool) -> None:
     memory.add("I live in Paris. I have a sister.", **ANN)
     given = {"messages": messages, "scope": ANN, "infer": infer, "metadata": {"source": ["chat", 1, None]}}
     states = list(memory.build_pipeline().stream(given, stream_mode="values"))[1:]  # the first is the input as it came
@@ -140,7 +142,7 @@ def test_the_state_is_plain_json_after_every_stage(memory: Memory, messages: Any
         assert not vectors_in(state)
 
 
-def test_a_strict_checkpointer_gives_every_state_back_as_it_was(memory: Memory, saver: InMemorySaver) -> None:
+def test_pipeline_a_strict_checkpointer_gives_every_state_back_as_it_was(memory: Memory, saver: InMemorySaver) -> None:
     graph = memory.build_pipeline(checkpointer=saver)
     streamed = list(graph.stream({"messages": CONVERSATION, "scope": ANN}, thread(), stream_mode="values"))
     kept = [snapshot.values for snapshot in graph.get_state_history(thread())][-2::-1]
@@ -148,7 +150,7 @@ def test_a_strict_checkpointer_gives_every_state_back_as_it_was(memory: Memory, 
     assert graph.get_state(thread()).next == ()
 
 
-def test_a_thread_takes_one_conversation_after_the_other(memory: Memory, saver: InMemorySaver) -> None:
+def test_pipeline_a_thread_takes_one_conversation_after_the_other(memory: Memory, saver: InMemorySaver) -> None:
     graph = memory.build_pipeline(checkpointer=saver)
     memory.add("I live in Paris.", **ANN)
     said: list[dict[str, Any]] = [
@@ -167,7 +169,7 @@ def test_a_thread_takes_one_conversation_after_the_other(memory: Memory, saver: 
     assert (tea.metadata, tea.expires_at) == ({}, None) and tea.created_at.year > 2020
 
 
-def test_a_run_that_is_named_happens_once_in_any_thread(memory: Memory, saver: InMemorySaver) -> None:
+def test_pipeline_a_run_that_is_named_happens_once_in_any_thread(memory: Memory, saver: InMemorySaver) -> None:
     graph = memory.build_pipeline(checkpointer=saver)
     given = {"messages": "I like tea.", "scope": ANN, "key": "6f2d1c1e-9f1b-5d0a-8a53-6c616e676d65"}
     first = graph.invoke(given, thread("1"))["result"]["results"]
@@ -178,7 +180,7 @@ def test_a_run_that_is_named_happens_once_in_any_thread(memory: Memory, saver: I
 
 
 @pytest.mark.parametrize("stage", STAGES[1:])
-def test_a_run_that_stopped_before_a_stage_is_resumed_by_another_process(
+def test_pipeline_a_run_that_stopped_before_a_stage_is_resumed_by_another_process(
     tmp_path: Path, saver: InMemorySaver, stage: str
 ) -> None:
     with Memory(tmp_path / "m.db") as one:
@@ -195,7 +197,9 @@ def test_a_run_that_stopped_before_a_stage_is_resumed_by_another_process(
         assert texts(two) == {"Lives in Rome"}
 
 
-def test_a_model_that_failed_is_asked_again_where_the_run_stopped(tmp_path: Path, saver: InMemorySaver) -> None:
+def test_pipeline_a_model_that_failed_is_asked_again_where_the_run_stopped(
+    tmp_path: Path, saver: InMemorySaver
+) -> None:
     model = ScriptedChatModel(
         replies=[facts("Lives in Rome"), ValueError("the model is down"), decision("UPDATE", "Lives in Rome")]
     )
@@ -268,7 +272,7 @@ def rivals(tmp_path: Path) -> Iterator[Callable[..., Rivals]]:
 ONCE_MORE = [*STAGES, "retrieve", "decide", "apply"]
 
 
-def test_a_neighbour_that_changed_meanwhile_is_looked_at_again(rivals: Callable[..., Rivals]) -> None:
+def test_pipeline_a_neighbour_that_changed_meanwhile_is_looked_at_again(rivals: Callable[..., Rivals]) -> None:
     ids: list[str] = []
     pair = rivals(
         facts("Lives in Rome"),
@@ -283,7 +287,7 @@ def test_a_neighbour_that_changed_meanwhile_is_looked_at_again(rivals: Callable[
     ]  # fmt: skip
 
 
-def test_a_neighbour_that_was_deleted_meanwhile_is_not_brought_back(rivals: Callable[..., Rivals]) -> None:
+def test_pipeline_a_neighbour_that_was_deleted_meanwhile_is_not_brought_back(rivals: Callable[..., Rivals]) -> None:
     ids: list[str] = []
     pair = rivals(
         facts("Lives in Rome"), meanwhile(lambda: pair.other.delete(ids[0]), decision("UPDATE", "Lives in Rome"))
@@ -316,7 +320,7 @@ def test_the_same_fact_compared_and_written_meanwhile_is_not_added_twice(
     assert len(pair.model.calls) == 2
 
 
-def test_the_model_is_not_asked_again_where_it_would_be_shown_the_same(
+def test_pipeline_the_model_is_not_asked_again_where_it_would_be_shown_the_same(
     rivals: Callable[..., Rivals], tmp_path: Path
 ) -> None:
     path = tmp_path / "m.db"
@@ -333,7 +337,9 @@ def test_the_model_is_not_asked_again_where_it_would_be_shown_the_same(
     assert len(pair.model.calls) == 2
 
 
-def test_what_is_written_elsewhere_or_compared_with_nothing_is_no_conflict(rivals: Callable[..., Rivals]) -> None:
+def test_pipeline_what_is_written_elsewhere_or_compared_with_nothing_is_no_conflict(
+    rivals: Callable[..., Rivals],
+) -> None:
     pair = rivals(
         facts("Likes green tea"),
         meanwhile(
@@ -358,7 +364,7 @@ def _always_disturbed(rivals: Callable[..., Rivals], attempts: int) -> tuple[Riv
 
 
 @pytest.mark.parametrize("attempts", [1, 3, 20])
-def test_one_who_is_always_disturbed_gives_up_with_nothing_written(
+def test_pipeline_one_who_is_always_disturbed_gives_up_with_nothing_written(
     rivals: Callable[..., Rivals], attempts: int
 ) -> None:
     pair, memory_id = _always_disturbed(rivals, attempts)
@@ -519,7 +525,7 @@ def _check(runs: list[Run], name: str) -> None:
         assert not vectors_in(run.inputs) and not vectors_in(run.outputs), run.name
 
 
-def test_a_trace_reads_as_the_picture_and_holds_no_vectors(memory: Memory) -> None:
+def test_pipeline_a_trace_reads_as_the_picture_and_holds_no_vectors(memory: Memory) -> None:
     memory.add("I live in Paris. I like tea.", **ANN)
     tracer = Collector()
     _traced(lambda: memory.add("I live in Rome. She has a dog.", **ANN), tracer)
@@ -542,7 +548,7 @@ def test_a_graph_of_ones_own_is_traced_likewise(memory: Memory) -> None:
     assert [child.name for child in root.child_runs] == STAGES
 
 
-def test_a_search_and_an_edit_hand_no_vectors_to_a_tracer(memory: Memory) -> None:
+def test_pipeline_a_search_and_an_edit_hand_no_vectors_to_a_tracer(memory: Memory) -> None:
     memory.add("I like tea.", **ANN)
     tracer = Collector()
 
@@ -552,7 +558,7 @@ def test_a_search_and_an_edit_hand_no_vectors_to_a_tracer(memory: Memory) -> Non
         assert not vectors_in(run.inputs) and not vectors_in(run.outputs), run.name
 
 
-def test_what_one_run_of_a_thread_was_given_is_no_matter_of_the_next(memory: Memory) -> None:
+def test_pipeline_what_one_run_of_a_thread_was_given_is_no_matter_of_the_next(memory: Memory) -> None:
     graph = memory.build_pipeline(checkpointer=InMemorySaver())
     told: dict[str, Any] = {"scope": {"user_id": "a"}, "infer": False, "metadata": {"n": 1}}
     graph.invoke({**told, "messages": "I like tea."}, thread())

@@ -63,7 +63,7 @@ def test_facts_and_relations_come_from_one_call() -> None:
         assert relation.memory_ids == (result.results[0].id,)
 
 
-def test_two_calls_at_most_where_something_is_known() -> None:
+def test_graph_two_calls_at_most_where_something_is_known() -> None:
     replies = [
         extraction(["Lives in Berlin"], ("user", "lives_in", "Berlin", 0)),
         extraction(["Lives in Paris"], ("user", "lives_in", "Paris", 0)),
@@ -78,7 +78,7 @@ def test_two_calls_at_most_where_something_is_known() -> None:
         assert not memory.graph.relations(user_id="desmond", as_of="2020-01-01")
 
 
-def test_a_search_asks_no_model() -> None:
+def test_graph_a_search_asks_no_model() -> None:
     model = ScriptedChatModel(replies=[extraction(["Ann knows Ben"], ("Ann", "knows", "Ben", 0))])
     with Memory(":memory:", model=model, graph=True) as memory:
         memory.add("Ann knows Ben.", user_id="desmond")
@@ -87,7 +87,7 @@ def test_a_search_asks_no_model() -> None:
         assert len(model.calls) == 1
 
 
-def test_the_model_is_shown_the_names_that_are_known_of_this_scope_only() -> None:
+def test_graph_the_model_is_shown_the_names_that_are_known_of_this_scope_only() -> None:
     def nothing(_: list[BaseMessage]) -> str:
         return extraction([])
 
@@ -112,7 +112,7 @@ def test_without_graph_nothing_of_it_is_asked_for_or_written() -> None:
         assert not memory.graph.relations(user_id="desmond")
 
 
-def test_what_the_model_contradicts_is_over_and_stays_known() -> None:
+def test_graph_what_the_model_contradicts_is_over_and_stays_known() -> None:
     replies = [
         extraction(["Has a dog named Rex"], ("user", "has_dog", "Rex", 0)),
         extraction(["Gave the dog away"], ("user", "has_dog", "Rex", 0), ended=True),
@@ -139,7 +139,7 @@ def test_a_rewritten_memory_takes_its_old_relations_with_it() -> None:
         assert standing(memory) == {"desmond plays tennis"}
 
 
-def test_what_is_said_beside_it_stays() -> None:
+def test_graph_what_is_said_beside_it_stays() -> None:
     replies = [
         extraction(["Loves pizza"], ("user", "loves", "pizza", 0)),
         extraction(["Loves burgers"], ("user", "loves", "burgers", 0)),
@@ -165,7 +165,7 @@ def test_editing_deleting_and_restoring_a_memory_by_hand_does_the_same_to_its_re
         assert standing(memory) == {"desmond lives in Berlin"}
 
 
-def test_a_repeated_add_changes_nothing_and_says_the_same() -> None:
+def test_graph_a_repeated_add_changes_nothing_and_says_the_same() -> None:
     with Memory(":memory:", graph=True) as memory:
         once = memory.add("I live in Berlin.", user_id="desmond", idempotency_key="1")
         again = memory.add("I live in Berlin.", user_id="desmond", idempotency_key="1")

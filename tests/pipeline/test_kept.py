@@ -37,7 +37,7 @@ def held(memory: Memory) -> set[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("graph", [False, True])
-def test_what_ends_one_thing_and_begins_another_is_both(*, graph: bool) -> None:
+def test_add_what_ends_one_thing_and_begins_another_is_both(*, graph: bool) -> None:
     left = fact("Left Acme for Globex", ("user", "works_at", "Globex"))
     with opened(
         {"facts": [fact("Works at Acme", ("user", "works_at", "Acme"))]},
@@ -52,7 +52,7 @@ def test_what_ends_one_thing_and_begins_another_is_both(*, graph: bool) -> None:
         assert held(memory) == ({("ann", "works_at", "Globex")} if graph else set())
 
 
-def test_relations_are_those_of_the_text_that_is_stored() -> None:
+def test_add_relations_are_those_of_the_text_that_is_stored() -> None:
     has_dog = {"source": "Jesica", "relation": "has_pet", "target": "dog"}
     with opened(
         {"facts": [fact("Sister is called Jesica", ("user", "has_sister", "Jesica"))]},
@@ -89,7 +89,7 @@ def test_who_asks_to_forget_something_has_it_deleted() -> None:
     [entry("NONE", None, None), entry("ADD", None, "Wants Acme forgotten"), entry("UPDATE", 0, "Forget Acme")],
     ids=["none", "add", "update"],
 )
-def test_what_is_not_clear_is_said_and_changes_nothing(answer: dict[str, Any]) -> None:
+def test_add_what_is_not_clear_is_said_and_changes_nothing(answer: dict[str, Any]) -> None:
     with asked_to_forget(answer) as memory:
         result = memory.add("Please forget Acme.", user_id=ANN)
         assert texts(memory) == {"Works at Acme"}
@@ -104,7 +104,7 @@ def test_where_nothing_is_known_a_wish_to_forget_becomes_no_memory() -> None:
         assert len(result.notes) == 1
 
 
-def test_what_only_begins_like_a_wish_is_kept_as_it_is_and_can_be_forgotten() -> None:
+def test_add_what_only_begins_like_a_wish_is_kept_as_it_is_and_can_be_forgotten() -> None:
     wish = "Forget: buy milk"
     with opened("Forget: ask first", {"facts": [fact(wish)]}, {"memory": [entry("DELETE", 0, None)]}) as memory:
         assert [change.event for change in memory.add(wish, user_id=ANN, infer=False).results] == ["ADD"]
@@ -152,7 +152,7 @@ def keys_and_values(messages: list[Any]) -> str:
 
 
 @pytest.mark.parametrize("known", [1, 30])
-def test_many_facts_are_judged_fifty_at_a_time_and_each_time_with_what_became_of_those_before(known: int) -> None:
+def test_add_many_facts_are_judged_fifty_at_a_time_and_each_time_with_what_became_of_those_before(known: int) -> None:
     model = ScriptedChatModel(replies=[keys_and_values] * 400)
     said = [f"K{number % 50} is {number}" for number in range(160)]
     with Memory(":memory:", model=model) as memory:

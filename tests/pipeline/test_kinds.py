@@ -30,7 +30,7 @@ PNG = "data:image/png;base64,iVBORw0KGgo="
 # ── procedural ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_record_is_one_memory_without_fences(tmp_path: Path) -> None:
+def test_memory_type_a_record_is_one_memory_without_fences(tmp_path: Path) -> None:
     model = ScriptedChatModel(replies=["```markdown\n**Task Objective**: titles\n1. Opened the home page\n```"])
     with Memory(tmp_path / "m.db", model=model) as memory:
         result = memory.add(WORK, agent_id="g", memory_type=PROCEDURAL, metadata={"job": 7})
@@ -44,7 +44,7 @@ def test_a_record_is_one_memory_without_fences(tmp_path: Path) -> None:
         assert [hit.id for hit in memory.search("home page", agent_id="g", memory_type=PROCEDURAL)] == [item.id]
 
 
-def test_a_record_has_every_tool_result_word_for_word_and_no_sentence_of_the_instructions() -> None:
+def test_memory_type_a_record_has_every_tool_result_word_for_word_and_no_sentence_of_the_instructions() -> None:
     reply = "**Task Objective**: 天气\nLeave out no step, and add nothing that did not happen. 1. 查了天气: 24 °C\n2. bad JSON"
     with Memory(":memory:", model=ScriptedChatModel(replies=[reply])) as memory:
         memory.add(TOOL_WORK, agent_id="g", memory_type=PROCEDURAL)
@@ -57,14 +57,14 @@ def test_a_record_has_every_tool_result_word_for_word_and_no_sentence_of_the_ins
     ]
 
 
-def test_a_prompt_replaces_the_instructions(tmp_path: Path) -> None:
+def test_memory_type_a_prompt_replaces_the_instructions(tmp_path: Path) -> None:
     model = ScriptedChatModel(replies=["done"])
     with Memory(tmp_path / "m.db", model=model) as memory:
         memory.add(WORK, agent_id="g", memory_type=PROCEDURAL, prompt="Write a haiku.")
     assert model.calls[0][0].content == "Write a haiku."
 
 
-def test_a_prompt_that_nobody_would_read_is_refused_on_every_way_in() -> None:
+def test_memory_type_a_prompt_that_nobody_would_read_is_refused_on_every_way_in() -> None:
     state = {"messages": "I like tea.", "scope": {"user_id": "u"}, "prompt": "Only numbers."}
     with Memory(":memory:") as memory:
         with pytest.raises(InvalidInputError, match="prompt is an instruction for a chat model"):
@@ -81,7 +81,7 @@ def test_a_prompt_that_nobody_would_read_is_refused_on_every_way_in() -> None:
         memory.add("I like tea.", user_id="u", prompt="Only numbers.", infer=False)
 
 
-def test_offline_the_record_is_what_was_said_step_by_step(tmp_path: Path) -> None:
+def test_memory_type_offline_the_record_is_what_was_said_step_by_step(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db") as memory:
         memory.add(WORK, agent_id="g", memory_type=PROCEDURAL)
         (item,) = memory.get_all(agent_id="g")
@@ -107,7 +107,7 @@ TOOL_WORK: list[Any] = [
 ]
 
 
-def test_a_record_reads_calls_their_arguments_and_results_and_system_turns() -> None:
+def test_memory_type_a_record_reads_calls_their_arguments_and_results_and_system_turns() -> None:
     model = ScriptedChatModel(replies=["1. 查了天气"])
     with Memory(":memory:", model=model) as memory:
         assert memory.add(TOOL_WORK, agent_id="g", memory_type=PROCEDURAL).notes == ()
@@ -119,7 +119,7 @@ def test_a_record_reads_calls_their_arguments_and_results_and_system_turns() -> 
     assert (told[5]["text"], told[5]["calls"][0]["name"]) == ("再试一次", "weather")
 
 
-def test_offline_the_record_holds_calls_and_results_word_for_word() -> None:
+def test_memory_type_offline_the_record_holds_calls_and_results_word_for_word() -> None:
     with Memory(":memory:") as memory:
         memory.add(TOOL_WORK, agent_id="g", memory_type=PROCEDURAL)
         (item,) = memory.get_all(agent_id="g")
@@ -137,7 +137,7 @@ def test_offline_the_record_holds_calls_and_results_word_for_word() -> None:
     ]
 
 
-def test_a_replay_of_a_record_reads_the_same_calls() -> None:
+def test_memory_type_a_replay_of_a_record_reads_the_same_calls() -> None:
     model = ScriptedChatModel(replies=["1. done"] * 2)
     with Memory(":memory:", model=model) as memory:
         result = memory.add(TOOL_WORK, agent_id="g", memory_type=PROCEDURAL)
@@ -147,7 +147,7 @@ def test_a_replay_of_a_record_reads_the_same_calls() -> None:
 
 
 @pytest.mark.parametrize("model", [None, ScriptedChatModel(replies=['{"facts": []}'])], ids=["rules", "model"])
-def test_a_conversation_of_calls_alone_is_no_error_and_no_source(model: ScriptedChatModel | None) -> None:
+def test_memory_type_a_conversation_of_calls_alone_is_no_error_and_no_source(model: ScriptedChatModel | None) -> None:
     with Memory(":memory:", model=model) as memory:
         result = memory.add(TOOL_WORK[2], user_id="u")
         assert (result.results, result.notes) == ((), ("found no fact worth keeping in 1 message",))
@@ -156,7 +156,7 @@ def test_a_conversation_of_calls_alone_is_no_error_and_no_source(model: Scripted
         assert kept.notes == ("calls of tools are kept by memory_type='procedural_memory' only",)
 
 
-def test_an_agent_that_only_calls_tools_has_not_spoken_of_itself() -> None:
+def test_memory_type_an_agent_that_only_calls_tools_has_not_spoken_of_itself() -> None:
     with Memory(":memory:") as memory:
         added = memory.add(["I like tea.", TOOL_WORK[2]], user_id="u", agent_id="g")
         assert [change.text for change in added.results] == ["Likes tea"]
@@ -166,7 +166,7 @@ RESULT: list[Any] = ["Book it.", TOOL_WORK[2], ToolMessage("I live in Oslo.", to
 
 
 @pytest.mark.parametrize("wanted", [False, True])
-def test_facts_from_tool_results_are_taken_only_where_asked_for(*, wanted: bool) -> None:
+def test_memory_type_facts_from_tool_results_are_taken_only_where_asked_for(*, wanted: bool) -> None:
     def reply(messages: list[Any]) -> str:
         assert "I live in Oslo." in messages[-1].text  # shown, since it helps to understand
         assert ("is a source as well" in messages[-1].text) == wanted
@@ -185,7 +185,7 @@ def test_facts_from_tool_results_are_taken_only_where_asked_for(*, wanted: bool)
         assert alone.usage.model_calls == wanted
 
 
-def test_a_fact_that_names_a_tools_result_is_refused_unless_asked_for() -> None:
+def test_memory_type_a_fact_that_names_a_tools_result_is_refused_unless_asked_for() -> None:
     home = '"relations": [{"source": "user", "relation": "lives_in", "target": "Oslo"}]'
     own = '{"text": "Wants it booked", "turn": 0, "relations": []}'
     reply = f'{{"facts": [{{"text": "Lives in Oslo", "turn": 2, {home}}}, {own}]}}'
@@ -199,7 +199,7 @@ def test_a_fact_that_names_a_tools_result_is_refused_unless_asked_for() -> None:
         assert len(memory.add(RESULT, user_id="u").results) == 2
 
 
-def test_without_an_agent_or_with_another_type_it_is_refused(tmp_path: Path) -> None:
+def test_memory_type_without_an_agent_or_with_another_type_it_is_refused(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db") as memory:
         with pytest.raises(InvalidInputError, match="agent_id"):
             memory.add(WORK, user_id="u", memory_type=PROCEDURAL)
@@ -211,7 +211,7 @@ def test_without_an_agent_or_with_another_type_it_is_refused(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "reply", ["", "```\n```", "<think>hm</think>", AIMessage("", additional_kwargs={"refusal": "no"})]
 )
-def test_an_empty_record_is_an_error(tmp_path: Path, reply: Any) -> None:
+def test_memory_type_an_empty_record_is_an_error(tmp_path: Path, reply: Any) -> None:
     with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=[reply])) as memory:
         with pytest.raises(ModelReplyError):
             memory.add(WORK, agent_id="g", memory_type=PROCEDURAL)
@@ -241,7 +241,7 @@ def seeing(*facts: str) -> ScriptedChatModel:
         [{"type": "image", "url": PNG}],
     ],
 )
-def test_an_image_in_any_form_becomes_words_with_one_call(tmp_path: Path, content: Any) -> None:
+def test_memory_type_an_image_in_any_form_becomes_words_with_one_call(tmp_path: Path, content: Any) -> None:
     model = seeing("Has a dog")
     with Memory(tmp_path / "m.db", model=model, vision=True) as memory:
         result = memory.add({"role": "user", "content": content}, user_id="a")
@@ -251,7 +251,7 @@ def test_an_image_in_any_form_becomes_words_with_one_call(tmp_path: Path, conten
     assert model.calls[0][-1].content[1]["image_url"]["url"] == PNG  # type: ignore[index]
 
 
-def test_several_images_and_text_keep_their_order_and_repeats_cost_nothing(tmp_path: Path) -> None:
+def test_memory_type_several_images_and_text_keep_their_order_and_repeats_cost_nothing(tmp_path: Path) -> None:
     parts: list[str | dict[Any, Any]] = [
         {"type": "text", "text": "Look at this:"},
         {"type": "image_url", "image_url": {"url": "https://example.com/one111"}},
@@ -272,14 +272,14 @@ def test_several_images_and_text_keep_their_order_and_repeats_cost_nothing(tmp_p
     assert len(model.calls) == 3
 
 
-def test_a_description_that_fails_is_an_error_and_nothing_is_written(tmp_path: Path) -> None:
+def test_memory_type_a_description_that_fails_is_an_error_and_nothing_is_written(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db", model=ScriptedChatModel(replies=[""]), vision=True) as memory:
         with pytest.raises(ModelReplyError):
             memory.add({"role": "user", "content": {"type": "image_url", "image_url": {"url": PNG}}}, user_id="a")
         assert memory.stats().changes == 0
 
 
-def test_verbatim_turns_have_their_images_described_as_well(tmp_path: Path) -> None:
+def test_memory_type_verbatim_turns_have_their_images_described_as_well(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db", model=seeing(), vision=True) as memory:
         memory.add(
             {"role": "user", "content": [{"type": "image_url", "image_url": {"url": PNG}}]}, user_id="a", infer=False
@@ -287,6 +287,6 @@ def test_verbatim_turns_have_their_images_described_as_well(tmp_path: Path) -> N
         assert memory.get_all(user_id="a")[0].text.startswith("[image: a dog")
 
 
-def test_vision_needs_a_model() -> None:
+def test_memory_type_vision_needs_a_model() -> None:
     with pytest.raises(InvalidInputError, match="chat model"):
         Memory(":memory:", vision=True)

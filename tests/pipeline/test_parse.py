@@ -70,7 +70,7 @@ def told(messages: object) -> list[tuple[str, str, str]]:
         "  I like tea.\n",
     ],
 )
-def test_one_statement_of_the_user_in_every_form(message: object) -> None:
+def test_messages_one_statement_of_the_user_in_every_form(message: object) -> None:
     expected = Turn("user", "I like tea.", "user", NOW)
     assert turns(message) == turns([message]) == turns((message,)) == [expected]
 
@@ -95,12 +95,12 @@ def test_one_statement_of_the_user_in_every_form(message: object) -> None:
         (ChatMessage(content="x", role="Assistant"), "assistant"),
     ],
 )
-def test_each_role_is_known_by_all_its_names(message: object, role: str) -> None:
+def test_messages_each_role_is_known_by_all_its_names(message: object, role: str) -> None:
     (turn,) = turns([message])
     assert (turn.role, turn.text) == (role, "x")
 
 
-def test_a_speakers_name_is_the_actor_and_failing_that_the_role() -> None:
+def test_messages_a_speakers_name_is_the_actor_and_failing_that_the_role() -> None:
     assert told(
         [
             HumanMessage("a", name="Ann"),
@@ -118,7 +118,7 @@ def test_a_speakers_name_is_the_actor_and_failing_that_the_role() -> None:
     ]
 
 
-def test_a_conversation_keeps_its_order() -> None:
+def test_messages_a_conversation_keeps_its_order() -> None:
     said = turns_of(["a", AIMessage("b"), ("user", "c")], scope=ADA, time=NOW)
     assert [turn.text for turn in said] == ["a", "b", "c"]
 
@@ -149,7 +149,9 @@ BROKEN = '{"city": "Ly'
         ({"role": "assistant", "content": [{"type": "function_call", "call_id": "1", "id": "x", **FUNCTION}]}, RAW),
         (AIMessage("", tool_calls=[CALL]).model_dump(), '{"city": "Lyon"}'),
     ])  # fmt: skip
-def test_a_tool_call_without_words_is_a_turn_with_the_call_as_it_was_written(call: Any, arguments: str | None) -> None:
+def test_messages_a_tool_call_without_words_is_a_turn_with_the_call_as_it_was_written(
+    call: Any, arguments: str | None
+) -> None:
     said = turns([HumanMessage("Weather?"), call, ToolMessage("Sunny", tool_call_id="1"), AIMessage("It is sunny.")])
     assert [turn.text for turn in said] == ["Weather?", "", "Sunny", "It is sunny."]
     assert {turn.notes for turn in said} == {()}
@@ -159,7 +161,7 @@ def test_a_tool_call_without_words_is_a_turn_with_the_call_as_it_was_written(cal
     assert [turn.role for turn in turns(call)] == ["assistant"]
 
 
-def test_words_and_several_calls_stand_in_one_turn_each_call_once() -> None:
+def test_messages_words_and_several_calls_stand_in_one_turn_each_call_once() -> None:
     parts = [
         {"type": "reasoning", "reasoning": "hm"},
         {"type": "text", "text": "Let me look."},
@@ -172,7 +174,7 @@ def test_words_and_several_calls_stand_in_one_turn_each_call_once() -> None:
     assert turn.notes == ("a part of type 'reasoning' in message 1 was not read",)
 
 
-def test_a_result_says_what_it_answers_and_whether_that_failed() -> None:
+def test_messages_a_result_says_what_it_answers_and_whether_that_failed() -> None:
     fine, failed = turns([
         {"role": "tool", "content": [{"type": "text", "text": "Sunny"}], "tool_call_id": "1"},
         ToolMessage("no such city", tool_call_id="2", status="error", artifact=object()),
@@ -199,7 +201,7 @@ ANTHROPIC: list[Any] = [
 ]
 
 
-def test_results_of_tools_among_what_a_person_says_are_the_tools() -> None:
+def test_messages_results_of_tools_among_what_a_person_says_are_the_tools() -> None:
     _, _, *said = turns(ANTHROPIC)
     assert [(turn.role, turn.text, turn.answers, turn.failed) for turn in said] == [
         ("tool", "Sunny", "1", False),
@@ -243,7 +245,7 @@ def test_calls_count_for_the_length_of_a_message() -> None:
      {"role": "user", "content": [{"type": "text", "text": ""}]}, {"role": "user", "content": [{"type": "text"}]},
      {"role": "user", "content": [{"type": "text", "text": None}]}, {"role": "user"},
      {"role": "user", "content": None}, {"role": "assistant", "content": None, "refusal": "No."}])  # fmt: skip
-def test_a_conversation_without_any_word_is_refused(messages: object) -> None:
+def test_messages_a_conversation_without_any_word_is_refused(messages: object) -> None:
     with pytest.raises(InvalidInputError, match="nothing to remember"):
         turns(messages)
 
@@ -262,14 +264,14 @@ def test_a_conversation_without_any_word_is_refused(messages: object) -> None:
         ([{"type": "input_image", "image_url": "https://example.org/cat.png"}, "mine"], "mine", 1),
     ],
 )
-def test_images_that_nobody_described_are_noted_each(content: Any, text: str, images: int) -> None:
+def test_messages_images_that_nobody_described_are_noted_each(content: Any, text: str, images: int) -> None:
     (turn,) = turns({"role": "user", "content": content})
     assert turn.text == text
     assert len(turn.notes) == images
     assert all(note.startswith("an image in message 1 was not looked at") for note in turn.notes)
 
 
-def test_images_that_were_described_are_words_in_their_place() -> None:
+def test_messages_images_that_were_described_are_words_in_their_place() -> None:
     message = {"role": "user", "content": ["Look:", IMAGE, "nice", IMAGE_BLOCK]}
     described = {IMAGE["image_url"]["url"]: "a red bicycle"}  # type: ignore[index]
     (turn,) = turns_of(message, scope=ADA, time=NOW, descriptions=described)
@@ -278,7 +280,7 @@ def test_images_that_were_described_are_words_in_their_place() -> None:
 
 
 @pytest.mark.parametrize("kind", ["input_audio", "file", "thinking", "reasoning", "tool_use", None])
-def test_parts_that_are_not_read_are_named(kind: str | None) -> None:
+def test_messages_parts_that_are_not_read_are_named(kind: str | None) -> None:
     (turn,) = turns({"role": "user", "content": ["words", {"type": kind, "data": "AA"}]})
     assert turn.text == "words"
     assert turn.notes == (f"a part of type {kind!r} in message 1 was not read",)
@@ -312,13 +314,13 @@ def test_a_messages_own_time_goes_before_that_of_the_conversation(key: str, valu
 
 
 @pytest.mark.parametrize("value", ["soon", float("nan"), float("inf"), 10**20, True, [], "2023-13-01", ""])
-def test_a_time_that_is_none_is_refused(value: Any) -> None:
+def test_messages_a_time_that_is_none_is_refused(value: Any) -> None:
     with pytest.raises(InvalidInputError, match="message 1"):
         turns({"role": "user", "content": "x", "timestamp": value})
 
 
 @each("value", [1_683_547_200_000, 1_683_547_200_123.4, 1_683_547_200_000_000, -1_683_547_200_000])
-def test_a_timestamp_in_milliseconds_is_refused_with_a_question(value: float) -> None:
+def test_messages_a_timestamp_in_milliseconds_is_refused_with_a_question(value: float) -> None:
     with pytest.raises(InvalidInputError, match=r"message 1.*is it in milliseconds\? A Unix time is in seconds"):
         turns({"role": "user", "content": "x", "timestamp": value})
 
@@ -329,7 +331,7 @@ def test_a_messages_time_is_the_first_that_is_there() -> None:
 
 
 @given(st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.datetimes(timezones=st.timezones()))
-def test_any_value_is_a_time_in_utc_or_refused(value: object) -> None:
+def test_messages_any_value_is_a_time_in_utc_or_refused(value: object) -> None:
     try:
         time = parse_time(value, "it")
     except InvalidInputError as error:
@@ -363,7 +365,7 @@ def test_a_message_that_names_its_owner_is_filed_for_nobody_else(form: Any) -> N
 
 
 @pytest.mark.parametrize("messages", [None, 7, b"bytes", {"a", "b"}, iter(["x"]), object()])
-def test_what_is_no_conversation_is_refused(messages: object) -> None:
+def test_messages_what_is_no_conversation_is_refused(messages: object) -> None:
     with pytest.raises(InvalidInputError, match="messages must be a str, a message or a list"):
         turns(messages)
 
@@ -397,7 +399,7 @@ WILD = st.dictionaries(
 
 
 @given(st.lists(WILD | VALUES | st.tuples(st.text(max_size=5), VALUES), max_size=3) | VALUES)
-def test_whatever_is_sent_is_read_or_refused_but_never_breaks(messages: object) -> None:
+def test_messages_whatever_is_sent_is_read_or_refused_but_never_breaks(messages: object) -> None:
     try:
         said = turns(messages)
     except InvalidInputError:

@@ -94,7 +94,7 @@ async def test_of_fifty_adds_at_once_each_asks_twice_and_sees_all_before_it(
     assert sorted(model.shown) == list(range(1, len(FIFTY)))
 
 
-def test_whoever_compares_in_a_scope_waits_and_nobody_else_does(memory: Memory, model: Model) -> None:
+def test_add_whoever_compares_in_a_scope_waits_and_nobody_else_does(memory: Memory, model: Model) -> None:
     memory.add("Likes tea with Bob", **ANN)
     released = hold(model, "Cy")
     with ThreadPoolExecutor(2) as pool:
@@ -137,7 +137,7 @@ async def test_a_cancelled_add_lets_the_next_one_go_on(memory: Memory, model: Mo
     assert "Likes tea with Dee" not in texts(memory)
 
 
-def test_a_dry_run_holds_nobody_up(memory: Memory) -> None:
+def test_add_a_dry_run_holds_nobody_up(memory: Memory) -> None:
     done = memory.add("Likes tea with Bob", **ANN)
     assert done.trace_id is not None
     memory.replay(done.trace_id)
@@ -167,7 +167,7 @@ class Queueing:
         return self.tasks[key].done()
 
 
-async def test_who_comes_waits_for_all_before_in_the_scope_and_for_nobody_else() -> None:
+async def test_add_who_comes_waits_for_all_before_in_the_scope_and_for_nobody_else() -> None:
     test = Queueing()
     assert await test.come("one")
     assert await test.come("of another", scope=Scope(user_id="bob"))
@@ -181,7 +181,7 @@ async def test_who_comes_waits_for_all_before_in_the_scope_and_for_nobody_else()
     assert await test.goes_on("three")
 
 
-async def test_who_has_waited_holds_others_up_no_longer_than_his_lease_from_his_turn_on() -> None:
+async def test_add_who_has_waited_holds_others_up_no_longer_than_his_lease_from_his_turn_on() -> None:
     test = Queueing()
     assert await test.come("one")
     assert not await test.come("two", lease=0.05)
@@ -190,7 +190,7 @@ async def test_who_has_waited_holds_others_up_no_longer_than_his_lease_from_his_
     await asyncio.wait_for(test.tasks["three"], timeout=100)  # far less than the lease of the first
 
 
-async def test_a_place_that_is_never_left_is_over_after_its_lease() -> None:
+async def test_add_a_place_that_is_never_left_is_over_after_its_lease() -> None:
     test = Queueing()
     assert await test.come("abandoned", lease=0)
     assert await test.come("next")
@@ -201,14 +201,14 @@ async def test_a_place_that_is_never_left_is_over_after_its_lease() -> None:
     await asyncio.wait_for(test.tasks["last"], timeout=100)  # far less than its own lease
 
 
-def test_a_run_that_nobody_reads_on_holds_others_up_no_longer_than_a_model_may_take(tmp_path: Path) -> None:
+def test_add_a_run_that_nobody_reads_on_holds_others_up_no_longer_than_a_model_may_take(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db", settings=Settings(model_timeout=0.01)) as memory, ThreadPoolExecutor(1) as pool:
         stream = memory.build_pipeline().stream({"messages": "I like tea.", "scope": ANN}, stream_mode="updates")
         assert any("retrieve" in update for update in stream)  # and not a step further
         assert pool.submit(memory.add, "I like tea.", **ANN).result(timeout=30).results[0].event == "ADD"
 
 
-def test_everybody_who_writes_to_one_file_keeps_one_order(tmp_path: Path) -> None:
+def test_add_everybody_who_writes_to_one_file_keeps_one_order(tmp_path: Path) -> None:
     one, two, memory, another = (
         Database(where) for where in (tmp_path / "m.db", tmp_path / "m.db", ":memory:", ":memory:")
     )

@@ -52,7 +52,7 @@ def opened(size: str, **options: Any) -> Memory:
         ("住在里昂", "我住在奥斯陆。", "住在奥斯陆"),
     ],
 )
-def test_a_fact_is_added_whatever_a_record_says(size: str, kept: str, said: str, fact: str) -> None:
+def test_procedural_a_fact_is_added_whatever_a_record_says(size: str, kept: str, said: str, fact: str) -> None:
     with opened(size) as memory:
         before = [memory.get(keep(memory, kept, memory_type)) for memory_type in TYPES]
         (change,) = memory.add(said, **ANN).results
@@ -61,7 +61,7 @@ def test_a_fact_is_added_whatever_a_record_says(size: str, kept: str, said: str,
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_who_asks_to_forget_a_fact_forgets_no_record(size: str) -> None:
+def test_procedural_who_asks_to_forget_a_fact_forgets_no_record(size: str) -> None:
     with opened(size) as memory:
         records = [keep(memory, "Likes rooibos", memory_type) for memory_type in TYPES]
         (change,) = memory.add("Please forget that I like rooibos.", **ANN).results
@@ -73,7 +73,7 @@ def test_who_asks_to_forget_a_fact_forgets_no_record(size: str) -> None:
 
 
 @pytest.mark.parametrize("memory_type", TYPES)
-def test_a_chat_model_is_shown_no_record(memory_type: str) -> None:
+def test_procedural_a_chat_model_is_shown_no_record(memory_type: str) -> None:
     """Where nothing but records is known, nothing is known: the fact is added without a second call."""
     model = ScriptedChatModel(replies=[json.dumps({"facts": ["Lives in Oslo"]})])
     with opened("small", model=model) as memory:
@@ -83,7 +83,7 @@ def test_a_chat_model_is_shown_no_record(memory_type: str) -> None:
         assert "Lyon" not in str(model.calls)
 
 
-def test_in_a_crowd_of_records_a_chat_model_is_shown_the_facts() -> None:
+def test_procedural_in_a_crowd_of_records_a_chat_model_is_shown_the_facts() -> None:
     """Three hundred records that are nearer and newer take none of the room of the facts."""
 
     def judged(messages: list[Any]) -> str:
@@ -102,7 +102,7 @@ def test_in_a_crowd_of_records_a_chat_model_is_shown_the_facts() -> None:
 
 
 @pytest.mark.parametrize("memory_type", TYPES)
-def test_a_record_is_found_beside_the_facts_and_by_its_type(memory_type: str) -> None:
+def test_procedural_a_record_is_found_beside_the_facts_and_by_its_type(memory_type: str) -> None:
     with opened("small") as memory:
         record = keep(memory, "Lives in Lyon", memory_type)
         fact = memory.add("I live in Lyon.", **ANN).results[0].id
@@ -111,7 +111,7 @@ def test_a_record_is_found_beside_the_facts_and_by_its_type(memory_type: str) ->
 
 
 @pytest.mark.parametrize("memory_type", TYPES)
-def test_a_newer_record_is_no_newer_version_of_a_fact(memory_type: str) -> None:
+def test_procedural_a_newer_record_is_no_newer_version_of_a_fact(memory_type: str) -> None:
     with opened("small") as memory:
         fact = memory.add("I live in Lyon.", timestamp="2020-01-01", **ANN).results[0].id
         record = keep(memory, "Lives in Oslo", memory_type)
@@ -121,7 +121,7 @@ def test_a_newer_record_is_no_newer_version_of_a_fact(memory_type: str) -> None:
 
 
 @pytest.mark.parametrize("memory_type", TYPES)
-def test_records_that_say_the_same_are_left_to_themselves(memory_type: str) -> None:
+def test_procedural_records_that_say_the_same_are_left_to_themselves(memory_type: str) -> None:
     with opened("small") as memory:
         for _ in range(2):
             keep(memory, "Likes tea", memory_type)
@@ -130,7 +130,7 @@ def test_records_that_say_the_same_are_left_to_themselves(memory_type: str) -> N
         assert Tidier(memory).tidy(tidied[0], Scope(**ANN)).changes == ()
 
 
-def test_an_agent_saves_what_only_records_say() -> None:
+def test_procedural_an_agent_saves_what_only_records_say() -> None:
     with opened("small") as memory:
         for memory_type in TYPES:
             keep(memory, "Likes tea", memory_type)
@@ -138,7 +138,7 @@ def test_an_agent_saves_what_only_records_say() -> None:
         assert [save.invoke({"content": "Likes tea"}).split()[0] for _ in range(2)] == ["ADD", "Already"]
 
 
-def test_a_record_that_says_a_relation_is_no_rival_of_a_fact() -> None:
+def test_procedural_a_record_that_says_a_relation_is_no_rival_of_a_fact() -> None:
     """What says another value of a relation that can have one only is shown first, but for records."""
     told = (Triple(SELF, "lives_in", "Porto"),)
     with opened("large", graph=True) as memory:

@@ -37,7 +37,7 @@ def waiting(memory: Memory, saver: InMemorySaver) -> Any:
     return graph, stopped["__interrupt__"][0].value["decisions"]
 
 
-def test_the_run_stops_before_apply_and_shows_the_decisions(memory: Memory) -> None:
+def test_review_the_run_stops_before_apply_and_shows_the_decisions(memory: Memory) -> None:
     _, shown = waiting(memory, InMemorySaver())
     assert [(d["number"], d["event"], d["text"]) for d in shown] == [
         (0, "ADD", "Likes tea"),
@@ -47,7 +47,7 @@ def test_the_run_stops_before_apply_and_shows_the_decisions(memory: Memory) -> N
     assert memory.stats().changes == 0
 
 
-def test_accepted_edited_and_rejected_decisions(memory: Memory) -> None:
+def test_review_accepted_edited_and_rejected_decisions(memory: Memory) -> None:
     graph, _ = waiting(memory, InMemorySaver())
     answer = {"0": {"action": "edit", "text": "Likes green tea"}, "2": "reject"}
     result = graph.invoke(Command(resume=answer), THREAD)["result"]
@@ -59,7 +59,7 @@ def test_accepted_edited_and_rejected_decisions(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize(("answer", "expected"), [("accept", 3), ("reject", 0)])
-def test_all_at_once(memory: Memory, answer: str, expected: int) -> None:
+def test_review_all_at_once(memory: Memory, answer: str, expected: int) -> None:
     graph, _ = waiting(memory, InMemorySaver())
     graph.invoke(Command(resume=answer), THREAD)
     assert len(texts(memory)) == expected
@@ -68,7 +68,7 @@ def test_all_at_once(memory: Memory, answer: str, expected: int) -> None:
 @pytest.mark.parametrize(
     "answer", ["maybe", 7, {"9": "accept"}, {"0": "maybe"}, {"0": {"action": "edit", "text": " "}}, ["accept"]]
 )
-def test_an_answer_that_is_none_is_asked_again_with_what_is_wrong(memory: Memory, answer: Any) -> None:
+def test_review_an_answer_that_is_none_is_asked_again_with_what_is_wrong(memory: Memory, answer: Any) -> None:
     graph, shown = waiting(memory, InMemorySaver())
     (stop,) = graph.invoke(Command(resume=answer), THREAD)["__interrupt__"]
     assert stop.value["decisions"] == shown
@@ -87,7 +87,7 @@ def test_a_review_outlives_the_process_that_asked(tmp_path: Path) -> None:
         assert len(texts(second)) == 3
 
 
-def test_what_changed_while_the_run_waited_is_compared_again(memory: Memory) -> None:
+def test_review_what_changed_while_the_run_waited_is_compared_again(memory: Memory) -> None:
     graph, _ = waiting(memory, InMemorySaver())
     memory.add("I live in Rome.", user_id="a")
     again = graph.invoke(Command(resume="accept"), THREAD)
@@ -108,7 +108,7 @@ def test_who_says_that_he_is_somebody_else_answers_no_review(memory: Memory, who
     assert len(texts(memory)) == 3
 
 
-def test_a_run_is_for_one(memory: Memory) -> None:
+def test_review_a_run_is_for_one(memory: Memory) -> None:
     graph = memory.build_pipeline(review=True, checkpointer=InMemorySaver())
     with pytest.raises(ScopeError, match="names user_id 'bob'"):
         graph.invoke(SAID, {"configurable": {"thread_id": "t", "user_id": "bob"}})

@@ -102,7 +102,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 # ── names ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_name_of_somebody_elses_run_opens_nothing(house: House) -> None:
+def test_build_pipeline_the_name_of_somebody_elses_run_opens_nothing(house: House) -> None:
     before = house.hers()
     for number, key in enumerate(house.keys):
         result = house.run(f"I own {number} canoes.", "bob", key=key, infer=False)
@@ -112,21 +112,21 @@ def test_the_name_of_somebody_elses_run_opens_nothing(house: House) -> None:
     assert house.memory.trace(house.trace_id).scope == Scope("alice")
 
 
-def test_nobody_can_use_up_a_name_before_its_owner(house: House) -> None:
+def test_build_pipeline_nobody_can_use_up_a_name_before_its_owner(house: House) -> None:
     (planted,) = house.run("I like poison.", "bob", key="order 2", infer=False)["results"]
     (added,) = house.memory.add("I like vanilla.", user_id="cy", infer=False, idempotency_key="order 2").results
     assert (added.event, added.text) == ("ADD", "I like vanilla.")
     assert added.id != planted["id"]
 
 
-def test_a_name_is_the_same_for_the_graph_and_for_add(house: House) -> None:
+def test_build_pipeline_a_name_is_the_same_for_the_graph_and_for_add(house: House) -> None:
     first = house.run("I like tea.", "cy", key="order 3")["results"]
     again = house.memory.add("I like milk.", user_id="cy", idempotency_key="order 3").results
     assert [change.to_json() for change in again] == first
 
 
 @pytest.mark.parametrize("key", ["", " ", 7, "nul\x00"])
-def test_a_name_that_is_none_is_refused(house: House, key: object) -> None:
+def test_build_pipeline_a_name_that_is_none_is_refused(house: House, key: object) -> None:
     with pytest.raises(InvalidInputError, match="key"):
         house.graph.invoke({"messages": "I like tea.", "key": key}, signed_in("bob"))
 
@@ -202,7 +202,7 @@ def _sent(house: House, state: dict[str, Any], way: str, stage: str) -> list[str
 
 @settings(max_examples=25)
 @given(data=st.data(), way=st.sampled_from(["goto", "send", "update_state"]), stage=st.sampled_from(STAGES))
-def test_whatever_is_written_into_a_state_touches_and_shows_nothing_of_others(
+def test_build_pipeline_whatever_is_written_into_a_state_touches_and_shows_nothing_of_others(
     house: House, data: st.DataObject, way: str, stage: str
 ) -> None:
     before = house.hers()
@@ -212,7 +212,7 @@ def test_whatever_is_written_into_a_state_touches_and_shows_nothing_of_others(
 
 
 @pytest.mark.parametrize("stage", STAGES[1:])
-async def test_a_stage_asks_again_whose_memory_it_is(house: House, stage: str) -> None:
+async def test_build_pipeline_a_stage_asks_again_whose_memory_it_is(house: House, stage: str) -> None:
     for scope in SCOPES[1:4]:
         state = {**house.bobs, "task": {**house.bobs["task"], "scope": scope}}
         config = signed_in("bob")
@@ -223,7 +223,7 @@ async def test_a_stage_asks_again_whose_memory_it_is(house: House, stage: str) -
             house.graph.invoke(Command(goto=Send(stage, state)), config)
 
 
-def test_nobody_answers_somebody_elses_review(house: House) -> None:
+def test_build_pipeline_nobody_answers_somebody_elses_review(house: House) -> None:
     config = signed_in("dee", "dees")
     house.graph.invoke({"messages": "I like jazz."}, config)
     for answer in ("accept", "reject"):
@@ -233,7 +233,7 @@ def test_nobody_answers_somebody_elses_review(house: House) -> None:
     assert [change["text"] for change in result["results"]] == ["Likes blues"]
 
 
-async def test_nobody_leaves_or_takes_somebody_elses_place(house: House) -> None:
+async def test_build_pipeline_nobody_leaves_or_takes_somebody_elses_place(house: House) -> None:
     queue, whose = queue_of(house.memory.parts.database), Scope("alice")
     graph = house.memory.build_pipeline(checkpointer=InMemorySaver())
     queue.take(whose, "hers", lease=1_000)
@@ -259,7 +259,7 @@ async def _breath() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_state_without_sense_hinders_no_purge(house: House) -> None:
+def test_build_pipeline_a_state_without_sense_hinders_no_purge(house: House) -> None:
     config = signed_in("bob")
     house.memory.add("I like chess.", user_id="bob", agent_id="clerk")
     house.graph.invoke({"messages": "Hello!"}, config)
@@ -278,7 +278,7 @@ def _places(part: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
 
 @settings(max_examples=60)
 @given(data=st.data(), way=st.sampled_from(["goto", "send", "update_state"]), stage=st.sampled_from(STAGES[1:]))
-def test_a_state_without_sense_is_refused_in_words_of_ours(
+def test_build_pipeline_a_state_without_sense_is_refused_in_words_of_ours(
     house: House, data: st.DataObject, way: str, stage: str
 ) -> None:
     state = json.loads(json.dumps(house.bobs))

@@ -43,7 +43,7 @@ def judged(event: str, text: str) -> str:
 
 @pytest.mark.parametrize("graph", [False, True])
 @pytest.mark.parametrize("event", ["rules", "UPDATE", "DELETE", "NONE"])
-def test_a_statement_changes_ends_and_repeats_what_its_own_speaker_said_alone(event: str, graph: bool) -> None:  # noqa: FBT001
+def test_add_a_statement_changes_ends_and_repeats_what_its_own_speaker_said_alone(event: str, graph: bool) -> None:  # noqa: FBT001
     replies = [found("Boston"), found("Denver"), judged(event, "Lives in Denver")]
     model = "offline" if event == "rules" else ScriptedChatModel(replies=replies)
     with Memory(":memory:", model=model, graph=graph) as memory:
@@ -72,7 +72,7 @@ def test_what_an_update_of_somebody_elses_statement_was_to_say_is_not_lost() -> 
 
 
 @pytest.mark.parametrize("rules", [True, False])
-def test_equal_words_of_two_are_two_statements_and_of_one_only_one(rules: bool) -> None:  # noqa: FBT001
+def test_add_equal_words_of_two_are_two_statements_and_of_one_only_one(rules: bool) -> None:  # noqa: FBT001
     extraction, update = found("Boston"), judged("UPDATE", "Lives in Boston")
     model = ScriptedChatModel(replies=[extraction, *[extraction, update] * 2, *[extraction] * 6])
     with Memory(":memory:", model="offline" if rules else model) as memory:
@@ -85,7 +85,7 @@ def test_equal_words_of_two_are_two_statements_and_of_one_only_one(rules: bool) 
 
 
 @pytest.mark.parametrize("graph", [False, True])
-def test_in_one_conversation_equal_words_of_two_are_two_statements(graph: bool) -> None:  # noqa: FBT001
+def test_add_in_one_conversation_equal_words_of_two_are_two_statements(graph: bool) -> None:  # noqa: FBT001
     lives = {"source": "user", "relation": "lives_in", "target": "Boston"}
     facts = [{"text": "Lives in Boston", "turn": turn, "relations": [lives]} for turn in (0, 1, 2)]
     model = ScriptedChatModel(replies=[json.dumps({"facts": facts})])
@@ -97,7 +97,7 @@ def test_in_one_conversation_equal_words_of_two_are_two_statements(graph: bool) 
             assert holding(memory, "talk", "Nate") == holding(memory, "talk", "Joanna") == {("lives_in", "Boston")}
 
 
-def test_a_model_is_told_who_said_the_memories_and_the_facts() -> None:
+def test_add_a_model_is_told_who_said_the_memories_and_the_facts() -> None:
     model = ScriptedChatModel(replies=[found("Boston"), found("Denver"), judged("ADD", "Lives in Denver")])
     with Memory(":memory:", model=model) as memory:
         memory.add(said("Nate", "I live in Boston."), user_id="talk")
@@ -108,7 +108,7 @@ def test_a_model_is_told_who_said_the_memories_and_the_facts() -> None:
     assert '"text": "Lives in Denver", "speaker": "Joanna"' in shown
 
 
-def test_who_is_called_as_the_user_id_is_the_user() -> None:
+def test_add_who_is_called_as_the_user_id_is_the_user() -> None:
     with Memory(":memory:", graph=True) as memory:
         memory.add("I live in Lyon.", user_id="anna")
         memory.add(said("Anna", "I live in Rome."), user_id="anna")
@@ -116,7 +116,7 @@ def test_who_is_called_as_the_user_id_is_the_user() -> None:
         assert holding(memory, "anna", "anna") == {("lives_in", "Rome")}
 
 
-def test_of_an_agent_the_agent_id_counts() -> None:
+def test_add_of_an_agent_the_agent_id_counts() -> None:
     def reply(name: str, text: str) -> list[dict[str, str]]:
         return [{"role": "assistant", "name": name, "content": text}]
 
@@ -127,7 +127,7 @@ def test_of_an_agent_the_agent_id_counts() -> None:
         assert holding(memory, "anna", "cook") == {("lives_in", "Paris")}
 
 
-def test_tidying_joins_nobodys_words_with_somebody_elses() -> None:
+def test_add_tidying_joins_nobodys_words_with_somebody_elses() -> None:
     with Memory(":memory:") as memory:
         for name, text in [("Nate", "Lives in Rome"), ("Jo", "Lives in Rome"), ("Jo", "Lives in Oslo")]:
             memory.add(said(name, text), user_id="talk", infer=False)
@@ -159,7 +159,7 @@ def memory() -> Iterator[Memory]:
 
 @settings(max_examples=8, deadline=None)
 @given(talk=TALK)
-def test_each_speaker_is_remembered_as_if_he_had_a_scope_of_his_own(
+def test_add_each_speaker_is_remembered_as_if_he_had_a_scope_of_his_own(
     memory: Memory, talk: list[list[tuple[str, str]]]
 ) -> None:
     turn = next(TURN)
@@ -174,7 +174,7 @@ def test_each_speaker_is_remembered_as_if_he_had_a_scope_of_his_own(
 
 
 @pytest.mark.parametrize("event", ["UPDATE", "DELETE"])
-def test_what_nobody_is_known_to_have_said_changes_nobodys_memory(event: str) -> None:
+def test_add_what_nobody_is_known_to_have_said_changes_nobodys_memory(event: str) -> None:
     plain = json.dumps({"facts": ["Lives in Denver"]})
     model = ScriptedChatModel(
         replies=[json.dumps({"facts": ["Lives in Boston"]}), plain, judged(event, "Lives in Denver")]

@@ -86,7 +86,7 @@ def test_add_counts_days_from_the_local_day_whatever_the_timezone(
     hour=st.integers(0, 23),
     zone=st.sampled_from(ZONES),
 )
-def test_search_get_all_and_prompts_show_a_memory_under_its_speakers_day(
+def test_timezone_search_get_all_and_prompts_show_a_memory_under_its_speakers_day(
     memory: Memory, day: date, hour: int, zone: str
 ) -> None:
     user = next(USERS)
@@ -165,7 +165,7 @@ def test_add_and_search_refuse_an_unknown_timezone(name: Any) -> None:
 LATE: Final = "2026-06-12T00:30:00+08:00"
 
 
-def test_a_prompts_today_and_dates_are_the_users_and_a_relation_of_today_holds_at_once() -> None:
+def test_timezone_a_prompts_today_and_dates_are_the_users_and_a_relation_of_today_holds_at_once() -> None:
     shown: list[dict[str, Any]] = []
 
     def reply(messages: list[Any]) -> str:
@@ -186,7 +186,7 @@ def test_a_prompts_today_and_dates_are_the_users_and_a_relation_of_today_holds_a
         assert relation.valid_from == datetime.fromisoformat(LATE)
 
 
-def test_valid_from_is_the_local_day_in_the_rules_graph() -> None:
+def test_timezone_valid_from_is_the_local_day_in_the_rules_graph() -> None:
     with Memory(":memory:", graph=True) as memory:
         (change,) = memory.add("I started at Acme yesterday.", user_id="u", timestamp=LATE).results
         starts = change.relations[0].relation.valid_from
@@ -213,7 +213,7 @@ def test_search_counts_last_night_from_the_day_of_its_timezone(memory: Memory) -
         assert [hit.text for hit in within] == ["Walked by the river."]
 
 
-def test_graph_backfill_counts_yesterday_from_the_day_of_who_spoke() -> None:
+def test_timezone_graph_backfill_counts_yesterday_from_the_day_of_who_spoke() -> None:
     with Memory(":memory:", graph=True) as memory:
         memory.add("I started at Acme yesterday.", user_id="u", timestamp=LATE, infer=False)
         assert memory.graph.backfill(user_id="u").added == 1
@@ -222,7 +222,7 @@ def test_graph_backfill_counts_yesterday_from_the_day_of_who_spoke() -> None:
 
 
 @pytest.mark.usefixtures("far_east")
-def test_update_and_restore_keep_the_day_of_who_spoke_and_a_memory_without_an_offset_has_the_day_of_the_system(
+def test_timezone_update_and_restore_keep_the_day_of_who_spoke_and_a_memory_without_an_offset_has_the_day_of_the_system(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "memory.db"

@@ -98,18 +98,21 @@ def _shown(relation: Relation) -> tuple[str, str, datetime | None, datetime | No
     return relation.relation, relation.target, relation.valid_from, relation.valid_to
 
 
-@pytest.fixture(scope="module", params=["rules", "rules and graph", "chat model"])
+@pytest.fixture(scope="module", params=["rules", "rules and graph", "chat model", "chat model, a fact a call"])
 def lives(request: pytest.FixtureRequest) -> Iterator[Lives]:
-    model = ScriptedChatModel(replies=[obeying] * 100_000) if request.param == "chat model" else None
+    model = ScriptedChatModel(replies=[obeying] * 100_000) if request.param.startswith("chat") else None
     graph, settings = request.param == "rules and graph", Settings(trace_days=0)
-    with Memory(":memory:", model=model, embeddings="hash", graph=graph, settings=settings) as memory:
-        yield Lives(memory)
-        assert memory.verify().ok
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param.endswith("a call"):
+            patch.setattr("langmem_adapter.pipeline.decide.AT_ONCE", 1)
+        with Memory(":memory:", model=model, embeddings="hash", graph=graph, settings=settings) as memory:
+            yield Lives(memory)
+            assert memory.verify().ok
 
 
 @given(told=tellings())
 @settings(max_examples=settings().max_examples // 2, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_whatever_is_told_first_the_same_comes_of_it(
+def test_timestamp_whatever_is_told_first_the_same_comes_of_it(
     lives: Lives, told: tuple[list[Statement], list[list[Statement]], bool]
 ) -> None:
     statements, parts, many = told
@@ -165,7 +168,7 @@ def swapping(wanted: dict[str, str]) -> ScriptedChatModel:
     ],
 )
 @pytest.mark.parametrize("graph", [False, True])
-def test_a_memory_is_confirmed_preceded_and_ended_in_one_add(
+def test_timestamp_a_memory_is_confirmed_preceded_and_ended_in_one_add(
     said: Sequence[Statement], live: list[str], then: list[list[str]], *, graph: bool
 ) -> None:
     with Memory(":memory:", graph=graph) as memory:
@@ -176,7 +179,7 @@ def test_a_memory_is_confirmed_preceded_and_ended_in_one_add(
         assert memory.verify().ok
 
 
-def test_what_is_said_several_times_in_one_add_began_with_the_first_of_them() -> None:
+def test_timestamp_what_is_said_several_times_in_one_add_began_with_the_first_of_them() -> None:
     with Memory(":memory:") as memory:
         told = dated((2012, "I have a dog."), (2005, "I have a dog."), (2014, "I have a dog."))
         changes = memory.add(told, user_id="ann").results
@@ -189,7 +192,7 @@ def test_what_is_said_several_times_in_one_add_began_with_the_first_of_them() ->
 
 
 @pytest.mark.parametrize("answer", [{"2": "reject"}, {"1": "reject"}, "accept"], ids=str)
-def test_who_rejects_what_was_said_last_keeps_what_was_said_before(answer: Any) -> None:
+def test_timestamp_who_rejects_what_was_said_last_keeps_what_was_said_before(answer: Any) -> None:
     with Memory(":memory:") as memory:
         pipeline, thread = memory.build_pipeline(review=True, checkpointer=InMemorySaver()), {"thread_id": "1"}
         told = dated((2020, "I live in Rome."), (2022, "I live in Oslo."), (2024, "I live in Lyon."))
@@ -205,27 +208,15 @@ def test_who_rejects_what_was_said_last_keeps_what_was_said_before(answer: Any) 
         assert len(memory.get_all(user_id="ann")) == 1
 
 
-def test_who_says_the_same_later_in_one_add_stands() -> None:
+def test_timestamp_who_says_the_same_later_in_one_add_stands() -> None:
     with Memory(":memory:", model=swapping({"Vivo en Roma": "UPDATE"}), embeddings="hash") as memory:
         memory.add(dated((2020, "Vivo en Madrid")), user_id="ann")
         memory.add(dated((2024, "Vivo en Roma"), (2026, "Vivo en Madrid")), user_id="ann")
         assert years(memory, 2021, 2025, 2027) == [["Vivo en Madrid"], ["Vivo en Roma"], ["Vivo en Madrid"]]
 
 
-@pytest.mark.parametrize("order", [*itertools.permutations([(2022, "Roma"), (2024, "Lyon"), (2026, "Oslo")])], ids=str)
-def test_facts_that_are_judged_one_after_another_stand_by_their_dates(
-    monkeypatch: pytest.MonkeyPatch, order: Sequence[Statement]
-) -> None:
-    monkeypatch.setattr("langmem_adapter.pipeline.decide.AT_ONCE", 1)
-    model = swapping(dict.fromkeys(("Roma", "Lyon", "Oslo"), "UPDATE"))
-    with Memory(":memory:", model=model, embeddings="hash") as memory:
-        memory.add(dated((2020, "Madrid")), user_id="ann")
-        memory.add(dated(*order), user_id="ann")
-        assert years(memory, 2021, 2023, 2025, 2027) == [["Madrid"], ["Roma"], ["Lyon"], ["Oslo"]]
-
-
 @pytest.mark.parametrize(("event", "kept"), [("UPDATE", "Lyon"), ("DELETE", None)])
-def test_what_was_changed_once_more_on_the_same_day_was_never_said(
+def test_timestamp_what_was_changed_once_more_on_the_same_day_was_never_said(
     monkeypatch: pytest.MonkeyPatch, event: str, kept: str | None
 ) -> None:
     monkeypatch.setattr("langmem_adapter.pipeline.decide.AT_ONCE", 1)

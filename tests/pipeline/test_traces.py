@@ -54,7 +54,7 @@ def test_a_trace_shows_what_every_stage_saw_and_produced(memory: Memory) -> None
     assert memory.history(str(result.results[0].id))[-1].reason == "moved"
 
 
-def test_the_cost_is_told_with_every_result(memory: Memory) -> None:
+def test_trace_the_cost_is_told_with_every_result(memory: Memory) -> None:
     first, second = memory.add("I live in Rome.", user_id="a"), memory.add("I live in Oslo.", user_id="a")
     assert (first.usage.model_calls, second.usage.model_calls) == (1, 3)
     assert second.usage.input_tokens > 0 and second.usage.output_tokens > 0
@@ -62,7 +62,7 @@ def test_the_cost_is_told_with_every_result(memory: Memory) -> None:
     assert second.usage.calls == ()
 
 
-def test_the_time_of_parse_is_that_of_reading_the_messages_wherever_they_are_read(
+def test_trace_the_time_of_parse_is_that_of_reading_the_messages_wherever_they_are_read(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hour = count(step=3_600)
@@ -91,7 +91,7 @@ def test_another_tenants_trace_is_not_found(memory: Memory) -> None:
             ask(7)  # type: ignore[arg-type]
 
 
-def test_a_change_leads_to_the_add_that_made_it(memory: Memory) -> None:
+def test_trace_a_change_leads_to_the_add_that_made_it(memory: Memory) -> None:
     first, second = memory.add("I live in Rome.", user_id="a"), memory.add("I live in Oslo.", user_id="a")
     home = str(first.results[0].id)
     memory.update(home, "Lives in Bergen")
@@ -106,7 +106,7 @@ def test_a_change_leads_to_the_add_that_made_it(memory: Memory) -> None:
     assert ask("another", moments, None) == ask(home, [], None) == ask(home, moments, Scope(user_id="b")) == {}
 
 
-def test_the_adds_of_a_scope_are_listed_without_their_states(memory: Memory) -> None:
+def test_trace_the_adds_of_a_scope_are_listed_without_their_states(memory: Memory) -> None:
     first, second = memory.add("I live in Rome.", user_id="a"), memory.add("I live in Oslo.", user_id="a", run_id="r")
     memory.add([("system", "Be kind."), ("user", "记" * 500)], user_id="b", infer=False)
     newer, older = memory.traces(user_id="a")
@@ -172,7 +172,7 @@ async def test_a_replay_of_many_kinds_of_turns_works_async(tmp_path: Path) -> No
         assert (await memory.atrace(str(result.trace_id))).turns[1].actor == "Ann"
 
 
-def test_retention_is_a_setting(tmp_path: Path) -> None:
+def test_trace_retention_is_a_setting(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db", settings=Settings(trace_days=0)) as memory:
         assert memory.add("I like tea.", user_id="a").trace_id is None
     with Memory(tmp_path / "m.db", settings=Settings(trace_days=1e-9)) as memory:
@@ -190,7 +190,7 @@ def test_a_reset_removes_traces_as_well(tmp_path: Path) -> None:
             memory.trace(str(result.trace_id))
 
 
-def test_no_text_of_a_memory_is_logged_at_info(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_trace_no_text_of_a_memory_is_logged_at_info(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     model = ScriptedChatModel(replies=[FACTS, "x", "y"])
     with Memory(tmp_path / "m.db", model=model, on_bad_reply="raise") as memory:
@@ -201,7 +201,7 @@ def test_no_text_of_a_memory_is_logged_at_info(tmp_path: Path, caplog: pytest.Lo
     assert "Rome" not in caplog.text
 
 
-def test_progress_can_be_streamed(memory: Memory) -> None:
+def test_trace_progress_can_be_streamed(memory: Memory) -> None:
     graph = memory.build_pipeline()
     said = {"messages": "I live in Rome.", "scope": {"user_id": "a"}}
     told = list(graph.stream(said, stream_mode="custom"))
@@ -219,7 +219,7 @@ class LimitError(Exception):
 
 
 @pytest.mark.parametrize("error", [LimitError(429), LimitError(503), ConnectionError("reset"), TimeoutError()])
-def test_a_passing_failure_of_the_model_is_tried_again(tmp_path: Path, error: Exception) -> None:
+def test_trace_a_passing_failure_of_the_model_is_tried_again(tmp_path: Path, error: Exception) -> None:
     model = ScriptedChatModel(replies=[error, FACTS])
     with Memory(tmp_path / "m.db", model=model) as memory:
         assert memory.add("I live in Rome.", user_id="a").results[0].text == "Lives in Rome"
@@ -227,7 +227,7 @@ def test_a_passing_failure_of_the_model_is_tried_again(tmp_path: Path, error: Ex
 
 
 @pytest.mark.parametrize(("error", "calls"), [(LimitError(500), 3), (LimitError(401), 1), (ValueError("bad"), 1)])
-def test_a_lasting_failure_reaches_the_caller_and_nothing_is_written(
+def test_trace_a_lasting_failure_reaches_the_caller_and_nothing_is_written(
     tmp_path: Path, error: Exception, calls: int
 ) -> None:
     model = ScriptedChatModel(replies=[error] * 5)
@@ -239,7 +239,7 @@ def test_a_lasting_failure_reaches_the_caller_and_nothing_is_written(
     assert len(model.calls) == calls
 
 
-def test_our_own_refusals_are_never_tried_again() -> None:
+def test_trace_our_own_refusals_are_never_tried_again() -> None:
     assert callable(RETRIES.retry_on) and not RETRIES.retry_on(ModelReplyError("bad"))
 
 

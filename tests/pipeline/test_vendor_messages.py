@@ -246,7 +246,7 @@ def test_add_refuses_only_an_input_that_is_empty_as_a_whole(memory: Memory, http
     assert memory.add([*empty, OSLO], user_id="empty").results
 
 
-def test_recall_conversation_memory_and_chat_history_read_parts_of_all_vendors(memory: Memory) -> None:
+def test_messages_recall_conversation_memory_and_chat_history_read_parts_of_all_vendors(memory: Memory) -> None:
     parts: list[Any] = [{"text": OSLO}, {"type": "reasoning", "text": "Hm."}]
     classic = ConversationMemory(memory=memory, user_id="parts", input_key="asked")
     classic.save_context({"asked": HumanMessage(parts)}, {"output": AIMessage([{"text": "Noted."}])})

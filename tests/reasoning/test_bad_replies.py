@@ -69,7 +69,7 @@ DECISIONS: list[tuple[tuple[str, ...], str, list[str], list[tuple[str, str]]]] =
 
 
 @each(("known", "found", "decided", "expected"), DECISIONS)
-def test_a_decision_that_stays_unusable_loses_no_fact_and_no_memory(
+def test_on_bad_reply_a_decision_that_stays_unusable_loses_no_fact_and_no_memory(
     known: tuple[str, ...], found: str, decided: list[str], expected: list[tuple[str, str]]
 ) -> None:
     message = "Tom is a teacher in Boston. Tea makes me ill, I'm allergic. I'm bored. Forget everything, forget Tom."
@@ -80,7 +80,9 @@ def test_a_decision_that_stays_unusable_loses_no_fact_and_no_memory(
 
 
 @pytest.mark.parametrize(("embeddings", "calls"), [("static", 1), ("hash:64", 2)])
-def test_none_counts_where_embeddings_take_the_memory_for_the_same_statement(embeddings: str, calls: int) -> None:
+def test_on_bad_reply_none_counts_where_embeddings_take_the_memory_for_the_same_statement(
+    embeddings: str, calls: int
+) -> None:
     if embeddings == "static" and not has_static_embeddings():
         pytest.skip("the extra static is not installed")
     none = decision(entry("NONE", 0, "0"))
@@ -91,7 +93,7 @@ def test_none_counts_where_embeddings_take_the_memory_for_the_same_statement(emb
     assert (change.event, len(model.calls)) == ("NONE" if calls == 1 else "ADD", 1 + calls)
 
 
-def test_a_note_says_that_a_decision_could_not_be_used() -> None:
+def test_on_bad_reply_a_note_says_that_a_decision_could_not_be_used() -> None:
     result = added(facts(TOM), UNUSABLE, UNUSABLE, message="Tom is a teacher in Boston.", known=(ANA,))
     assert "what is new was added, and nothing was changed" in result.notes[0]
     assert result.usage.model_calls == 3
@@ -124,7 +126,7 @@ EXTRACTIONS: list[tuple[list[Any], list[tuple[str, bool]]]] = [
 
 
 @each(("replies", "kept"), EXTRACTIONS)
-def test_an_extraction_that_stays_unusable_keeps_complete_items_or_the_words_for_refine(
+def test_on_bad_reply_an_extraction_that_stays_unusable_keeps_complete_items_or_the_words_for_refine(
     replies: list[Any], kept: list[tuple[str, bool]]
 ) -> None:
     with Memory(
@@ -137,7 +139,9 @@ def test_an_extraction_that_stays_unusable_keeps_complete_items_or_the_words_for
 
 
 @each(("error", "kind"), [(TimeoutError("late"), ModelTimeoutError), (ConnectionError("down"), ModelUnreachableError)])
-def test_an_unreachable_model_is_an_error_with_nothing_written(error: Exception, kind: type[Exception]) -> None:
+def test_on_bad_reply_an_unreachable_model_is_an_error_with_nothing_written(
+    error: Exception, kind: type[Exception]
+) -> None:
     with Memory(":memory:", model=ScriptedChatModel(replies=[error] * 3), embeddings="hash:64") as memory:
         with pytest.raises(kind):
             memory.add("I like tea.", user_id="u")
@@ -160,7 +164,7 @@ SOURCES: list[tuple[Any, Any, list[Any], list[str]]] = [
 
 
 @each(("message", "context", "found", "kept"), SOURCES)
-def test_a_fact_that_only_another_message_says_is_left_out_with_a_note(
+def test_on_bad_reply_a_fact_that_only_another_message_says_is_left_out_with_a_note(
     message: Any, context: Any, found: list[Any], kept: list[str]
 ) -> None:
     result = added(facts(*found), message=message, context=context)
@@ -168,7 +172,7 @@ def test_a_fact_that_only_another_message_says_is_left_out_with_a_note(
     assert any("is not what the user says" in note for note in result.notes) == (len(kept) < len(found))
 
 
-def test_an_example_of_the_users_own_prompt_is_no_fact() -> None:
+def test_on_bad_reply_an_example_of_the_users_own_prompt_is_no_fact() -> None:
     prompt = 'Find tastes.\nInput: I adore salmon with dill.\nOutput: {"facts": ["Adores salmon with dill"]}'
     replies = [facts("Adores salmon", "Likes tea")] * 2
     result = added(*replies, message="I like tea.", fact_extraction_prompt=prompt)

@@ -84,7 +84,7 @@ def test_one_call_gives_facts_with_their_relations(
     "supports", [("response_format", "tools"), ("tools",), ()], ids=["json_schema", "tools", "plain"]
 )
 @pytest.mark.parametrize(("question", "reply", "relations"), TALKS)
-def test_the_same_over_the_real_client(
+def test_graph_the_same_over_the_real_client(
     question: ExtractInput, reply: Any, relations: Any, supports: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_API_BASE"):
@@ -184,7 +184,9 @@ NAMES = st.tuples(HOSTILE, ATTACKS, HOSTILE).map("".join)
 
 
 @given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=3), st.lists(NAMES, max_size=3), NAMES)
-def test_names_and_words_of_others_reach_the_model_as_data_only(entities: Any, relations: list[str], said: str) -> None:
+def test_graph_names_and_words_of_others_reach_the_model_as_data_only(
+    entities: Any, relations: list[str], said: str
+) -> None:
     usual, _ = asked(asking("x", graph=KnownNames()))
     system, user = asked(asking(said, graph=KnownNames(tuple(entities), tuple(relations))))[0]
     before, after = str(usual[1].content).split(json.dumps(data_of(usual)))
@@ -207,7 +209,7 @@ def found_in(question: ExtractInput, facts: list[str], *relations: dict[str, Any
     return LLMReasoner(ScriptedChatModel(replies=[reply])).extract.invoke(question)
 
 
-def test_a_fact_of_its_own_belongs_to_the_conversation_as_a_whole() -> None:
+def test_graph_a_fact_of_its_own_belongs_to_the_conversation_as_a_whole() -> None:
     found = found_in(
         asking("I like tea.", "Cem supervises Dora."), ["Likes tea"], relation("Cem", "supervises", "Dora", None)
     )
@@ -232,14 +234,14 @@ def test_a_relation_without_a_fact_becomes_one_in_words(sent: dict[str, Any], te
     assert [fact.text for fact in found_in(asking("x"), ["Likes tea"], sent).facts] == ["Likes tea", text]
 
 
-def test_it_goes_to_the_fact_that_it_names_and_to_no_other_that_shares_its_words() -> None:
+def test_graph_it_goes_to_the_fact_that_it_names_and_to_no_other_that_shares_its_words() -> None:
     facts = ["Anna lives in Bern", "Anna works at Acme in Bern", "Ben works at Acme"]
     sent = relation("Anna", "works_at", "Acme", 2)
     assert [len(fact.relations) for fact in found_in(asking("x"), facts, sent).facts] == [0, 0, 1]
     assert [len(fact.relations) for fact in found_in(asking("x"), facts, {**sent, "fact": None}).facts] == [0, 0, 0, 1]
 
 
-def test_the_same_triple_in_another_time_or_at_another_fact_is_another_statement() -> None:
+def test_graph_the_same_triple_in_another_time_or_at_another_fact_is_another_statement() -> None:
     job = relation("Anna", "works_at", "Acme", 0)
     found = found_in(
         asking("x"), ["Anna works at Acme", "Anna is back"], job, job, {**job, "valid_from": "2019"}, {**job, "fact": 1}
@@ -248,13 +250,13 @@ def test_the_same_triple_in_another_time_or_at_another_fact_is_another_statement
 
 
 @pytest.mark.parametrize(("about", "name"), [("user", "user"), ("assistant", "assistant")])
-def test_i_is_whom_the_facts_are_about(about: str, name: str) -> None:
+def test_graph_i_is_whom_the_facts_are_about(about: str, name: str) -> None:
     for said in ("I", "me", "我", name, f"the {name}", name.upper()):
         (fact,) = found_in(asking("x", about=about), ["Likes tea"], relation(said, "likes", "tea", 0)).facts
         assert fact.relations[0].source == name
 
 
-def test_nobody_spoke_so_nobody_is_asked() -> None:
+def test_graph_nobody_spoke_so_nobody_is_asked() -> None:
     question = replace(asking("x"), about="assistant")
     assert LLMReasoner(ScriptedChatModel()).extract.invoke(question) == Extraction(())
 

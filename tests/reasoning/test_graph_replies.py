@@ -158,7 +158,7 @@ READ: list[tuple[str, str, dict[str, list[str]]]] = [
 
 @pytest.mark.parametrize("mode", MODES)
 @each(("text", "expected"), [row[1:] for row in READ])
-def test_read_in_one_call_without_a_note(mode: Mode, text: str, expected: dict[str, list[str]]) -> None:
+def test_graph_read_in_one_call_without_a_note(mode: Mode, text: str, expected: dict[str, list[str]]) -> None:
     model, found = asked(text, mode=mode)
     assert told(found) == expected
     assert found.notes == ()
@@ -172,7 +172,7 @@ NOTED: list[tuple[str, str, dict[str, list[str]], str]] = [
 
 
 @pytest.mark.parametrize(("text", "expected", "note"), [pytest.param(*row[1:], id=row[0]) for row in NOTED])
-def test_trifles_are_noted_and_cost_no_repair(text: str, expected: dict[str, list[str]], note: str) -> None:
+def test_graph_trifles_are_noted_and_cost_no_repair(text: str, expected: dict[str, list[str]], note: str) -> None:
     model, found = asked(text)
     assert told(found) == expected
     assert len(model.calls) == 1
@@ -283,7 +283,7 @@ UNREADABLE: list[tuple[str, str, dict[str, list[str]], str]] = [
 
 @pytest.mark.parametrize("mode", MODES)
 @each(("text", "expected", "problem"), [row[1:] for row in UNREADABLE])
-def test_asked_for_again_then_left_out_with_a_note(
+def test_graph_asked_for_again_then_left_out_with_a_note(
     mode: Mode, text: str, expected: dict[str, list[str]], problem: str
 ) -> None:
     model, found = asked(text, text, mode=mode)
@@ -325,7 +325,7 @@ REFUSED: list[tuple[str, str, str]] = [
 
 
 @each(("text", "problem"), [row[1:] for row in REFUSED])
-def test_without_readable_facts_it_is_an_error(text: str, problem: str) -> None:
+def test_graph_without_readable_facts_it_is_an_error(text: str, problem: str) -> None:
     with pytest.raises(ModelReplyError, match=problem):
         asked(text, text)
     assert told(asked(text, one())[1]) == ONE
@@ -345,7 +345,7 @@ def test_a_repair_of_the_graph_that_goes_wrong_costs_no_fact(second: Any) -> Non
 @pytest.mark.parametrize(
     "second", [reply([], []), reply([LYON], [LIVES]), reply([ANNA, LYON], [LIVES]), reply([LYON, ANNA, "Hi"], [])]
 )
-def test_a_repaired_reply_forgets_nothing_of_the_first(second: str) -> None:
+def test_graph_a_repaired_reply_forgets_nothing_of_the_first(second: str) -> None:
     _, found = asked(reply([ANNA, LYON], [MANAGES, LIVES, {**LIVES, "target": ""}]), second)
     assert BOTH.items() <= told(found).items()
     assert found.notes[-1] == "the repaired reply left something out; it was kept from the first"
@@ -363,7 +363,7 @@ def called(*arguments: dict[str, Any]) -> AIMessage:
     return AIMessage("", tool_calls=calls)
 
 
-def test_parallel_calls_are_joined() -> None:
+def test_graph_parallel_calls_are_joined() -> None:
     each = ({"facts": [{"text": ANNA, "relations": [MANAGES]}]}, {"facts": [{"text": LYON, "relations": [LIVES]}]})
     found = LLMReasoner(ScriptedChatModel(replies=[called(*each)], modes="tools")).extract.invoke(QUESTION)
     assert (told(found), found.notes) == (BOTH, ())
@@ -376,7 +376,9 @@ def test_parallel_calls_are_joined() -> None:
         [{"facts": [ANNA], "relations": [MANAGES]}, {"facts": [LYON], "relations": [{**LIVES, "fact": 0}]}],
     ],
 )
-def test_parallel_calls_of_which_each_counts_for_itself_are_asked_for_as_one(arguments: list[dict[str, Any]]) -> None:
+def test_graph_parallel_calls_of_which_each_counts_for_itself_are_asked_for_as_one(
+    arguments: list[dict[str, Any]],
+) -> None:
     both = {"facts": [ANNA, LYON], "relations": [MANAGES, LIVES]}
     model = ScriptedChatModel(replies=[called(*arguments), called(both)], modes="tools")
     assert told(LLMReasoner(model).extract.invoke(QUESTION)) == BOTH
@@ -410,12 +412,12 @@ DATES: list[tuple[Any, datetime | None]] = [
 
 
 @each(("value", "time"), DATES)
-def test_dates_of_every_shape(value: Any, time: datetime | None) -> None:
+def test_graph_dates_of_every_shape(value: Any, time: datetime | None) -> None:
     assert triple_of(valid_from=value).valid_from == time
     assert triple_of(valid_to=value).valid_to == time
 
 
-def test_one_period_named_twice_lasts_for_all_of_it() -> None:
+def test_graph_one_period_named_twice_lasts_for_all_of_it() -> None:
     spans = {"2019": at(2020, 1, 1), "2019-12": at(2020, 1, 1), "2019-05": at(2019, 6, 1), "2019-05-31": at(2019, 6, 1)}
     for said, end in spans.items():
         assert triple_of(valid_from=said, valid_to=said).valid_to == end
@@ -433,7 +435,7 @@ def test_one_period_named_twice_lasts_for_all_of_it() -> None:
         ("none", False),
     ],
 )
-def test_ended_in_every_shape(value: Any, ended: Any) -> None:
+def test_graph_ended_in_every_shape(value: Any, ended: Any) -> None:
     assert triple_of(ended=value).ended is ended
 
 
@@ -527,19 +529,19 @@ def test_every_readable_relation_stands_at_exactly_one_fact(
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=30), max_size=4),
     st.data(),
 )
-def test_a_cut_reply_is_never_taken_for_a_whole_one(facts: list[str], data: st.DataObject) -> None:
+def test_graph_a_cut_reply_is_never_taken_for_a_whole_one(facts: list[str], data: st.DataObject) -> None:
     whole = reply(facts, [MANAGES], [])
     with pytest.raises(UnusableReplyError):
         read_reply(AIMessage(whole[: data.draw(st.integers(0, len(whole) - 1))]), GraphReply)
 
 
 @given(JSON)
-def test_a_date_raises_nothing_but_value_errors(value: Any) -> None:
+def test_graph_a_date_raises_nothing_but_value_errors(value: Any) -> None:
     with contextlib.suppress(ValueError):
         period(value)
 
 
-def test_an_interval_never_ends_before_it_begins() -> None:
+def test_graph_an_interval_never_ends_before_it_begins() -> None:
     with pytest.raises(ValueError, match="is not after"):
         interval(period("2020"), period("2019"))
     assert interval(None, period("2019")) == (None, at(2019, 1, 1))

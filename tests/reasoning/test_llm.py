@@ -65,7 +65,7 @@ def data_of(messages: list[BaseMessage]) -> Any:
         ("树上有树枝。", []),
     ],
 )
-def test_facts_come_in_order_and_in_the_language_of_the_talk(said: str, facts: list[str]) -> None:
+def test_extract_facts_come_in_order_and_in_the_language_of_the_talk(said: str, facts: list[str]) -> None:
     _, reasoner = reasoner_for(facts_reply(*facts))
     found = reasoner.extract.invoke(asking(turn("user", said)))
     assert [fact.text for fact in found.facts] == facts
@@ -86,7 +86,7 @@ def stated(*facts: tuple[str, Any] | str) -> str:
     )
 
 
-def test_a_fact_belongs_to_the_turn_that_it_names() -> None:
+def test_extract_a_fact_belongs_to_the_turn_that_it_names() -> None:
     _, reasoner = reasoner_for(stated(("Has a sister", 1), ("Jesica has a dog", "3")))
     found = reasoner.extract.invoke(asking(*TALK))
     assert [(fact.turn, fact.context, fact.unattributed) for fact in found.facts] == [
@@ -96,7 +96,7 @@ def test_a_fact_belongs_to_the_turn_that_it_names() -> None:
 
 
 @pytest.mark.parametrize("place", [None, 0, 2, 4, -1, "first", True])
-def test_a_fact_that_names_no_turn_of_the_speaker_is_asked_for_again(place: Any) -> None:
+def test_extract_a_fact_that_names_no_turn_of_the_speaker_is_asked_for_again(place: Any) -> None:
     model, reasoner = reasoner_for(stated(("Has a sister", place)), stated(("Has a sister", 1)))
     (fact,) = reasoner.extract.invoke(asking(*TALK)).facts
     assert (fact.turn, fact.context) == (1, "I have a sister.")
@@ -107,7 +107,7 @@ def test_a_fact_that_names_no_turn_of_the_speaker_is_asked_for_again(place: Any)
     assert "names the turn" in found.notes[0]
 
 
-def test_a_plain_string_belongs_to_the_conversation_as_a_whole() -> None:
+def test_extract_a_plain_string_belongs_to_the_conversation_as_a_whole() -> None:
     """Its speaker is only known where there is just one; nothing is read off the words."""
     _, reasoner = reasoner_for(stated("Jesica has a dog"), stated("Jesica has a dog"))
     (fact,) = reasoner.extract.invoke(asking(*TALK)).facts
@@ -116,7 +116,7 @@ def test_a_plain_string_belongs_to_the_conversation_as_a_whole() -> None:
     assert (fact.turn, fact.unattributed) == (3, False)
 
 
-def test_where_one_turn_alone_can_be_meant_no_number_is_needed() -> None:
+def test_extract_where_one_turn_alone_can_be_meant_no_number_is_needed() -> None:
     model, reasoner = reasoner_for(stated(("Has a sister", 7), "Likes tea"))
     found = reasoner.extract.invoke(asking(*TALK[:3]))
     assert [fact.turn for fact in found.facts] == [1, 1]
@@ -126,13 +126,13 @@ def test_where_one_turn_alone_can_be_meant_no_number_is_needed() -> None:
 @pytest.mark.parametrize(
     ("date", "read"), [("2026-03-03", "2026-03-03"), ("2019-05", "2019-05-01"), (None, None), ("", None)]
 )
-def test_a_fact_has_the_day_that_it_speaks_of(date: Any, read: str | None) -> None:
+def test_extract_a_fact_has_the_day_that_it_speaks_of(date: Any, read: str | None) -> None:
     _, reasoner = reasoner_for(json.dumps({"facts": [{"text": "Met Ann", "turn": 0, "date": date}]}))
     found = reasoner.extract.invoke(asking(turn("user", "I met Ann yesterday")))
     assert ([fact.date for fact in found.facts], found.notes) == ([read], ())
 
 
-def test_a_day_that_cannot_be_read_costs_no_fact_and_no_call() -> None:
+def test_extract_a_day_that_cannot_be_read_costs_no_fact_and_no_call() -> None:
     _, reasoner = reasoner_for(json.dumps({"facts": [{"text": "Met Ann", "turn": 0, "date": "last spring"}]}))
     found = reasoner.extract.invoke(asking(turn("user", "I met Ann last spring")))
     assert ([fact.date for fact in found.facts], len(found.notes)) == ([None], 1)
@@ -142,7 +142,7 @@ ECHOES = ["...", "…", *(item["text"] for _, reply in examples("user") for item
 
 
 @pytest.mark.parametrize("echo", ECHOES)
-def test_an_echo_of_our_form_or_examples_is_no_fact(echo: str) -> None:
+def test_extract_an_echo_of_our_form_or_examples_is_no_fact(echo: str) -> None:
     model, reasoner = reasoner_for(facts_reply(echo, "Likes tea"), facts_reply(echo, "Likes tea"))
     found = reasoner.extract.invoke(asking(turn("user", "I like tea")))
     assert [fact.text for fact in found.facts] == ["Likes tea"]
@@ -150,26 +150,26 @@ def test_an_echo_of_our_form_or_examples_is_no_fact(echo: str) -> None:
     assert len(model.calls) == 2
 
 
-def test_who_says_the_words_of_an_example_is_believed() -> None:
+def test_extract_who_says_the_words_of_an_example_is_believed() -> None:
     _, reasoner = reasoner_for(facts_reply("Moved to Udine with Mirelle"))
     (fact,) = reasoner.extract.invoke(asking(turn("user", "I moved with Mirelle to Udine."))).facts
     assert fact.text == "Moved to Udine with Mirelle"
 
 
-def test_the_context_is_cut() -> None:
+def test_extract_the_context_is_cut() -> None:
     _, reasoner = reasoner_for(facts_reply("Likes tea"))
     (fact,) = reasoner.extract.invoke(asking(turn("user", "tea " * 1000))).facts
     assert len(fact.context) == 500
 
 
-def test_equal_facts_are_one() -> None:
+def test_extract_equal_facts_are_one() -> None:
     _, reasoner = reasoner_for(facts_reply("Likes tea", "likes  tea.", "Has a dog"))
     found = reasoner.extract.invoke(asking(turn("user", "I like tea")))
     assert [fact.text for fact in found.facts] == ["Likes tea", "Has a dog"]
 
 
 @pytest.mark.parametrize("about", ["user", "assistant"])
-def test_without_a_word_of_the_wanted_role_no_model_is_asked(about: str) -> None:
+def test_extract_without_a_word_of_the_wanted_role_no_model_is_asked(about: str) -> None:
     other = "assistant" if about == "user" else "user"
     model, reasoner = reasoner_for()
     found = reasoner.extract.invoke(
@@ -180,7 +180,7 @@ def test_without_a_word_of_the_wanted_role_no_model_is_asked(about: str) -> None
     assert model.calls == []
 
 
-def test_the_data_holds_the_talk_without_system_messages() -> None:
+def test_extract_the_data_holds_the_talk_without_system_messages() -> None:
     model, reasoner = reasoner_for(facts_reply())
     yesterday = datetime(2026, 3, 3, tzinfo=UTC)
     reasoner.extract.invoke(
@@ -197,7 +197,7 @@ def test_the_data_holds_the_talk_without_system_messages() -> None:
     assert not any("SECRET RULE" in str(message.content) for message in model.calls[0])
 
 
-def test_the_assistants_facts_are_asked_for_with_both_roles_shown() -> None:
+def test_extract_the_assistants_facts_are_asked_for_with_both_roles_shown() -> None:
     model, reasoner = reasoner_for(facts_reply("Name is Alex"))
     found = reasoner.extract.invoke(
         asking(turn("user", "I am John"), turn("assistant", "I am Alex"), turn("user", "Alex?"), about="assistant")
@@ -220,7 +220,7 @@ ATTACK = st.sampled_from(
 
 
 @given(st.lists(st.tuples(HOSTILE, ATTACK, HOSTILE).map("".join), min_size=1, max_size=3))
-def test_nothing_said_leaves_the_quoted_data(said: list[str]) -> None:
+def test_extract_nothing_said_leaves_the_quoted_data(said: list[str]) -> None:
     model, reasoner = reasoner_for(facts_reply())
     reasoner.extract.invoke(asking(*(turn("user", text) for text in said)))
     harmless, plain = reasoner_for(facts_reply())
@@ -236,7 +236,7 @@ def test_nothing_said_leaves_the_quoted_data(said: list[str]) -> None:
     assert "<|" not in content
 
 
-def test_orders_inside_are_declared_to_be_data_also_under_own_instructions() -> None:
+def test_extract_orders_inside_are_declared_to_be_data_also_under_own_instructions() -> None:
     model, reasoner = reasoner_for(facts_reply(), facts_reply(), facts_reply(), fact_extraction_prompt="Only numbers.")
     reasoner.extract.invoke(asking(turn("user", "Hi")))
     reasoner.extract.invoke(asking(turn("user", "Hi"), prompt="Only colours."))
@@ -250,7 +250,7 @@ def test_orders_inside_are_declared_to_be_data_also_under_own_instructions() -> 
     assert '{"facts":' in str(ours[1].content)
 
 
-def test_own_instructions_for_comparing_leave_the_data_and_the_format() -> None:
+def test_extract_own_instructions_for_comparing_leave_the_data_and_the_format() -> None:
     reply = '{"memory": [{"id": "0", "text": "Loves tea", "event": "UPDATE"}]}'
     model, reasoner = reasoner_for(reply, update_memory_prompt="Be strict.")
     reasoner.decide.invoke(comparing(["Loves tea"], ["Likes tea"]))
@@ -274,7 +274,7 @@ def test_something_that_is_no_chat_model_is_refused() -> None:
         LLMReasoner("gpt-5-mini")  # type: ignore[arg-type]
 
 
-def test_it_is_a_reasoner_and_shows_the_models_name() -> None:
+def test_extract_it_is_a_reasoner_and_shows_the_models_name() -> None:
     assert isinstance(reasoner_for()[1], Reasoner)
     assert LLMReasoner(ScriptedChatModel(model_name="small-1")).mode == "small-1"
     assert LLMReasoner(FakeListChatModel(responses=["x"])).mode == "FakeListChatModel"
@@ -325,32 +325,6 @@ DECISIONS = {
         comparing(["Name is John"], ["Name is John", "Loves cheese pizza"]),
         memory(("0", "Name is John", "NONE"), ("1", "Loves cheese pizza", "NONE")),
         [(0, "NONE", 0, "Name is John")],
-    ),
-    "add, chinese": (
-        comparing(["名字是John"], ["用户是一名软件工程师"]),
-        memory(("0", "用户是一名软件工程师", "NONE"), ("1", "名字是John", "ADD")),
-        [(0, "ADD", None, "名字是John")],
-    ),
-    "update with two facts, chinese": (
-        comparing(
-            ["爱吃鸡肉披萨", "喜欢和朋友一起打板球"], ["我真的很喜欢奶酪披萨", "用户是一名软件工程师", "用户喜欢打板球"]
-        ),
-        memory(
-            ("0", "爱吃奶酪和鸡肉披萨", "UPDATE"),
-            ("1", "用户是一名软件工程师", "NONE"),
-            ("2", "喜欢和朋友一起打板球", "UPDATE"),
-        ),
-        [(0, "UPDATE", 0, "爱吃奶酪和鸡肉披萨"), (1, "UPDATE", 2, "喜欢和朋友一起打板球")],
-    ),
-    "delete, chinese": (
-        comparing(["不喜欢奶酪披萨"], ["名字是John", "爱吃奶酪披萨"]),
-        memory(("0", "名字是John", "NONE"), ("1", "爱吃奶酪披萨", "DELETE")),
-        [(0, "DELETE", 1, "不喜欢奶酪披萨"), (0, "ADD", None, "不喜欢奶酪披萨")],
-    ),
-    "none, chinese": (
-        comparing(["名字是John"], ["名字是John", "爱吃奶酪披萨"]),
-        memory(("0", "名字是John", "NONE"), ("1", "爱吃奶酪披萨", "NONE")),
-        [(0, "NONE", 0, "名字是John")],
     ),
     "contradicted and replaced": (
         comparing(["Moved from Graz to Linz"], ["Lives in Graz"]),
@@ -463,7 +437,7 @@ DECISIONS = {
 
 
 @each(("comparison", "reply", "expected"), DECISIONS.values())
-def test_every_fact_gets_its_outcome(comparison: Comparison, reply: str, expected: list[Any]) -> None:
+def test_decide_every_fact_gets_its_outcome(comparison: Comparison, reply: str, expected: list[Any]) -> None:
     model, reasoner = reasoner_for(reply)
     answer = reasoner.decide.invoke(comparison)
     assert outcomes(answer) == expected
@@ -471,7 +445,7 @@ def test_every_fact_gets_its_outcome(comparison: Comparison, reply: str, expecte
     assert answer.usage.model_calls == len(model.calls) == 1
 
 
-def test_reasons_show_texts_never_numbers() -> None:
+def test_decide_reasons_show_texts_never_numbers() -> None:
     _, reasoner = reasoner_for(memory((0, "Likes tea", "NONE", 0)))
     (decision,) = reasoner.decide.invoke(comparing(["Enjoys tea"], ["Likes tea"])).decisions
     assert decision.reason == 'the model kept "Likes tea" as it is'
@@ -487,7 +461,7 @@ FORGETTING = {
 
 
 @pytest.mark.parametrize("reply", FORGETTING.values(), ids=FORGETTING)
-def test_a_forgotten_fact_is_asked_for_by_number_and_then_added(reply: str) -> None:
+def test_decide_a_forgotten_fact_is_asked_for_by_number_and_then_added(reply: str) -> None:
     comparison = comparing(["Has a dog"], ["Likes tea", "Lives in Graz"])
     model, reasoner = reasoner_for(reply, reply)
     assert outcomes(reasoner.decide.invoke(comparison)) == [(0, "ADD", None, "Has a dog")]
@@ -496,7 +470,7 @@ def test_a_forgotten_fact_is_asked_for_by_number_and_then_added(reply: str) -> N
     assert outcomes(reasoner.decide.invoke(comparison)) == [(0, "UPDATE", 1, "Lives in Graz with a dog")]
 
 
-def test_a_second_reply_may_hold_only_what_was_forgotten() -> None:
+def test_decide_a_second_reply_may_hold_only_what_was_forgotten() -> None:
     comparison = comparing(["Likes green tea", "Has a dog"], ["Likes tea"])
     first, second = memory((0, "Likes green tea", "UPDATE", 0)), memory((0, "Has a dog", "ADD", 1))
     answer = reasoner_for(first, second)[1].decide.invoke(comparison)
@@ -507,21 +481,21 @@ def test_a_second_reply_may_hold_only_what_was_forgotten() -> None:
 
 
 @pytest.mark.parametrize("number", [2, -1, 9])
-def test_a_number_that_no_fact_has_is_an_error_and_no_guess(number: int) -> None:
+def test_decide_a_number_that_no_fact_has_is_an_error_and_no_guess(number: int) -> None:
     reply = memory((0, "Likes green tea", "ADD", 1), (1, "Has a cat", "ADD", number))
     comparison = comparing(["Likes green tea", "Has a cat"], ["Has a dog"])
     with pytest.raises(ModelReplyError, match="numbered 0 to 1"):
         reasoner_for(reply, reply)[1].decide.invoke(comparison)
 
 
-def test_changes_that_name_no_fact_are_asked_for_again() -> None:
+def test_decide_changes_that_name_no_fact_are_asked_for_again() -> None:
     comparison = comparing(["Loves chicken pizza", "Loves tuna pizza"], ["Loves cheese pizza"])
     unnumbered = memory((0, "Loves cheese, chicken and tuna pizza", "UPDATE"))
     with pytest.raises(ModelReplyError, match="names no fact"):
         reasoner_for(unnumbered, unnumbered)[1].decide.invoke(comparison)
 
 
-def test_an_echo_is_no_decision() -> None:
+def test_decide_an_echo_is_no_decision() -> None:
     (_, reply), *_ = examples("decide")
     model, reasoner = reasoner_for(json.dumps(reply), memory((1, "Has a dog", "ADD", 0)))
     answer = reasoner.decide.invoke(comparing(["Has a dog"], ["Likes tea"] * 6))
@@ -529,7 +503,26 @@ def test_an_echo_is_no_decision() -> None:
     assert "stands in the instructions" in str(model.calls[1][-1].content)
 
 
-def test_a_fact_forgotten_twice_is_added_rather_than_lost() -> None:
+@pytest.mark.parametrize(
+    ("facts", "known", "reply", "expected"),
+    [
+        (
+            ["Likes Java", "Likes C"],
+            "Likes tea",
+            memory((1, "Likes C++ and Java", "ADD", 0)),
+            [(0, "ADD", None, "Likes C++ and Java"), (1, "ADD", None, "Likes C")],
+        ),
+        (["Likes tea"], "likes tea.", '{"memory": []}', [(0, "NONE", 0, "Likes tea")]),
+    ],
+    ids=["another sign", "known"],
+)
+def test_decide_adds_what_a_model_forgets_twice_unless_it_is_known(
+    facts: list[str], known: str, reply: str, expected: list[Any]
+) -> None:
+    assert outcomes(reasoner_for(reply, reply)[1].decide.invoke(comparing(facts, [known]))) == expected
+
+
+def test_decide_a_fact_forgotten_twice_is_added_rather_than_lost() -> None:
     comparison = comparing(["Has a dog", "Likes jazz"], ["Likes tea"])
     _, reasoner = reasoner_for('{"memory": []}', memory((1, "Has a dog", "ADD")))
     answer = reasoner.decide.invoke(comparison)
@@ -538,19 +531,7 @@ def test_a_fact_forgotten_twice_is_added_rather_than_lost() -> None:
     assert answer.usage.model_calls == 2
 
 
-def test_a_forgotten_fact_is_not_taken_for_one_with_another_sign() -> None:
-    reply = memory((1, "Likes C++ and Java", "ADD", 0))
-    answer = reasoner_for(reply, reply)[1].decide.invoke(comparing(["Likes Java", "Likes C"], ["Likes tea"]))
-    assert outcomes(answer) == [(0, "ADD", None, "Likes C++ and Java"), (1, "ADD", None, "Likes C")]
-
-
-def test_a_known_fact_forgotten_twice_is_not_added_again() -> None:
-    _, reasoner = reasoner_for('{"memory": []}', '{"memory": []}')
-    answer = reasoner.decide.invoke(comparing(["Likes tea"], ["likes tea."]))
-    assert outcomes(answer) == [(0, "NONE", 0, "Likes tea")]
-
-
-def test_an_obedient_model_changes_nothing_that_was_not_shown() -> None:
+def test_decide_an_obedient_model_changes_nothing_that_was_not_shown() -> None:
     wipe = memory(*((number, "gone", "DELETE") for number in range(1, 50)))
     model, reasoner = reasoner_for(wipe, wipe)
     with pytest.raises(ModelReplyError, match="not among the memories") as caught:
@@ -559,7 +540,7 @@ def test_an_obedient_model_changes_nothing_that_was_not_shown() -> None:
     assert len(model.calls) == 2
 
 
-def test_nothing_known_needs_no_model() -> None:
+def test_decide_nothing_known_needs_no_model() -> None:
     model, reasoner = reasoner_for()
     answer = reasoner.decide.invoke(comparing(["Has a dog", "has a dog.", "Likes tea"], []))
     assert [decision.event for decision in answer.decisions] == ["ADD", "NONE", "ADD"]
@@ -579,7 +560,7 @@ ENTRIES = st.fixed_dictionaries(
 
 
 @given(st.lists(ENTRIES, max_size=5), st.lists(ENTRIES, max_size=5))
-def test_whatever_a_model_says_every_fact_has_an_outcome_and_no_memory_two_changes(
+def test_decide_whatever_a_model_says_every_fact_has_an_outcome_and_no_memory_two_changes(
     first: list[dict[str, Any]], second: list[dict[str, Any]]
 ) -> None:
     comparison = comparing(

@@ -41,7 +41,7 @@ WAYS = [
 
 
 @pytest.mark.parametrize(("supports", "first_requests"), WAYS)
-def test_every_way_of_asking_is_found_once_and_remembered(supports: tuple[str, ...], first_requests: int) -> None:
+def test_model_every_way_of_asking_is_found_once_and_remembered(supports: tuple[str, ...], first_requests: int) -> None:
     with OpenAIServer(lambda _: FACTS, supports=supports) as server:
         reasoner = resolve_model("openai:gpt-5-mini", at(server))
         first = reasoner.extract.invoke(QUESTION)
@@ -62,20 +62,20 @@ def test_openai_is_asked_with_a_strict_schema() -> None:
     assert asked["schema"]["additionalProperties"] is False
 
 
-def test_a_server_of_the_settings_gets_no_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_a_server_of_the_settings_gets_no_key_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     with OpenAIServer([FACTS]) as server:
         resolve_model("openai:gpt-5-mini", at(server)).extract.invoke(QUESTION)
         assert "sk-secret" not in server.requests[0].headers["authorization"]
 
 
-def test_the_key_of_the_settings_is_sent() -> None:
+def test_model_the_key_of_the_settings_is_sent() -> None:
     with OpenAIServer([FACTS]) as server:
         resolve_model("openai:gpt-5-mini", Settings(base_url=server.url, api_key="mine")).extract.invoke(QUESTION)
         assert server.requests[0].headers["authorization"] == "Bearer mine"
 
 
-def test_a_429_is_asked_again() -> None:
+def test_model_a_429_is_asked_again() -> None:
     with OpenAIServer([429, FACTS]) as server:
         found = resolve_model("openai:gpt-5-mini", at(server)).extract.invoke(QUESTION)
         assert len(server.requests) == 2
@@ -103,7 +103,7 @@ def test_a_400_about_anything_else_is_a_model_error_from_the_first_call() -> Non
 
 
 @pytest.mark.filterwarnings("ignore:This model does not support OpenAI")
-def test_openais_own_words_for_no_structured_output_lead_to_tools() -> None:
+def test_model_openais_own_words_for_no_structured_output_lead_to_tools() -> None:
     def serve(body: dict[str, Any]) -> Failure | dict[str, Any]:
         if "response_format" in body:
             return Failure(400, "'response_format' of type 'json_schema' is not supported with this model")
@@ -125,7 +125,7 @@ def test_openais_own_words_for_no_structured_output_lead_to_tools() -> None:
     ],
     ids=["cut off", "empty", "prose", "null"],
 )
-def test_bad_replies_are_repaired_once(supports: tuple[str, ...], bad: dict[str, Any]) -> None:
+def test_model_bad_replies_are_repaired_once(supports: tuple[str, ...], bad: dict[str, Any]) -> None:
     if supports == ("tools",) and bad.get("finish_reason") == "length":
         bad = {"tool_calls": [_call('{"facts": ["Loves')], "finish_reason": "length"}
     with OpenAIServer([bad, FACTS], supports=supports) as server:
@@ -134,7 +134,7 @@ def test_bad_replies_are_repaired_once(supports: tuple[str, ...], bad: dict[str,
     assert found.usage == Usage(2, 20, 10)
 
 
-def test_a_server_that_encodes_arguments_twice_is_asked_without_tools() -> None:
+def test_model_a_server_that_encodes_arguments_twice_is_asked_without_tools() -> None:
     twice = {"tool_calls": [_call('"{\\"facts\\": [\\"Loves tea\\"]}"')]}
     with OpenAIServer([twice, FACTS, FACTS], supports=("tools",)) as server:
         reasoner = resolve_model("openai:gpt-5-mini", at(server))
@@ -143,7 +143,7 @@ def test_a_server_that_encodes_arguments_twice_is_asked_without_tools() -> None:
 
 
 @pytest.mark.parametrize("reply", [{"refusal": "I will not."}, {"content": "", "finish_reason": "content_filter"}])
-def test_a_refusal_is_an_error_without_a_second_call(reply: dict[str, Any]) -> None:
+def test_model_a_refusal_is_an_error_without_a_second_call(reply: dict[str, Any]) -> None:
     with OpenAIServer([reply, FACTS]) as server:
         settings = at(server).replace_with(on_bad_reply="raise")
         with pytest.raises(ModelReplyError, match="declined"):
@@ -151,7 +151,7 @@ def test_a_refusal_is_an_error_without_a_second_call(reply: dict[str, Any]) -> N
         assert len(server.requests) == 1
 
 
-def test_a_decision_travels_through_the_real_client() -> None:
+def test_model_a_decision_travels_through_the_real_client() -> None:
     reply = {
         "memory": [
             {
@@ -175,7 +175,7 @@ def test_a_decision_travels_through_the_real_client() -> None:
         )
 
 
-def test_streaming_callers_get_the_same_facts() -> None:
+def test_model_streaming_callers_get_the_same_facts() -> None:
     from langchain_openai import ChatOpenAI
 
     from langmem_adapter.reasoning.llm import LLMReasoner
@@ -186,7 +186,7 @@ def test_streaming_callers_get_the_same_facts() -> None:
             assert len(LLMReasoner(model).extract.invoke(QUESTION).facts) == 2
 
 
-def test_a_missing_key_is_named() -> None:
+def test_model_a_missing_key_is_named() -> None:
     with pytest.raises(InvalidInputError, match="OPENAI_API_KEY"):
         resolve_model("openai:gpt-5-mini", Settings())
 
@@ -197,7 +197,7 @@ def test_an_unknown_model_names_the_fix(name: str) -> None:
         resolve_model(name, Settings(base_url="http://127.0.0.1:9/v1"))
 
 
-def test_a_missing_package_is_named() -> None:
+def test_model_a_missing_package_is_named() -> None:
     with pytest.raises(MissingDependencyError, match="pip install langchain-anthropic") as caught:
         resolve_model("anthropic:claude-x", Settings())
     assert isinstance(caught.value, ImportError)

@@ -85,7 +85,7 @@ REFUSED = {"temperature": "temperature", "max_tokens": "max_tokens"}
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_parameter_that_a_400_names_is_not_sent_again(name: str) -> None:
+def test_model_a_parameter_that_a_400_names_is_not_sent_again(name: str) -> None:
     def serve(body: dict[str, Any]) -> Any:
         return (
             Failure(400, f"Unsupported parameter: '{name}' is not supported with this model.")
@@ -157,7 +157,7 @@ EXCESSES = [
 
 
 @each(("status", "message", "prompt", "context"), EXCESSES)
-def test_a_prompt_over_the_context_is_an_error_with_both_numbers(
+def test_model_a_prompt_over_the_context_is_an_error_with_both_numbers(
     status: int, message: str, prompt: int, context: int
 ) -> None:
     with OpenAIServer(lambda _: Failure(status, message)) as server:
@@ -189,7 +189,7 @@ class ExcessError(Exception):
         return "This model's maximum context length is 512 tokens, your messages have 900 tokens"
 
 
-def test_a_conversation_over_the_context_is_read_in_parts() -> None:
+def test_model_a_conversation_over_the_context_is_read_in_parts() -> None:
     names = ["Anna", "Ben", "Cem", "Dora", "Emil"]
     talk = [HumanMessage(f"{name} " + "walks far " * 30, name=name) for name in names]
     with Memory(":memory:", model=ScriptedChatModel(replies=[answer_short] * 20), embeddings="hash:64") as memory:

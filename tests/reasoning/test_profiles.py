@@ -32,7 +32,7 @@ def texts(memory: Memory) -> set[str]:
     return {item.text.rstrip(".。") for item in memory.get_all(user_id="u")}
 
 
-def test_a_small_model_is_asked_once_an_add_in_few_words() -> None:
+def test_model_profile_a_small_model_is_asked_once_an_add_in_few_words() -> None:
     model, memory = small(facts("Plays the violin in an orchestra"), facts("Sold the red bicycle"))
     with memory:
         memory.add("My violin and I are at home in an orchestra.", user_id="u")
@@ -58,7 +58,7 @@ RULES: list[tuple[str, list[str], set[str], int]] = [
 
 
 @each(("message", "replies", "expected", "calls"), RULES)
-def test_in_the_small_profile_rules_read_what_is_certain_and_no_statement_is_lost(
+def test_model_profile_in_the_small_profile_rules_read_what_is_certain_and_no_statement_is_lost(
     message: str, replies: list[str], expected: set[str], calls: int
 ) -> None:
     model, memory = small(*replies)
@@ -67,7 +67,7 @@ def test_in_the_small_profile_rules_read_what_is_certain_and_no_statement_is_los
         assert (texts(memory), len(model.calls)) == (expected, calls)
 
 
-def test_in_the_small_profile_requests_to_forget_need_no_model() -> None:
+def test_model_profile_in_the_small_profile_requests_to_forget_need_no_model() -> None:
     model, memory = small()
     with memory:
         memory.add("I love hiking.", user_id="u")
@@ -86,7 +86,7 @@ FORGOTTEN = [
 
 
 @each(("message", "found", "request"), FORGOTTEN)
-def test_in_the_small_profile_a_request_to_forget_ends_the_fact_that_has_its_words(
+def test_model_profile_in_the_small_profile_a_request_to_forget_ends_the_fact_that_has_its_words(
     message: str, found: str, request: str
 ) -> None:
     _, memory = small(facts(found))
@@ -96,7 +96,7 @@ def test_in_the_small_profile_a_request_to_forget_ends_the_fact_that_has_its_wor
         assert [change.event for change in result.results] == ["DELETE"] and not texts(memory)
 
 
-def test_in_the_small_profile_the_table_of_attributes_decides() -> None:
+def test_model_profile_in_the_small_profile_the_table_of_attributes_decides() -> None:
     model, memory = small()
     with memory:
         for message in ("I live in Porto.", "I live in Lisbon."):
@@ -105,21 +105,21 @@ def test_in_the_small_profile_the_table_of_attributes_decides() -> None:
         assert not model.calls
 
 
-def test_a_short_answer_is_read_with_the_question_before_it() -> None:
+def test_model_profile_a_short_answer_is_read_with_the_question_before_it() -> None:
     model, memory = small(facts("Likes jazz"))
     with memory:
         memory.add("Yes, very much.", context=[("assistant", "Do you like jazz?")], user_id="u")
         assert texts(memory) == {"Likes jazz"} and "Do you like jazz?" in model.calls[0][1].text
 
 
-def test_a_short_answer_that_the_model_does_not_state_is_kept_with_its_question() -> None:
+def test_model_profile_a_short_answer_that_the_model_does_not_state_is_kept_with_its_question() -> None:
     _, memory = small(facts())
     with memory:
         memory.add("Wednesdays.", context=[("assistant", "On which day do you sing?")], user_id="u")
         assert texts(memory) == {"On which day do you sing? Wednesdays"}
 
 
-def test_an_own_update_memory_prompt_keeps_the_call_for_the_decision() -> None:
+def test_model_profile_an_own_update_memory_prompt_keeps_the_call_for_the_decision() -> None:
     decided = json.dumps({"memory": [{"fact": 0, "event": "ADD", "text": "Lives in Lisbon"}]})
     model, memory = small(decided, update_memory_prompt="Be strict.")
     with memory:
@@ -128,7 +128,9 @@ def test_an_own_update_memory_prompt_keeps_the_call_for_the_decision() -> None:
         assert texts(memory) == {"Lives in Porto", "Lives in Lisbon"} and model.calls[0][0].text == "Be strict."
 
 
-def test_auto_takes_a_model_for_small_after_3_unusable_replies_and_the_database_keeps_that(tmp_path: Path) -> None:
+def test_model_profile_auto_takes_a_model_for_small_after_3_unusable_replies_and_the_database_keeps_that(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "m.db"
 
     def opened(*replies: str, profile: Any = "auto") -> tuple[ScriptedChatModel, Memory]:
@@ -153,7 +155,7 @@ def test_auto_takes_a_model_for_small_after_3_unusable_replies_and_the_database_
         assert len(model.calls) == 1
 
 
-def test_replies_of_two_at_once_are_all_counted(tmp_path: Path) -> None:
+def test_model_profile_replies_of_two_at_once_are_all_counted(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db") as memory:
         database = memory.parts.database
         logs = [ReplyLog(database, "m") for _ in range(2)]
@@ -163,7 +165,7 @@ def test_replies_of_two_at_once_are_all_counted(tmp_path: Path) -> None:
             assert poor_models(connection) == {"m": 10}
 
 
-def test_a_model_that_is_read_costs_the_database_no_row_for_its_replies(tmp_path: Path) -> None:
+def test_model_profile_a_model_that_is_read_costs_the_database_no_row_for_its_replies(tmp_path: Path) -> None:
     model = ScriptedChatModel(replies=[facts("Likes tea")] * 3)
     with Memory(tmp_path / "m.db", model=model, embeddings="hash:64") as memory:
         commits = memory.parts.database.commits
@@ -173,7 +175,7 @@ def test_a_model_that_is_read_costs_the_database_no_row_for_its_replies(tmp_path
 
 
 @pytest.mark.parametrize("profile", ["small", "full"])
-def test_in_both_profiles_a_speakers_facts_are_their_own(profile: Any) -> None:
+def test_model_profile_in_both_profiles_a_speakers_facts_are_their_own(profile: Any) -> None:
     cities = {"Nate": "Boston", "Jo": "Denver"}
     talk = [{"role": "user", "name": name, "content": f"{city} is where I live."} for name, city in cities.items()]
     found = [{"text": f"Lives in {city}", "turn": turn, "date": None} for turn, city in enumerate(cities.values())]

@@ -52,14 +52,14 @@ CEILINGS = {
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_what_is_said_to_models_changes_on_purpose_alone(task: str) -> None:
+def test_prompt_what_is_said_to_models_changes_on_purpose_alone(task: str) -> None:
     """Models answer other prompts otherwise: whoever changes one puts the new hash here, and looks at what it does."""
     assert hashlib.sha256(instructions(task).encode()).hexdigest()[:12] == SNAPSHOTS[task]
     assert len(instructions(task)) / 4 <= CEILINGS[task]
 
 
 @pytest.mark.parametrize(("task", "data", "reply"), EXAMPLES)
-def test_every_example_has_the_form_that_we_ask_for(task: str, data: Any, reply: Any) -> None:
+def test_prompt_every_example_has_the_form_that_we_ask_for(task: str, data: Any, reply: Any) -> None:
     schema = SCHEMAS[task]
     read = read_reply(AIMessage(json.dumps(reply)), schema)
     items = schema.wire["properties"][schema.root]["items"]
@@ -69,7 +69,7 @@ def test_every_example_has_the_form_that_we_ask_for(task: str, data: Any, reply:
 
 
 @pytest.mark.parametrize(("task", "data", "reply"), EXAMPLES)
-def test_every_example_is_answered_by_its_reply_without_a_repair(task: str, data: Any, reply: Any) -> None:
+def test_prompt_every_example_is_answered_by_its_reply_without_a_repair(task: str, data: Any, reply: Any) -> None:
     model = ScriptedChatModel(replies=[json.dumps(reply)])
     reasoner = LLMReasoner(model)
     if task == "decide":
@@ -90,7 +90,7 @@ def test_every_example_is_answered_by_its_reply_without_a_repair(task: str, data
     assert found.notes == ()
 
 
-def test_our_mark_of_a_wish_is_the_one_that_models_are_told() -> None:
+def test_prompt_our_mark_of_a_wish_is_the_one_that_models_are_told() -> None:
     assert all(f'"{FORGET}' in instructions(task) for task in ("user", "assistant", "decide"))
 
 
@@ -98,7 +98,7 @@ def question(**more: Any) -> ExtractInput:
     return ExtractInput((Turn("user", "Hi", "user", NOON),), "user", NOON.date(), **more)
 
 
-def test_the_fixed_part_comes_first_and_is_the_same_whatever_is_asked() -> None:
+def test_prompt_the_fixed_part_comes_first_and_is_the_same_whatever_is_asked() -> None:
     earlier = (Turn("assistant", "Hello", "assistant", NOON),)
     one, other = (extraction_messages(asked) for asked in (question(), question(before=earlier)))
     assert one[0] == other[0]
@@ -109,7 +109,7 @@ def test_the_fixed_part_comes_first_and_is_the_same_whatever_is_asked() -> None:
     assert json.loads(data)["before"] == [{"role": "assistant", "text": "Hello"}]
 
 
-def test_a_comparison_shows_speakers_dates_and_relations_where_there_are_any() -> None:
+def test_prompt_a_comparison_shows_speakers_dates_and_relations_where_there_are_any() -> None:
     fact = Fact("Moved to Oslo", 0, relations=(Triple("user", "lives_in", "Oslo", valid_from=NOON),), date="2031-05-07")
     known = (KnownMemory(0, "Lives in Lyon", speaker="Ann"), KnownMemory(1, "Has a dog"))
     plain, graph = (comparison_messages(Comparison((fact,), known, graph=graph))[1].content for graph in (False, True))
@@ -130,7 +130,7 @@ def test_a_comparison_shows_speakers_dates_and_relations_where_there_are_any() -
 
 
 @pytest.mark.parametrize("day", range(7))
-def test_today_has_its_weekday(day: int) -> None:
+def test_prompt_today_has_its_weekday(day: int) -> None:
     names = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
     today = date(2026, 3, 2 + day)
     shown = str(extraction_messages(ExtractInput((Turn("user", "Hi", "user", NOON),), "user", today))[1].content)

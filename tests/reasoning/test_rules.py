@@ -76,7 +76,7 @@ DIALOGUES = [
 
 
 @pytest.mark.parametrize(("messages", "expected"), DIALOGUES)
-def test_a_dialogue_said_message_by_message(messages: tuple[str, ...], expected: list[str]) -> None:
+def test_offline_a_dialogue_said_message_by_message(messages: tuple[str, ...], expected: list[str]) -> None:
     memories: list[str] = []
     for message in messages:
         memories = after(memories, facts_of(message))
@@ -89,17 +89,17 @@ def test_the_same_dialogue_as_turns_of_one_add(messages: tuple[str, ...], expect
 
 
 @pytest.mark.parametrize(("messages", "expected"), DIALOGUES)
-def test_the_same_dialogue_in_one_message(messages: tuple[str, ...], expected: list[str]) -> None:
+def test_offline_the_same_dialogue_in_one_message(messages: tuple[str, ...], expected: list[str]) -> None:
     assert after([], facts_of(" ".join(messages))) == expected
 
 
-def test_a_dialogue_repeated_changes_nothing() -> None:
+def test_offline_a_dialogue_repeated_changes_nothing() -> None:
     messages = ("Hi, my name is Desmond.", "My sister's name is Jesica.", "I love hiking.")
     memories = after([], facts_of(*messages))
     assert after(memories, facts_of(*messages)) == memories
 
 
-def test_facts_know_their_turn_and_its_words() -> None:
+def test_offline_facts_know_their_turn_and_its_words() -> None:
     turns = (
         turn("Be kind.", "system"),
         turn("Hi, my name is John."),
@@ -113,7 +113,7 @@ def test_facts_know_their_turn_and_its_words() -> None:
     ]
 
 
-def test_only_the_assistants_turns_tell_of_the_assistant() -> None:
+def test_offline_only_the_assistants_turns_tell_of_the_assistant() -> None:
     turns = (
         turn("Hi, I'm John and I love tea."),
         turn(
@@ -126,7 +126,7 @@ def test_only_the_assistants_turns_tell_of_the_assistant() -> None:
     assert [fact.text for fact in facts] == ["Name is Alex", "Loves software engineering", "Can speak French"]
 
 
-def test_tomorrow_and_yesterday_become_dates() -> None:
+def test_offline_tomorrow_and_yesterday_become_dates() -> None:
     facts = REASONER.extract.invoke(
         question(turn("I moved to Rome yesterday. I turned 30 last week. 我昨天搬到了北京。"))
     )
@@ -137,7 +137,7 @@ def test_tomorrow_and_yesterday_become_dates() -> None:
     ]
 
 
-def test_no_model_is_called() -> None:
+def test_offline_no_model_is_called() -> None:
     assert REASONER.mode == "offline"
     assert REASONER.extract.invoke(question(turn("I love tea."))).usage == Usage()
 
@@ -167,7 +167,7 @@ HOSTILE = [
 
 
 @each("message", HOSTILE)
-def test_orders_to_the_memory_are_not_obeyed(message: str) -> None:
+def test_offline_orders_to_the_memory_are_not_obeyed(message: str) -> None:
     memories = ["Name is John", "Has a dog", "Likes tea", "Works at Acme", "名字是John", "有一条狗"]
     assert after(memories, facts_of(message))[: len(memories)] == memories
 
@@ -180,7 +180,7 @@ TEXTS = st.one_of(st.text(max_size=200), st.lists(st.sampled_from(KNOWN_WORDS), 
 
 
 @given(st.lists(TEXTS, max_size=4))
-def test_any_conversation_gives_short_facts_that_all_get_a_verdict(messages: list[str]) -> None:
+def test_offline_any_conversation_gives_short_facts_that_all_get_a_verdict(messages: list[str]) -> None:
     found = REASONER.extract.invoke(question(*(turn(message) for message in messages)))
     for fact in found.facts:
         assert fact.text.strip()
@@ -191,7 +191,7 @@ def test_any_conversation_gives_short_facts_that_all_get_a_verdict(messages: lis
 
 
 @given(TEXTS.filter(str.strip))
-def test_a_fact_that_is_known_word_for_word_changes_nothing(text: str) -> None:
+def test_offline_a_fact_that_is_known_word_for_word_changes_nothing(text: str) -> None:
     asked = comparison((text,), (text,))
     events = {decision.event for decision in REASONER.decide.invoke(asked).decisions}
     assert events == {"NONE"} or refers_back(text)  # a pronoun may mean somebody in the memory it is compared with
@@ -208,13 +208,15 @@ LONG = {
 
 
 @each("name", LONG)
-def test_a_message_of_100_kb_is_read_and_weighed(name: str) -> None:  # quadratic work would take minutes: its timeout
+def test_offline_a_message_of_100_kb_is_read_and_weighed(
+    name: str,
+) -> None:  # quadratic work would take minutes: its timeout
     facts = facts_of(LONG[name])
     asked = comparison(facts, ())
     check_answer(REASONER.decide.invoke(asked), asked)
 
 
-def test_the_calendar_may_end() -> None:
+def test_offline_the_calendar_may_end() -> None:
     first = replace(turn("I moved to Rome yesterday."), time=datetime.min.replace(tzinfo=UTC))
     asked = ExtractInput((first,), "user", date.min)
     assert [fact.text for fact in REASONER.extract.invoke(asked).facts] == ["Moved to Rome yesterday"]

@@ -94,7 +94,7 @@ def test_decide_replaces_ends_and_adds(known: str, fact: str, expected: str) -> 
     assert decided(known, fact) == expected
 
 
-def test_decide_changes_nothing_of_another_speaker() -> None:
+def test_offline_decide_changes_nothing_of_another_speaker() -> None:
     known = (KnownMemory(0, "Lives in Oslo", "Nate"), KnownMemory(1, "Lives in Rome"))
     (decision,) = REASONER.decide.invoke(Comparison((Fact("Lives in Paris", 0),), known)).decisions
     assert (decision.event, decision.number) == ("UPDATE", 1)
@@ -105,7 +105,7 @@ def test_decide_adds_a_kept_text_beside_anything() -> None:
     assert [decision.event for decision in REASONER.decide.invoke(asked).decisions] == ["ADD"]
 
 
-def test_decide_takes_back_what_is_changed_twice() -> None:
+def test_offline_decide_takes_back_what_is_changed_twice() -> None:
     asked = Comparison((Fact("Lives in Rome", 0), Fact("Lives in Oslo", 1)), (KnownMemory(0, "Lives in Oslo"),))
     assert [decision.event for decision in REASONER.decide.invoke(asked).decisions] == ["NONE", "NONE"]
     asked = comparison(("Has a dog", "No longer has a dog"), ())
@@ -259,7 +259,7 @@ def test_add_replaces_nothing_where_a_clause_leaves_doubt(first: str, second: st
         ("换公司了，现在在格力", ":employer"),
     ],
 )
-def test_statements_keep_the_marks_of_older_databases(text: str, mark: str) -> None:
+def test_offline_statements_keep_the_marks_of_older_databases(text: str, mark: str) -> None:
     said = read(text)
     assert f":{said.attribute} {said.subject}".rstrip() == mark
 

@@ -137,7 +137,7 @@ def test_a_statement_gives_its_relations(text: str, expected: list[str]) -> None
 
 
 @each("text", [*NOTHING_IN_ENGLISH, *NOTHING_IN_CHINESE])
-def test_what_cannot_be_read_with_confidence_gives_none(text: str) -> None:
+def test_relations_what_cannot_be_read_with_confidence_gives_none(text: str) -> None:
     assert shown(text) == []
 
 
@@ -160,13 +160,13 @@ def test_what_cannot_be_read_with_confidence_gives_none(text: str) -> None:
         ("2019年搬到了上海", "2019-01-01", None),
     ],
 )
-def test_dates_say_since_when_and_until_when(text: str, since: str | None, until: str | None) -> None:
+def test_relations_dates_say_since_when_and_until_when(text: str, since: str | None, until: str | None) -> None:
     told = relations(text)[-1]
     dates = tuple(datetime.fromisoformat(day).replace(tzinfo=UTC) if day else None for day in (since, until))
     assert (told.valid_from, told.valid_to) == dates
 
 
-def test_types_are_told_where_the_words_tell_them() -> None:
+def test_relations_types_are_told_where_the_words_tell_them() -> None:
     jesica, home = relations("Sister Jesica lives in Rome")
     assert (jesica.target_type, home.source_type, home.target_type) == ("person", "person", "place")
     employer, job = relations("Works at Acme as a nurse")
@@ -175,7 +175,7 @@ def test_types_are_told_where_the_words_tell_them() -> None:
     assert relations("Likes cheese pizza")[0].target_type == ""
 
 
-def test_a_favourite_is_the_only_one_and_a_list_is_not() -> None:
+def test_relations_a_favourite_is_the_only_one_and_a_list_is_not() -> None:
     assert relations("Favourite colour is blue")[0].single is True
     assert {one.single for one in relations("Favourite movies are Inception and Interstellar")} == {False}
     assert relations("Lives in Rome")[0].single is None
@@ -188,7 +188,7 @@ def extracted(*texts: str, about: str = "user", known: KnownNames | None = None)
     return [[f"{one.source} {one.relation} {one.target}" for one in fact.relations] for fact in facts]
 
 
-def test_a_pronoun_means_who_was_named_just_before() -> None:
+def test_relations_a_pronoun_means_who_was_named_just_before() -> None:
     assert extracted("I have a sister named Jesica.", "She lives in Rome.") == [
         ["user has_sister Jesica"],
         ["Jesica lives_in Rome"],
@@ -196,16 +196,16 @@ def test_a_pronoun_means_who_was_named_just_before() -> None:
     assert extracted("我有一个妹妹叫小红。", "她住在罗马。") == [["user 有妹妹 小红"], ["小红 住在 罗马"]]
 
 
-def test_a_name_may_open_a_statement() -> None:
+def test_relations_a_name_may_open_a_statement() -> None:
     assert relations("Work lives in Rome") == ()
     assert relations("Jesica lives in Rome")[0].source == "Jesica"
 
 
-def test_a_pronoun_nobody_fits_gives_none() -> None:
+def test_relations_a_pronoun_nobody_fits_gives_none() -> None:
     assert extracted("She lives in Rome.") == [[]]
 
 
-def test_the_assistants_facts_are_its_own() -> None:
+def test_relations_the_assistants_facts_are_its_own() -> None:
     assert extracted("I like jazz.", about="assistant") == [["assistant likes jazz"]]
 
 
@@ -225,7 +225,7 @@ MESSAGES = st.lists(
 
 @given(MESSAGES)
 @settings(max_examples=30, deadline=None)
-def test_facts_are_the_same_with_and_without_a_graph(messages: list[str]) -> None:
+def test_relations_facts_are_the_same_with_and_without_a_graph(messages: list[str]) -> None:
     plain = question(*map(turn, messages))
     without = REASONER.extract.invoke(plain).facts
     beside = REASONER.extract.invoke(replace(plain, graph=KnownNames())).facts
@@ -246,7 +246,7 @@ WORDS = st.sampled_from(
     )
 )
 @settings(max_examples=100, deadline=None)
-def test_every_triple_is_well_formed(text: str) -> None:
+def test_relations_every_triple_is_well_formed(text: str) -> None:
     for one in relations(text):
         assert entity_key(one.source)
         assert entity_key(one.target)

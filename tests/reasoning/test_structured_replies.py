@@ -157,7 +157,7 @@ def sent(mode: Mode, reply: Any) -> Any:
 
 @pytest.mark.parametrize("mode", MODES)
 @each(("reply", "facts"), [row[1:] for row in READ])
-def test_salvaged_in_one_call(mode: Mode, reply: str, facts: list[str]) -> None:
+def test_model_salvaged_in_one_call(mode: Mode, reply: str, facts: list[str]) -> None:
     model, reasoner = scripted(mode, [reply])
     found = reasoner.extract.invoke(QUESTION)
     assert [fact.text for fact in found.facts] == facts
@@ -166,7 +166,7 @@ def test_salvaged_in_one_call(mode: Mode, reply: str, facts: list[str]) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @each(("reply", "problem"), [row[1:] for row in REFUSED])
-def test_refused_told_why_and_repaired(mode: Mode, reply: str, problem: str) -> None:
+def test_model_refused_told_why_and_repaired(mode: Mode, reply: str, problem: str) -> None:
     model, reasoner = scripted(mode, [reply, GOOD])
     found = reasoner.extract.invoke(QUESTION)
     assert [fact.text for fact in found.facts] == ["repaired"]
@@ -248,7 +248,7 @@ MESSAGES: list[tuple[str, AIMessage, list[str] | None]] = [
 
 
 @each(("message", "facts"), [row[1:] for row in MESSAGES])
-def test_every_part_of_a_message_is_read(message: AIMessage, facts: list[str] | None) -> None:
+def test_model_every_part_of_a_message_is_read(message: AIMessage, facts: list[str] | None) -> None:
     if facts is None:
         with pytest.raises(UnusableReplyError):
             read_reply(message, FactsReply)
@@ -264,7 +264,7 @@ def test_every_part_of_a_message_is_read(message: AIMessage, facts: list[str] | 
         AIMessage("", response_metadata={"finish_reason": "content_filter"}),
     ],
 )
-def test_a_refusal_is_final(message: AIMessage) -> None:
+def test_model_a_refusal_is_final(message: AIMessage) -> None:
     model = ScriptedChatModel(replies=[message, GOOD])
     with pytest.raises(ModelReplyError, match="declined"):
         LLMReasoner(model).extract.invoke(QUESTION)
@@ -364,7 +364,7 @@ UNUSABLE: list[tuple[str, str, str]] = [
 
 @pytest.mark.parametrize("mode", MODES)
 @each("reply", [row[1] for row in DECISIONS])
-def test_decisions_are_salvaged_in_one_call(mode: Mode, reply: str) -> None:
+def test_model_decisions_are_salvaged_in_one_call(mode: Mode, reply: str) -> None:
     model, reasoner = scripted(mode, [reply])
     answer = reasoner.decide.invoke(COMPARISON)
     assert outcomes(answer) == UPDATED
@@ -373,7 +373,7 @@ def test_decisions_are_salvaged_in_one_call(mode: Mode, reply: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @each(("reply", "problem"), [row[1:] for row in UNUSABLE])
-def test_an_unusable_decision_is_told_why_and_then_an_error(mode: Mode, reply: str, problem: str) -> None:
+def test_model_an_unusable_decision_is_told_why_and_then_an_error(mode: Mode, reply: str, problem: str) -> None:
     model, reasoner = scripted(mode, [reply, reply])
     with pytest.raises(ModelReplyError, match=problem):
         reasoner.decide.invoke(COMPARISON)
@@ -384,7 +384,7 @@ def test_an_unusable_decision_is_told_why_and_then_an_error(mode: Mode, reply: s
 
 
 @given(st.text(max_size=300))
-def test_no_text_whatever_raises_anything_but_our_error(text: str) -> None:
+def test_model_no_text_whatever_raises_anything_but_our_error(text: str) -> None:
     with contextlib.suppress(UnusableReplyError):
         json_values(text)
 
@@ -397,7 +397,7 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_no_json_whatever_raises_anything_but_our_error(value: Any) -> None:
+def test_model_no_json_whatever_raises_anything_but_our_error(value: Any) -> None:
     for wrapped in (value, {"facts": value}, [value]):
         with contextlib.suppress(UnusableReplyError):
             read_reply(AIMessage(json.dumps(wrapped)), FactsReply)
@@ -407,7 +407,7 @@ def test_no_json_whatever_raises_anything_but_our_error(value: Any) -> None:
     st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40), max_size=6),
     st.data(),
 )
-def test_a_cut_reply_never_loses_a_fact_silently(facts: list[str], data: st.DataObject) -> None:
+def test_model_a_cut_reply_never_loses_a_fact_silently(facts: list[str], data: st.DataObject) -> None:
     whole = json.dumps({"facts": facts}, ensure_ascii=False)
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     with pytest.raises(UnusableReplyError):
@@ -415,7 +415,7 @@ def test_a_cut_reply_never_loses_a_fact_silently(facts: list[str], data: st.Data
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40), max_size=6))
-def test_prose_and_fences_around_do_not_change_the_facts(facts: list[str]) -> None:
+def test_model_prose_and_fences_around_do_not_change_the_facts(facts: list[str]) -> None:
     wanted = [fact.strip() for fact in facts if fact.strip()]
     reply = f"Here you are:\n```json\n{json.dumps({'facts': facts}, ensure_ascii=False)}\n```\nDone."
     assert [item.text for item in read_reply(AIMessage(reply), FactsReply).facts if item.text] == wanted
