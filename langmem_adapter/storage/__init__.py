@@ -1,1 +1,1 @@
-"""What we keep: the SQL database, the one truth from which every index is derived."""
+"""Storage: the SQL database, the one source of truth from which every index is derived."""

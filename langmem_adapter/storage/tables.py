@@ -164,8 +164,8 @@ words: Final = Table(
     sqlite_with_rowid=False,
 )
 
-# What an add saw and did, stage by stage: see storage/traces.py. Its id is that of its run. It names its scope itself, which
-# has no row where the add found nothing. What a list shows stands in front of the state: SQLite reads a row only so far.
+# The stages of an add: see storage/traces.py. Its id is that of its run. It has the scope's fields, since a scope without
+# memories has no row. The columns of a list come before the state: SQLite reads a row only as far as needed.
 traces: Final = Table(
     "traces",
     metadata,
@@ -178,8 +178,8 @@ traces: Final = Table(
     *(Index(f"ix_traces_{name}", name, "created_at", "id") for name in SCOPE_FIELDS),
 )
 
-# What an add did: a run that is repeated or resumed changes nothing twice. Its key here is the UUID of the run's name within
-# its exact scope (`scopes.id_within`): nobody can look up, replace or use up a run of another scope, whatever he calls his.
+# The result of an add: a run that is repeated or resumed changes nothing twice. The key is the UUID of the run's name within
+# its exact scope (`scopes.id_within`), so no caller can read, replace or use up a run of another scope.
 runs: Final = Table(
     "runs",
     metadata,
@@ -187,7 +187,7 @@ runs: Final = Table(
     Column("scope_id", Number, ForeignKey("scopes.id")),
     Column("created_at", UTCDateTime, nullable=False),
     Column("result", Json, nullable=False),
-    Column("scope", Json),  # whose run it was, also where it added nothing and so has no scope_id
+    Column("scope", Json),  # of the run, also where it added nothing and so has no scope_id
     Index("ix_runs_scope", "scope_id"),
 )
 
@@ -228,10 +228,10 @@ ENTITIES: Final = "entities"
 RELATIONS: Final = "relations"
 """Names of the two spaces in the change feed."""
 BY_HAND: Final = ""
-"""Stands in `relation_memories` for whoever writes relations by hand: they stand although no memory says them."""
+"""The `memory_id` in `relation_memories` of a relation that was written by hand, without a memory."""
 
 MOST_MENTIONS: Final = 2**31 - 1
-"""Counted no further: Postgres keeps no more in the column, and one that overflows fails every write of its scope."""
+"""The maximum of the column on Postgres: a larger count would fail every write of its scope."""
 
 
 entities: Final = Table(
@@ -282,7 +282,7 @@ relations: Final = Table(
     Index("ix_relations_scope", "scope_id", "retired_at", "pk"),
 )
 
-# Which memories say so. `dropped_at` is when one of them was deleted or no longer did; a restored one says it again.
+# The memories that state a relation. `dropped_at` is when one was deleted or no longer stated it; a restored one states it.
 relation_memories: Final = Table(
     "relation_memories",
     metadata,
@@ -311,14 +311,14 @@ merges: Final = Table(
     Index("ix_merges_scope", "scope_id"),
 )
 
-# ── what many statements say ────────────────────────────────────────────────────────────────────────────────────────────
+# ── parts of many queries ────────────────────────────────────────────────────────────────────────────────────────────
 
 ENDS: Final = (relations.c.source_pk, relations.c.target_pk)
 EDGE: Final = (relations.c.pk, *ENDS)
 BELIEVED: Final = relations.c.retired_at.is_(None)
 SAYS: Final = relation_memories.c.dropped_at.is_(None)
-"""The condition that a memory still says a relation."""
+"""The condition that a memory still states a relation."""
 ENTITIES_OF: Final = select(entities, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join(
     scopes, entities.c.scope_id == scopes.c.id
 )
-"""Entities, each with the scope that it is of."""
+"""Entities, each with its scope."""

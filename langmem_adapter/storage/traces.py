@@ -70,10 +70,10 @@ class TraceSummary:
 
     Attributes:
         id: The `trace_id` of its result.
-        scope: Whose memories.
+        scope: The scope of the add.
         created_at: When it was written.
         mode: `"offline"` or the chat model's name: who decided.
-        said: The beginning of what was said, up to 200 characters.
+        said: The beginning of the first message, up to 200 characters.
         facts: How many facts were found.
         events: How many changes there were of each kind: `"ADD"`, `"UPDATE"`, `"DELETE"`, `"NONE"`.
         model_calls: Answered calls of the chat model.
