@@ -151,7 +151,7 @@ def scope_of(line: Mapping[str, Any]) -> Scope | None:
 
 
 def _scope_fields(line: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(line.get(name) for name in SCOPE_FIELDS)
+    return line.get("user_id"), line.get("agent_id"), line.get("run_id")
 
 
 @dataclass(slots=True, eq=False)
