@@ -193,7 +193,7 @@ class _Backfill:
             if not unread or not self.reasoner.calls_model:
                 return unread, KnownNames()
             texts = (memory.text for memory in unread)
-            return unread, KnownNames(*hints.known_names(connection, unread[0].scope, texts))
+            return unread, KnownNames(*hints.load_names(connection, unread[0].scope, texts))
 
     def _extract(self, wanted: int, loaded: tuple[list[UnreadMemory], KnownNames]) -> Plan[BackfillReport]:
         unread, names = loaded

@@ -194,7 +194,7 @@ COLUMNS: Final = (
 """Columns of the table of relations, and beside `scope` the keys of a line of JSON."""
 _NEEDED: Final = ("source", "relation", "target")
 _LONGEST: Final = 1_000_000  # bytes of a line
-_SHOWN: Final = 60  # characters of a refused line that a report shows
+_PREVIEW: Final = 60  # characters of a refused line that a report shows
 _DELIMITERS: Final = ",;\t"
 _OTHER_FILES: Final = {
     b"\x1f\x8b": "this file is packed; unpack it first, as with gunzip",
@@ -332,7 +332,7 @@ def _parse_cells(names: list[str], cells: list[str]) -> dict[str, Any]:
 
 
 def _row(where: str, line: str, parse: Callable[[], dict[str, Any]], within: Scope | None) -> ImportRow:
-    begins = (line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…").encode(errors="replace").decode()
+    begins = (line if len(line) <= _PREVIEW else f"{line[:_PREVIEW]}…").encode(errors="replace").decode()
     try:
         values = parse()
         if values.get("retired_at") is not None:

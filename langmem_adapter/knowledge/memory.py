@@ -400,7 +400,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
         hits = Plan.calling(self._searcher.search, self._searcher.asearch, memories)
         plan = hits.and_then(lambda best: self._relate(scope, text, best, k))
         config = run_config("memory.graph.search", scope, self._mode)
-        return traced(plan, config, inputs={"query": text, "k": k}, summarize=_shown)
+        return traced(plan, config, inputs={"query": text, "k": k}, summarize=_trace_output)
 
     asearch = awaited(search)
 
@@ -450,7 +450,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
 
     def _relate(self, scope: Scope, query: str, hits: Sequence[Hit], k: int) -> Plan[list[Relation]]:
         plan = self._plan(walk.search, scope, GraphTime.parse(None, None), query, [hit.id for hit in hits], k=k)
-        return stage(plan, "relate", inputs=describe_hits(hits), summarize=_shown)
+        return stage(plan, "relate", inputs=describe_hits(hits), summarize=_trace_output)
 
     def _plan(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Plan[Any]:
         def run() -> Any:
@@ -520,5 +520,5 @@ def _last_change(changes: Sequence[RelationChange]) -> RelationChange:
     return changes[-1]
 
 
-def _shown(relations: Sequence[Relation]) -> dict[str, Any]:
+def _trace_output(relations: Sequence[Relation]) -> dict[str, Any]:
     return {"relations": [{"id": relation.id, "text": relation.text} for relation in relations]}

@@ -247,12 +247,12 @@ class Ego:
     Attributes:
         entities: It first, then those around it, nearest first; of one distance those of the newest relations first.
         ties: The relations between them, newest recorded first.
-        found: How many entities there are, up to `COUNTED`.
+        total: How many entities there are, up to `COUNTED`.
     """
 
     entities: Sequence[Near]
     ties: Sequence[Tie]
-    found: int
+    total: int
 
 
 def ego(connection: Connection, scope: Scope, entity: str | None, *, hops: int, most: int) -> Ego | None:

@@ -20,7 +20,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.state import Ask, NodeResult, PipelineState, finish_stage, scope_of, thinking
 from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Reasoner
 from langmem_adapter.records.results import PROCEDURAL, Fact, Turn, Usage
-from langmem_adapter.storage.graph.hints import known_names
+from langmem_adapter.storage.graph.hints import load_names
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _graph_names(parts: StageParts, state: PipelineState, turns: Sequence[Turn])
     if not parts.uses_graph or not parts.reasoner.calls_model:
         return KnownNames() if parts.uses_graph else None
     with parts.ledger.database.read() as connection:
-        return KnownNames(*known_names(connection, scope_of(state), (turn.text for turn in turns)))
+        return KnownNames(*load_names(connection, scope_of(state), (turn.text for turn in turns)))
 
 
 def _check_reader(reasoner: Reasoner, task: Task) -> None:

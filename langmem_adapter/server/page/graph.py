@@ -76,7 +76,7 @@ def _table_and_picture(ego: Ego, query: _GraphQuery, at: datetime, now: datetime
     """The values of the template: the nearest relations first, and the same as data for the picture."""
     ties = sorted(ego.ties, key=lambda tie: min(ego.entities[end].hops for end in (tie.source, tie.target)))
     rows = [(tie, _state(tie, at)) for tie in ties]
-    more = min(query.most + _STEP, _MOST) if len(ego.entities) < min(ego.found, _MOST) else None
+    more = min(query.most + _STEP, _MOST) if len(ego.entities) < min(ego.total, _MOST) else None
     return {
         "rows": rows,
         "current": sum(state == "holds" for _, state in rows),

@@ -147,7 +147,7 @@ _RIVALS: Final = Prepared(
 )
 
 
-def known_names(
+def load_names(
     connection: Connection, scope: Scope, texts: Iterable[str]
 ) -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
     """At most 40 names of entities with their types, and 30 of relations, that a conversation may be about.
@@ -238,9 +238,9 @@ def merge_candidates(connection: Connection, scope: Scope) -> MergeCandidates:
     named: dict[int, NamedEntity] = {}
     for row in rows:
         if (pk := first(row.pk)) in related:
-            known = named.get(pk) or NamedEntity(pk, row.name, (), "", 0)
-            names = tuple(dict.fromkeys((*known.names, row.alias)))
-            named[pk] = known._replace(
-                names=names, type=known.type or row.type, mentions=max(known.mentions, row.mentions)
+            entity = named.get(pk) or NamedEntity(pk, row.name, (), "", 0)
+            names = tuple(dict.fromkeys((*entity.names, row.alias)))
+            named[pk] = entity._replace(
+                names=names, type=entity.type or row.type, mentions=max(entity.mentions, row.mentions)
             )
     return MergeCandidates(list(named.values()), current, {frozenset(map(first, pair)) for pair in pairs})

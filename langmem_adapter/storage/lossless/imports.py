@@ -394,7 +394,7 @@ class LosslessImport:
         for kind, group in groupby(units, key=attrgetter("kind")):
             batch.take(kind, list(group))
         last, before = units[-1].lines[-1], self._position
-        new = Counter(known=batch.known, embedded=self._embedded, rejected=len(batch.rejected))
+        new = Counter(known=batch.unchanged, embedded=self._embedded, rejected=len(batch.rejected))
         refused = [key[1] for key, value in kept.maps[0].items() if key[0] == "conversation" and value is None]
         position = replace(
             before,

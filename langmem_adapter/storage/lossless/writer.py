@@ -177,7 +177,7 @@ class ImportBatch:
     within: Scope | None
     kept: MutableMapping[tuple[str, Any], Any]
     added: Counter[str] = field(default_factory=Counter)
-    known: int = 0
+    unchanged: int = 0
     rejected: dict[int, str] = field(default_factory=dict)
     _rows: defaultdict[Table, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     _homes: dict[str, int] = field(default_factory=dict)  # the scopes of memories that are here, or that rows here name
@@ -199,7 +199,7 @@ class ImportBatch:
                     self.kept[kind, unit.group] = None
                 continue
             if rows is None:
-                self.known += len(lines)
+                self.unchanged += len(lines)
                 continue
             for table, row in rows:
                 self._rows[table].append(row)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.storage.graph.hints import known_names
+from langmem_adapter.storage.graph.hints import load_names
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -99,11 +99,11 @@ def test_merge_and_split_of_a_namesake_and_the_user(memory: Memory) -> None:
     assert texts(memory, user_id="anna", entity="me") == {"anna likes tea"}
 
 
-def test_known_names_leave_out_user_and_agent(graph: Graph) -> None:
+def test_load_names_leave_out_user_and_agent(graph: Graph) -> None:
     graph.said("user likes Bob")
     graph.said("assistant likes Bob")
     with graph.ledger.database.read() as connection:
-        names, _ = known_names(connection, graph.scope, [str(graph.scope.user_id)])
+        names, _ = load_names(connection, graph.scope, [str(graph.scope.user_id)])
     assert [name for name, _ in names] == ["Bob"]
 
 
