@@ -35,7 +35,7 @@ class ScriptedChatModel(BaseChatModel):
         replies: What to answer: a text, an `AIMessage` as it is, an exception to raise, or a function of the messages
             that gives one of these.
         modes: What it supports: `"json_schema"` (structured output and tool calls), `"tools"` (tool calls) or `"plain"`
-            (neither). It decides only how it can be asked; the replies are sent as they stand.
+            (neither). It decides only how it can be asked; the replies are sent unchanged.
         model_name: Its name, as results show it.
 
     Raises:

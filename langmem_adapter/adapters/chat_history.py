@@ -83,7 +83,7 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
         which = TurnFilter(last=self._last)
         return Plan(lambda: messages_of(self._read(conversations.read, self._conversation, which)))
 
-    aget_messages = awaited(get_messages)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+    aget_messages = awaited(get_messages)  # type: ignore[arg-type]  # mypy takes `self` from the base class
 
     @planned
     def add_messages(self, messages: Sequence[BaseMessage]) -> Plan[None]:
@@ -103,14 +103,14 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
                 check_owner(message, owner, f"message {number}", fields=owner.named)
         return self._write(partial(conversations.append, conversation=self._conversation, drafts=drafts))
 
-    aadd_messages = awaited(add_messages)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+    aadd_messages = awaited(add_messages)  # type: ignore[arg-type]  # mypy takes `self` from the base class
 
     @planned
     def clear(self) -> Plan[None]:
         """Remove every message of the session."""
         return self._write(partial(conversations.clear, conversation=self._conversation))
 
-    aclear = awaited(clear)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+    aclear = awaited(clear)  # type: ignore[arg-type]  # mypy takes `self` from the base class
 
     def _write(self, work: Callable[[Connection], int]) -> Plan[None]:
         return Plan.calling(self._database.write, self._database.awrite, work).then(lambda _: None)

@@ -12,7 +12,7 @@ import secrets
 import sys
 from collections import deque
 from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from itertools import chain
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 __all__ = ["SQLAlchemySaver"]
 
 T = TypeVar("T")
-S = TypeVar("S", bound="SQLAlchemySaver")
 
 _LONGEST_ID: Final = 512  # in UTF-8 it still fits into an index row of Postgres, beside the rest of the key
 _LAST_TYPED: Final = EXT_PYDANTIC_V2  # msgpack extensions up to this number carry the name of a type
@@ -328,27 +327,6 @@ class _Checkpoints:
         return write.task_id, write.channel, self._unpack(write.channel, (write.kind, write.body))
 
 
-class _Opening(AbstractContextManager[S], AbstractAsyncContextManager[S]):
-    """Opens a saver for a `with` statement, and in a worker thread for an `async with` statement."""
-
-    def __init__(self, opener: Callable[[], S]) -> None:
-        self._opener = opener
-
-    def __enter__(self) -> S:
-        self._open = self._opener()
-        return self._open
-
-    def __exit__(self, *_: object) -> None:
-        self._open.close()
-
-    async def __aenter__(self) -> S:
-        self._open = await run_in_executor(self._opener)
-        return self._open
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._open.aclose()
-
-
 class _Done:
     def __await__(self) -> Generator[Any, None, None]:
         yield from ()
@@ -395,9 +373,9 @@ class SQLAlchemySaver(_Checkpoints, BaseCheckpointSaver[str]):
         self._database, self._is_shared = _open_database(database)
 
     @classmethod
-    def from_conn_string(cls, conn_string: str, *, serde: SerializerProtocol | None = None) -> _Opening[Self]:
-        """A saver on a path (SQLite), `":memory:"` or an SQLAlchemy URL, open within a `with` or `async with` statement."""
-        return _Opening(partial(cls, conn_string, serde=serde))
+    def from_conn_string(cls, conn_string: str, *, serde: SerializerProtocol | None = None) -> Self:
+        """A saver on a path (SQLite), `":memory:"` or an SQLAlchemy URL; `with` and `async with` close it."""
+        return cls(conn_string, serde=serde)
 
     def setup(self) -> Awaitable[None]:
         """Nothing is left to do: tables are made when the database is opened. May be awaited, as with LangGraph's savers."""

@@ -142,7 +142,7 @@ class ConversationMemory(MemoryFields, BaseMemory):
 
         return self._logged(facts, "", "recall facts").and_then(add_messages)
 
-    aload_memory_variables = awaited(load_memory_variables)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+    aload_memory_variables = awaited(load_memory_variables)  # type: ignore[arg-type]  # mypy takes `self` from the base class
 
     @planned
     def save_context(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> Plan[None]:

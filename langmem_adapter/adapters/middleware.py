@@ -117,7 +117,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     - A turn that fails later, or is given up, is remembered with the next one of its thread (which takes a checkpointer).
     - A message that was remembered and has another text now supersedes what came of the older text.
 
-    The memories stand at the end of a copy of the turn's newest human message, the same bytes in every request of the turn:
+    The memories are at the end of a copy of the turn's newest human message, the same bytes in every request of the turn:
     so a provider's prompt cache keeps the thread before them, roles alternate as some providers demand, and memories have no
     more authority than what people say. Where that message was trimmed away, they follow the first human message left.
 

@@ -80,7 +80,7 @@ def shared_memory() -> Memory:
 
 @asynccontextmanager
 async def store() -> AsyncIterator[MemoryStore]:
-    """The `store.path` of a LangGraph server: a `MemoryStore` on `shared_memory()`, whose embeddings it uses.
+    """The `store.path` of a LangGraph server: a `MemoryStore` on `shared_memory()`, with its embeddings.
 
     Items that were given a lifetime are deleted after it. Of *store* and *checkpointer*, the first to be entered closes the
     memory in the end.

@@ -171,7 +171,7 @@ class MemoryStore(BaseStore):
         embedded = Plan.calling(self._embed, self._aembed, work)
         return embedded.and_then(lambda vectors: Plan(partial(self._read, work, vectors))).and_then(self._write)
 
-    abatch = awaited(batch)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+    abatch = awaited(batch)  # type: ignore[arg-type]  # mypy takes `self` from the base class
 
     @planned
     def sweep_ttl(self) -> Plan[int]:
@@ -301,7 +301,7 @@ class TTLSweeper:
         while not self._stopping.is_set():
             try:
                 self._sweep()
-            except StorageError as error:  # nobody waits for it: the next sweep tries again
+            except StorageError as error:  # no caller waits for it: the next sweep tries again
                 _log.warning("expired items were not swept: %s", error)
             self._stopping.wait(self._seconds)
         with suppress(InvalidStateError):  # it was cancelled

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["summarize_node", "summarizer"]
 
 _MOST: Final = 10_000_000
-_MARK: Final = {"lc_source": "summarization"}  # LangChain's, so that nobody takes a summary for what a person says
+_MARK: Final = {"lc_source": "summarization"}  # LangChain's mark: a summary is no message of a person
 _ALL: Final = RemoveMessage(id=REMOVE_ALL_MESSAGES)
 _LEAD: Final = "Here is a summary of the conversation to date:\n\n"  # LangChain's as well: each takes up the other's
 

@@ -418,7 +418,7 @@ def _origins(
 ) -> dict[str, str]:
     """How messages came into a thread: `"input"`, `"command"` or `"node"` of this run, else `"earlier"`.
 
-    An earlier run that names the same user is as if this one. What it still held when it failed is `"failed"`, if *fails*.
+    An earlier run that names the same user is as if this one. What it still contained when it failed is `"failed"`, if *fails*.
     """
     origins, left, failed, source, is_same, is_earlier = dict[str, str](), {*names}, set[str](), "", False, False
     if not names or ensure_config().get("configurable", {}).get(CONFIG_KEY_CHECKPOINTER) is None:

@@ -403,9 +403,9 @@ class BrainMemory:
     def _count(self, text: str) -> int:
         return self._tokens([HumanMessage(text)])
 
-    def _trace(self, plan: Plan[R], name: str, shown: Any) -> Plan[R]:
+    def _trace(self, plan: Plan[R], name: str, format_output: Any) -> Plan[R]:
         config = run_config(f"brain.{name}", self._scope, self._summarizer.mode)
-        return traced(plan, config, inputs={"chat": self._chat}, summarize=shown)
+        return traced(plan, config, inputs={"chat": self._chat}, summarize=format_output)
 
 
 def _as_message(kind: type[BaseMessage], message: BaseMessage | str) -> BaseMessage:

@@ -478,7 +478,7 @@ class Reflection:
 
 @planned
 def reflect(memory: Memory, about: str, *, k: int = 10, **fields: Unpack[ScopeArguments]) -> Plan[Reflection]:
-    """What is known about somebody or something, now; after MetaGPT's Stanford town, without a model.
+    """What is known about a person or thing, now; after MetaGPT's Stanford town, without a model.
 
     Args:
         memory: Where to look; relations are there with `Memory(graph=True)`, or written by hand.

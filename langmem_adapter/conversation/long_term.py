@@ -208,7 +208,7 @@ class LongTermMemory(WorkingMemory):
         news = self._find_news(messages, named_drafts(messages), number_of(k, "k"))
         return news.then(lambda news: news if most is None else News(news[:most], news.seen, news[most:]))
 
-    afind_news = awaited(find_news)  # type: ignore[arg-type]  # mypy takes `self` from the base class, whose name this is
+    afind_news = awaited(find_news)  # type: ignore[arg-type]  # mypy takes `self` from the base class
 
     @planned
     def search_similar(self, message: BaseMessage | str, k: int = 4) -> Plan[list[Similar]]:

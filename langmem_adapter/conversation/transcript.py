@@ -125,7 +125,7 @@ class StoredConversation:
     def _read_cached(self, cache: Cache) -> State:
         """Contract: a copy counts only where its version is the database's; see tests/conversation/test_cache.py.
 
-        Contract: no copy is left behind of what was erased while it was put there: whoever erases looks for copies once the
+        Contract: no copy is left behind of what was erased while it was put there: an eraser looks for copies once the
         rows are gone, and who puts one there looks for the rows afterwards.
         tests/conversation/test_cache.py::test_what_is_erased_while_a_copy_is_made_leaves_none
         """

@@ -61,7 +61,7 @@ _SHAPE: Final = "the shape of results is version in the configuration, 'v1.0' or
 ELSEWHERE: Final = {
     "app_id": "an application is a thing of Mem0's platform; name it as agent_id or run_id",
     "custom_instructions": "give the instructions as prompt, or as custom_fact_extraction_prompt in the configuration",
-    "enable_graph": "whether there is a graph is said in the configuration: graph_store={'provider': 'sql'}, or none",
+    "enable_graph": "a graph is configured: graph_store={'provider': 'sql'}, or none",
     "llm": "the model is llm in the configuration",
     "output_format": _SHAPE,
     "version": _SHAPE,
