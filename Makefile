@@ -22,7 +22,7 @@ PROVIDERS    := .venv-providers
 ENDS_OF_RANGES := tests/adapters tests/conformance
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest newest providers walk screenshots lint format bench bench-models faults dev-server clean
+.PHONY: help demo test oldest newest providers walk screenshots docs lint format bench bench-models faults dev-server clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,8 +85,11 @@ providers:  ## build the real class of every provider that a Mem0 configuration 
 walk: $(STAMP)  ## look at every view of the page in a real browser (needs chromium)
 	$(BIN)/python -m pytest tests/browser
 
-screenshots: $(STAMP)  ## take the pictures that README shows (needs chromium)
+screenshots: $(STAMP)  ## take the pictures and the recording that README and guide show (needs chromium)
 	$(BIN)/python -m tests.browser.screenshots
+
+docs: $(STAMP)  ## write the generated pages of examples/guide, and the programs and outputs that the others show
+	$(BIN)/python -m tests.guide
 
 lint: $(STAMP)  ## formatting, ruff, mypy, import-linter, the budget of lines
 	$(BIN)/ruff format --check .

@@ -1,6 +1,6 @@
-"""An agent that remembers from one conversation to the next: memory as middleware of LangChain's `create_agent`.
+"""An agent that remembers from one conversation to the next: `MemoryMiddleware` in LangChain's `create_agent`.
 
-A scripted model stands in for a real one, so that it runs offline; put "openai:gpt-5-mini" or any other in its place.
+A scripted model replaces a chat model, so that the program runs offline. Put "openai:gpt-5-mini" or another model in its place.
 """
 
 from langchain.agents import create_agent
@@ -11,8 +11,8 @@ from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
 from langmem_adapter.testing import ScriptedChatModel
 
 with Memory(":memory:") as memory:
-    model = ScriptedChatModel(replies=["Noted.", lambda messages: f"I was asked:\n{messages[-1].text}"])
+    model = ScriptedChatModel(replies=["Noted.", lambda messages: f"I read:\n{messages[-1].text}"])
     agent = create_agent(model, middleware=[MemoryMiddleware(memory)], context_schema=MemoryContext)
-    for said in ("I am vegetarian and I live in Lyon.", "What shall I cook tonight?"):
-        answer = agent.invoke({"messages": [HumanMessage(said)]}, context=MemoryContext(user_id="alice@example.com"))
-        print(f"{said}\n  {answer['messages'][-1].text}\n")
+    for text in ("I am vegetarian and I live in Lyon.", "What shall I cook tonight?"):
+        answer = agent.invoke({"messages": [HumanMessage(text)]}, context=MemoryContext(user_id="alice@example.com"))
+        print(f"{text}\n  {answer['messages'][-1].text}\n")

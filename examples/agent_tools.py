@@ -1,4 +1,4 @@
-"""An agent that searches and saves memories by itself; whose they are comes with the call, not from the model."""
+"""An agent that searches and saves memories with tools; the user comes with the call, not from the model."""
 
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage
@@ -20,6 +20,6 @@ replies = [
 with Memory() as memory:
     tools = create_memory_tools(memory)
     agent = create_agent(ScriptedChatModel(replies=replies, modes="tools"), tools, context_schema=MemoryContext)
-    for said in ("My dog is called Rex.", "What is my dog called?"):
-        asked = {"role": "user", "content": said}
-        print(agent.invoke({"messages": [asked]}, context=MemoryContext("ann@example.com"))["messages"][-1].text)
+    for text in ("My dog is called Rex.", "What is my dog called?"):
+        message = {"role": "user", "content": text}
+        print(agent.invoke({"messages": [message]}, context=MemoryContext("ann@example.com"))["messages"][-1].text)

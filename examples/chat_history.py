@@ -1,6 +1,6 @@
-"""The messages of a session in the same database as the memories, for RunnableWithMessageHistory.
+"""The messages of a session in the database of the memories, for RunnableWithMessageHistory.
 
-LangChain calls that class deprecated (it warns once); new programs take create_agent with a checkpointer.
+LangChain calls that class deprecated and warns once. New programs use create_agent with a checkpointer.
 """
 
 from langchain_core.prompts import ChatPromptTemplate
@@ -20,5 +20,5 @@ with Memory() as memory:
         input_messages_key="input",
         history_messages_key="history",
     )
-    for said in ("I am Ann.", "What did I say?"):
-        print(chat.invoke({"input": said}, {"configurable": {"session_id": "monday"}}).text)
+    for text in ("I am Ann.", "What did I say?"):
+        print(chat.invoke({"input": text}, {"configurable": {"session_id": "monday"}}).text)

@@ -1,4 +1,4 @@
-"""Keep a LangGraph thread: stop for a question, go on in another process."""
+"""A LangGraph thread that waits for an answer, and continues in another process."""
 
 from tempfile import TemporaryDirectory
 
@@ -16,10 +16,10 @@ def book(state: MessagesState) -> MessagesState:
 
 
 builder = StateGraph(MessagesState).add_node("book", book).add_edge(START, "book")
-asked = MessagesState(messages=[HumanMessage("A hotel in Lyon!")])
+question = MessagesState(messages=[HumanMessage("A hotel in Lyon!")])
 thread = RunnableConfig(configurable={"thread_id": "ada@example.com"})
 with TemporaryDirectory() as folder, SQLAlchemySaver(f"{folder}/threads.db") as saver:  # or a Postgres URL, or a Memory
-    print(builder.compile(checkpointer=saver).invoke(asked, thread)["__interrupt__"][0].value)
-    with SQLAlchemySaver(f"{folder}/threads.db") as another:  # as another process would
+    print(builder.compile(checkpointer=saver).invoke(question, thread)["__interrupt__"][0].value)
+    with SQLAlchemySaver(f"{folder}/threads.db") as another:  # as in another process
         state = builder.compile(checkpointer=another).invoke(Command(resume="yes"), thread)
         print(state["messages"][-1].content, f"{len(list(another.list(thread)))} checkpoints", sep="\n")

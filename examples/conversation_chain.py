@@ -1,6 +1,6 @@
-"""A chain of langchain-classic that remembers its users: facts for ever, the last messages word for word.
+"""A chain of langchain-classic that remembers its users: facts, and the latest messages word for word.
 
-LangChain calls these chains deprecated (it warns once); new programs take create_agent and MemoryMiddleware.
+LangChain calls these chains deprecated and warns once. New programs use create_agent and MemoryMiddleware.
 """
 
 from langchain_classic.chains import ConversationChain
@@ -16,4 +16,4 @@ with Memory() as memory:
     chain.invoke("I am vegetarian.", {"configurable": {"user_id": "ann@example.com"}})
     chain.invoke("I love steak.", {"configurable": {"user_id": "bob@example.com"}})
     answer = chain.invoke("What shall I cook?", {"configurable": {"user_id": "ann@example.com"}})
-    print("The model is told:", answer["response"].partition("Current conversation:")[2], sep="\n")
+    print("The model reads:", answer["response"].partition("Current conversation:")[2], sep="\n")

@@ -1,4 +1,4 @@
-"""Who is what to whom: relations that messages state, since when, until when, and how two are connected."""
+"""The knowledge graph: relations that messages state, with their dates, and how two entities are connected."""
 
 from langmem_adapter import Memory
 

@@ -1,4 +1,4 @@
-"""Memory as two nodes of a LangGraph graph of one's own: recall before the answer, remember after it."""
+"""Memory as two nodes of your LangGraph graph: recall before the answer, remember after it."""
 
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import MessagesState, StateGraph
@@ -8,7 +8,7 @@ from langmem_adapter.adapters.nodes import recall_node, remember_node
 
 
 class State(MessagesState, total=False):
-    """The thread, and what is known that bears on it."""
+    """The thread, and the memories about its latest message."""
 
     memories: str
 
@@ -20,6 +20,6 @@ with Memory(":memory:") as memory:
     graph.add_node("remember", remember_node(memory))
     graph.add_edge("recall", "answer").add_edge("answer", "remember")
     chat = graph.set_entry_point("recall").compile()
-    for said in ("I love jazz.", "What music do I like?"):
-        state = chat.invoke({"messages": [HumanMessage(said)]}, {"configurable": {"user_id": "alice"}})
-        print(said, "->", state["messages"][-1].text)
+    for text in ("I love jazz.", "What music do I like?"):
+        state = chat.invoke({"messages": [HumanMessage(text)]}, {"configurable": {"user_id": "alice"}})
+        print(text, "->", state["messages"][-1].text)

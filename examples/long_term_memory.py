@@ -1,4 +1,4 @@
-"""A role that remembers what it watches: a wish like an earlier one is no news, even after a restart."""
+"""A role that remembers the messages that it watches: one like an earlier one is not new, also after a restart."""
 
 from langchain_core.messages import HumanMessage
 
@@ -10,10 +10,10 @@ DAYS = {"Monday": ["Write a snake game", "画一只猫"], "Tuesday": ["Write a s
 for day, wishes in DAYS.items():
     with Memory() as memory:
         role = LongTermMemory(memory, watch=["UserRequirement"], user_id="ann@example.com")
-        first, known = role.recover_memory("engineer")
-        print(f"{day}: {'the first time' if first else f'{known} messages known'}")
+        first, count = role.recover_memory("engineer")
+        print(f"{day}: {'the first time' if first else f'{count} messages in memory'}")
         news = role.find_news([stamp(HumanMessage(wish), cause_by="UserRequirement") for wish in wishes])
         for seen in news.seen:
-            print(f"  no news, {seen.why} to one of before: {seen.message.text}")
-        print("  news:", [message.text for message in news])
+            print(f"  not new, {seen.why} to an earlier one: {seen.message.text}")
+        print("  new:", [message.text for message in news])
         role.add_batch(news)

@@ -1,4 +1,4 @@
-"""A thread that never grows too long: a node sums up its older messages, here by rules, with a chat model in its words."""
+"""A thread that stays short: a node replaces older messages by a summary, here by rules, else by the chat model."""
 
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.memory import InMemorySaver
@@ -12,7 +12,7 @@ with Memory(":memory:") as memory:
     graph.add_node("answer", lambda _: {"messages": [AIMessage("Noted.")]})
     chat = graph.set_entry_point("shorten").add_edge("shorten", "answer").compile(checkpointer=InMemorySaver())
     for number in range(1, 101):
-        said = HumanMessage(f"Today I walked {number} miles along the Loire.")
-        state = chat.invoke({"messages": [said]}, {"configurable": {"thread_id": "walk"}})
+        message = HumanMessage(f"Today I walked {number} miles along the Loire.")
+        state = chat.invoke({"messages": [message]}, {"configurable": {"thread_id": "walk"}})
     print(state["messages"][0].text)
     print("messages left of 200:", len(state["messages"]))

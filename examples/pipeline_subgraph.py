@@ -1,4 +1,4 @@
-"""The memory pipeline as a node of a bigger graph, watched stage by stage."""
+"""The memory pipeline as a node of a larger graph, streamed stage by stage."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ class State(TypedDict, total=False):
 
 with Memory(":memory:") as memory:
     graph: Any = StateGraph(State).add_node("memory", memory.build_pipeline()).set_entry_point("memory").compile()
-    told: State = {"messages": "I live in Lyon. I have a cat named Tom.", "scope": {"user_id": "alice"}}
-    for where, step in graph.stream(told, stream_mode="updates", subgraphs=True):
+    inputs: State = {"messages": "I live in Lyon. I have a cat named Tom.", "scope": {"user_id": "alice"}}
+    for where, step in graph.stream(inputs, stream_mode="updates", subgraphs=True):
         for stage, update in step.items():
             print("  " * len(where) + stage, "->", ", ".join(update))
     print([f"{change['event']} {change['text']}" for change in update["result"]["results"]])

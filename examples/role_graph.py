@@ -1,4 +1,4 @@
-"""A role as a LangGraph graph: it acts on news alone, and remembers for good what it was told."""
+"""A role as a LangGraph graph: it runs only on new messages, and remembers them."""
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.graph import END, MessagesState, StateGraph
@@ -8,7 +8,7 @@ from langmem_adapter.adapters.roles import RoleNodes
 
 
 class State(MessagesState, total=False):
-    """What is said, and which of it is news."""
+    """The messages, and which of them are new."""
 
     news: list[AnyMessage]
 
@@ -19,6 +19,6 @@ with Memory(":memory:") as memory:
     graph.add_node("work", lambda state: {"messages": [AIMessage(f"done: {state['news'][-1].text}")]})
     graph.add_conditional_edges("look", role.has_news, {"news": "work", "nothing new": END}).add_edge("work", "keep")
     engineer = graph.set_entry_point("look").compile()
-    for said in ("Write a snake game", "write a snake game!", "Write a 2048 web game"):
-        messages = engineer.invoke({"messages": [HumanMessage(said)]})["messages"]
-        print(said, "->", messages[-1].text if len(messages) > 1 else "nothing new")
+    for text in ("Write a snake game", "write a snake game!", "Write a 2048 web game"):
+        messages = engineer.invoke({"messages": [HumanMessage(text)]})["messages"]
+        print(text, "->", messages[-1].text if len(messages) > 1 else "nothing new")

@@ -1,4 +1,4 @@
-"""What a trace of the memory looks like, to a tracer of one's own; LANGSMITH_TRACING=true sends the same to LangSmith."""
+"""The runs of a memory, printed by a tracer; LANGSMITH_TRACING=true sends the same runs to LangSmith."""
 
 from langchain_core.runnables import chain
 from langchain_core.tracers.base import BaseTracer
@@ -15,8 +15,8 @@ class Printer(BaseTracer):  # noqa: D101 - prints the names of a tree of runs
 
 
 @chain
-def program(said: str) -> str:  # noqa: D103 - any chain, agent or graph
-    memory.add(said, user_id="alice")
+def program(text: str) -> str:  # noqa: D103 - any chain, agent or graph
+    memory.add(text, user_id="alice")
     return memory.search("Where does she live?", user_id="alice")[0].text
 
 

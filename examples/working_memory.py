@@ -1,11 +1,11 @@
-"""The log of a team of roles: who said what, because of what, and what is new to whom; in the database or in RAM."""
+"""The log of a team of roles: speakers, causes, and which messages are new; in the database or in RAM."""
 
 from langchain_core.messages import AIMessage, HumanMessage
 
 from langmem_adapter import Memory
 from langmem_adapter.conversation import WorkingMemory, carried, stamp
 
-with Memory() as memory:  # without memory=memory the log lives in RAM
+with Memory() as memory:  # without memory=memory the log is in RAM
     log = WorkingMemory(watch=["UserRequirement"], memory=memory, session_id="snake", user_id="ann@example.com")
     wish = stamp(HumanMessage("Write a command line snake game.", id="1"), cause_by="UserRequirement")
     plan = stamp(

@@ -19,6 +19,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.server.app import create_app
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage.drivers import url_of
+from tests.guide import parse_command
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 COMPOSE: Final[dict[str, Any]] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
@@ -42,8 +43,8 @@ def said(name: str) -> str:
 
 
 def shown() -> list[list[str]]:
-    """What `docker compose run memory …` is told to do, in README and compose.yaml."""
-    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "compose.yaml")]
+    """The arguments of `docker compose run memory …` in the guide and in compose.yaml."""
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("examples/guide/operation.md", "compose.yaml")]
     found = re.findall(r"docker compose run --rm memory (.+)", "\n".join(texts))
     return [shlex.split(line) for line in found]
 
@@ -51,15 +52,7 @@ def shown() -> list[list[str]]:
 @pytest.mark.parametrize("arguments", [json.loads(said("CMD")), SERVICES["memory"]["command"], *shown()], ids=" ".join)
 def test_each_command_is_one_of_ours_with_options_that_it_has(arguments: list[str]) -> None:
     assert json.loads(said("ENTRYPOINT")) == ["langmem-adapter"]
-    parse(typer.main.get_command(app), arguments)
-
-
-def parse(command: Any, arguments: list[str], parent: Any = None) -> None:
-    """Read a command line as far as its last command, which is not carried out."""
-    context = command.make_context(command.name, [*arguments], parent=parent)
-    if hasattr(command, "resolve_command"):
-        _, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
-        parse(inner, rest, context)
+    parse_command(typer.main.get_command(app), arguments)
 
 
 def test_the_image_runs_as_nobody_in_particular_and_says_whether_it_is_well() -> None:

@@ -1,4 +1,4 @@
-"""What is written is true: every example runs, every public name is documented and listed."""
+"""Docstrings are true: their examples run, and every public name is documented and listed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import inspect
 import pkgutil
 import re
 import tempfile
-import tomllib
 import types
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,14 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import langmem_adapter
-from langmem_adapter._version import DISTRIBUTION
 from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
 
 MODULES = sorted(
     module.name
@@ -135,97 +131,6 @@ def _accepted(thing: Any) -> set[str]:
     return set(inspect.signature(function).parameters) | set(getattr(thing, "model_fields", ()))
 
 
-# ── the README ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Block:
-    """One fenced block of Python in the README."""
-
-    line: int
-    code: str
-    skipped: str | None
-
-    @property
-    def promises(self) -> list[str]:
-        """What the comments behind its `print` calls say is printed."""
-        return re.findall(r"^ *print\(.*\)  # (.+)$", self.code, re.MULTILINE)
-
-
-def _blocks() -> list[Block]:
-    pattern = re.compile(
-        r"(?:<!-- not run: (?P<reason>.+?) -->\n+)?^```python\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE
-    )
-    text = README.read_text(encoding="utf-8")
-    return [
-        Block(text.count("\n", 0, found.start("code")) + 1, found["code"], found["reason"])
-        for found in pattern.finditer(text)
-    ]
-
-
-BLOCKS = _blocks()
-
-
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"line {block.line}")
-def test_the_readmes_examples_run_and_print_what_they_say(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
-    code = compile("\n" * (block.line - 1) + block.code, str(README), "exec", dont_inherit=True)
-    if block.skipped:
-        pytest.skip(block.skipped)
-    exec(code, {"__name__": "__readme__"})  # noqa: S102 - our own examples
-    printed = capsys.readouterr().out.splitlines()
-    for promise in block.promises:
-        assert promise in printed
-    assert list(Path.cwd().iterdir()) == []
-
-
-def test_the_command_line_lists_what_the_readmes_first_example_kept() -> None:
-    from typer.testing import CliRunner
-
-    from langmem_adapter.cli.app import app
-
-    exec(BLOCKS[0].code, {"__name__": "__readme__"})  # noqa: S102 - our own example
-    listed = CliRunner().invoke(app, ["list", "-u", "desmond"])
-    assert "Has a sister named Jesica" in listed.stdout
-
-
-def test_the_readme_has_examples_and_most_of_them_run() -> None:
-    assert len(BLOCKS) >= 4
-    assert sum(block.skipped is None for block in BLOCKS) > len(BLOCKS) / 2
-
-
-def test_the_first_block_of_the_readme_starts_with_make() -> None:
-    first = re.search(r"^```\w*\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert first is not None
-    assert first[1].startswith("$ make demo")
-
-
-def test_every_file_that_the_readme_links_is_there() -> None:
-    links = re.findall(r"\]\(([^)#]+)\)", README.read_text(encoding="utf-8"))
-    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
-
-
-def test_what_is_installed_is_ours_and_for_the_demo_nothing_else() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["name"] == DISTRIBUTION == "langchain-langmem-adapter"  # `langmem-adapter` is somebody else's
-    texts = [path.read_text(encoding="utf-8") for path in (README, *(ROOT / "langmem_adapter").rglob("*.py"))]
-    assert [text for text in texts if re.search(r"pip install [^\n]*(?<!langchain-)langmem-adapter", text)] == []
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    (installs,) = re.findall(r"\$\(DEMO\)/bin/python -m pip install (.*)", makefile)
-    assert installs.endswith(" --editable .") and "--group" not in installs
-
-
-def test_every_make_target_and_command_that_the_readme_names_exists() -> None:
-    text = README.read_text(encoding="utf-8")
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
-    assert set(re.findall(r"^\$ make (\w+)", text, re.MULTILINE)) <= targets
-    from typer.main import get_command
-
-    from langmem_adapter.cli.app import app
-
-    known = set(getattr(get_command(app), "commands", ()))
-    assert set(re.findall(r"^\$ langmem-adapter (\w+)", text, re.MULTILINE)) <= known
-
-
 # ── the table for those who come from MetaGPT ─────────────────────────────────────────────────────────────────────────
 
 METAGPT = """
@@ -240,9 +145,8 @@ METAGPT = """
 
 
 def _from_metagpt() -> list[tuple[list[str], list[str]]]:
-    section = README.read_text(encoding="utf-8").partition("## From MetaGPT\n")[2].partition("\n## ")[0]
-    assert section.count("\n") <= 40
-    rows = [row.split(" | ") for row in section.splitlines() if row.startswith("| `")]
+    page = (ROOT / "examples" / "guide" / "metagpt.md").read_text(encoding="utf-8")
+    rows = [row.split(" | ") for row in page.splitlines() if row.startswith("| `")]
     return [(re.findall("`(.+?)`", theirs), re.findall("`(.+?)`", ours)) for theirs, ours, _ in rows]
 
 

@@ -140,8 +140,8 @@ def _version_of(name: str) -> str | None:
 
 _MOST_DATES: Final = 5
 _STATIC: Final = (
-    ", of words and spellings alone; static, offline too, finds more of what is said in other words (of LoCoMo's evidence "
-    ".84 for .82): "
+    ", of words and spellings alone; static, offline too, finds more of what is said in other words (recall@10 on LoCoMo "
+    "is 0.81 instead of 0.79): "
 )
 _INSTALL: Final = f"pip install '{DISTRIBUTION}[static]', then "
 _REINDEX: Final = "langmem-adapter reindex {}--embeddings static"

@@ -3,8 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from langmem_adapter.records.escapes import DATA_ONLY
-from tests.cases import undated
 from tests.programs import python
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -72,103 +70,10 @@ def test_the_store_of_a_graph_remembers_from_one_run_to_the_next(run: Run) -> No
     assert run("langgraph_store.py").splitlines()[1] == "Which day is the violin lesson?"
 
 
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [
-        ("conversation_chain.py", ["- Is vegetarian", "Human: I am vegetarian.", "Human: What shall I cook?"]),
-        ("chat_history.py", ["Hello Ann!", "You said: I am Ann."]),
-        (
-            "brain_memory.py",
-            ["Summary of the conversation so far:", "That makes 5050 miles in all.", "title: Today I walked 6 miles"],
-        ),
-        ("lcel_recall.py", ["- Is vegetarian", "- Lives in Lyon"]),
-        (
-            "graph.py",
-            [
-                "ended: ada lives in Kyoto",
-                "in 2025: ada lives in Kyoto",
-                "Tom: ada has sister Mia -> Mia married to Tom",
-            ],
-        ),
-        (
-            "experience.py",
-            [
-                *["Python: add up 1 to 3 -> sum(range(1, 4))", "Python: add up 1 to 4 -> sum(range(1, 5))"] * 2,
-                "asked 2 times, the last time with:",
-                "1. Given the request: Python: add up 1 to 3, We can get the response: sum(range(1, 4)), which scored: 10.",
-            ],
-        ),
-        ("agent_tools.py", ["I will remember Rex.", "I found: The user's dog is called Rex."]),
-    ],
-)
-def test_memory_in_chains_and_in_the_hands_of_a_model(run: Run, name: str, lines: list[str]) -> None:
-    said = undated(run(name)).splitlines()
-    assert [line for line in said if line in lines] == lines
-    assert not any("steak" in line for line in said)
-    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 25
-
-
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [
-        ("agent_middleware.py", ["- Is vegetarian", "- Lives in Lyon"]),
-        (
-            "graph_nodes.py",
-            [
-                "I love jazz. -> I remember: nothing",
-                f"What music do I like? -> I remember: {DATA_ONLY}",
-                "- Loves jazz",
-            ],
-        ),
-        (
-            "role_graph.py",
-            [
-                "Write a snake game -> done: Write a snake game",
-                "write a snake game! -> nothing new",
-                "Write a 2048 web game -> done: Write a 2048 web game",
-            ],
-        ),
-        (
-            "long_thread.py",
-            ["Here is a summary of the conversation to date:", "user: Today I walked 97 miles along the Loire."],
-        ),
-        ("pipeline_subgraph.py", ["  apply -> result", "memory -> result"]),
-        ("tracing.py", ["program", "  memory.add", "    apply", "  memory.search", "    embed", "Lives in Lyon"]),
-    ],
-)
-def test_memory_in_agents_and_graphs(run: Run, name: str, lines: list[str]) -> None:
-    said = undated(run(name)).splitlines()
-    assert [line for line in dict.fromkeys(said) if line in lines] == lines
-    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 25
-
-
-def test_a_thread_goes_on_where_it_stopped(run: Run) -> None:
-    assert run("checkpointer.py").splitlines() == ["Book the hotel?", "A hotel in Lyon! Booked: yes.", "3 checkpoints"]
-    assert len((EXAMPLES / "checkpointer.py").read_text(encoding="utf-8").splitlines()) <= 25
-
-
-@pytest.mark.parametrize(
-    ("name", "lines"),
-    [
-        ("working_memory.py", ["new: 2", "Product manager: Goals: fun, short.", "news: ['Make it red.']"]),
-        (
-            "long_term_memory.py",
-            [
-                "Monday: the first time",
-                "Tuesday: 2 messages known",
-                "  no news, similar to one of before: Write a snake game!",
-                "  news: ['Write a 2048 game']",
-            ],
-        ),
-    ],
-)
-def test_the_memories_of_metagpt(run: Run, name: str, lines: list[str]) -> None:
-    said = run(name).splitlines()
-    assert [line for line in lines if line not in said] == []
-    assert len((EXAMPLES / name).read_text(encoding="utf-8").splitlines()) <= 25
-
-
-def test_static_embeddings_find_what_is_said_in_other_words(run: Run) -> None:
-    hashed, static = (line.split(maxsplit=2) for line in run("static_embeddings.py").splitlines())
-    assert static[2] == "Our puppy chewed the sofa again."
-    assert float(static[1]) > float(hashed[1])
+def test_each_program_is_short_and_on_a_page_of_the_guide() -> None:
+    pages = "".join(page.read_text(encoding="utf-8") for page in (EXAMPLES / "guide").glob("*.md"))
+    tested_here = {"quickstart.py", "personal_travel_assistant.py"}
+    for program in EXAMPLES.glob("*.py"):
+        shown = f"<!-- program: examples/{program.name} -->" in pages
+        assert (shown and f"<!-- output: examples/{program.name} -->" in pages) or program.name in tested_here, program
+        assert not shown or len(program.read_text(encoding="utf-8").splitlines()) <= 25, program

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from fastapi.testclient import TestClient
 
-README: Final = Path(__file__).parents[2] / "README.md"
+PAGE: Final = Path(__file__).parents[2] / "examples" / "guide" / "rest.md"
 TALK: Final = [{"role": "user", "content": "I am vegetarian and I live in Lyon."}]
 NOBODY: Final = "At least one identifier (user_id, agent_id, run_id) is required."
 
@@ -256,8 +256,8 @@ def test_mem0_other_routes_say_what_to_do_instead(http: TestClient, method: str,
     assert "langmem-adapter" in ELSEWHERE[path] or "standard error" in ELSEWHERE[path]
 
 
-def test_readme_names_every_mem0_route(http: TestClient) -> None:
-    rows = [line for line in README.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+def test_the_guide_lists_every_route_of_mem0(http: TestClient) -> None:
+    rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     ours = [path for path in http.get("/openapi.json").json()["paths"] if not path.startswith("/v1/")]
     for path in (*ELSEWHERE, *ours):
         shown = re.compile(rf"`(?:[A-Z]+ )?{re.escape(path.replace('{rest:path}', '*'))}`")
