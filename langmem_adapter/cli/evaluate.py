@@ -20,12 +20,11 @@ if TYPE_CHECKING:
 
     from langchain_core.language_models import BaseChatModel
 
-    from langmem_adapter.evaluation.prompts import AnswerPrompt, JudgedAnswer, MemorySystem, PromptCase
+    from langmem_adapter.evaluation.prompts import JudgedAnswer, MemorySystem, PromptCase
     from langmem_adapter.evaluation.questions import Dialogue, EvalQuestion
     from langmem_adapter.evaluation.runner import Means, Measured, MemoryOrigin, QuestionResult, Report, Silence
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.providers import Limits
-    from langmem_adapter.reasoning.structured_output import Channel
 
 _NAMED: Final = 10  # missed questions that a terminal shows
 _MOST: Final = 1_000
@@ -349,18 +348,25 @@ def answers(
     $ langmem-adapter eval answers mine.jsonl -u alice --model openai:gpt-5-mini
     $ langmem-adapter eval answers mine.jsonl -u alice --price 0.25,2 --yes
     """
-    from langmem_adapter.evaluation.prompts import answer_prompts, read_answers, run_answers
+    from langmem_adapter.evaluation.prompts import OUTPUT, answer_prompts, read_answers, run_answers
     from langmem_adapter.evaluation.questions import read_questions
     from langmem_adapter.reasoning.structured_output import Channel
 
-    prices, target = _prices(price), out or file.with_name(f"{file.name}.answers.jsonl")
+    try:
+        prices = None if price is None else dict(zip(("in", "out"), map(float, price.split(",")), strict=True))
+    except ValueError:
+        raise InvalidInputError(f"--price takes two numbers, as 0.25,2, not {price!r}") from None
+    target = out or file.with_name(f"{file.name}.answers.jsonl")
     questions = read_questions(file, call.scope, answers=True)
     channel = Channel(*chat_model(call))
     done = read_answers(target, channel.name)
     with call.memory() as memory:
         waiting = answer_prompts(memory, questions, done)
     if waiting:
-        cost = _cost(waiting, channel, prices)
+        sent, received = sum(prompt.tokens for prompt in waiting), OUTPUT * len(waiting)
+        cost = f"{2 * len(waiting):,} calls of {channel.name}, about {sent:,} tokens sent and {received:,} received"
+        if prices:
+            cost += f", about ${(sent * prices['in'] + received * prices['out']) / _MILLION:.2f}"
         if yes:
             call.output.note(cost)
         else:
@@ -387,24 +393,6 @@ def chat_model(call: Invocation) -> "tuple[BaseChatModel, Limits]":
     model = named_model(name, call.settings)
     bounds = reply_bounds(model, name, call.settings, _REPLY)
     return model.model_copy(update=bounds), limits_of(name, model, call.settings)
-
-
-def _prices(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
-    try:
-        sent, received = map(float, text.split(","))
-    except ValueError:
-        raise InvalidInputError(f"--price takes two numbers, as 0.25,2, not {text!r}") from None
-    return sent, received
-
-
-def _cost(waiting: "Sequence[AnswerPrompt]", channel: "Channel", prices: tuple[float, float] | None) -> str:
-    from langmem_adapter.evaluation.prompts import OUTPUT
-
-    sent, received = sum(prompt.tokens for prompt in waiting), OUTPUT * len(waiting)
-    money = "" if prices is None else f", about ${(sent * prices[0] + received * prices[1]) / _MILLION:.2f}"
-    return f"{2 * len(waiting):,} calls of {channel.name}, about {sent:,} tokens sent and {received:,} received{money}"
 
 
 def _show_answers(call: Invocation, judged: "Sequence[JudgedAnswer]", target: Path) -> None:

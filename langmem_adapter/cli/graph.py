@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.knowledge.backfill import BackfillReport
-    from langmem_adapter.knowledge.imports import GraphImportReport, RefusedRow
+    from langmem_adapter.knowledge.imports import RefusedRow
     from langmem_adapter.mirror.mirror import MirrorReport
     from langmem_adapter.records.graph import Relation, RelationChange
 
@@ -320,7 +319,12 @@ def backfill(
     """
     with call.scoped_memory() as (memory, scope), Steps(call.output, what="memories") as bar:
         report = memory.graph.backfill(batch=batch, limit=limit, progress=bar.show, **scope)
-    call.output.show([report], columns=_BACKFILL, picture=_backfill_summary(report))
+    calls = f"; {counted(report.usage.model_calls, 'model call')}" if report.usage.model_calls else ""
+    picture = f"{counted(report.read, 'memory')} read, {report.relations} with relations: "
+    picture += f"{report.added} added, {report.ended} ended{calls}" + (f"; {report.left} left" if report.left else "")
+    if not (report.read or report.skipped or report.left):
+        picture = "nothing to read: every memory has been read for relations"
+    call.output.show([report], columns=_BACKFILL, picture=picture)
     for failed in report.failed:
         call.output.note(f"{counted(len(failed.memory_ids), 'memory')} not read: {failed.error}", "yellow")
     if report.failed:
@@ -357,15 +361,6 @@ def suggest(call: Invocation, limit: Limit = 20) -> None:
 def _show(call: Invocation, change: "RelationChange") -> None:
     row = {"event": change.event, **as_data(change.relation)}
     call.output.show([row], columns=_CHANGE, picture=lambda _: pictures.relation_changes_table([change]))
-
-
-def _backfill_summary(report: "BackfillReport") -> str:
-    if not (report.read or report.skipped or report.left):
-        return "nothing to read: every memory has been read for relations"
-    summary = f"{counted(report.read, 'memory')} read, {report.relations} with relations: "
-    summary += f"{report.added} added, {report.ended} ended"
-    calls = f"; {counted(report.usage.model_calls, 'model call')}" if report.usage.model_calls else ""
-    return f"{summary}{calls}" + (f"; {report.left} left" if report.left else "")
 
 
 # ── export, import, mirror ────────────────────────────────────────────────────────────────────────────────────────────
@@ -446,9 +441,18 @@ def import_(
     $ langmem-adapter graph import triples.csv -u alice 2> refused.txt
     $ NEO4J_PASSWORD=... langmem-adapter graph import bolt://localhost:7687
     """
-    how: dict[str, Any] = {"refused": partial(_print_refused, call), "progress": partial(_count, call), **call.scope}
+
+    def print_refused(each: "RefusedRow") -> None:
+        begins = f" ({each.begins})" if each.begins else ""
+        call.output.aside(f"{each.where}: {each.reason}{begins}", "red", whole=True)
+
+    def count(read: int) -> None:
+        if read % _EVERY == 0:
+            call.output.aside(f"{read:,} read")
+
+    how: dict[str, Any] = {"refused": print_refused, "progress": count, **call.scope}
     with call.memory(create=True) as memory, of_file(source, "read"):
-        if _is_server(source):
+        if re.match(r"(?i:bolt|neo4j)(?:\+\w+)?:|\w[\w+.-]+://", source):  # an address, also a wrong one
             from langmem_adapter.adapters.mem0.graph_import import import_graph
 
             how.update(_login(call, username, password_env))
@@ -458,15 +462,6 @@ def import_(
             report = memory.graph.load(stream, format=format, **how)
     if not report.read:
         call.output.note(f"nothing to take in from {'stdin' if source == STDIN else redact_url(source)}", "yellow")
-    _show_import(call, report)
-
-
-def _is_server(source: str) -> bool:
-    """Whether it is an address, also a wrong one, and no file name."""
-    return re.match(r"(?i:bolt|neo4j)(?:\+\w+)?:|\w[\w+.-]+://", source) is not None
-
-
-def _show_import(call: Invocation, report: "GraphImportReport") -> None:
     extra: dict[str, Any] = {}
     if report.refused:
         message = f"{counted(report.refused, 'relation')} refused"
@@ -479,16 +474,6 @@ def _show_import(call: Invocation, report: "GraphImportReport") -> None:
     call.output.show([row], columns=_GRAPH_IMPORTED, picture=picture, **extra)
     if report.refused:
         raise typer.Exit(ExitCode.PARTIAL)
-
-
-def _print_refused(call: Invocation, each: "RefusedRow") -> None:
-    begins = f" ({each.begins})" if each.begins else ""
-    call.output.aside(f"{each.where}: {each.reason}{begins}", "red", whole=True)
-
-
-def _count(call: Invocation, read: int) -> None:
-    if read % _EVERY == 0:
-        call.output.aside(f"{read:,} read")
 
 
 # ── graph servers ─────────────────────────────────────────────────────────────────────────────────────────────────────
