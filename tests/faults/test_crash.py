@@ -46,7 +46,7 @@ def test_writers_a_forking_one_and_a_reader_killed_at_random_moments(
 
 @pytest.mark.postgres
 @pytest.mark.timeout(600)
-def test_clients_of_postgres_killed_at_random_moments(
+def test_add_on_postgres_by_clients_killed_at_random(
     postgres_url: str, tmp_path: Path, bound: Bound, measured: Callable[[str], None]
 ) -> None:
     campaign = Campaign(postgres_url, tmp_path / "notes", failing=FAILING)
@@ -72,7 +72,7 @@ ROUNDS = 40  # a mutant that survives these has not been caught
 @pytest.mark.skipif(not LONG, reason="how soon it is caught is a matter of chance: make faults")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutant", SEEN_AS)
-def test_an_engine_that_breaks_a_promise_is_caught(
+def test_verify_catches_an_engine_that_breaks_a_promise(
     mutant: str, tmp_path: Path, measured: Callable[[str], None]
 ) -> None:
     (tmp_path / "db").mkdir()

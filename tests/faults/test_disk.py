@@ -99,7 +99,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("calls", "number", "message"), FAULTS)
-def test_a_failing_disk_is_a_typed_error_and_changes_nothing(
+def test_add_on_a_failing_disk_is_a_storage_error(
     database: str, calls: Sequence[str], number: int, message: str
 ) -> None:
     told = call(write_on_a_refusing_disk, database, calls, number)
@@ -122,7 +122,7 @@ def test_the_same_process_writes_again_when_the_disk_is_back(
 
 
 @pytest.mark.parametrize(("calls", "number", "message"), FAULTS)
-def test_what_was_acknowledged_survives_a_crash_right_after_the_failure(
+def test_add_survives_a_crash_right_after_a_failure(
     database: str, calls: Sequence[str], number: int, message: str
 ) -> None:
     told = call(write_on_a_refusing_disk, database, calls, number)  # its process is killed, not closed
@@ -164,7 +164,7 @@ def _fill_up(memory: Memory, journal: Journal) -> str:
     return "the disk never became full"
 
 
-def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
+def test_add_on_a_full_disk(tmp_path: Path) -> None:
     told = call(fill_a_small_disk, tmp_path)
     for error in (told["error"], told["update"]):
         assert "database or disk is full" in error or "disk I/O error" in error
@@ -207,9 +207,7 @@ def _error_of_new(path: Path) -> str:
     [(0o600, 0o500), (0o400, 0o500), (0o400, 0o700)],
     ids=["folder", "folder and file", "file"],
 )
-def test_what_may_not_be_written_is_an_error_that_names_the_fix(
-    database: str, file_mode: int, folder_mode: int
-) -> None:
+def test_memory_names_the_fix_where_files_cannot_be_written(database: str, file_mode: int, folder_mode: int) -> None:
     with open_memory(database) as memory:
         memory.add("note 1", user_id=USER, infer=False)
     error, error_of_new = call(open_read_only, database, file_mode, folder_mode)
@@ -234,7 +232,7 @@ def lose_the_folder(database: str) -> dict[str, Any]:
         folder.chmod(0o700)
 
 
-def test_a_folder_that_becomes_read_only_costs_a_running_process_its_snapshots_alone(database: str) -> None:
+def test_memory_in_a_folder_that_becomes_read_only(database: str) -> None:
     told = call(lose_the_folder, database)
     assert told == {"found": "added while the folder was read-only", "snapshot": False, "verified": True}
     assert call(examine, database, Path(database).parent.parent / "journals") == []
@@ -258,9 +256,7 @@ def _overwrite_pages(path: Path) -> None:
     ],
     ids=["foreign", "cut off", "overwritten"],
 )
-def test_a_damaged_database_is_an_error_and_never_an_empty_memory(
-    database: str, damage: Callable[[Path], object]
-) -> None:
+def test_memory_refuses_a_damaged_database(database: str, damage: Callable[[Path], object]) -> None:
     with open_memory(database) as memory:
         for number in range(COUNT):
             memory.add(f"note {number}", user_id=USER, infer=False)

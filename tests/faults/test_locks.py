@@ -123,7 +123,7 @@ def test_search_goes_on_beside_a_half_transaction(database: str, other: Memory) 
         assert third.verify().ok
 
 
-def test_when_it_goes_on_everybody_does(stopped: Stopped, other: Memory) -> None:
+def test_add_continues_after_the_lock(stopped: Stopped, other: Memory) -> None:
     with pytest.raises(StorageError):
         other.add("meanwhile", user_id=USER, infer=False)
     stopped.go_on()
@@ -133,7 +133,7 @@ def test_when_it_goes_on_everybody_does(stopped: Stopped, other: Memory) -> None
     assert other.verify().ok
 
 
-def test_when_it_is_killed_its_transaction_never_was(stopped: Stopped, other: Memory) -> None:
+def test_add_of_a_killed_process_is_undone(stopped: Stopped, other: Memory) -> None:
     stopped.die()
     other.add("afterwards", user_id=USER, infer=False)
     assert texts(other) == {"before", "afterwards"}

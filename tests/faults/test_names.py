@@ -192,7 +192,7 @@ def check(path: Path, results: list[tuple[list[str], str]]) -> None:
     assert texts >= {text for acknowledged, _ in results for text in acknowledged}
 
 
-def test_a_folder_mounted_elsewhere_is_shared_by_two_processes(tmp_path: Path) -> None:
+def test_add_in_a_folder_mounted_twice(tmp_path: Path) -> None:
     path = tmp_path / "one" / "m.db"
     path.parent.mkdir()
     (tmp_path / "two").mkdir()
@@ -229,11 +229,11 @@ def _open_mounted(folder: Path) -> str:
     return "opened"
 
 
-def test_a_mounted_file_is_refused_whatever_its_name(tmp_path: Path) -> None:
+def test_memory_refuses_a_mounted_file(tmp_path: Path) -> None:
     assert "mount the folder" in call(_open_mounted, tmp_path)
 
 
-def test_a_link_made_later_is_refused_until_it_is_gone(tmp_path: Path) -> None:
+def test_add_is_refused_while_the_file_has_a_hard_link(tmp_path: Path) -> None:
     path, copy = tmp_path / "m.db", tmp_path / "copy.db"
     with open_memory(path) as memory:
         memory.add("first", user_id=USER, infer=False)
@@ -303,14 +303,14 @@ def _read_only(folder: Path) -> list[Any]:
         return connection.execute("SELECT text FROM foreigners").fetchall()
 
 
-def test_a_file_that_can_only_be_read_is_opened(tmp_path: Path) -> None:
+def test_open_wal_opens_a_read_only_file(tmp_path: Path) -> None:
     sqlite.open_wal(tmp_path / "m.db", timeout=1).close()
     write_with_sqlite(str(tmp_path / "m.db"))
     (tmp_path / "m.db").chmod(0o400)
     assert call(_read_only, tmp_path) == [("kept",)]
 
 
-def test_a_log_that_a_kill_or_a_copy_leaves_behind_is_read(tmp_path: Path) -> None:
+def test_open_wal_reads_a_log_that_was_left(tmp_path: Path) -> None:
     def content(path: Path) -> list[Any]:
         with closing(sqlite.open_wal(path, timeout=1)) as connection:
             return connection.execute("SELECT text FROM notes").fetchall()
@@ -387,7 +387,7 @@ def test_close_empties_the_log_of_a_file_that_was_moved(tmp_path: Path, way: str
             assert connection.execute("SELECT name FROM sqlite_schema").fetchall() == [(table,)]
 
 
-def test_a_folder_or_device_is_named_as_one(tmp_path: Path) -> None:
+def test_memory_refuses_a_folder_or_device(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "folder", "/dev/null"):
         with pytest.raises(StorageError, match="give the path of a file"):

@@ -152,7 +152,7 @@ def unavailable(answer: httpx.Response) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_who_starts_again_under_traffic_has_all_that_was_acknowledged_once(tmp_path: Path, number: int) -> None:
+def test_serve_restarted_under_traffic_has_each_acknowledged_add_once(tmp_path: Path, number: int) -> None:
     database = tmp_path / "memory.db"
     with served(database, program=("-c", SOON)) as (first, address), traffic(address) as before:
         first.send(number)
@@ -174,7 +174,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("postgres_url")) if request.param == "postgres" else str(tmp_path / "memory.db")
 
 
-def test_two_servers_see_each_other_at_once_and_one_goes_on_without_the_other(database: str) -> None:
+def test_serve_twice_on_one_database(database: str) -> None:
     with served(database) as (first, one), served(database) as (second, other):
         for number, (here, there) in enumerate([(one, other), (other, one)] * 3):
             assert added(here, f"number {number} is written").status_code == 201
@@ -192,7 +192,7 @@ def test_two_servers_see_each_other_at_once_and_one_goes_on_without_the_other(da
 # ── a database that cannot be written ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_full_disk_is_told_changes_nothing_and_is_overcome(tmp_path: Path) -> None:
+def test_serve_on_a_full_disk_answers_503_and_recovers(tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     folder.mkdir()
     with served(folder / "memory.db", program=("-c", SMALL, folder)) as (running, address):
@@ -223,7 +223,7 @@ def _filled_up(address: str) -> tuple[Counter[str], str]:
     raise AssertionError("the disk never became full")
 
 
-def test_a_lock_that_is_held_for_long_is_told_and_reading_goes_on(tmp_path: Path) -> None:
+def test_serve_answers_503_while_locked_and_search_goes_on(tmp_path: Path) -> None:
     database = tmp_path / "memory.db"
     with served(database, LANGMEM_ADAPTER_BUSY_TIMEOUT="0.2") as (running, address):
         added(address, "green tea")
@@ -247,7 +247,7 @@ def proxy(postgres_url: str) -> Iterator[Proxy]:
 
 
 @pytest.mark.postgres
-def test_a_lost_database_is_told_and_found_again_without_a_restart(postgres_url: str, proxy: Proxy) -> None:
+def test_serve_answers_503_without_its_database_and_recovers(postgres_url: str, proxy: Proxy) -> None:
     with served(proxy.url(postgres_url)) as (running, address), httpx.Client(base_url=address, timeout=60) as http:
         assert added(address, "green tea").status_code == 201
         proxy.cut()
@@ -263,7 +263,7 @@ def test_a_lost_database_is_told_and_found_again_without_a_restart(postgres_url:
 
 
 @pytest.mark.postgres
-def test_connections_that_are_ended_under_traffic_lose_nothing(postgres_url: str) -> None:
+def test_serve_loses_no_add_where_connections_are_ended(postgres_url: str) -> None:
     admin = create_engine(postgres_url, isolation_level="AUTOCOMMIT")
     with served(postgres_url) as (running, address):
         with traffic(address) as calling:

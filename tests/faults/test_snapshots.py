@@ -189,7 +189,7 @@ def damaged(world: World, count: int) -> Iterator[tuple[str, Files]]:
 
 
 @pytest.mark.timeout(600)
-def test_a_damaged_file_never_gives_a_wrong_answer(world: World, bound: Bound, measured: Callable[[str], None]) -> None:
+def test_search_is_right_with_a_damaged_index_file(world: World, bound: Bound, measured: Callable[[str], None]) -> None:
     count = bound(63, long=300)
     for name, files in damaged(world, count):
         put(world.path, files)
@@ -202,7 +202,7 @@ def test_a_damaged_file_never_gives_a_wrong_answer(world: World, bound: Bound, m
 
 
 @pytest.mark.parametrize("kind", ["older", "good"])
-def test_a_whole_snapshot_of_this_database_is_used_and_brought_up_to_date(world: World, kind: str) -> None:
+def test_search_uses_a_whole_snapshot(world: World, kind: str) -> None:
     put(world.path, getattr(world, kind))
     with open_memory(world.path) as memory:
         assert answers(memory) == world.truth
@@ -210,7 +210,7 @@ def test_a_whole_snapshot_of_this_database_is_used_and_brought_up_to_date(world:
         assert snapshot_failures(memory) == 0
 
 
-def test_the_snapshot_of_another_database_is_not_used(world: World) -> None:
+def test_search_ignores_the_snapshot_of_another_database(world: World) -> None:
     put(world.path, world.other)
     with open_memory(world.path) as memory:
         assert answers(memory) == world.truth
@@ -218,7 +218,7 @@ def test_the_snapshot_of_another_database_is_not_used(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["folder", "link", "missing", "empty", "unreadable"])
-def test_what_is_no_file_of_ours_is_passed_over(world: World, tmp_path: Path, kind: str) -> None:
+def test_search_ignores_other_things_in_place_of_a_snapshot(world: World, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "memory.db"
     copy_database(world.path, path)
     place = Generations.for_database(path, "hash:48/2").manifest
@@ -280,12 +280,12 @@ def test_a_restored_backup_with_the_newer_snapshot_beside_it_is_read_anew(tmp_pa
 
 
 @pytest.mark.parametrize("written", [0, 20, 40])
-def test_an_engine_without_the_lineage_check_is_caught(tmp_path: Path, written: int) -> None:
+def test_verify_catches_an_engine_without_the_lineage_check(tmp_path: Path, written: int) -> None:
     assert call(put_back, tmp_path, 20, written, "no lineage check") != (True, True)
 
 
 @pytest.mark.parametrize("more", [0, 25])
-def test_a_backup_restored_under_running_processes_is_followed(tmp_path: Path, more: int) -> None:
+def test_search_follows_a_backup_restored_under_running_processes(tmp_path: Path, more: int) -> None:
     path, backup = tmp_path / "memory.db", tmp_path / "backup.db"
     with open_memory(path) as one, open_memory(path) as two:
         kept = fill(one, 1, 30)
@@ -307,7 +307,7 @@ def test_a_backup_restored_under_running_processes_is_followed(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("backup", ["moved", "copied", "none"])
-def test_a_file_replaced_under_a_running_process_gets_no_acknowledged_write(tmp_path: Path, backup: str) -> None:
+def test_add_is_refused_where_the_file_was_replaced(tmp_path: Path, backup: str) -> None:
     path, saved = tmp_path / "memory.db", tmp_path / "backup.db"
     with Memory(path, embeddings="hash:48") as memory:
         fill(memory, 1, 10)
@@ -329,7 +329,7 @@ def test_a_file_replaced_under_a_running_process_gets_no_acknowledged_write(tmp_
         assert memory.verify().ok
 
 
-def test_a_database_that_was_replaced_by_a_younger_one_under_its_old_snapshot(world: World, tmp_path: Path) -> None:
+def test_search_after_the_database_was_replaced_by_a_newer_one(world: World, tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     with open_memory(path) as memory:
         fill(memory, 5, 10)

@@ -43,7 +43,7 @@ def check_vectors(memory: Memory, count: int) -> None:
         np.testing.assert_allclose(vector, VECTORS.vector(row.text), atol=1e-6)
 
 
-def test_threads_split_texts_into_the_same_words_as_one_thread_alone() -> None:
+def test_add_in_threads_splits_the_same_words() -> None:
     stems = [f"{letter}{other}k" for letter in "bdfghlmnprst" for other in "aeiou"]
     texts = [f"{stem}{ending}" for stem in stems for ending in ("ing", "ings", "ed", "s", "fully", "ation")]
     before = sys.getswitchinterval()
