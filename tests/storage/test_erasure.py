@@ -167,27 +167,6 @@ def test_a_reset_leaves_nothing_of_anybody(folder: Path, memory: Memory) -> None
     assert memory.verify().ok
 
 
-def test_purge_erases_copies_that_a_balanced_tree_left(folder: Path) -> None:
-    # Without rewriting the file, a few of these stay in the gaps of its pages, in spite of secure_delete.
-    secrets: dict[str, list[str]] = {"alice": [], "bob": []}
-    with Memory(folder / "m.db", embeddings="hash:64", settings=Settings(trace_days=0)) as memory:
-        for turn in range(12):
-            items = []
-            for number in range(40):
-                owner, length = ("alice", "bob")[number % 2], (3, 30, 250, 2500)[(number + turn) % 4]
-                name = f"canary{turn:02}x{number:02}{owner}".translate(str.maketrans("0123456789", "bcdfghjkmn"))
-                secrets[owner].append(name)
-                items.append({"messages": f"{name} " + "y " * length, "user_id": owner, "infer": False})
-            ids = [str(result.results[0].id) for result in memory.add_many(items)]  # type: ignore[union-attr]
-            for memory_id in ids[::7]:
-                memory.delete(memory_id)
-        needles = [secret.encode() for secret in secrets["alice"]]
-        assert scan(folder, needles)["m.db-wal"] > 0
-        assert memory.purge(user_id="alice").memories > 150
-        assert scan(folder, needles) == {}
-        assert len(memory.get_all(user_id="bob", k=1000)) > 150
-
-
 def test_purge_erases_what_an_unsafe_deletion_left_in_pages(folder: Path, memory: Memory) -> None:
     with closing(sqlite3.connect(folder / "memory.db", isolation_level=None)) as careless:
         careless.execute("PRAGMA secure_delete = OFF")
