@@ -207,23 +207,17 @@ def erase_index_files(database: Path, *, patience: float = 5.0) -> tuple[int, in
     while True:
         beside = list(database.parent.iterdir())
         files, locks = ([path for path in beside if each.fullmatch(path.name)] for each in (ours, lock))
-        gone = [_gone(path) for path in files]
-        removed += sum(gone)
-        left = gone.count(False)
+        left = len(files)
+        for path in files:
+            with suppress(OSError):  # the others can go all the same
+                path.unlink(missing_ok=True)
+                removed, left = removed + 1, left - 1
         for path in locks:  # a part of a generation may lie there without a name that we know
             with _locked(path) as alone:
                 left += not alone
         if not left or time.monotonic() > end:
             return removed, left
         time.sleep(_PAUSE)
-
-
-def _gone(path: Path) -> bool:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:  # the others can go all the same
-        return False
-    return True
 
 
 # ── the manifest ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -49,7 +49,7 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from sqlalchemy import ColumnElement, Connection, Select
+    from sqlalchemy import Connection, Select
 
     from langmem_adapter.index.base import Batch, Pks, Scores, Vectors, Verification
     from langmem_adapter.storage.database import Database, OpenConnection
@@ -69,8 +69,8 @@ _WALK: Final = text(
 )
 
 
-class _Questions:
-    """The statements, built once for a table."""
+class _Statements:
+    """The statements for a table, built once."""
 
     def __init__(self, table: Table, dimensions: int) -> None:
         pk, embedding = table.c.pk, table.c.embedding
@@ -80,9 +80,19 @@ class _Questions:
         self.score = select(pk, score)
         # The order is by an expression that no graph serves, so all rows are compared.
         self.exact = self.score.where(self.of_scopes).order_by(score.desc(), pk).limit(bindparam("k"))
-        self.walk = self.score.where(self.of_scopes).order_by(_distance(embedding, dimensions)).limit(bindparam("k"))
+        full = dimensions <= _MOST_OF_FULL
+        kind = VECTOR(dimensions) if full else HALFVEC(dimensions)
+        indexed: Any = embedding if full else cast(embedding, kind)
+        distance = indexed.op("<#>", return_type=Float())(bindparam("near", type_=kind))
+        self.walk = self.score.where(self.of_scopes).order_by(distance).limit(bindparam("k"))
         some = select(literal(1)).select_from(table).where(self.of_scopes).limit(bindparam("most")).subquery()
         self.rows = select(func.count()).select_from(some)
+        put = insert(table)
+        new = put.excluded
+        # A row that is right already is left alone: every new version of one is another node of the graph.
+        changed = or_(table.c.scope_id != new.scope_id, embedding != new.embedding)
+        values = {"scope_id": new.scope_id, "embedding": new.embedding}
+        self.upsert = put.on_conflict_do_update(index_elements=[pk], set_=values, where=changed)
 
 
 class PgVectorIndex:
@@ -114,7 +124,7 @@ class PgVectorIndex:
         self.name: Final = f"vectors_{space}_{dimensions}"
         self._table = _table(self.name, dimensions)
         self._exact_up_to = exact_up_to if dimensions <= _MOST_OF_HALVES else None
-        self._ask = _Questions(self._table, dimensions)
+        self._statements = _Statements(self._table, dimensions)
         self._reading: OpenConnection = database.read
         self._writing: OpenConnection = lambda: database.derived(lock_of(self.name))
 
@@ -171,9 +181,9 @@ class PgVectorIndex:
         rows = [{"pk": pk, "scope_id": scope, "embedding": vector} for pk, scope, vector in numbers]
         with self._writing() as connection:
             if len(batch.gone):
-                connection.execute(delete(self._table).where(self._ask.of_pks), {"pks": batch.gone.tolist()})
+                connection.execute(delete(self._table).where(self._statements.of_pks), {"pks": batch.gone.tolist()})
             if rows:
-                connection.execute(_upsert(self._table), rows)
+                connection.execute(self._statements.upsert, rows)
 
     # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -196,20 +206,20 @@ class PgVectorIndex:
         values = {"query": query, "scopes": [int(scope) for scope in scopes], "k": k}
         with self._reading() as connection:
             if pks is not None:
-                narrowed = self._ask.exact.where(self._ask.of_pks)
+                narrowed = self._statements.exact.where(self._statements.of_pks)
                 return _read_nearest(connection, narrowed, {**values, "pks": np.unique(pks).tolist()}, "pgvector exact")
             if not self._is_large(connection, values):
-                return _read_nearest(connection, self._ask.exact, values, "pgvector exact")
+                return _read_nearest(connection, self._statements.exact, values, "pgvector exact")
             nearest = self._walk(connection, values)
             if len(nearest.pks) == k:
                 return nearest
-            return _read_nearest(connection, self._ask.exact, values, "pgvector exact, the graph found too few")
+            return _read_nearest(connection, self._statements.exact, values, "pgvector exact, the graph found too few")
 
     def _is_large(self, connection: Connection, values: dict[str, Any]) -> bool:
         if self._exact_up_to is None:
             return False
         most = max(self._exact_up_to, values["k"])
-        counted = connection.execute(self._ask.rows, {"scopes": values["scopes"], "most": most + 1}).scalar_one()
+        counted = connection.execute(self._statements.rows, {"scopes": values["scopes"], "most": most + 1}).scalar_one()
         return bool(counted > most)
 
     def _walk(self, connection: Connection, values: dict[str, Any]) -> Nearest:
@@ -218,7 +228,7 @@ class PgVectorIndex:
         try:
             connection.execute(_WALK, {"effort": str(effort)})
             return _read_nearest(
-                connection, self._ask.walk, {**values, "near": values["query"]}, "pgvector graph (HNSW)"
+                connection, self._statements.walk, {**values, "near": values["query"]}, "pgvector graph (HNSW)"
             )
         finally:
             settings.rollback()
@@ -228,7 +238,7 @@ class PgVectorIndex:
         values = {"query": check_query(query, self.dimensions), "pks": pks.tolist()}
         with self._reading() as connection:
             scores_of: dict[int, float] = dict(
-                connection.execute(self._ask.score.where(self._ask.of_pks), values).all()
+                connection.execute(self._statements.score.where(self._statements.of_pks), values).all()
             )
         return np.array([scores_of.get(pk, np.nan) for pk in pks.tolist()], np.float32)
 
@@ -250,7 +260,7 @@ class PgVectorIndex:
         return np.array([scopes.get(pk, -1) for pk in pks.tolist()], np.int64)
 
     def _look_up(self, pks: Pks, column: Column[Any]) -> dict[int, Any]:
-        query = select(self._table.c.pk, column).where(self._ask.of_pks)
+        query = select(self._table.c.pk, column).where(self._statements.of_pks)
         with self._reading() as connection:
             return dict(connection.execute(query, {"pks": pks.tolist()}).all())
 
@@ -286,21 +296,6 @@ def _table(name: str, dimensions: int) -> Table:
         Column("scope_id", BigInteger, nullable=False, index=True),
         Column("embedding", VECTOR(dimensions), nullable=False),
     )
-
-
-def _distance(embedding: Column[Any], dimensions: int) -> ColumnElement[Any]:
-    kind = VECTOR(dimensions) if dimensions <= _MOST_OF_FULL else HALFVEC(dimensions)
-    kept = embedding if dimensions <= _MOST_OF_FULL else cast(embedding, kind)
-    return kept.op("<#>", return_type=Float())(bindparam("near", type_=kind))
-
-
-def _upsert(table: Table) -> Any:
-    put = insert(table)
-    new = put.excluded
-    # A row that is right already is left alone: every new version of one is another node of the graph.
-    changed = or_(table.c.scope_id != new.scope_id, table.c.embedding != new.embedding)
-    values = {"scope_id": new.scope_id, "embedding": new.embedding}
-    return put.on_conflict_do_update(index_elements=[table.c.pk], set_=values, where=changed)
 
 
 def _read_nearest(connection: Connection, query: Select[Any], values: dict[str, Any], strategy: str) -> Nearest:

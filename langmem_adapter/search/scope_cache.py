@@ -164,7 +164,19 @@ class ScopeColumns:
     def of(cls, rows: Iterable[Any], names: tuple[str | None, ...] = ()) -> ScopeColumns:
         """From rows of `storage.scopes`, in any order."""
         codes: dict[str | None, int] = {name: code for code, name in enumerate(names)}
-        table = [_numbers(row, codes) for row in rows]
+        table = [
+            (
+                row.pk,
+                row.scope_id,
+                row.created_at.timestamp(),
+                row.updated_at.timestamp(),
+                np.nan if row.utc_offset is None else 60 * row.utc_offset,
+                _NEVER if row.expires_at is None else row.expires_at.timestamp(),
+                codes.setdefault(row.actor_id, len(codes)),
+                codes.setdefault(row.memory_type, len(codes)),
+            )
+            for row in rows
+        ]
         columns = zip(*table, strict=True) if table else ((),) * len(_COLUMNS)
         arrays = dict(zip(_COLUMNS, map(np.array, columns, _COLUMNS.values()), strict=True))
         order = np.argsort(arrays["pks"])
@@ -191,15 +203,6 @@ _COLUMNS: Final[dict[str, Any]] = {
     **dict.fromkeys(("created", "updated", "offsets", "expiry"), np.float64),
     **dict.fromkeys(("speakers", "kinds"), np.int64),
 }
-
-
-def _numbers(row: Any, codes: dict[str | None, int]) -> tuple[float, ...]:
-    expiry = _NEVER if row.expires_at is None else row.expires_at.timestamp()
-    speaker = codes.setdefault(row.actor_id, len(codes))
-    kind = codes.setdefault(row.memory_type, len(codes))
-    offset = np.nan if row.utc_offset is None else 60 * row.utc_offset
-    times = row.created_at.timestamp(), row.updated_at.timestamp(), offset, expiry
-    return row.pk, row.scope_id, *times, speaker, kind
 
 
 class ScopeCache:

@@ -247,20 +247,19 @@ class Searcher:
         kind = asks_for(query.text, question.language, question.terms)
         if kind == "nothing":
             return Plan.of(SearchResults(abstained=Abstained("small talk")))
-        vector = self._plan_vector(question) if kind == "something" else Plan[QueryVector | None].of(None)
-        results = vector.and_then(lambda each: self._plan_find(SearchContext(query, question, cached, each)))
+        text, vector = question.text, Plan[QueryVector | None].of(None)
+        if kind == "something":
+            numbers = Plan.calling(self._embedder.query, self._embedder.aquery, text)
+            vector = numbers.and_then(lambda each: self._calibration.of(text).then(partial(QueryVector, each)))
+
+        def find(vector: QueryVector | None) -> Plan[SearchResults]:
+            plan = Plan(partial(self._find, SearchContext(query, question, cached, vector)))
+            return stage(plan, "find", inputs={"query": query.text}, summarize=describe_hits)
+
+        results = vector.and_then(find)
         if query.rerank is not None:
             results = results.and_then(partial(rerank_hits, query.rerank, query.text, query.k))
         return results.then(partial(_limit_tokens, query, question))
-
-    def _plan_vector(self, question: Question) -> Plan[QueryVector | None]:
-        vector = Plan.calling(self._embedder.query, self._embedder.aquery, question.text)
-        return vector.and_then(lambda each: self._calibration.of(question.text).then(partial(QueryVector, each)))
-
-    def _plan_find(self, context: SearchContext) -> Plan[SearchResults]:
-        return stage(
-            Plan(partial(self._find, context)), "find", inputs={"query": context.query.text}, summarize=describe_hits
-        )
 
     def _find(self, context: SearchContext) -> SearchResults:
         query, cache = context.query, context.cached.cache
