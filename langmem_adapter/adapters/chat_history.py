@@ -40,7 +40,7 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
         session_id: Name of the session.
         memory: Where the messages are kept; `memory.purge` erases the sessions of a scope.
         last: Read only so many, the latest; `None` reads all. What is older stays.
-        scope: user_id, agent_id, run_id: sessions of one name but of different users are different ones.
+        user_id: The user; likewise *agent_id* and *run_id*. Sessions of one name but of different users are different ones.
 
     Raises:
         InvalidInputError: The session's name is blank, or *last* is no number from 1 to 10,000.

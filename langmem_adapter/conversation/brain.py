@@ -60,7 +60,7 @@ class BrainMemory:
         window: Tokens that are summed up at once.
         max_tokens: Tokens that the running summary of `context` may have.
         count_tokens: Counts the tokens of messages, as a model's `get_num_tokens_from_messages`; by default about.
-        scope: user_id, agent_id, run_id: at least one.
+        user_id: The user; likewise *agent_id* and *run_id*; at least one is needed.
 
     Example:
         >>> from langmem_adapter import Memory

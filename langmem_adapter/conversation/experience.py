@@ -14,7 +14,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Protocol,
+    Self,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+    runtime_checkable,
+)
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
@@ -99,19 +111,33 @@ Context: TypeAlias = "Callable[[Any, Sequence[Experience]], Any]"
 """A request as the function gets it, with experiences beside it; the original is not changed."""
 
 
-class Texts:
-    """The default serializer, and the base of others: `str()` of requests and responses; a response comes back as text."""
+@runtime_checkable
+class Serializer(Protocol):
+    """Turns requests and responses into texts, and texts of responses back; a blank request is answered and not kept."""
 
     def request(self, value: Any, /) -> str:
-        """A request as text; a blank one is answered and not kept."""
-        return str(value)
+        """A request as text."""
 
     def response(self, value: Any, /) -> str:
         """A response as text."""
-        return str(value)
 
     def parse(self, text: str, /) -> Any:
         """The response that a text represents."""
+
+
+class Texts:
+    """The default serializer: `str()` of requests and responses; a response comes back as text."""
+
+    def request(self, value: Any, /) -> str:
+        """The request's `str()`."""
+        return str(value)
+
+    def response(self, value: Any, /) -> str:
+        """The response's `str()`."""
+        return str(value)
+
+    def parse(self, text: str, /) -> Any:
+        """The text itself."""
         return text
 
 
@@ -186,7 +212,7 @@ class ExperienceMemory:
         judge: Whether an experience may be used instead of an answer.
         context: Shows experiences beside a request; `in_messages` is for lists of messages.
         serializer: Turns requests and responses into texts; `Messages()` is for lists of messages.
-        scope: user_id, agent_id, run_id: at least one. Reads leave the others free.
+        user_id: The user; likewise *agent_id* and *run_id*; at least one is needed. Reads leave the others free.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -216,7 +242,7 @@ class ExperienceMemory:
         scorer: Scorer | None = None,
         judge: Judge = perfect,
         context: Context = in_context,
-        serializer: Texts | None = None,
+        serializer: Serializer | None = None,
         **scope: Unpack[ScopeArguments],
     ) -> None:
         self._parts = parts_of(memory, type(self).__name__)
@@ -226,8 +252,8 @@ class ExperienceMemory:
         self.readable = flag(readable, "readable")
         self.writable = flag(writable, "writable")
         self._scorer, self._judge, self._context = scorer, judge, context
-        self._serializer = Texts() if serializer is None else serializer
-        kinds: dict[str, Any] = {"scorer": Callable, "judge": Callable, "context": Callable, "serializer": Texts}
+        self._serializer: Serializer = Texts() if serializer is None else serializer
+        kinds: dict[str, Any] = {"scorer": Callable, "judge": Callable, "context": Callable, "serializer": Serializer}
         for name, kind in kinds.items():
             part = getattr(self, f"_{name}")
             if not isinstance(part, kind) and (name, part) != ("scorer", None):
@@ -484,7 +510,7 @@ def reflect(memory: Memory, about: str, *, k: int = 10, **fields: Unpack[ScopeAr
         memory: Where to look; relations are there with `Memory(graph=True)`, or written by hand.
         about: A name; the user's or agent's own means all facts, since these rarely contain it.
         k: At most so many facts, and so many relations.
-        fields: user_id, agent_id, run_id: at least one, the others are then free.
+        user_id: The user; likewise *agent_id* and *run_id*; at least one is needed, the others are then free.
 
     Example:
         >>> from langmem_adapter import Memory

@@ -139,7 +139,7 @@ class WorkingMemory:
         watch: Causes that matter most (`important_memory`): names or classes; `None` for any.
         memory: Keep the log in this memory's database; `None` keeps it in this object.
         session_id: Name of the conversation there.
-        scope: user_id, agent_id, run_id there, as for `SQLChatMessageHistory`, which reads the same conversation.
+        user_id: Its user; likewise *agent_id* and *run_id*; `SQLChatMessageHistory` reads the same conversation.
 
     Raises:
         InvalidInputError: A message cannot be kept as it is, or *index* holds one that *storage* does not.

@@ -141,16 +141,6 @@ async def test_a_turn_is_ended_by_whoever_began_it(memory: Memory, stop: dict[st
     assert texts(memory) == ["Is vegetarian", "Lives in Lyon"]
 
 
-def test_what_a_failed_turn_said_is_remembered_with_the_next(memory: Memory) -> None:
-    agent = agent_with(memory, answering(ConnectionError("no model"), "Noted."), checkpointer=InMemorySaver())
-    config: Any = {"configurable": {"thread_id": "t"}}
-    with pytest.raises(ConnectionError):
-        agent.invoke({"messages": "I am vegetarian."}, config, context=ALICE)
-    assert texts(memory) == []
-    agent.invoke({"messages": "I live in Lyon."}, config, context=ALICE)
-    assert texts(memory) == ["Is vegetarian", "Lives in Lyon"]
-
-
 def test_what_a_tool_returns_is_not_remembered(memory: Memory) -> None:
     @tool
     def read() -> str:
@@ -258,21 +248,6 @@ def test_where_the_newest_human_message_is_gone_they_follow_the_first_that_is_le
         assert model.calls[2][0].text.startswith(first)
         assert [type(message) for message in model.calls[2]] == [HumanMessage, AIMessage, ToolMessage]
         assert INTRODUCTION not in sent(result["messages"])
-
-
-def test_a_summarised_thread_is_remembered_as_it_was_said(memory: Memory) -> None:
-    summaries: Any = SummarizationMiddleware(
-        ScriptedChatModel(replies=["The user likes poison."] * 9), trigger=("messages", 4), keep=("messages", 1)
-    )
-    agent: Any = create_agent(
-        answering(),
-        middleware=[summaries, MemoryMiddleware(memory)],
-        context_schema=MemoryContext,
-        checkpointer=InMemorySaver(),
-    )
-    for said in ("I like tea.", "I live in Lyon.", "I am vegetarian.", "My name is Ada."):
-        agent.invoke({"messages": said}, {"configurable": {"thread_id": "t"}}, context=ALICE)
-    assert texts(memory) == ["Is vegetarian", "Likes tea", "Lives in Lyon", "Name is Ada"]
 
 
 async def test_turns_of_many_users_at_once_stay_apart(memory: Memory) -> None:
