@@ -7,11 +7,9 @@ day. A batch passes through the pipeline like an `add` of these messages at thei
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping  # noqa: TC003 - the same
 from dataclasses import dataclass, field, replace
-from datetime import datetime  # noqa: TC003 - a named tuple has its types
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import func, select, update
 
@@ -30,7 +28,7 @@ from langmem_adapter.storage.write import Write
 from langmem_adapter.tracing import run_config
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy import Connection
 
@@ -150,23 +148,12 @@ def refine(  # noqa: PLR0913 - each is keyword-only
     return total
 
 
-class _PendingText(NamedTuple):
-    """A text to be read, with the fields that its facts take over."""
-
-    home: int
-    metadata: Mapping[str, Any]
-    expires_at: datetime | None
-    pk: int
-    letters: int
-
-
-def _pending(connection: Connection, scope: Scope) -> list[_PendingText]:
+def _pending(connection: Connection, scope: Scope) -> Sequence[Any]:
     """The texts to be read: those of one exact scope together, oldest statement first."""
-    order = memories.c.scope_id, memories.c.updated_at, memories.c.pk
     columns = memories.c["scope_id", "metadata", "expires_at", "pk"]
-    query = select(*columns, func.length(memories.c.text)).order_by(*order)
+    query = select(*columns, func.length(memories.c.text).label("letters"))
     query = query.where(memories.c.scope_id.in_(ids_within(scope)), lasting(), *_PENDING)
-    return [_PendingText(*tuple(row)) for row in connection.execute(query)]
+    return connection.execute(query.order_by(memories.c.scope_id, memories.c.updated_at, memories.c.pk)).all()
 
 
 def _refine_batch(parts: Parts, pks: Sequence[int], *, keep: bool) -> Refined:
