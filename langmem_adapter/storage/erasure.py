@@ -8,7 +8,6 @@ vector index erases its own files. The change feed stays: it has numbers only, a
 from __future__ import annotations
 
 import logging
-import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ from sqlalchemy import (
     exists,
     false,
     func,
-    insert,
     inspect,
     literal,
     or_,
@@ -41,7 +39,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import checkpoints as threads
 from langmem_adapter.storage import items, meta
 from langmem_adapter.storage.conversations import conversations, notes, turns
-from langmem_adapter.storage.feed import last_seq
+from langmem_adapter.storage.feed import INSERT_CHANGE, last_seq, new_change
 from langmem_adapter.storage.jobs import jobs
 from langmem_adapter.storage.queries import any_of
 from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, reach, within
@@ -214,12 +212,8 @@ def _count_relations(connection: Connection, scope: Scope | None) -> int:
 
 
 def _feed(connection: Connection, space: str, pks: Sequence[int]) -> None:
-    rows = [
-        {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": pk, "op": "delete"}
-        for seq, pk in enumerate(sorted(pks), last_seq(connection) + 1)
-    ]
-    if rows:
-        connection.execute(insert(changes), rows)
+    first = last_seq(connection) + 1
+    INSERT_CHANGE.run(connection, *(new_change(seq, space, pk, "delete") for seq, pk in enumerate(sorted(pks), first)))
 
 
 def _delete(connection: Connection, rows: Any, condition: ColumnElement[bool]) -> int:

@@ -8,6 +8,7 @@ whether the history is still the same: after a backup was restored the numbers c
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -92,6 +93,11 @@ LAST_SEQ: Final = select(func.coalesce(func.max(changes.c.seq), 0))
 _LAST_SEQ: Final = Prepared(LAST_SEQ)
 INSERT_CHANGE: Final = Prepared(insert(changes))
 """Writes a change; it needs the write lock."""
+
+
+def new_change(seq: int, space: str, row: int, op: str) -> dict[str, Any]:
+    """A row for `INSERT_CHANGE`: *op* is `"put"` or `"delete"`."""
+    return {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": row, "op": op}
 
 
 # ── the feed ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,6 @@ and lifetimes are whole microseconds, times since 1970: every put writes several
 
 from __future__ import annotations
 
-import secrets
 import time
 from base64 import urlsafe_b64encode
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.forks import bounded_cache
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.storage import meta
-from langmem_adapter.storage.feed import INSERT_CHANGE, Space, last_seq
+from langmem_adapter.storage.feed import INSERT_CHANGE, Space, last_seq, new_change
 from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.tables import Number, metadata
 from langmem_adapter.storage.timestamps import COUNTED, EPOCH, FIRST, LAST
@@ -466,8 +465,7 @@ class _Entry:
     def draw(self, row: int, op: str) -> int:
         """Collect one change and return its number."""
         self._seq += 1
-        change = {"seq": self._seq, "nonce": secrets.token_bytes(8), "space": ITEMS.name, "row": row, "op": op}
-        self._rows[INSERT_CHANGE].append(change)
+        self._rows[INSERT_CHANGE].append(new_change(self._seq, ITEMS.name, row, op))
         return self._seq
 
     def post(self) -> None:

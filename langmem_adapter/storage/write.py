@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from langmem_adapter.names import named_speaker, owner_name
 from langmem_adapter.records.results import Change, Decision, Event
 from langmem_adapter.records.scope import shallow
 from langmem_adapter.storage import lexical
-from langmem_adapter.storage.feed import INSERT_CHANGE, LAST_SEQ
+from langmem_adapter.storage.feed import INSERT_CHANGE, LAST_SEQ, new_change
 from langmem_adapter.storage.graph.rows import GraphRows, ScopeRow, Span
 from langmem_adapter.storage.graph.writes import Claims, carry_out, relates_two, take_in
 from langmem_adapter.storage.memories import MemoryTimeline, timelines
@@ -565,8 +564,7 @@ class WriteRows:
         until: datetime | None = None,
     ) -> None:
         op = "delete" if event == "DELETE" and decision.past_of is None else "put"
-        change = {"seq": row["seq"], "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": row["pk"], "op": op}
-        self._rows.changes.append(change)
+        self._rows.changes.append(new_change(row["seq"], MEMORIES, row["pk"], op))
         self._seqs[self._place] = row["seq"]
         if decision.past_of is None and event != "NONE":
             self._changed_ids.add(row["id"])
