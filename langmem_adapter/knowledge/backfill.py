@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import groupby
 from operator import add, itemgetter
-from typing import TYPE_CHECKING, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, ModelReplyError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.scope import ScopeArguments
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.storage.graph.hints import UnreadMemory, UnreadRow
+    from langmem_adapter.storage.graph.hints import UnreadMemory
     from langmem_adapter.storage.ledger import Ledger
 
 _LETTERS: Final = 24_000  # of one batch, about 6,000 tokens; a longer memory is a batch of its own
@@ -165,11 +165,11 @@ class _Backfill:
     def plan(self, size: int, limit: int | None) -> Plan[BackfillReport]:
         return Plan(self._list).and_then(lambda rows: self._read_all(rows[:limit], len(rows), size))
 
-    def _list(self) -> list[UnreadRow]:
+    def _list(self) -> Sequence[Any]:
         with self.database.read() as connection:
             return hints.list_unread(connection, self.scope)
 
-    def _read_all(self, rows: Sequence[UnreadRow], count: int, size: int) -> Plan[BackfillReport]:
+    def _read_all(self, rows: Sequence[Any], count: int, size: int) -> Plan[BackfillReport]:
         nothing, read = BackfillReport(left=count - len(rows)), partial(self._read, len(rows))
         keyed = (
             ((row.scope_id, _about(row.role)), row.pk, row.letters) for row in rows

@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from errno import ENOENT
@@ -78,16 +78,6 @@ def _path(file: object) -> Path:
     if not isinstance(file, str | PathLike):
         raise InvalidInputError(f"give the path of a file, or a stream, not {quoted(file)}")
     return Path(check_text(fspath(file), "the path"))
-
-
-@contextmanager
-def reading(source: File) -> Iterator[IO[bytes] | IO[str]]:
-    """A stream that reads a file."""
-    if hasattr(source, "read"):
-        yield source  # type: ignore[misc]  # whatever reads is a stream
-    else:
-        with _path(source).open("rb") as stream:
-            yield stream
 
 
 @contextmanager
@@ -350,8 +340,9 @@ class GraphExchange:
         within = optional_scope(fields)
 
         def run() -> GraphImportReport:
-            with reading(source) as stream:
-                rows = read_rows(stream, form, within)
+            is_stream = hasattr(source, "read")
+            with nullcontext(source) if is_stream else _path(source).open("rb") as stream:
+                rows = read_rows(stream, form, within)  # type: ignore[arg-type]  # whatever reads is a stream
                 return import_relations(self._ledger, rows, refused=refused, progress=progress)
 
         return Plan.in_new_thread(run)

@@ -144,7 +144,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
         at: datetime | str | None = None,
         **fields: Unpack[ScopeArguments],
     ) -> Plan[RelationChange]:
-        """EntityReference a relation; that it held until then stays known.
+        """End a relation; that it held until then stays known.
 
         Args:
             relation_id: Its id.

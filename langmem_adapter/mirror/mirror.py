@@ -204,20 +204,17 @@ class Mirror:
     def _run(self, progress: Callable[[int, int], None]) -> MirrorReport:
         with self._lock:
             self._goes_well = False
-            report = self._carry_out(progress)
+            with self._database.read() as connection:
+                birth, newest = feed.birth(connection), feed.last(connection)
+            report = MirrorReport()
+            if birth is not None:  # else nothing ever happened here
+                lineage, start = birth.hex(), Mark(newest.applied, newest.nonce.hex(), "clear")
+                key = blake2b(f"{lineage}/{self._about}".encode(), digest_size=16).hexdigest()
+                target = replace(self._target, key=key, lineage=lineage)
+                run = _Run(self._database, target, self._scope, self._embedder, start, progress, self._note)
+                report = run.carry_out()
             self._goes_well = True
             return report
-
-    def _carry_out(self, progress: Callable[[int, int], None]) -> MirrorReport:
-        with self._database.read() as connection:
-            birth, newest = feed.birth(connection), feed.last(connection)
-        if birth is None:  # nothing ever happened here
-            return MirrorReport()
-        lineage = birth.hex()
-        key = blake2b(f"{lineage}/{self._about}".encode(), digest_size=16).hexdigest()
-        start = Mark(newest.applied, newest.nonce.hex(), "clear")
-        target = replace(self._target, key=key, lineage=lineage)
-        return _Run(self._database, target, self._scope, self._embedder, start, progress, self._note).carry_out()
 
     def _note(self, mark: Mark) -> None:
         self.steps += 1

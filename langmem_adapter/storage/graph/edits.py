@@ -16,9 +16,9 @@ from sqlalchemy import insert, select, update
 from langmem_adapter.errors import EntityNotFoundError, InvalidInputError, RelationNotFoundError
 from langmem_adapter.names import owner_name, relation_end
 from langmem_adapter.storage.feed import last_seq
-from langmem_adapter.storage.graph import writes
 from langmem_adapter.storage.graph.reads import keys_of
 from langmem_adapter.storage.graph.rows import GraphRows
+from langmem_adapter.storage.graph.writes import RelationWriter
 from langmem_adapter.storage.scopes import expand, ids_within
 from langmem_adapter.storage.tables import BELIEVED, entity_names, merges, relations
 
@@ -37,10 +37,11 @@ _MERGES: Final = "merges"  # their space in the change feed, which numbers them
 def end(
     connection: Connection, relation_id: str, *, at: datetime | None = None, within: Scope | None = None
 ) -> RelationChange:
-    """EntityReference a relation at a moment, default now; that it held until then stays known."""
+    """End a relation at a moment, default now; that it held until then stays known."""
     rows = _rows(connection)
-    changes = writes.end(rows, _find(rows, relation_id, within), rows.now if at is None else at)
-    if not changes:
+    writer = RelationWriter(rows)
+    writer.end(_find(rows, relation_id, within), rows.now if at is None else at)
+    if not (changes := writer.changes()):
         raise InvalidInputError("the relation had ended by then")
     rows.post()
     return changes[0]
@@ -49,9 +50,7 @@ def end(
 def withdraw(connection: Connection, relation_id: str, *, within: Scope | None = None) -> RelationChange:
     """Retire a relation; that it was there stays known."""
     rows = _rows(connection)
-    changes = writes.withdraw(rows, [_find(rows, relation_id, within)])
-    rows.post()
-    return changes[0]
+    return _retire(rows, [_find(rows, relation_id, within)])[0]
 
 
 def withdraw_all(connection: Connection, scope: Scope) -> int:
@@ -59,9 +58,16 @@ def withdraw_all(connection: Connection, scope: Scope) -> int:
     rows = _rows(connection)
     of_scope = select(relations.c.id).where(relations.c.scope_id.in_(ids_within(scope)), BELIEVED)
     rows.read_ids(connection.execute(of_scope).scalars().all())
-    changes = writes.withdraw(rows, rows.relations.current())
+    return len(_retire(rows, rows.relations.current()))
+
+
+def _retire(rows: GraphRows, current: Sequence[RelationRow]) -> tuple[RelationChange, ...]:
+    writer = RelationWriter(rows)
+    for row in current:
+        writer.become(row)
+    changes = writer.changes()
     rows.post()
-    return len(changes)
+    return changes
 
 
 def merge(connection: Connection, name: str, into: str, *, within: Scope) -> int:

@@ -43,15 +43,6 @@ _states: Final = exists().where(relation_memories.c.memory_id == memories.c.id, 
 _UNREAD: Final = (func.coalesce(memories.c.related, 0) == 0, memories.c.memory_type.is_(None), ~_states)
 
 
-class UnreadRow(NamedTuple):
-    """A memory that is to be read: its place, who said it, and how many letters it has."""
-
-    pk: int
-    scope_id: int
-    role: str | None
-    letters: int
-
-
 class UnreadMemory(NamedTuple):
     """A memory as it is read, and since when it says what it says."""
 
@@ -65,16 +56,15 @@ class UnreadMemory(NamedTuple):
     since: datetime
 
 
-def list_unread(connection: Connection, scope: Scope) -> list[UnreadRow]:
+def list_unread(connection: Connection, scope: Scope) -> Sequence[Any]:
     """The facts within *scope* that were not read and state no relation, without records and expired ones.
 
-    Those of one exact scope and one role stand together, oldest first.
+    Rows of pk, scope_id, role and letters; those of one exact scope and one role are neighbours, oldest first.
     """
     lasting = or_(memories.c.expires_at.is_(None), memories.c.expires_at > datetime.now(UTC))
     order = memories.c.scope_id, memories.c.role, memories.c.pk
-    query = select(memories.c.pk, *order[:2], func.length(memories.c.text)).order_by(*order)
-    rows = connection.execute(query.where(memories.c.scope_id.in_(ids_within(scope)), lasting, *_UNREAD))
-    return [UnreadRow(*row) for row in rows]
+    query = select(memories.c.pk, *order[:2], func.length(memories.c.text).label("letters")).order_by(*order)
+    return connection.execute(query.where(memories.c.scope_id.in_(ids_within(scope)), lasting, *_UNREAD)).all()
 
 
 def load_unread(connection: Connection, pks: Sequence[int]) -> list[UnreadMemory]:

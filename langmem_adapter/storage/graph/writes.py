@@ -89,22 +89,7 @@ def carry_out(rows: GraphRows, claims: Sequence[Claims], within: Collection[int]
     if retracting:
         rows.read_mentions(retracting)
     _look_up(rows, [_key_of(triple, each.scope_row) for each in claims for triple in each.triples], within)
-    return [_Writer(rows, within).write(each) for each in claims]
-
-
-def end(rows: GraphRows, row: RelationRow, at: datetime) -> tuple[RelationChange, ...]:
-    """EntityReference a relation at a moment; none where it had ended by then."""
-    writer = _Writer(rows, ())
-    writer.end(row, at)
-    return writer.changes()
-
-
-def withdraw(rows: GraphRows, relations: Sequence[RelationRow]) -> tuple[RelationChange, ...]:
-    """Retire some relations."""
-    writer = _Writer(rows, ())
-    for row in relations:
-        writer.become(row)
-    return writer.changes()
+    return [RelationWriter(rows, within).write(each) for each in claims]
 
 
 # ── what a claim is compared with ───────────────────────────────────────────────────────────────────────────────────────
@@ -188,10 +173,10 @@ class _Claim(NamedTuple):
     single: bool
 
 
-class _Writer:
+class RelationWriter:
     """Changes the rows of one write, for one decision."""
 
-    def __init__(self, rows: GraphRows, within: Collection[int]) -> None:
+    def __init__(self, rows: GraphRows, within: Collection[int] = ()) -> None:
         self._rows = rows
         self._within = within
         self._before: dict[str, Relation | None] = {}  # the relations that it touched, as they were
@@ -257,7 +242,7 @@ class _Writer:
                 self.become(row, *row.span.without(gap))
 
     def end(self, row: RelationRow, at: datetime) -> None:
-        """EntityReference a relation; it is withdrawn where it would begin then or later."""
+        """End a relation; it is withdrawn where it would begin then or later."""
         if row.span.ends > at:
             self.become(row, *(() if row.span.begins >= at else (row.span.until(at),)))
 

@@ -1,4 +1,4 @@
-"""What statements make of each other: mentions, ends, spans, opposite_relation; nothing else is touched."""
+"""What statements make of each other: mentions, ends, spans, opposites; nothing else is touched."""
 
 from __future__ import annotations
 
