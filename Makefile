@@ -22,7 +22,7 @@ PROVIDERS    := .venv-providers
 ENDS_OF_RANGES := tests/adapters tests/conformance
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest newest providers walk screenshots docs lint format bench bench-models faults dev-server clean
+.PHONY: help demo test oldest newest providers package walk screenshots docs lint format bench bench-models faults dev-server clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ bench-models: $(STAMP)  ## a real chat model, both profiles: MODEL_URL=http://â€
 faults: $(STAMP)  ## kill processes, damage files, break disks: hundreds of times, and report (some minutes)
 	FAULTS=long $(BIN)/python -m pytest tests/faults tests/properties/test_machine.py tests/storage/graph/test_together.py \
 	  tests/properties/test_filters_everywhere.py tests/properties/test_lossless.py tests/pipeline/test_told_in_any_order.py tests/mirror/test_campaign.py --timeout 1800
+
+package:  ## build the package, install it on every interpreter at hand, and run demo, add, search and serve there
+	@bash tests/package.sh
 
 dev-server: $(DEV_STAMP)  ## make the environment in which the tests start `langgraph dev` and deepagents
 

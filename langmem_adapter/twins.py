@@ -296,7 +296,7 @@ def _keywords(method: Callable[..., Any]) -> frozenset[str]:
     return frozenset(full_signature(method).parameters)
 
 
-def declare_options(options: Any, **defaults: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def declare_options(options: Any = ScopeArguments, **defaults: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Declare the keyword arguments that a function takes as `**options: Unpack[…]`, with defaults other than `None`.
 
     `inspect.signature` names each of them; a misspelled one is a `TypeError` with a hint.

@@ -689,3 +689,8 @@ async def test_many_are_deleted_at_once(memory: Memory) -> None:
 def test_a_memory_in_memory_says_so() -> None:
     with Memory(":memory:") as memory:
         assert repr(memory) == "Memory(':memory:', mode='offline')"
+
+
+def test_a_misspelled_argument_of_the_constructor_gets_a_hint() -> None:
+    with pytest.raises(TypeError, match=r"Memory\(\) has no argument 'embedding'; did you mean 'embeddings'"):
+        Memory(":memory:", embedding="hash")  # type: ignore[call-arg]

@@ -20,7 +20,7 @@ from langmem_adapter.records.checks import quoted
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.backup import backup
 from langmem_adapter.storage.scopes import counts
-from langmem_adapter.twins import Plan, awaited, planned, run_in_executor
+from langmem_adapter.twins import Plan, awaited, declare_options, planned, run_in_executor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -99,6 +99,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         >>> memory.close()
     """
 
+    @declare_options()
     def __init__(
         self,
         database: str | Path | URL | Engine | None = None,

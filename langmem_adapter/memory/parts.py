@@ -106,7 +106,7 @@ def warn_of_defaults(
 ) -> None:
     """Warn about each of `left_to_defaults`, in the log as well if it has a handler."""
     for warning in left_to_defaults(model, embeddings, settings):
-        warnings.warn(warning, UserWarning, stacklevel=4)  # where Memory is called
+        warnings.warn(warning, UserWarning, stacklevel=5)  # where Memory is called
         if _log.hasHandlers():  # else Python prints it a second time
             _log.warning(warning)
 
