@@ -11,7 +11,10 @@ wheel=$(ls "$work"/dist/*.whl)
 size=$(stat -c %s "$wheel")
 echo "wheel: $size bytes"
 [ "$size" -le 1677721 ] || { echo "the wheel has more than 1.6 MB"; exit 1; }
-tar -tzf "$work"/dist/*.tar.gz | grep -qE "/(README.md|CHANGELOG.md|LICENSE|tests/conftest.py|examples/)" || { echo "the sdist is incomplete"; exit 1; }
+tar -tzf "$work"/dist/*.tar.gz > "$work/files"
+for file in README.md CHANGELOG.md CONTRIBUTING.md LICENSE tests/conftest.py examples/quickstart.py graphs/rest.py; do
+  grep -q "/$file$" "$work/files" || { echo "the sdist lacks $file"; exit 1; }
+done
 for python in ${PYTHONS:-python3.11 python3.12 python3.13}; do
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "$python: not at hand"; continue; }
   env="$work/$python"
