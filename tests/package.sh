@@ -17,7 +17,7 @@ for file in README.md CHANGELOG.md CONTRIBUTING.md LICENSE tests/conftest.py exa
 done
 for python in ${PYTHONS:-python3.11 python3.12 python3.13}; do
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "$python: not at hand"; continue; }
-  env="$work/$python"
+  env="$work/env-${python//\//-}"
   "$python" -m venv "$env"
   "$env/bin/pip" install --quiet "$wheel[server]"
   cd "$work"
@@ -31,7 +31,7 @@ for python in ${PYTHONS:-python3.11 python3.12 python3.13}; do
     "$env/bin/python" -c "import urllib.request as r; r.urlopen('http://127.0.0.1:18787/v1/health')" 2>/dev/null && break
     sleep 1
   done
-  "$env/bin/python" -c "import urllib.request as r; assert b'ok' in r.urlopen('http://127.0.0.1:18787/v1/health').read()"
+  "$env/bin/python" -c "import urllib.request as r; assert r.urlopen('http://127.0.0.1:18787/v1/health').status == 200"
   kill "$server"; wait "$server" || true
   "$env/bin/python" -c "
 import sys
