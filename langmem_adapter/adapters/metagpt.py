@@ -265,9 +265,6 @@ def import_role(folder: str | os.PathLike[str], into: WorkingMemory) -> Plan[Mes
         folder: The folder; it is only read, and its name has no meaning: *into* has a scope.
         into: The log; a `LongTermMemory` embeds anew what it watches.
 
-    Raises:
-        InvalidInputError: There is no such folder, or a file in it is damaged; the text names it.
-
     Example:
         >>> import_role("role_mem/Alice", WorkingMemory())
         Traceback (most recent call last):

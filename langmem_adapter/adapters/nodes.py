@@ -70,9 +70,6 @@ def recall_node(
             text where there are none.
         **options: Scope, time zone, *k*, *threshold*, *max_tokens* and *count_tokens*: see `RecallOptions`.
 
-    Returns:
-        A node for `StateGraph.add_node`, sync and async.
-
     Example:
         >>> from langmem_adapter import Memory
         >>> memory = Memory(":memory:")
@@ -128,9 +125,6 @@ def remember_node(
         output_key: Where to put the changes, as JSON objects with id, text, event, previous_text and reason; `None`: nowhere.
         background: A writer made by `memory.background()`: the graph does not wait, and there is no output.
         **options: Scope and time zone, see `ScopeOptions`; where an agent is named, only what people say is remembered.
-
-    Returns:
-        A node for `StateGraph.add_node`, sync and async.
 
     Raises:
         InvalidInputError: An argument cannot be used, or *output_key* is given beside *background*.
@@ -199,9 +193,6 @@ def experience_node(
         request_key: Where the state has the request.
         response_key: Where to put the response.
         tag: What to file it under; by default the pool's tag, and failing that the name of *answer*.
-
-    Returns:
-        A node for `StateGraph.add_node`, sync and async.
 
     Example:
         >>> from langmem_adapter import Memory

@@ -43,12 +43,8 @@ class RoleNodes:
 
     Args:
         memory: The memory.
-        role_id: The role, as the `agent_id` of its messages and memories, where the call does not say.
-        user_id: The user, likewise.
-        run_id: The run, likewise.
-        watch: See `LongTermMemory`, as for *threshold* and *ttl*.
-        threshold: The same.
-        ttl: The same.
+        role_id: The role, as the `agent_id` of its messages and memories, where the call does not say; likewise *user_id* and
+            *run_id*. For *watch*, *threshold* and *ttl* see `LongTermMemory`.
         limit: At most so much news, the first of it; `None` for all.
         messages_key: Where the state has the messages.
         news_key: Where to put those that are news.

@@ -70,10 +70,6 @@ def shared_memory() -> Memory:
     """The memory of this process, opened by the settings at the first call, and again after it was closed.
 
     A forked child gets one of its own; what was made of the parent's (a compiled graph, a store) stays the parent's.
-
-    Raises:
-        InvalidInputError: A setting is not understood.
-        StorageError: The database cannot be opened.
     """
     return _SHARED.open()
 

@@ -106,9 +106,6 @@ def create_memory_tools(
             it with what is known, at the cost of its own model calls.
         **options: Scope, time zone, *k*, *threshold* and *max_tokens* of a search: see `SearchOptions`.
 
-    Returns:
-        LangChain tools, sync and async.
-
     Raises:
         InvalidInputError: *memory* is none, there is no tool of such a name, or an argument cannot be used.
 

@@ -271,15 +271,8 @@ class ExperienceMemory:
     ) -> Plan[Change]:
         """Keep an experience; the same request with the same response is kept once, with the latest score.
 
-        Args:
-            request: The request.
-            response: The response.
-            score: How good that was, 1 to 10, or a `Score` with a reason.
-            seconds: How long it took.
-            tag: What to file it under.
-
-        Returns:
-            ADD, UPDATE for a new score, or NONE with the reason.
+        The *score* is 1 to 10, or a `Score` with a reason; *seconds* are how long the response took. The change is ADD, UPDATE
+        for a new score, or NONE.
         """
         texts = filled(self._request_text(request), "request"), self._response_text(response)
         return self._keep(self.scope, self._tag(tag), *texts, score, seconds)
@@ -292,11 +285,8 @@ class ExperienceMemory:
     ) -> Plan[list[Experience]]:
         """The experiences with a request, or with similar ones, best first; none where the pool is not readable.
 
-        Args:
-            request: The request.
-            k: At most so many, 1 to 10,000.
-            exact: Only those with this very request, the best score first and of equal ones the newest.
-            tag: Only those filed under it.
+        With *exact* only those with this very request are found, the best score first and of equal ones the newest; with *tag*
+        only those filed under it.
         """
         text, most = filled(self._request_text(request), "request"), bounded(k)
         if flag(exact, "exact"):

@@ -117,8 +117,7 @@ class LongTermMemory(WorkingMemory):
         threshold: Least calibrated cosine, 0 to 1, at which two messages are similar. MetaGPT's 0.1 (squared distance) is 0.95.
         ttl: How long a memory is found; `None` for ever. The log keeps the message.
         ignore_id: See `WorkingMemory`.
-        user_id: The user.
-        run_id: The run; each has a log and memories of its own.
+        user_id: The user; each user and *run_id* has a log and memories of its own.
 
     Raises:
         InvalidInputError: *threshold* is not from 0 to 1, or *ttl* no length of time.

@@ -119,13 +119,7 @@ def pieces_of(units: Iterable[Unit]) -> list[Piece]:
 def split_texts(text: str, window_size: int = _USUAL) -> list[str]:
     """A text as windows of so many letters, each beginning with the last twenty of the one before.
 
-    Args:
-        text: Any text.
-        window_size: Letters of a window; 500 where it is no positive number. Windows of twenty and less do not overlap.
-
-    Example:
-        >>> [len(window) for window in split_texts("x" * 60, 40)]
-        [40, 40]
+    A size of no positive number means 500. Windows of twenty letters and less do not overlap.
     """
     size = window_size if window_size > 0 else _USUAL
     step = size - _OVERLAP if size > _OVERLAP else size
@@ -155,9 +149,7 @@ def summarize(
 ) -> Plan[Summary]:
     """Sum up texts, and the earlier summary *before* them, in *max_tokens*, reading *window* tokens at once.
 
-    Raises:
-        ModelReplyError: When the plan is carried out: a summary was blank, or no shorter than its text, also when asked again.
-        ModelTimeoutError: There was no answer in time.
+    A summary that is blank or no shorter than its text, also when asked again, is a `ModelReplyError` of the plan.
     """
     whole = _join([before, *(piece.text for piece in pieces)])
     if count(whole) <= max_tokens:

@@ -159,9 +159,8 @@ class StoredConversation:
 
     def keep(self, note: Note) -> Plan[None]:
         """Keep a note."""
-        return self.write(lambda connection: conversations.keep(connection, self._conversation, note)).then(
-            lambda _: None
-        )
+        kept = self.write(lambda connection: conversations.keep(connection, self._conversation, note))
+        return kept.then(lambda _: None)
 
     def pop_talk(self, connection: Connection) -> str | None:
         """Remove the last talk, and return it."""
@@ -198,15 +197,9 @@ class StoredConversation:
     def sum_up(
         self, due: Callable[[State], Due | R], finish: Callable[[str], R] | None = None, tries: int = _TRIES
     ) -> Plan[R]:
-        """Sum up until nothing is due.
+        """Sum up until nothing is *due*: until that gives the result, or *finish* makes it of a summary.
 
-        Args:
-            due: What is to be summed up, or the result where nothing is.
-            finish: Makes the result of a summary; without it, *due* looks at the new state.
-            tries: How often to look.
-
-        Raises:
-            ConflictError: When it is carried out: others changed the conversation each time.
+        A `ConflictError` ends it where others changed the conversation each time.
         """
 
         def look(state: State) -> Plan[R]:

@@ -359,16 +359,7 @@ class Mem0Methods(Mem0Memory):
         agent_id: Id | EllipsisType = ...,
         run_id: Id | EllipsisType = ...,
     ) -> Plan[None]:
-        """Remove every memory and relation of everybody, or of one scope, with its history.
-
-        Args:
-            user_id: The user; left out, with the next two, it is everybody. `None` is an error, never everybody.
-            agent_id: The agent.
-            run_id: The run or session.
-
-        Raises:
-            ScopeError: The scope that is given is `None` or blank.
-        """
+        """Remove every memory and relation of all users, or of one scope, with its history; a scope of `None` is an error."""
         fields = (user_id, agent_id, run_id)
         if all(field is ... for field in fields):
             return Plan(self.engine.reset, self.engine.areset).then(lambda _: None)
@@ -535,9 +526,6 @@ class Memory(_ConfiguredMemory):
 
     The names are those of Mem0 (Chhikara et al. 2025, arXiv:2504.19413).
 
-    Args:
-        config: See `MemoryConfig`; for a dict there is `from_config`.
-
     Raises:
         InvalidInputError: A key of the configuration cannot be honoured.
         MissingDependencyError: A provider's package is not installed.
@@ -575,17 +563,7 @@ class Memory(_ConfiguredMemory):
 
 
 class AsyncMemory(_ConfiguredMemory):
-    """Mem0's `AsyncMemory`: `Memory` with methods to await; `close` blocks, as Mem0's does, `async with` does not.
-
-    Example:
-        >>> import asyncio
-        >>> async def main() -> str:
-        ...     async with AsyncMemory.from_config({"history_db_path": ":memory:"}) as memory:
-        ...         await memory.add("I live in Lyon.", user_id="alice")
-        ...         return (await memory.search("Where does she live?", user_id="alice"))["results"][0]["memory"]
-        >>> asyncio.run(main())
-        'Lives in Lyon'
-    """
+    """Mem0's `AsyncMemory`: `Memory` with methods to await; `close` blocks, as Mem0's does, `async with` does not."""
 
     add = awaited(Memory.add, name="add", elsewhere=ELSEWHERE)
     search = awaited(Memory.search, name="search", elsewhere=ELSEWHERE)

@@ -61,8 +61,7 @@ class Provider:
     def arguments(self, options: Mapping[str, Any], where: str, *, complete: bool = True) -> dict[str, Any]:
         """The arguments of the target for the `config` of a section; an option of `None` or `""` counts as left out.
 
-        Raises:
-            InvalidInputError: A key cannot be honoured, or, if they must be *complete*, is missing; *where* is the section.
+        A key of the section *where* that cannot be honoured, or is missing and must be *complete*, is an error.
         """
         names = self.names
         used = {key: value for key, value in _flatten(options, names).items() if value not in (None, "", {})}
@@ -249,10 +248,6 @@ def chat_model(section: Section, where: str = "config.llm") -> BaseChatModel:
 
     A key of the environment (`OPENAI_API_KEY`) is never sent to a base URL of the configuration: that server gets the key of
     the configuration, or a placeholder.
-
-    Raises:
-        InvalidInputError: The provider is unknown, an option cannot be honoured, or the key is missing.
-        MissingDependencyError: The provider's package is not installed.
     """
     provider, options = section
     if provider == _LANGCHAIN:
@@ -371,12 +366,7 @@ def _cross_encoder(package: str) -> Callable[..., BaseDocumentCompressor]:
 
 
 def reranker(section: Section | None, model: BaseChatModel | None) -> BaseDocumentCompressor | None:
-    """What orders the best hits once more, of `config.reranker`; *model* is the chat model of the configuration.
-
-    Raises:
-        InvalidInputError: The provider is unknown, an option cannot be honoured, or the key is missing.
-        MissingDependencyError: The provider's package is not installed.
-    """
+    """What orders the best hits once more, of `config.reranker`; *model* is the chat model of the configuration."""
     if section is None:
         return None
     provider, options = section

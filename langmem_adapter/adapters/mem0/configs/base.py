@@ -230,11 +230,7 @@ class StoreSection:
 
 
 def read_store(section: Section) -> StoreSection:
-    """Read a `vector_store`.
-
-    Raises:
-        InvalidInputError: The provider is unknown, or an option cannot be honoured.
-    """
+    """Read a `vector_store`."""
     row, options = provider_row(section.provider, "vector_store"), dict(section.config)
     name = None if "collection_name" in row.idle else options.pop("collection_name", None)
     collection = "mem0" if name is None else name
@@ -244,13 +240,7 @@ def read_store(section: Section) -> StoreSection:
 
 
 def open_store(store: StoreSection, vectors: Embeddings, closing: ExitStack) -> VectorStore:
-    """The LangChain vector store; a client that is made for it is closed with *closing*.
-
-    Raises:
-        InvalidInputError: Its collection holds entries of another program.
-        MissingDependencyError: Its package is not installed.
-        StorageError: The store cannot be reached.
-    """
+    """The LangChain vector store; a client that is made for it is closed with *closing*."""
     row, name = provider_row(store.provider, "vector_store"), f"{store.collection}_langmem_adapter"
     # Contract: a collection with entries of another program is never written, altered or deleted.
     # `test_a_collection_of_mem0_itself_is_never_written`
