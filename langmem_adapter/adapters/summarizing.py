@@ -112,7 +112,9 @@ def summarize_node(
         memory: The memory, for its model; nothing is read from it or written to it.
         messages_key: Where the state has the messages; their reducer is LangGraph's `add_messages`, or ours, `latest`.
         max_tokens: Tokens that the thread may have.
-        window: See `summarizer`, as for *count_tokens* and *keep_language*.
+        window: See `summarizer`.
+        count_tokens: The same.
+        keep_language: The same.
 
     Example:
         >>> from langmem_adapter import Memory
