@@ -1,1 +1,1 @@
-"""The knowledge graph: what users do with it, walks through it, drawings of it. Storage writes it, beside the memories."""
+"""The knowledge graph: reads, walks, drawings, import and export."""

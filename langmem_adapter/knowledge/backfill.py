@@ -219,7 +219,7 @@ class _Backfill:
     def _state(self, memory: UnreadMemory, triples: tuple[Triple, ...], connection: Connection) -> Change | None:
         """Write what one memory states; `None` where it is not as it was read."""
         # Contract: the mark and the relations are one transaction, and the mark is set before anything is written. So nothing
-        # is written twice, whoever reads at the same time or after a process that was killed.
+        # is written twice, also by two that read at the same time, or after a kill.
         # tests/knowledge/test_backfill.py::test_backfill_by_two_at_once_writes_everything_once.
         if not hints.mark_read(connection, memory):
             return None

@@ -267,8 +267,8 @@ class GraphExchange:
         """Export the whole graph of a scope, as it was at one moment, to a file.
 
         Args:
-            target: The path of a file, which appears when all of it is written, and which nobody else may read; or a stream, of
-                bytes or text.
+            target: The path of a file, which appears when all of it is written, and which only its owner may read; or a stream
+                of bytes or text.
             format: `"jsonl"` or `"csv"`, which `load` takes back, `"csv-nodes"` (a table of the entities), `"graphml"` (Gephi,
                 yEd, networkx), `"cypher"` (statements for Neo4j 5) or `"html"` (a picture that moves through time and needs no
                 network; of a large graph the newest part). By default what the ending of the path says.

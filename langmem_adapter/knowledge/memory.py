@@ -46,7 +46,7 @@ _RELATION: Final = "a relation's id"
 
 
 class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
-    """The knowledge graph beside the memories: entities, and relations between them with their times; `Memory.graph`.
+    """The knowledge graph of the memories: entities, and relations between them with their times; `Memory.graph`.
 
     With `Memory(graph=True)` every `add` writes into it what its facts state; everything can be written by hand as well. A
     relation has a valid time and a recorded time: `as_of` asks about the first, `known_at` about the second, and both mean now

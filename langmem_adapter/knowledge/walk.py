@@ -31,7 +31,7 @@ from langmem_adapter.storage.graph.reads import EntityGroups, find_entities, wit
 from langmem_adapter.storage.meta import language_of
 from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.scopes import expand
-from langmem_adapter.storage.tables import BELIEVED, ENDS, SAYS, memories, relation_memories, relations, scopes
+from langmem_adapter.storage.tables import CURRENT, ENDS, SAYS, memories, relation_memories, relations, scopes
 from langmem_adapter.text import content_words, subjects
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ MOST_NODES: Final = 400
 COUNTED: Final = 1_000
 """Entities around one are counted up to so many: each costs a look at its relations."""
 _FOLLOWED: Final = (
-    100  # relations of an entity that are followed in each direction, beside as many as neighbours are wanted
+    100  # relations of an entity that are followed in each direction, in addition to the number of neighbours
 )
 _MOST_ARROWS: Final = 2_000  # relations of a drawing
 _MOST_TIES: Final = 1_000  # relations around one entity
@@ -399,8 +399,8 @@ def pagerank(
 
 _HOPS: Final = 2
 _MOST: Final = 1_000  # relations read at each step
-_SEED_SHARE: Final = 0.3  # what the memories that answer a question best count beside a name in it
-_SHARPNESS: Final = 6  # how much more one of them that stands out counts than the others
+_SEED_SHARE: Final = 0.3  # weight of the best memories relative to a name in the question
+_SHARPNESS: Final = 6  # how much more the best of them counts than the others
 _LEAST: Final = 0.02
 _DAMPING: Final = 0.8
 _POWER: Final = 0.5  # three steps away little of a walk is left
@@ -411,9 +411,9 @@ _STATED: Final = Prepared(
     select(*_ends)
     .join_from(memories, relation_memories, relation_memories.c.memory_id == memories.c.id)
     .join(relations, relations.c.id == relation_memories.c.relation_id)
-    .where(any_of(memories.c.pk, "pks"), SAYS, BELIEVED)
+    .where(any_of(memories.c.pk, "pks"), SAYS, CURRENT)
 )
-_AROUND: Final = Prepared(select(*_ends).where(or_(*(any_of(end, "pks") for end in ENDS)), BELIEVED).limit(_MOST))
+_AROUND: Final = Prepared(select(*_ends).where(or_(*(any_of(end, "pks") for end in ENDS)), CURRENT).limit(_MOST))
 _SUPPORT: Final = Prepared(
     select(relation_memories.c.relation_id, memories.c.pk)
     .join_from(relation_memories, memories, memories.c.id == relation_memories.c.memory_id)
@@ -531,7 +531,7 @@ def _visits(edges: NDArray[np.int64], seeds: NDArray[np.float64], count: int) ->
 
 
 def _seed_strengths(best: Mapping[int, float]) -> dict[int, float]:
-    """How much the walk begins at the best memories: much more at one that stands out, not at all at the many."""
+    """How much the walk begins at the best memories: much more at the best, not at all at the many."""
     least, most = min(best.values(), default=0.0), max(best.values(), default=0.0)
     if most <= least:
         return {}

@@ -68,7 +68,7 @@ def schema(dialect: Dialect, label: str) -> list[str]:
 
 
 def identifier(name: str) -> str:
-    r"""A label or type as it stands in Cypher.
+    r"""A label or type, quoted for Cypher.
 
     Neo4j reads `\u0060` as a backtick before it reads anything else, so a backslash is itself written as an escape.
 
@@ -126,7 +126,7 @@ else:
 _SCHEMES: Final = frozenset(f"{name}{kind}" for name in ("bolt", "neo4j") for kind in ("", "+s", "+ssc"))
 _CONNECT: Final = 10.0  # seconds
 _RETRY: Final = 15.0
-_TELLING_LESS: Final = (5, 2)  # the version of Bolt from which a client says what it wants to be told
+_CHOOSING_NOTICES: Final = (5, 2)  # the version of Bolt from which a client chooses its notices
 _LOGIN: Final = "give username and password, or set NEO4J_USERNAME and NEO4J_PASSWORD"
 _RUNNING: Final = "is it running, and does it speak Bolt there?"
 
@@ -179,12 +179,12 @@ def _check_address(address: object) -> str:
 
 
 def session_options(driver: Driver) -> dict[str, Any]:
-    """Options of a session that gives no notices of a label or name that nobody has used yet.
+    """Options of a session that gives no notices of a label or name that is not in use yet.
 
     A server that speaks Bolt before 5.2 (Neo4j before 5.7, older Memgraph) has no such option, and the driver refuses to try.
     """
     version: tuple[int, int] = driver.get_server_info().protocol_version
-    return {"notifications_min_severity": "OFF"} if version >= _TELLING_LESS else {}
+    return {"notifications_min_severity": "OFF"} if version >= _CHOOSING_NOTICES else {}
 
 
 @contextmanager
@@ -237,7 +237,7 @@ class MirrorBatch:
     """What one transaction of the target writes; relations go only together with their ends."""
 
     nodes: Sequence[Properties] = ()  # entities: `pk` and `properties`
-    relations: dict[str, list[Properties]] = field(default_factory=dict)  # by name; `source` and `target` beside these
+    relations: dict[str, list[Properties]] = field(default_factory=dict)  # by name; with `source` and `target`
     gone: Sequence[int] = ()  # pks of entities that are no more
 
     @property
@@ -247,7 +247,7 @@ class MirrorBatch:
 
 
 def batch_of(connection: Connection, scope: Scope | None, named: Mapping[str, Sequence[int]]) -> MirrorBatch:
-    """The rows within a scope, or everybody's, whose pks some changes name, as they now stand.
+    """The current rows within a scope, or of all scopes, that some changes name.
 
     Every row of a relation is given anew with the one that is named: all of them have the memories that state it.
     """

@@ -315,7 +315,7 @@ merges: Final = Table(
 
 ENDS: Final = (relations.c.source_pk, relations.c.target_pk)
 EDGE: Final = (relations.c.pk, *ENDS)
-BELIEVED: Final = relations.c.retired_at.is_(None)
+CURRENT: Final = relations.c.retired_at.is_(None)
 SAYS: Final = relation_memories.c.dropped_at.is_(None)
 """The condition that a memory still states a relation."""
 ENTITIES_OF: Final = select(entities, scopes.c.user_id, scopes.c.agent_id, scopes.c.run_id).join(

@@ -20,7 +20,7 @@ from langmem_adapter.storage.graph.reads import keys_of
 from langmem_adapter.storage.graph.rows import GraphRows
 from langmem_adapter.storage.graph.writes import RelationWriter
 from langmem_adapter.storage.scopes import expand, ids_within
-from langmem_adapter.storage.tables import BELIEVED, entity_names, merges, relations
+from langmem_adapter.storage.tables import CURRENT, entity_names, merges, relations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ def withdraw(connection: Connection, relation_id: str, *, within: Scope | None =
 def withdraw_all(connection: Connection, scope: Scope) -> int:
     """Retire every relation within a scope, and say how many there were."""
     rows = _rows(connection)
-    of_scope = select(relations.c.id).where(relations.c.scope_id.in_(ids_within(scope)), BELIEVED)
+    of_scope = select(relations.c.id).where(relations.c.scope_id.in_(ids_within(scope)), CURRENT)
     rows.read_ids(connection.execute(of_scope).scalars().all())
     return len(_retire(rows, rows.relations.current()))
 

@@ -15,7 +15,7 @@ from langmem_adapter.storage.memories import timelines
 from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.scopes import OWNER, expand, ids_within, of_row
 from langmem_adapter.storage.tables import (
-    BELIEVED,
+    CURRENT,
     EDGE,
     SAYS,
     entities,
@@ -81,7 +81,7 @@ def load_unread(connection: Connection, pks: Sequence[int]) -> list[UnreadMemory
 
 
 def mark_read(connection: Connection, memory: UnreadMemory) -> bool:
-    """Note that a memory was read, and whether that is so: it is as it was read, and nobody has read it meanwhile."""
+    """Note that a memory was read, and whether that is so: it is unchanged and still unread."""
     unchanged = memories.c.pk == memory.pk, memories.c.seq == memory.seq
     return connection.execute(update(memories).where(*unchanged, *_UNREAD).values(related=1)).rowcount == 1
 
@@ -116,7 +116,7 @@ _OFTEN: Final = Prepared(
     .limit(_MOST_OFTEN)
 )
 _of_scopes: Final = any_of(relations.c.scope_id, "scopes")
-_newest: Final = select(relations.c.relation).where(_of_scopes, BELIEVED).order_by(desc(relations.c.pk))
+_newest: Final = select(relations.c.relation).where(_of_scopes, CURRENT).order_by(desc(relations.c.pk))
 _recent: Final = _newest.limit(_RECENT).subquery().c.relation
 _IN_USE: Final = Prepared(select(_recent).group_by(_recent).order_by(func.count().desc(), _recent).limit(_MOST_NAMED))
 _RIVALS: Final = Prepared(
@@ -128,7 +128,7 @@ _RIVALS: Final = Prepared(
         any_of(entity_names.c.scope_id, "scopes"),
         any_of(entity_names.c.key, "sources"),
         any_of(relations.c.relation, "relations"),
-        BELIEVED,
+        CURRENT,
         SAYS,
         memories.c.memory_type.is_(None),
     )
@@ -172,7 +172,7 @@ def rivals(connection: Connection, scope: Scope, scope_ids: Iterable[int], tripl
 # ── candidates for merges ───────────────────────────────────────────────────────────────────────────────────────────────
 
 _edges: Final = select(*EDGE, relations.c.relation, relations.c.valid_from, relations.c.valid_to)
-_EDGES: Final = Prepared(_edges.where(_of_scopes, BELIEVED).order_by(relations.c.pk))
+_EDGES: Final = Prepared(_edges.where(_of_scopes, CURRENT).order_by(relations.c.pk))
 _SPLIT: Final = Prepared(
     select(merges.c.winner_pk, merges.c.loser_pk).where(
         any_of(merges.c.scope_id, "scopes"), merges.c.undone_at.is_not(None)

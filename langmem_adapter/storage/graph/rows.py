@@ -24,8 +24,8 @@ from langmem_adapter.storage.feed import INSERT_CHANGE
 from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.scopes import of_row
 from langmem_adapter.storage.tables import (
-    BELIEVED,
     BY_HAND,
+    CURRENT,
     ENDS,
     ENTITIES,
     ENTITIES_OF,
@@ -105,10 +105,10 @@ NAMES_OF: Final = Prepared(
     select(_key.entity_pk, _key.key, _key.name).where(any_of(_key.entity_pk, "pks")).order_by(_key.entity_pk, _key.key)
 )
 NODES: Final = Prepared(ENTITIES_OF.where(any_of(entities.c.pk, "pks")).order_by(entities.c.pk))
-BETWEEN: Final = _relations(_Between(), BELIEVED)
-FROM, TO = (_relations(any_of(end, "pks"), any_of(relations.c.relation, "names"), BELIEVED) for end in ENDS)
-ALL_OF: Final = tuple(_relations(any_of(end, "pks"), BELIEVED) for end in ENDS)
-BY_ID: Final = _relations(any_of(relations.c.id, "ids"), BELIEVED)
+BETWEEN: Final = _relations(_Between(), CURRENT)
+FROM, TO = (_relations(any_of(end, "pks"), any_of(relations.c.relation, "names"), CURRENT) for end in ENDS)
+ALL_OF: Final = tuple(_relations(any_of(end, "pks"), CURRENT) for end in ENDS)
+BY_ID: Final = _relations(any_of(relations.c.id, "ids"), CURRENT)
 BY_PK: Final = _relations(any_of(relations.c.pk, "pks"))
 _last: Final = (
     select(relations.c.id, func.max(relations.c.retired_at).label("at"))
@@ -193,7 +193,7 @@ class Span:
         return tuple(part for part in (*before, *after) if part.begins < part.ends)
 
     def giving_way(self, others: Iterable[Span], *, at_start: bool, at_end: bool) -> Span | None:
-        """What is left of it where it gives way to others, at those of its two ends that nobody stated.
+        """What is left of it where it gives way to others, at those of its two ends that are not stated.
 
         Where it may give way *at_start*, it begins where the last of those ends that end before it does; *at_end*, it ends
         where the first of those begins that begin after it does. The others do not overlap each other. `None` where it may give

@@ -200,7 +200,7 @@ class RelationWriter:
 
     def _change(self, relation_id: str, before: Relation | None) -> RelationChange | None:
         row = self._rows.relations.of_id(relation_id)
-        if row is None:  # nothing is told of one that this decision had begun
+        if row is None:  # one that this decision had begun is not reported
             return None if before is None else RelationChange("DELETE", replace(before, retired_at=self._rows.now))
         return RelationChange(_event(before, row.span), self._rows.record(row))
 
@@ -368,7 +368,7 @@ class RelationWriter:
         return self._between(row, row.relation)
 
     def _rivals(self, claim: _Claim) -> list[RelationRow]:
-        """What cannot hold beside it."""
+        """Relations that cannot hold together with it."""
         row = claim.row
         opposite = opposite_relation(row.relation)
         rivals = [] if opposite is None else self._between(row, opposite)

@@ -1,7 +1,7 @@
 """Lossless export: the table of line kinds, and a database as lines.
 
 A line is a row of a table with its columns in the order of the table: a new column is carried by itself. `without` names the
-columns that are not carried, each with what stands in their place; `NOT_CARRIED` names the tables that are left out.
+columns that are not carried, each with its replacement; `NOT_CARRIED` names the tables that are left out.
 Numbers of one database (`pk`, `seq`) are not carried: `order` counts the rows of a kind in the order of such a number, from 1.
 """
 
@@ -66,7 +66,7 @@ class LineKind:
     Args:
         name: The value of `kind`.
         table: The table of its columns.
-        without: Columns that are not carried, each with the field that stands in its place, or with why there is none.
+        without: Columns that are not carried, each with the field in its place, or the reason why there is none.
         group: What the ids of its lines begin with.
         number: What `order` counts.
         place: The end of the id.
@@ -395,7 +395,7 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 
 def export_lines(database: Database, scope: Scope | None, *, vectors: bool = False) -> Generator[bytes, None, None]:
     """The lines of a lossless export, in one read transaction, which lasts until the last of them is taken."""
-    # Contract: all lines show one moment, and nobody who writes waits for the reader: the transaction is REPEATABLE READ on
+    # Contract: all lines show one moment, and no writer waits for the reader: the transaction is REPEATABLE READ on
     # Postgres, a snapshot of the write-ahead log on SQLite. A database in memory has one connection, so it is read at once.
     # tests/storage/test_lossless.py::test_export_shows_one_moment_and_blocks_no_writer
     with database.read() as connection:
@@ -418,11 +418,11 @@ def _lines(reader: LineReader) -> Iterator[bytes]:
 
 
 class LineReader:
-    """Rows as lines, within a scope or of everybody.
+    """Rows as lines, within a scope or of all scopes.
 
     Args:
         connection: A transaction.
-        scope: `None` for everybody, and what belongs to no scope.
+        scope: `None` for all scopes, and rows without one.
         vectors: Whether lines carry vectors.
         ranks: Whether `order` is counted; without it every `order` is 0.
     """

@@ -277,7 +277,7 @@ class LosslessImport:
             read, has_end = _parse(line), line.endswith(b"\n")
             if self._problem != _CUT:
                 if line.strip():
-                    self._reject(self._number + 1, "it stands behind the last line")
+                    self._reject(self._number + 1, "it comes after the last line")
             elif isinstance(read, dict) and read.get("kind") == "end":
                 if self._number < self._position.line:
                     self._refuse_changed()
@@ -450,7 +450,7 @@ class _ScopeNames:
         self._conversations: dict[str, str] = {}
 
     def apply(self, line: Mapping[str, Any]) -> dict[str, Any] | None:
-        """A line under the other name; `None` for sources, whose digests are those of their thread."""
+        """A line under the other name; `None` for sources: their digests are those of their thread."""
         kind, new, (group, slash, place) = line["kind"], dict(line), line["id"].partition("/")
         if kind == "item":
             raise InvalidInputError("items of the store belong to no scope")
@@ -480,7 +480,7 @@ class _ScopeNames:
         return key_of(scope_of(new) or Scope()) if new["kind"] == "scope" else str(self.new_id(group))
 
     def new_id(self, value: Any) -> Any:
-        """What stands for an id, or each of a list; the same where there is no other name."""
+        """The new id for an id, or for each of a list; the same where there is no other name."""
         if isinstance(value, list):
             return [self.new_id(part) for part in value]
         return id_within(self._scope, f"import {value}") if self._scope and value and isinstance(value, str) else value

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 _TableRow: TypeAlias = "tuple[Table, dict[str, Any]]"
 
 _UNCOMPARED: Final = {"order", "born", "hash", "rows", "sources", "vector", "vectors"}
-"""Fields that say the same in other words, or where a row stands in one database."""
+"""Fields that say the same in other words, or the place of a row in one database."""
 _BLOCKS: Final = ("revision", "entity", "relation", "merge", "item", "born", "scope", "more scopes")
 _COUNTED_AS: Final = {"born": "item", "more scopes": "scope"}
 _MOST: Final = 2**46  # the numbers of an item's vectors are 65,536 times as large
@@ -113,9 +113,9 @@ class Numbers:
     @classmethod
     def reserve(cls, connection: Connection, counts: Mapping[str, int]) -> Numbers:
         """Take numbers for so many rows, within a write transaction."""
-        # Contract: whoever follows the feed never misses a row: the numbers of an import lie below one that is written with
+        # Contract: a reader of the feed never misses a row: the numbers of an import lie below one that is written with
         # the reservation, so what others write comes after them; rows that use them are named again at the end of the feed
-        # with the commit that brings them, under numbers drawn as every writer draws his.
+        # with the commit that brings them, under numbers drawn as every writer draws them.
         # tests/storage/test_lossless.py::test_indexes_follow_import_while_others_write
         serials = {kind: _reserve_serials(connection, f"{kind}s", counts[kind]) for kind in ("conversation", "note")}
         numbers = cls(last_seq(connection), counts, serials)
@@ -169,7 +169,7 @@ class ImportBatch:
     # Contract: a row that this writer takes fits what `Ledger.apply` guarantees. A memory has all of its revisions, counted
     # from 1 without a gap, in the order of their numbers and in one scope; it is there if its last change left it, with its
     # text; nothing ends before it begins; no relation, past or merge joins two scopes; of a relation one row is
-    # believed. Of a unit with a line that does not fit nothing is taken.
+    # current. Of a unit with a line that does not fit nothing is taken.
     # `test_import_takes_no_row_that_breaks_a_guarantee_of_the_ledger`
     connection: Connection
     numbers: Numbers
@@ -222,7 +222,7 @@ class ImportBatch:
         here = stored.get(unit.group, [])
         if unit.kind not in {"revision", "relation"}:
             here = [line for line in here if line["id"] == lines[0]["id"] and not self._is_own_scope(unit)]
-        # Contract: whether a row of another scope is here is not told to who may import one scope.
+        # Contract: whether a row of another scope is here is not shown to a caller who may import one scope.
         # tests/server/test_import.py::test_import_of_a_full_export_makes_the_same_again
         # tests/storage/test_lossless.py::test_import_within_a_scope_tells_nothing_of_rows_of_another_one
         self._check_within(lines)

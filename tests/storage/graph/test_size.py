@@ -17,7 +17,7 @@ from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph import rows as sql
 from langmem_adapter.storage.graph.reads import GraphTime
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.tables import BELIEVED, relations
+from langmem_adapter.storage.tables import CURRENT, relations
 from tests.cases import each
 from tests.storage.graph.small_graph import Graph, by_hand
 
@@ -130,7 +130,7 @@ def test_around_a_hub_costs_little_more_than_a_count(hub: Graph) -> None:
     if hub.ledger.database.dialect != "sqlite":
         pytest.skip("the steps of SQLite's machine are counted")
     pk = hub.rows()[0].source_pk
-    held = select(func.count()).where(relations.c.source_pk == pk, BELIEVED)
+    held = select(func.count()).where(relations.c.source_pk == pk, CURRENT)
     steps: Counter[str] = Counter()
     with hub.ledger.database.read() as connection:
         driver: Any = connection.connection.dbapi_connection
