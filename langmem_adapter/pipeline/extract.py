@@ -18,7 +18,7 @@ from langgraph.types import Command
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.state import Ask, NodeResult, PipelineState, finish_stage, scope_of, thinking
-from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames, Reasoner
+from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames
 from langmem_adapter.records.results import PROCEDURAL, Fact, Turn, Usage
 from langmem_adapter.storage.graph.hints import load_names
 from langmem_adapter.text import text_hash
@@ -26,7 +26,7 @@ from langmem_adapter.text import text_hash
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from langmem_adapter.pipeline.state import Planner, StageParts, Task, Work
+    from langmem_adapter.pipeline.state import Planner, StageParts, Work
 
 
 def extract_stage(parts: StageParts) -> Planner:
@@ -36,8 +36,14 @@ def extract_stage(parts: StageParts) -> Planner:
 
 def _extract(parts: StageParts, state: PipelineState) -> NodeResult | Ask:
     task, reasoner = state["task"], parts.reasoner
-    if task["prompt"] is not None:
-        _check_reader(reasoner, task)
+    if task["prompt"] is not None and not reasoner.calls_model:
+        raise InvalidInputError(
+            "prompt is an instruction for a chat model, and there is none; also give model='openai:…' or the like"
+        )
+    if task["prompt"] is not None and not task["infer"] and task["memory_type"] != PROCEDURAL:
+        raise InvalidInputError(
+            "prompt says how facts are found, and infer=False keeps messages as they are; leave one out"
+        )
     turns = [Turn.from_json(turn) for turn in state["turns"]]
     by_item: defaultdict[int, list[int]] = defaultdict(list)
     for place, turn in enumerate(turns):
@@ -63,17 +69,6 @@ def _graph_names(parts: StageParts, state: PipelineState, turns: Sequence[Turn])
         return KnownNames() if parts.uses_graph else None
     with parts.ledger.database.read() as connection:
         return KnownNames(*load_names(connection, scope_of(state), (turn.text for turn in turns)))
-
-
-def _check_reader(reasoner: Reasoner, task: Task) -> None:
-    if not reasoner.calls_model:
-        raise InvalidInputError(
-            "prompt is an instruction for a chat model, and there is none; also give model='openai:…' or the like"
-        )
-    if not task["infer"] and task["memory_type"] != PROCEDURAL:
-        raise InvalidInputError(
-            "prompt says how facts are found, and infer=False keeps messages as they are; leave one out"
-        )
 
 
 def _questions(

@@ -146,8 +146,15 @@ class _FactsReading:
         """Everything that can be read; `problems` holds what cannot."""
         for item in self._reply.facts:
             self._keys.append(self._take(item) if item.text else "")
-        if isinstance(self._reply, GraphReply):
-            self._relate(self._reply)
+        reply = self._reply
+        if isinstance(reply, GraphReply):
+            sent = [(item, key) for fact, key in zip(reply.facts, self._keys, strict=True) for item in _stated_in(fact)]
+            sent += [(item, self._named(item)) for item in _stated_in(reply)]
+            parts = (reply, *reply.facts)
+            if self._facts and not sent and not any("relations" in part.model_fields_set for part in parts):
+                self.problems.append('the reply has no "relations"; where a fact states none, it is empty')
+            for item, key in sent:
+                self._state(item, key)
         facts = (replace(fact, relations=(*self._stated[key].values(),)) for key, fact in self._facts.items())
         return Extraction(tuple(facts), notes=tuple(first_ten([*self._notes, *self.problems])))
 
@@ -155,7 +162,12 @@ class _FactsReading:
         """Keep a fact, each speaker's once; its key."""
         if self._is_refused(item):
             return _REFUSED
-        fact = self._placed(item.text, self._turn(item), self._date(item))
+        day = None
+        try:
+            day = period(item.date)
+        except ValueError as error:
+            self._notes.append(f"the date of {_quoted(item.text)} was left out: {error}")
+        fact = self._placed(item.text, self._turn(item), day and day[0].date().isoformat())
         turn = self._question.turns[fact.turn]
         actor, date = "" if fact.unattributed else turn.actor, turn.time.isoformat() if turn.dated else ""
         key = f"{text_hash(fact.text)}{actor}\n{date}"
@@ -188,14 +200,6 @@ class _FactsReading:
         )
         return None
 
-    def _date(self, item: FactItem) -> str | None:
-        try:
-            day = period(item.date)
-        except ValueError as error:
-            self._notes.append(f"the date of {_quoted(item.text)} was left out: {error}")
-            return None
-        return None if day is None else day[0].date().isoformat()
-
     def _placed(self, text: str, place: int | None, date: str | None = None) -> Fact:
         """A fact of a turn, or of all turns."""
         turns = self._question.turns
@@ -205,14 +209,6 @@ class _FactsReading:
         context = "\n".join(turn.text for turn in own)[:_LONGEST_CONTEXT]
         several = len({turn.actor for turn in own}) > 1
         return Fact(text, self._sources[-1], context, date=date, unattributed=several)
-
-    def _relate(self, reply: GraphReply) -> None:
-        sent = [(item, key) for fact, key in zip(reply.facts, self._keys, strict=True) for item in _stated_in(fact)]
-        sent += [(item, self._named(item)) for item in _stated_in(reply)]
-        if self._facts and not sent and not any("relations" in part.model_fields_set for part in (reply, *reply.facts)):
-            self.problems.append('the reply has no "relations"; where a fact states none, it is empty')
-        for item, key in sent:
-            self._state(item, key)
 
     def _named(self, item: Any) -> str:
         number = number_of(item.get("fact")) if isinstance(item, dict) else None

@@ -211,14 +211,11 @@ def days_told(text: str, day: date) -> set[str]:
     marks: set[str] = set()
     for period in periods(text, day):
         moved = (each for each in map(period.moved, (0, -1, 1)) if each.begins != each.ends)
-        nearest = min(moved, key=lambda each: _apart(each, day), default=period) if period.yearly else period
+        closest = min(moved, key=lambda each: abs(((each.begins or each.ends or day) - day).days), default=period)
+        nearest = closest if period.yearly else period
         if nearest.begins is not None and nearest.ends is not None:
             marks |= _marks(nearest.begins, nearest.ends)
     return marks
-
-
-def _apart(period: Period, day: date) -> int:
-    return abs(((period.begins or period.ends or day) - day).days)
 
 
 def _marks(begins: date, ends: date) -> set[str]:
