@@ -161,38 +161,37 @@ class Fact(Portable):
 
 @dataclass(frozen=True, slots=True)
 class Decision(Portable):
-    """What shall become of one fact, or of one memory: the only thing that `ledger.apply` takes.
+    """What to do with one fact or memory: the only input of `ledger.apply`.
 
     Attributes:
         event: `"ADD"`, `"UPDATE"`, `"DELETE"` or `"NONE"`.
         memory_id: The memory that is changed, removed or confirmed; `None` for a NONE that concerns no memory, and for an ADD,
-            whose id the ledger makes. Only an ADD that brings a memory back names it.
+            which gets a new id. Only an ADD that restores a memory names it.
         text: The new text (ADD, UPDATE; `None` keeps the present one), or the fact (DELETE, NONE).
-        reason: Why, in words a user can read.
+        reason: The reason, for users.
         fact: Index of the fact that it answers; `None` for direct edits.
         context: Texts around it, nearest first (`storage.lexical.join_context`); `None` keeps the present ones.
         metadata: Keys to merge into the memory's metadata (a value of `None` removes a key); `None` keeps them.
         memory_type: Type of a new memory.
-        actor_id: Who said it.
-        role: In which role.
-        time: The date of the statement, at the speaker's UTC offset: since when it is true what the new text says, or over what
-            is deleted, and relations that the memory no longer says. Without it that is now, and those relations were an
-            error and are withdrawn.
-        expires_at: When the memory stops being shown; `keep_expiry` says whether it is to be set at all.
+        actor_id: The speaker.
+        role: The speaker's role.
+        time: The date of the statement, at the speaker's UTC offset: the new text is true from then on; what is deleted, and
+            relations that the memory no longer states, end then. Without it, that is now, and those relations are withdrawn.
+        expires_at: When the memory expires; set only without `keep_expiry`.
         keep_expiry: Leave the present `expires_at` as it is.
-        replace_metadata: Put *metadata* in the place of the present one instead of merging it.
-        seen: Number of the memory's last change as it was when decided; a later change is a conflict. `None`: not checked.
-        relations: What the fact says of things and their relations; the memory that holds it then says so.
+        replace_metadata: Replace the present metadata instead of merging.
+        seen: Number of the memory's last change when it was decided; a later change is a conflict. `None`: not checked.
+        relations: The relations that the fact states; the memory that holds it then supports them.
         successor_id: The memory that takes over the relations of a deleted one.
-        past_of: The memory that stands, where the statement is older than that: an ADD becomes a closed memory with an id of
-            its own, which was true from *time* until the next statement of the same course; a DELETE ends at *time* what
-            was true then. What stands stays. Needs *time*.
-        after: The same, where what stands is what becomes of the fact of this index in the same list; if nothing does, the
-            last of those that name it stands itself. A NONE says the same once more, at its own date.
-        dated: A NONE says once more, at *time*, what the memory says: that it was true then, too, is noted.
-        source: The id of the message that says so, where it has one.
+        past_of: The current memory, if the statement is older: an ADD becomes a closed memory with an id of its own, true from
+            *time* until the next statement of the same memory; a DELETE ends at *time* what was true then. The current memory
+            stays. Needs *time*.
+        after: The same, for the memory that the fact of this index in the same list results in; if it results in none, the last
+            decision that names it becomes the current one. A NONE confirms it at its own date.
+        dated: A NONE confirms at *time* what the memory says, and that is recorded.
+        source: The id of the message that states it, if it has one.
         is_verbatim: The new text is the user's own words, see `MemoryItem`.
-        utc_offset: That of the speaker in minutes, where *time* does not say it.
+        utc_offset: The speaker's in minutes, if *time* does not have it.
     """
 
     event: Event
@@ -303,7 +302,7 @@ class AddResult:
 class MemoryItem(OneLine):
     """One memory in its current state.
 
-    `created_at` and `updated_at` have the UTC offset of who made its last statement: their `date()` is the speaker's day.
+    `created_at` and `updated_at` have the UTC offset of the speaker of its last statement: their `date()` is the speaker's day.
 
     Attributes:
         id: A UUID in text form; it never changes.
@@ -311,8 +310,8 @@ class MemoryItem(OneLine):
         scope: Its scope.
         metadata: The user's own JSON object.
         memory_type: `None` for facts, `"procedural_memory"` for step-by-step records.
-        actor_id: Who said it.
-        role: In which role.
+        actor_id: The speaker.
+        role: The speaker's role.
         created_at: The date of its first statement, however late it was added.
         updated_at: Since when it is true: the date of its last statement, or the moment of the last edit.
         expires_at: From when on it is no longer shown.
@@ -493,24 +492,24 @@ class SearchResults(list[Hit], Table):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Revision(OneLine):
-    """One entry of the history of a memory; its times have the UTC offset of who made the statement.
+    """One entry of the history of a memory; its times have the speaker's UTC offset.
 
     Attributes:
         seq: Number of the change in the whole database; it orders all revisions.
-        memory_id: Which memory.
-        event: `"ADD"`, `"UPDATE"`, `"DELETE"`, or `"NONE"` where it was said again with a date.
+        memory_id: The memory.
+        event: `"ADD"`, `"UPDATE"`, `"DELETE"`, or `"NONE"` if it was stated again with a date.
         old_text: The text before, `None` for an ADD.
         new_text: The text after, `None` for a DELETE.
         created_at: When the change was made.
-        actor_id: Who said it.
-        role: In which role.
-        is_deleted: Whether the memory was gone after it.
-        reason: Why.
+        actor_id: The speaker.
+        role: The speaker's role.
+        is_deleted: Whether the memory was deleted by it.
+        reason: The reason.
         revision: Counts this memory's changes, from 1.
         id: Id of this row of the history.
         stated_at: The date of the statement that the memory began with.
-        valid_from: Since when it is true what it says; of a deletion, when it was over.
-        valid_to: When that was over: the next statement of the same course; `None` for what still holds.
+        valid_from: Since when it is true; of a deletion, when it ended.
+        valid_to: When it ended: the next statement of the same memory; `None` while it is true.
     """
 
     seq: int
