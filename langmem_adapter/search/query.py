@@ -221,7 +221,7 @@ class Query:
         return ", ".join([*conditions, "filters"] if self.filters else conditions)
 
     @property
-    def asked_at(self) -> datetime:
+    def reference_time(self) -> datetime:
         """When it is asked."""
         past = None if self.past is None else self.past.as_of or self.past.known_at
         return self.reference or (past or datetime.now(UTC)).astimezone(self.zone)

@@ -278,7 +278,7 @@ def read_window(query: Query, question: Question, cache: ScopeCache, load: Load)
     """
     if not len(cache):
         return None
-    text, language, moment = question.text, question.language, query.asked_at
+    text, language, moment = question.text, question.language, query.reference_time
     times, rest = split_periods(_UNDATED.sub(" ", text) if _REQUEST.match(text) else text, moment.date())
     if not times:
         return None

@@ -316,7 +316,7 @@ class Searcher:
         moment = -np.inf if query.expired else time.time()
         masks = [cache.current(moment, query.memory_type, facts=query.facts)]
         if query.bounds is not None:
-            masks.append(query.bounds.hold(cache.columns, query.asked_at))
+            masks.append(query.bounds.hold(cache.columns, query.reference_time))
         if query.filters:
             pks = memories.matching(
                 connect(),
@@ -362,7 +362,7 @@ class Searcher:
             ranked = fuse(evidence, self._weights, explain=query.explain, strategy="history")
         if query.bounds is not None:
             places = np.searchsorted(columns.pks, ranked.pks)
-            ranked = ranked.at(query.bounds.hold(columns, query.asked_at)[places])
+            ranked = ranked.at(query.bounds.hold(columns, query.reference_time)[places])
         best = ranked.at(slice(0, _wanted(query)))
         items = [past.items[pk] for pk in best.pks.tolist()]
         scores = relevance(best, items, question, past.cache, past.load, context.scale)
@@ -453,7 +453,7 @@ class Neighbourhood:
     """
 
     seen: int
-    known: tuple[Candidate, ...]
+    known: tuple[Candidate, ...]  # named like in stored traces and states
     shown: int
     equal: tuple[tuple[int, ...], ...]
     holding: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
