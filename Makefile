@@ -19,10 +19,12 @@ OLDEST       := .venv-oldest
 NEWEST       := .venv-newest
 # Clients of every provider that Mem0's configurations name, which the tests need only here.
 PROVIDERS    := .venv-providers
+# Two versions of Mem0, which make stores.
+SOURCES        := .venv-sources
 ENDS_OF_RANGES := tests/adapters tests/conformance
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest newest providers package walk screenshots docs lint format bench bench-models faults dev-server clean
+.PHONY: help demo test oldest newest providers package sources walk screenshots docs lint format bench bench-models faults dev-server clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +84,16 @@ providers:  ## build the real class of every provider that a Mem0 configuration 
 	@$(PROVIDERS)/bin/python -m pip install --quiet --editable ".[all]" --group test --group providers
 	$(PROVIDERS)/bin/python -m pytest tests/adapters/providers.py
 
+sources:  ## make the stores of the real Mem0 0.1.118 and 2.2.1 again, which the tests of migrate read (downloads 200 MB)
+	$(NEW_ENOUGH)
+	rm -rf $(SOURCES)
+	for version in 0.1.118 2.2.1; do $(PYTHON) -m venv $(SOURCES)/$$version && \
+	  $(SOURCES)/$$version/bin/python -m pip install --quiet mem0ai==$$version faiss-cpu qdrant-client==1.20.0 && \
+	  for kind in faiss qdrant; do mkdir -p $(SOURCES)/stores/mem0-$${version%%.*}-$$kind && $(SOURCES)/$$version/bin/python \
+	    tests/migration/sources/mem0_store.py $$kind $(SOURCES)/stores/mem0-$${version%%.*}-$$kind || exit 1; done; done
+	rm -rf $(SOURCES)/stores/*/home
+	tar -C $(SOURCES)/stores --sort=name --owner=0 --group=0 -cJf tests/migration/sources/mem0.tar.xz .
+
 walk: $(STAMP)  ## look at every view of the page in a real browser (needs chromium)
 	$(BIN)/python -m pytest tests/browser
 
@@ -122,4 +134,4 @@ package:  ## build the package, install it on every interpreter at hand, and run
 dev-server: $(DEV_STAMP)  ## make the environment in which the tests start `langgraph dev` and deepagents
 
 clean:  ## remove the environments and every cache
-	rm -rf $(VENV) $(DEMO) $(DEV_SERVER) $(OLDEST) $(NEWEST) $(PROVIDERS) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) $(DEV_SERVER) $(OLDEST) $(NEWEST) $(PROVIDERS) $(SOURCES) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -38,6 +38,7 @@ __all__ = [
     "chosen_database",
     "default_database",
     "neo4j_login",
+    "user_file",
     "wants_content",
 ]
 
@@ -259,7 +260,7 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the same
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Arguments, environment, a trusted folder's file, the user's file; no `.env` file."""
-        here, home = Path(f"{_NAME}.toml"), Path(platformdirs.user_config_dir(_NAME, appauthor=False), f"{_NAME}.toml")
+        here, home = Path(f"{_NAME}.toml"), user_file()
         own = _TomlFile(settings_cls, home)
         if _trusts(env_settings() | init_settings(), own()):
             return init_settings, env_settings, _TomlFile(settings_cls, here), own
@@ -321,6 +322,11 @@ def neo4j_login(username: str | None, password: str | None) -> tuple[str, str] |
     if username is None and password is None:
         return None
     return username or os.environ.get("NEO4J_USERNAME", "neo4j"), password or ""
+
+
+def user_file() -> Path:
+    """The user's own configuration file."""
+    return Path(platformdirs.user_config_dir(_NAME, appauthor=False), f"{_NAME}.toml")
 
 
 def default_database() -> Path:

@@ -64,6 +64,7 @@ def test_a_module_says_what_it_is_and_lists_what_is_public(name: str) -> None:
 ROUTES = (
     "langmem_adapter.server.page.",
     "langmem_adapter.server.mem0",
+    "langmem_adapter.testing.store_contract",  # of a test, its name
 )  # a summary or a template says what each is for
 
 

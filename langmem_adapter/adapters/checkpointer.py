@@ -369,7 +369,7 @@ class SQLAlchemySaver(_Checkpoints, BaseCheckpointSaver[str]):
         self, database: str | Path | URL | SQLEngine | Memory, *, serde: SerializerProtocol | None = None
     ) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
-        self._checked = _check_serializer(self.serde)
+        self._checked = check_serializer(self.serde)
         self._database, self._is_shared = _open_database(database)
 
     @classmethod
@@ -404,7 +404,7 @@ class SQLAlchemySaver(_Checkpoints, BaseCheckpointSaver[str]):
         """The same saver, on the same database, that allows more types, like `[("app.models", "Trip")]`."""
         clone: Self = super().with_allowlist(extra_allowlist)  # type: ignore[assignment] # a shallow copy of this one
         if clone is not self:
-            clone._checked = _check_serializer(clone.serde)
+            clone._checked = check_serializer(clone.serde)
         return clone
 
     def get_next_version(self, current: str | None, channel: None) -> str:  # noqa: ARG002 - LangGraph fixes the signature
@@ -516,11 +516,11 @@ def _check_limit(limit: int | None) -> int | None:
 # ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_serializer(serde: SerializerProtocol) -> SerializerProtocol:
+def check_serializer(serde: SerializerProtocol) -> SerializerProtocol:
     """A serializer whose values come back as they were, or not at all; without a fallback to pickle."""
     if isinstance(serde, EncryptedSerializer):
         outer = copy.copy(serde)
-        outer.serde = _check_serializer(serde.serde)
+        outer.serde = check_serializer(serde.serde)
         return outer
     if not isinstance(serde, JsonPlusSerializer):
         return serde

@@ -4,6 +4,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _WINDOW: Final = 20  # messages that are read as one conversation
 _CHUNK: Final = {True: 5, False: 200}  # conversations, or messages kept word for word, in one transaction
 _MOST_CHANGES: Final = 40  # that a terminal shows one by one
+_FILES: Final = frozenset({".json", ".jsonl", ".txt"})
 _NOTES: Final = 8
 _WORDS: Final[dict[Event, str]] = {"ADD": "added", "UPDATE": "updated", "DELETE": "deleted", "NONE": "unchanged"}
 _PAST: Final = (
@@ -73,7 +75,9 @@ def add(
         Path | None,
         option("--file", "-f", metavar="PATH", help="Text, JSON or JSON lines, in UTF-8; - is stdin."),
     ] = None,
-    no_infer: Annotated[bool, typer.Option("--no-infer", help="Keep every message word for word.")] = False,
+    infer: Annotated[
+        bool, typer.Option("--infer/--no-infer", help="Find facts, or keep every message word for word.")
+    ] = True,
     metadata: Annotated[str | None, option(metavar="JSON", help="Object to keep with every memory.")] = None,
     timestamp: Annotated[str | None, option(metavar="TIME", help="When it was said, ISO 8601.")] = None,
     *,
@@ -97,14 +101,16 @@ def add(
     """
     from langmem_adapter.pipeline.parse import turns_of
 
+    if text is not None and len(text) == 1:
+        _refuse_file(text[0])
     source, lines = read_source(" ".join(text) if text else None, file)
     items = items_of(source, lines=lines)
     when = {"timestamp": timestamp, "timezone": timezone, "expires_at": expires_at}
     fields = {"metadata": json_object(metadata), **when}
     with call.scoped_memory(create=True, graph=graph) as (memory, scope), Patience(call.output) as patience:
-        check = partial(turns_of, scope=Scope(**scope), longest=memory.parts.longest, verbatim=no_infer)
+        check = partial(turns_of, scope=Scope(**scope), longest=memory.parts.longest, verbatim=not infer)
         items = [_checked(item, check) for item in items]
-        common = {**scope, **{k: v for k, v in fields.items() if v is not None}, "infer": not no_infer}
+        common = {**scope, **{k: v for k, v in fields.items() if v is not None}, "infer": infer}
         outcome = _store(call, memory, items, common, patience)
         if len(items) == 1 and outcome.failed:
             raise outcome.failed[0][1]
@@ -112,23 +118,33 @@ def add(
         past = expires_at is not None and parse_time(expires_at, "expires_at", zone) <= datetime.now(UTC)
         if past and any(change.event in {"ADD", "UPDATE"} for _, change in outcome.changes):
             outcome.notes[_PAST] += 1
-        options = {**call.options, **when, "metadata": metadata, "no_infer": no_infer}
+        options = {**call.options, **when, "metadata": metadata, "no_infer": not infer}
         options |= {"graph": graph, "no_graph": graph is False}
         again = shlex.join(["langmem-adapter", "add", *map(redact_urls, flags(options))])
         rest = _rest(outcome, file, again)
         _report(call, outcome, total=sum(item.size for item in items), rest=rest)
 
 
-def json_object(text: str | None) -> dict[str, Any] | None:
-    """The JSON object of --metadata."""
+def _refuse_file(word: str) -> None:
+    """Refuse the name of a file as speech."""
+    path = Path(word)
+    with suppress(OSError, ValueError):  # too long for a name, or no name
+        if path.is_file() or (path.suffix in _FILES and not any(letter.isspace() for letter in word)):
+            name = shlex.quote(word)
+            hint = f"langmem-adapter add --file {name}\nfor a chat export: langmem-adapter migrate chat {name}"
+            raise CommandError(f"{word} is the name of a file, not what was said", hint, code="file")
+
+
+def json_object(text: str | None, name: str = "--metadata") -> dict[str, Any] | None:
+    """The JSON object of an option."""
     if text is None:
         return None
     try:
         value = json.loads(text)
     except (json.JSONDecodeError, RecursionError) as error:
-        raise InvalidInputError(f'--metadata is no JSON: {error}; write it like \'{{"source": "chat"}}\'') from None
+        raise InvalidInputError(f'{name} is no JSON: {error}; write it like \'{{"source": "chat"}}\'') from None
     if not isinstance(value, dict):
-        raise InvalidInputError('--metadata must be a JSON object, like \'{"source": "chat"}\'')
+        raise InvalidInputError(f'{name} must be a JSON object, like \'{{"source": "chat"}}\'')
     return value
 
 

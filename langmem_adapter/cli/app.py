@@ -8,17 +8,18 @@ import typer
 from typer.core import TyperGroup
 
 from langmem_adapter._version import __version__
-from langmem_adapter.cli import evaluate, graph, options
+from langmem_adapter.cli import evaluate, graph, migrate, options
 from langmem_adapter.cli import serve as keys
 from langmem_adapter.cli.add import add
-from langmem_adapter.cli.change import delete, purge, refine, reindex, update
+from langmem_adapter.cli.change import delete, purge, refine, reindex, restore, update
 from langmem_adapter.cli.demo import demo
 from langmem_adapter.cli.doctor import doctor
 from langmem_adapter.cli.evaluate import conversations, questions
 from langmem_adapter.cli.exchange import backup, copy, export, import_
-from langmem_adapter.cli.look import history, list_, prompts, search, show, trace
+from langmem_adapter.cli.look import history, list_, prompts, search, show, trace, users
 from langmem_adapter.cli.output import CommandError, ExitCode, Output
 from langmem_adapter.cli.serve import mcp, serve
+from langmem_adapter.cli.setup import config, init
 from langmem_adapter.records.checks import redact_urls
 
 
@@ -53,8 +54,8 @@ app = typer.Typer(
 
 # They have no scope.
 _UNSCOPED: Final = (
-    *(backup, copy, doctor, prompts, reindex, serve),
-    *(conversations, evaluate.prompts, keys.list_, keys.revoke),
+    *(backup, config, copy, doctor, init, prompts, reindex, serve, users),
+    *(conversations, evaluate.prompts, keys.list_, keys.revoke, migrate.threads),
 )
 
 
@@ -66,8 +67,8 @@ def _add_commands(group: typer.Typer, *functions: Callable[..., None]) -> typer.
 
 
 _add_commands(
-    *(app, demo, add, search, list_, show, history, trace, update, delete, purge),
-    *(export, import_, refine, reindex, backup, copy, doctor, prompts, serve, mcp),
+    *(app, init, demo, add, search, list_, show, history, users, trace, update, delete, restore, purge),
+    *(export, import_, refine, reindex, backup, copy, doctor, config, prompts, serve, mcp),
 )
 _graph = _add_commands(
     typer.Typer(
@@ -83,6 +84,8 @@ _eval = typer.Typer(
     no_args_is_help=True, help="Measure how well memories are found, and what a chat model makes of them."
 )
 app.add_typer(_graph, name="graph")
+_migrate = typer.Typer(no_args_is_help=True, help="Move memories, items, threads and chats here from other programs.")
+app.add_typer(_add_commands(_migrate, migrate.mem0, migrate.langgraph, migrate.threads, migrate.chat), name="migrate")
 app.add_typer(_add_commands(_keys, keys.create, keys.list_, keys.revoke), name="keys")
 app.add_typer(_add_commands(_eval, conversations, questions, evaluate.prompts, evaluate.answers), name="eval")
 

@@ -47,6 +47,22 @@ def update(
         _show(call, memory.update(memory_id, new, metadata=json_object(metadata), **call.scope))
 
 
+def restore(
+    call: Invocation,
+    id: IdArgument,  # noqa: A002 - the same
+    revision: Annotated[int, typer.Argument(metavar="REVISION", help="Its number, as history shows it.", min=1)],
+) -> None:
+    """Bring a memory back to an earlier revision, also after its deletion.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter restore ID 1
+    """
+    from langmem_adapter.storage.tables import history
+
+    with call.memory() as memory:
+        _show(call, memory.restore(memory.parts.reading(call.full_id, history.c.memory_id, id), revision, **call.scope))
+
+
 def delete(
     call: Invocation,
     id: Annotated[  # noqa: A002 - the same

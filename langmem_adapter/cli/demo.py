@@ -5,6 +5,7 @@ Only the messages and the questions are fixed; everything else is the engine's r
 """
 
 import shlex
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -199,7 +200,8 @@ def _next_steps(location: str, scope: Mapping[str, str], history: list[dict[str,
         yield f"export LANGMEM_ADAPTER_USER={shlex.quote(user)}"
     others = {name.removesuffix("_id"): value for name, value in scope.items() if name != "user_id"}
     options = shlex.join(flags(others))
+    program = "langmem-adapter" if shutil.which("langmem-adapter") else shlex.quote(str(Path(sys.argv[0]).absolute()))
     for words in ("list", 'add "I work at a bakery" --graph', "search where does she work --explain", "graph"):
-        yield f"langmem-adapter {words} {options}".rstrip()
+        yield f"{program} {words} {options}".rstrip()
     if history:
-        yield f"langmem-adapter history {history[0]['memory_id'][:8]}"
+        yield f"{program} history {history[0]['memory_id'][:8]}"

@@ -1,13 +1,15 @@
 """The command `doctor`: checks of the installation and the database, each OK, WARN or FAIL with the command that fixes it."""
 
+import stat
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import closing, suppress
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.table import Table
@@ -19,6 +21,8 @@ from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.records.checks import redact_url, redact_urls
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from langmem_adapter.maintenance.checkup import Check
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.settings import Settings
@@ -29,23 +33,27 @@ _STYLES: Final = {"OK": "green", "WARN": "yellow", "FAIL": "bold red"}
 _CODES: Final = {"": ExitCode.OK, "configuration": ExitCode.CONFIGURATION, "unreachable": ExitCode.UNREACHABLE}
 
 
-def doctor(call: Invocation) -> None:
+def doctor(
+    call: Invocation, fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended here.")] = False
+) -> None:
     """Check Python, packages, database, index, embeddings, model and disk.
 
     Nothing is sent anywhere, unless a model or an embedding service is set
     up: then one short sentence goes there, within the setting model_timeout.
     With --model, four calls also show whether it follows a JSON schema and
     calls tools, and how long its context is. Exit code 4 for a broken
-    configuration, 5 for a database or model out of reach.
+    configuration, 5 for a database or model out of reach. --fix makes an index
+    again that differs from the database, and a read-only database writable.
 
     [bold]Examples[/bold]
     $ langmem-adapter doctor
+    $ langmem-adapter doctor --fix
     $ langmem-adapter doctor -d memory.db --model openai:gpt-5-mini
     """
     checks: list[Any] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # each is a line of the report
-        for check in _checks(call):
+        for check in _checks(call, fix=fix):
             checks.append(check)
             if not call.output.as_json:
                 _show(call, [check])
@@ -60,7 +68,7 @@ def _show(call: Invocation, checks: list["Check"]) -> None:
     sys.stdout.flush()  # shown at once in a pipe
 
 
-def _checks(call: Invocation) -> Iterator["Check"]:
+def _checks(call: Invocation, *, fix: bool) -> Iterator["Check"]:
     from langmem_adapter.maintenance import checkup
     from langmem_adapter.maintenance.checkup import Check
 
@@ -80,15 +88,17 @@ def _checks(call: Invocation) -> Iterator["Check"]:
     with suppress(CommandError):  # which the check of the database shows
         if call.path is not None:
             yield checkup.space(call.path)
-    yield from _slow(call, settings)
+    yield from _slow(call, settings, fix=fix)
 
 
-def _database(call: Invocation) -> Iterator["Check"]:
+def _database(call: Invocation, *, fix: bool) -> Iterator["Check"]:
     from langmem_adapter.embedding.models import fingerprint, resolve_embeddings
     from langmem_adapter.index.indexer import open_feed
     from langmem_adapter.maintenance.checkup import file_of, index, stored
     from langmem_adapter.storage import meta
 
+    if fix and call.path is not None and call.path.exists():
+        _make_writable(call.path)
     problem = None if call.path is None else file_of(call.path)
     if problem is not None:
         yield problem
@@ -103,10 +113,21 @@ def _database(call: Invocation) -> Iterator["Check"]:
         if mark is not None:
             every, kind = call.settings.merge_after, call.settings.index
             with closing(open_feed(database, kind, fingerprint=mark, dimensions=dimensions, merge_after=every)) as feed:
-                yield index(feed, database.path)
+                check = index(feed, database.path)
+                if fix and check.status == "FAIL":
+                    count = feed.rebuild()
+                    check = index(feed, database.path)
+                    check = replace(check, detail=f"{check.detail}; made again with {count} vectors")
+                yield check
 
 
-def _slow(call: Invocation, settings: "Settings") -> Iterator["Check"]:
+def _make_writable(path: "Path") -> None:
+    for each in (path, path.parent):
+        with suppress(OSError):  # it belongs to another user; the check of the file says so
+            each.chmod(each.stat().st_mode | stat.S_IWUSR)
+
+
+def _slow(call: Invocation, settings: "Settings", *, fix: bool) -> Iterator["Check"]:
     """The checks that may hang, each in a thread that is abandoned at its timeout."""
     from langmem_adapter.maintenance import checkup
     from langmem_adapter.twins import in_thread
@@ -114,7 +135,7 @@ def _slow(call: Invocation, settings: "Settings") -> Iterator["Check"]:
     def begin(name: str, look: Callable[[], Iterator["Check"]]) -> Future[list["Check"]]:
         return in_thread(lambda: list(checkup.tried(name, look, _failed)))
 
-    begun = {"database": begin("database", partial(_database, call))}
+    begun = {"database": begin("database", partial(_database, call, fix=fix))}
     # In memories of their own, so that the data stay untouched, and one check does not need the other.
     settings = settings.model_copy(update={"model_retries": 0})
     chosen = {name: call.options[name] or getattr(settings, name) for name in ("embeddings", "model")}

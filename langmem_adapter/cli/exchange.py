@@ -19,7 +19,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, as_data
 
 if TYPE_CHECKING:
     from langmem_adapter.storage.backup import CopyReport
-    from langmem_adapter.storage.lossless.imports import ImportReport, RejectedLine
+    from langmem_adapter.storage.lossless.imports import ImportReport
 
 
 def backup(
@@ -176,7 +176,7 @@ def import_(
     fields = dict(each.partition("=")[::2] for each in as_ or ())
     if not all(fields.values()) or not fields.keys() <= set(SCOPE_FIELDS):
         raise CommandError("--as is FIELD=NAME", "write --as user_id=bob")
-    rejected = _RejectedLines(call, file)
+    rejected = RejectedLines(call, file)
     with ExitStack() as opened:
         opened.enter_context(of_file(file, "read"))
         stream: Any = sys.stdin.buffer if file == STDIN else opened.enter_context(Path(file).open("rb"))
@@ -215,7 +215,7 @@ def _is_everything(first: bytes) -> bool:
     return False
 
 
-class _RejectedLines:
+class RejectedLines:
     """The rejected lines: a file beside the imported one, which only its owner may read; of stdin notes on stderr."""
 
     def __init__(self, call: Invocation, file: str) -> None:
@@ -223,11 +223,13 @@ class _RejectedLines:
         self.path = None if file == STDIN else Path(f"{file}.rejected.jsonl")
 
     def remove(self) -> None:
+        """Remove the file of an earlier run."""
         if self.path is not None:
             with of_file(self.path, "write"):
                 self.path.unlink(missing_ok=True)
 
-    def write(self, each: "RejectedLine") -> None:
+    def write(self, each: Any) -> None:
+        """Keep a line."""
         if self.path is None:
             self._call.output.aside(f"line {each.line}: {each.reason}", "red", whole=True)
             return
@@ -237,7 +239,7 @@ class _RejectedLines:
                 lines.write(json.dumps(as_data(each), ensure_ascii=False) + "\n")
 
 
-def _report(call: Invocation, report: "ImportReport", rejected: _RejectedLines) -> None:
+def _report(call: Invocation, report: "ImportReport", rejected: RejectedLines) -> None:
     picture = f"went on at line {report.resumed_at:,}; " if report.resumed_at else ""
     picture += f"{report.lines:,} lines: {report.added:,} added, {report.known:,} known, {report.rejected:,} rejected"
     picture += " (nothing was written)" if report.is_dry_run else ""

@@ -5,11 +5,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
+from rich.text import Text
 
 from langmem_adapter.cli import pictures
+from langmem_adapter.cli.add import json_object
 from langmem_adapter.cli.options import (
     After,
     AsOfDate,
+    FilterOption,
     GraphOption,
     Invocation,
     KnownAt,
@@ -19,9 +22,9 @@ from langmem_adapter.cli.options import (
     option,
     scopes_in_words,
 )
-from langmem_adapter.cli.output import ExitCode
+from langmem_adapter.cli.output import ExitCode, visible
 from langmem_adapter.records.checks import parse_timezone
-from langmem_adapter.records.scope import SCOPE_FIELDS, as_data
+from langmem_adapter.records.scope import SCOPE_FIELDS, as_data, as_iso, shallow
 
 if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
@@ -56,11 +59,12 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say how each score came about; in a pipe as a column of JSON.")
     ] = False,
+    filter: FilterOption = None,  # noqa: A002 - the option's name
     as_of: AsOfDate = None,
     known_at: KnownAt = None,
     graph: GraphOption = None,
 ) -> None:
-    r"""Find memories by meaning and words, best first.
+    r"""Find memories by meaning and words, the most relevant first.
 
     Nothing found ends with exit code 3.
 
@@ -69,6 +73,7 @@ def search(
     $ langmem-adapter search "favourite food" -u alice -k 3 --explain
     $ langmem-adapter search home -u alice --as-of 2020-05-01
     $ langmem-adapter search what did we do last week -u alice --max-tokens 300
+    $ langmem-adapter search food -u alice --filter '{"topic": "travel"}'
     $ langmem-adapter search lyon -u alice --json | jq '.data\[].text'
     """
     least: Any = threshold
@@ -76,13 +81,14 @@ def search(
         least = float(least)
     how: dict[str, Any] = {"threshold": least, "memory_type": memory_type, "max_tokens": max_tokens, "explain": explain}
     how |= {"as_of": as_of, "known_at": known_at, "after": after, "before": before}
-    how |= {"reference_date": reference_date, "timezone": timezone}
+    how |= {"reference_date": reference_date, "timezone": timezone, "filters": json_object(filter, "--filter")}
     with call.scoped_memory(graph=graph) as (memory, scope):
         hits = memory.search(" ".join(query), k=k, **scope, **how)
         text = "passage" if max_tokens else "text"
-        columns = ["score", "relevance", "id", text, *(["explanation"] if explain else [])]
+        columns = ["relevance", "score", "id", text, *(["explanation"] if explain else [])]
         why = {} if hits.abstained is None else {"abstained": as_data(hits.abstained)}
-        call.output.show(hits, columns=columns, picture=pictures.hits_table, row=_row, **why)
+        ordered = sorted(hits, key=lambda hit: (hit.relevance, hit.score), reverse=True)
+        call.output.show(ordered, columns=columns, picture=pictures.hits_table, row=_row, **why)
         if hits.abstained is not None:
             reason = scopes_in_words(memory.scopes()) if hits.abstained.reason == "empty" else str(hits.abstained)
             call.output.note(f"nothing found for {named(scope)}; {reason}")
@@ -100,6 +106,7 @@ def list_(
     limit: Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many a page.")] = 50,
     after: After = None,
     expired: Annotated[bool, typer.Option("--expired", help="Show what has expired, too.")] = False,
+    filter: FilterOption = None,  # noqa: A002 - the option's name
     as_of: AsOfDate = None,
     known_at: KnownAt = None,
 ) -> None:
@@ -108,24 +115,53 @@ def list_(
     [bold]Examples[/bold]
     $ langmem-adapter list -u alice
     $ langmem-adapter list -u alice --limit 100 --after CURSOR
-    $ langmem-adapter list -u alice --known-at 2026-05-01
+    $ langmem-adapter list -u alice --as-of 2026-05-01
+    $ langmem-adapter list -u alice --filter '{"topic": {"in": ["travel", "food"]}}'
     $ langmem-adapter list -u alice | cut -f 1        the ids, in a pipe
     """
+    from langmem_adapter.filters import parse_filter
     from langmem_adapter.storage import memories
 
+    filters = parse_filter(json_object(filter, "--filter"))
     now = as_of is None and known_at is None
     read: Any = memories.page
     if not now:
         when = memories.parse_as_of(as_of, known_at, parse_timezone(call.settings.timezone)) or memories.AsOf()
         read = partial(memories.page_as_of, when=when)
     with call.reading() as connection:
-        page, following = read(connection, call.scope_in(connection), k=limit, after=after, include_expired=expired)
+        scope = call.scope_in(connection)
+        page, following = read(connection, scope, k=limit, after=after, include_expired=expired, filters=filters)
         columns = ("id", "updated_at", "text")
         call.output.show(page, columns=columns, picture=pictures.items_table, next=following)
-        if not page and now:
+        if not page and filter:
+            call.output.note(f"no memories of {named(call.scope)} fit the filter")
+        elif not page and now:
             call.tell_empty("memories", connection)
         elif not page:
             call.output.note(f"no memories of {named(call.scope)} at that time")
+
+
+def users(call: Invocation) -> None:
+    """List whose memories there are: users, agents and runs, with the number of memories.
+
+    [bold]Examples[/bold]
+    $ langmem-adapter users
+    """
+    from langmem_adapter.storage import scopes
+
+    with call.reading() as connection:
+        counts = scopes.counts(connection)
+    rows = [
+        {**shallow(each.scope), "memories": each.memories, "updated_at": as_iso(each.updated_at)} for each in counts
+    ]
+    cells = (
+        (Text(visible(named(each.scope.named))), Text(f"{each.memories:,}"), Text(pictures.moment(each.updated_at)))
+        for each in counts
+    )
+    columns, head = (*SCOPE_FIELDS, "memories", "updated_at"), ("whose", "memories", "updated")
+    call.output.show(rows, columns=columns, picture=lambda _: pictures.plain_table(head, cells))
+    if not counts:
+        call.output.note("the database is empty")
 
 
 def show(call: Invocation, id: IdArgument) -> None:  # noqa: A002 - the name of the argument in the usage line

@@ -50,6 +50,9 @@ KnownAt = Annotated[str | None, option(metavar="TIME", help="What this database 
 Timezone = Annotated[
     str | None, option(metavar="NAME", help='Zone of times without an offset and of "today", as Asia/Shanghai.')
 ]
+FilterOption = Annotated[
+    str | None, option("--filter", metavar="JSON", help="Conditions on metadata and fields of memories.")
+]
 Limit = Annotated[int, typer.Option("-k", "--limit", min=1, max=10_000, help="At most so many.")]
 After = Annotated[str | None, option(metavar="CURSOR", help="Go on after this page's cursor.")]
 
@@ -218,6 +221,7 @@ class Invocation:
             hint = "add --yes in scripts"
             raise CommandError(f"this would {verb} {what}", hint, code="confirmation_needed")
         if not typer.confirm(f"{verb.capitalize()} {what}?", err=True):
+            self.output.note(f"nothing was done: did not {verb} {what}")
             raise typer.Exit(ExitCode.OK)
 
     def effective_scope(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:

@@ -258,9 +258,9 @@ class Steps:
         self.show(self._done + steps, self._total or 0)
 
     def show(self, done: int, total: int) -> None:
-        """Show how many steps are done."""
+        """Show how many steps are done, of an unknown number where *total* is 0."""
         self._done, now = max(done, self._done), time.monotonic()
-        if total < _LEAST:
+        if max(total, done if total == 0 else 0) < _LEAST:
             return
         rate = f"{self._done / max(now - self._began, 1e-6):.0f}/s"
         if self._output.err.is_terminal:
@@ -268,14 +268,15 @@ class Steps:
         elif now - self._last >= _EVERY:
             self._last = now
             left = (now - self._began) * (total - self._done) / max(self._done, 1)
-            self._output.note(f"{self._done} of {total} {self._what}, {rate}, {left:.0f} s left")
+            rest = (f" of {total}", f", {left:.0f} s left") if total else ("", "")
+            self._output.note(f"{self._done}{rest[0]} {self._what}, {rate}{rest[1]}")
 
     def _draw(self, total: int, rate: str) -> None:
         if self._bar is None:
             numbers = (MofNCompleteColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn())
             label = TextColumn("{task.description}")
             self._bar = Progress(label, BarColumn(), *numbers, console=self._output.err, transient=True)
-            self._task = self._bar.add_task(self._what, total=total, rate="")
+            self._task = self._bar.add_task(self._what, total=total or None, rate="")
             self._bar.start()
         self._bar.update(self._task, completed=self._done, rate=rate)
 

@@ -194,28 +194,34 @@ class ConversationInfo:
     updated_at: datetime
 
 
-def append(connection: Connection, conversation: Conversation, drafts: Sequence[Draft]) -> int:
+def append(
+    connection: Connection,
+    conversation: Conversation,
+    drafts: Sequence[Draft],
+    times: Sequence[datetime] | None = None,
+) -> int:
     """Append messages within a write transaction, and return the position of the last one, or 0 without any.
 
-    The first messages create the conversation.
+    The first messages create the conversation. *times* are their dates; `None` is now.
     """
-    now = datetime.now(UTC)
+    dates = times or [datetime.now(UTC)] * len(drafts)
     row = connection.execute(_by_name(conversation)).first()
     if not drafts:
         return 0 if row is None else int(row.last)
-    id_, last = (_create(connection, conversation, now), 0) if row is None else (row.id, row.last)
+    id_, last = (_create(connection, conversation, dates[0]), 0) if row is None else (row.id, row.last)
     rows = [
         {
             "conversation_id": id_,
             "position": place,
             **{name: getattr(draft, name) for name in _COLUMNS},
-            "created_at": now,
+            "created_at": date,
         }
-        for place, draft in enumerate(drafts, last + 1)
+        for place, (draft, date) in enumerate(zip(drafts, dates, strict=True), last + 1)
     ]
     connection.execute(insert(turns), rows)
     end = last + len(drafts)
-    connection.execute(update(conversations).where(conversations.c.id == id_).values(last=end, updated_at=now))
+    latest = dates[-1] if row is None else max(row.updated_at, dates[-1])
+    connection.execute(update(conversations).where(conversations.c.id == id_).values(last=end, updated_at=latest))
     return int(end)
 
 
@@ -276,7 +282,8 @@ def listed(
 
 
 def _by_name(conversation: Conversation) -> Select[Any]:
-    return select(conversations.c.id, conversations.c.last).where(conversations.c.key == conversation.key)
+    columns = conversations.c.id, conversations.c.last, conversations.c.updated_at
+    return select(*columns).where(conversations.c.key == conversation.key)
 
 
 def _create(connection: Connection, conversation: Conversation, now: datetime) -> int:

@@ -263,3 +263,13 @@ main()
     program = stopped("SIGINT", 200).removesuffix("main()\n") + impatient
     done = python("-c", program, "-d", database, "add", "--no-infer", "-u", "a", "-f", file, "--json", code=130)
     assert json.loads(done.stdout)["error"]["message"].startswith("interrupted: 200 of 500 messages are kept")
+
+
+def test_add_refuses_the_name_of_a_file_with_the_right_command(data: Data, tmp_path: Path) -> None:
+    (tmp_path / "notes").write_text("I like tea")
+    for word in ("notes", "chat.json", "gone/chat.jsonl", "notes.txt"):
+        failed = data("add", word, "-u", "a", code=2)["error"]
+        assert failed["code"] == "file" and f"langmem-adapter add --file {word}" in failed["hint"]
+        assert f"langmem-adapter migrate chat {word}" in failed["hint"]
+    assert data("add", "I keep my list in notes.txt", "-u", "a")["count"] == 1
+    assert data("add", f"I like {'long walks ' * 500}", "-u", "a", "--infer")["count"] >= 1

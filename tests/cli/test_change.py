@@ -106,3 +106,18 @@ def test_ids_and_cursors_are_whole_on_a_narrow_terminal(data: Data, dog: str, da
         assert all(whole in picture for whole in ids), (width, command, picture)
         lines = [line for line in picture.splitlines() if not line.startswith(("more:", "hint:"))]
         assert max(map(len, lines)) <= int(width), (width, command, picture)
+
+
+def test_restore_brings_back_an_earlier_revision_also_after_deletion(data: Data, dog: str) -> None:
+    data("update", dog, "Has two dogs")
+    data("delete", dog)
+    (change,) = data("restore", dog[:8], 1)["data"]
+    assert (change["event"], change["text"]) == ("ADD", "Has a dog")
+    assert data("restore", dog, 9, code=2)["error"]["code"] == "invalid_input"
+    assert data("restore", dog, 2, "-u", "bob", code=3)["error"]["code"] == "not_found"
+
+
+def test_purge_that_is_declined_says_what_did_not_happen(data: Data, dog: str, database: Path) -> None:
+    said = " ".join(on_a_terminal([*COMMAND, "-d", str(database), "purge", "-u", "alice"], "n\n").split())
+    assert "nothing was done: did not erase everything of user=alice, for good" in said
+    assert data("list", "-u", "alice")["count"] == 2

@@ -44,7 +44,7 @@ def test_demo_json_equals_the_database(data: Data) -> None:
 
 def test_demo_next_steps_work(data: Data, cli: Callable[..., Any]) -> None:
     said = cli("demo").stdout
-    identity = said.rsplit("langmem-adapter history ", 1)[1].split()[0]
+    identity = said.rsplit(" history ", 1)[1].split()[0]
     assert data("history", identity)["count"] == 3
     assert data("search", "where", "does", "she", "live", "-u", "ada")["data"][0]["text"].startswith("Lives in")
 

@@ -210,3 +210,21 @@ def test_doctor_with_model_says_what_the_model_can_do(data: Data, monkeypatch: p
     assert checks["schema"]["status"] == "OK"
     assert checks["tools"]["status"] == "WARN"
     assert checks["context"]["detail"] == "the server does not say how long it is"
+
+
+def test_doctor_fix_makes_an_index_again_that_differs(data: Data, database: Path) -> None:
+    for number in range(30):
+        data("add", f"Statement {number}", "--no-infer", "-u", "a")
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute("UPDATE memories SET embedding = zeroblob(length(embedding)) WHERE pk % 2 = 0")
+    assert statuses(data("doctor", code=5))["index"] == "FAIL"
+    mended = next(check for check in data("doctor", "--fix")["data"] if check["name"] == "index")
+    assert mended["status"] == "OK" and "made again" in mended["detail"]
+    assert statuses(data("doctor"))["index"] == "OK"
+
+
+def test_doctor_fix_makes_a_read_only_database_writable(data: Data, database: Path) -> None:
+    data("add", "I like tea", "-u", "a")
+    database.chmod(0o400)
+    data("doctor", "--fix")
+    assert database.stat().st_mode & 0o200

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.cli.conftest import on_a_terminal
+from tests.programs import COMMAND
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Cli
 
@@ -87,3 +90,54 @@ def test_export_of_memories_to_be_read(cli: Cli, file: Path, tmp_path: Path) -> 
     assert (row["text"], row["user_id"]) == ("Lives in Oslo", "alice")
     assert "without vectors" in cli("export", "-o", table, "--format", "csv", "--vectors", "-u", "alice", code=2).output
     assert "scope is missing" in cli("export", "-o", table, code=2).output
+
+
+# ── migrate ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_migrate_names_counts_users_and_losses_and_writes_nothing_in_a_dry_run(
+    cli: Cli, data: Any, database: Path, tmp_path: Path
+) -> None:
+    rows = [{"id": f"{n:08}", "memory": f"Likes {n}", "user_id": "ann", "created_at": "2025-05-01"} for n in range(3)]
+    broken = {"id": "broken", "memory": "", "user_id": "ann"}
+    nobody = {"id": "nobody", "memory": "Likes jam", "created_at": "2025-05-01"}
+    file = tmp_path / "all.json"
+    file.write_text(json.dumps([*rows, broken, nobody]))
+    report = data("migrate", "mem0", file, "--dry-run", code=6)
+    assert report["error"]["code"] == "partial" and not database.exists()
+    (told,) = report["data"]
+    assert told["is_dry_run"] and told["added"]["memories"] == 3 and told["users"] == {"user=ann": 3}
+    assert told["left_out"] == {"memory that names no user, agent or run; -u NAME takes it": 1}
+    rejected = Path("migrate-mem0.rejected.jsonl")
+    assert [json.loads(line)["place"] for line in rejected.read_text().splitlines()] == ["row 4"]
+    assert stat.S_IMODE(rejected.stat().st_mode) == 0o600
+    file.write_text(json.dumps([*rows, nobody]))
+    assert data("migrate", "mem0", file, "-u", "bob")["data"][0]["users"] == {"user=ann": 3, "user=bob": 1}
+    assert not rejected.exists()
+    assert [item["text"] for item in data("list", "-u", "bob")["data"]] == ["Likes jam"]
+    assert cli("migrate", "mem0", file, "-u", "bob").stdout == "4\t0\t4\t0\t0\n"
+    said = on_a_terminal([*COMMAND, "-d", str(database), "migrate", "mem0", str(file), "-u", "bob"])
+    assert "memories: 4 read, 0 added, 4 here already" in said
+    for wrong in (["mem0", tmp_path / "none"], ["langgraph", "none.db"], ["threads", "none.db"], ["chat", "none.json"]):
+        assert data("migrate", *wrong, code=2)["error"]["code"] == "invalid_input"
+
+
+def test_migrate_chat_remembers_after_it_says_what_that_costs(
+    cli: Cli, data: Any, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [{"role": "user", "content": f"My dog is called Rex{n}"} for n in range(25)]
+    Path("chat.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    chat = ("migrate", "chat", "chat.jsonl", "-u", "ann")
+    with monkeypatch.context() as with_key:
+        with_key.setenv("OPENAI_API_KEY", "none")
+        cost = cli(*chat, "--remember", "--dry-run", "--model", "openai:gpt-5-mini").stderr
+    assert "2 adds, at most 4 model calls and about" in cost
+    assert data(*chat, "--remember", code=2)["error"]["code"] == "confirmation_needed"
+    declined = on_a_terminal([*COMMAND, "-d", str(database), *chat, "--remember"], "n\n")
+    assert "nothing was done" in declined and data("list", "-u", "ann")["count"] == 0
+    assert data(*chat)["data"][0]["added"]["messages"] == 25 and data("list", "-u", "ann")["count"] == 0
+    assert data(*chat, "--remember", "--yes")["data"][0]["unchanged"]["messages"] == 25
+    count = data("list", "-u", "ann")["count"]
+    assert count > 0
+    data(*chat, "--remember", "--yes")
+    assert data("list", "-u", "ann")["count"] == count

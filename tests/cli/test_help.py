@@ -16,8 +16,8 @@ from tests.cases import each
 
 PROJECT = Path(__file__).parents[2] / "pyproject.toml"
 COMMANDS = (
-    "demo add search list show history trace update delete purge export import refine reindex backup copy"
-    " doctor prompts serve mcp"
+    "init demo add search list show history users trace update delete restore purge export import refine reindex backup"
+    " copy doctor config prompts serve mcp"
 ).split()
 HEAVY = (
     "faiss langgraph langchain langchain_core sqlalchemy alembic numpy pydantic_settings pydantic openai httpx"

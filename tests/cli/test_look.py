@@ -289,3 +289,33 @@ def test_trace_prints_a_picture_on_a_terminal(data: Data, database: Path) -> Non
     assert "+ 1 ADD" in listed and number in listed
     assert "+ ADD" in shown and "I like tea" in shown
     assert "\x1b[31m" not in listed + shown
+
+
+def test_users_lists_whose_memories_there_are(data: Data, cli: Cli, alice: list[str]) -> None:
+    data("add", "I like figs", "-u", "bob", "--run", "7")
+    rows = {(row["user_id"], row["run_id"]): row["memories"] for row in data("users")["data"]}
+    assert rows == {("alice", None): 3, ("bob", None): 1, ("bob", "7"): 2}
+    assert {line.split("\t")[0] for line in cli("users").stdout.splitlines()} == {"alice", "bob"}
+
+
+def test_search_and_list_take_a_filter_and_list_as_of(data: Data) -> None:
+    for year, home, topic in (("2024", "Lyon", "home"), ("2026", "Oslo", "home"), ("2025", "tea", "food")):
+        text = f"I like {home}" if topic == "food" else f"I live in {home}"
+        data("add", text, "-u", "ann", "--timestamp", f"{year}-05-01", "--metadata", json.dumps({"topic": topic}))
+    food = '{"topic": "food"}'
+    assert [row["text"] for row in data("list", "-u", "ann", "--filter", food)["data"]] == ["Likes tea"]
+    assert [row["text"] for row in data("search", "Oslo", "-u", "ann", "--filter", food)["data"]] == ["Likes tea"]
+    assert data("list", "-u", "ann", "--filter", '{"topic": "none"}')["count"] == 0
+    assert [row["text"] for row in data("list", "-u", "ann", "--as-of", "2024-06-01")["data"]] == ["Lives in Lyon"]
+    assert data("list", "-u", "ann", "--filter", '{"topic": {"$odd": 1}}', code=2)["error"]["code"] == "filter"
+    assert "--filter is no JSON" in data("list", "-u", "ann", "--filter", "{", code=2)["error"]["message"]
+
+
+def test_search_lists_hits_by_the_relevance_that_it_shows(data: Data, cli: Cli) -> None:
+    for text in ("I live in Lyon", "I like tea", "I play the violin", "My dog is called Rex", "I work at Bosch"):
+        data("add", text, "-u", "ann")
+    for query in ("where does she live", "violin", "Rex and Bosch", "what did we do last week"):
+        shown = [row["relevance"] for row in data("search", query, "-u", "ann")["data"]]
+        assert shown == sorted(shown, reverse=True)
+    first = cli("search", "violin", "-u", "ann").stdout.split("\t")[0]
+    assert float(first) == data("search", "violin", "-u", "ann")["data"][0]["relevance"]

@@ -320,11 +320,11 @@ class LosslessImport:
         return None
 
     def _rename(self, read: Any, number: int) -> ImportLine | None:
-        line = _line(read, number)
+        line = parse_line(read, number)
         if not self.renamed:
             return line
         renamed = self._scope_names.apply(line)
-        return None if renamed is None else _line(renamed, number)
+        return None if renamed is None else parse_line(renamed, number)
 
     def _pop_memory(self, memory_id: str) -> ImportLine | None:
         row = self._waiting.execute("DELETE FROM waiting WHERE id = ? RETURNING number, line", (memory_id,)).fetchone()
@@ -545,7 +545,8 @@ def _as_bytes(line: object) -> bytes:
     return line.encode(errors="surrogatepass") if isinstance(line, str) else line
 
 
-def _line(read: Any, number: int) -> ImportLine:
+def parse_line(read: Any, number: int) -> ImportLine:
+    """Check the fields of a line, and read the values of its row."""
     if not isinstance(read, dict):
         raise InvalidInputError("it is no JSON object")
     kind = KINDS.get(read["kind"]) if isinstance(read.get("kind"), str) else None

@@ -164,6 +164,7 @@ class ImportBatch:
         vectors: The vectors of memories, by their texts.
         within: The scope that all must lie in; `None` for any.
         kept: What earlier batches have made, which a dry run does not write: entities, conversations, scopes.
+        extends: Whether a scope that has a history of its own gets more; the numbers must then be of this transaction.
     """
 
     # Contract: a row that this writer takes fits what `Ledger.apply` guarantees. A memory has all of its revisions, counted
@@ -176,6 +177,7 @@ class ImportBatch:
     vectors: Mapping[str, bytes]
     within: Scope | None
     kept: MutableMapping[tuple[str, Any], Any]
+    extends: bool = False
     added: Counter[str] = field(default_factory=Counter)
     unchanged: int = 0
     rejected: dict[int, str] = field(default_factory=dict)
@@ -314,7 +316,7 @@ class ImportBatch:
         row = self.connection.execute(select(scopes.c.id).where(scopes.c.key == key)).first()
         base, top = self.numbers.base, self.numbers.top
         if row is not None:
-            is_own = base < row.id <= top
+            is_own = self.extends or base < row.id <= top
             foreign = (
                 exists().where(number.table.c.scope_id == row.id, not_(number.between(base + 1, top))).select()
                 for number in (history.c.seq, entities.c.pk)

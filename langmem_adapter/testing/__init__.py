@@ -1,10 +1,11 @@
-"""Fakes for tests of programs that use this package: a chat model with a script, embeddings that count.
+"""Fakes for tests of programs that use this package, and `StoreContract`, a pytest class for any LangGraph store.
 
 With them a program with a memory is tested without a key and without a network. Nothing else in the package uses them.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence  # noqa: TC003 - pydantic reads the annotation of a field
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -23,7 +24,22 @@ if TYPE_CHECKING:
     from langchain_core.callbacks import CallbackManagerForLLMRun
     from langchain_core.runnables import Runnable
 
-__all__ = ["CountingEmbeddings", "ScriptedChatModel"]
+    from langmem_adapter.testing.store_contract import StoreContract
+
+__all__ = ["CountingEmbeddings", "ScriptedChatModel", "StoreContract"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "StoreContract":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import pytest  # noqa: PLC0415 - nothing else of this package needs it
+
+    if "langmem_adapter.testing.store_contract" not in sys.modules:
+        pytest.register_assert_rewrite("langmem_adapter.testing.store_contract")
+    from langmem_adapter.testing.store_contract import StoreContract  # noqa: PLC0415 - the same
+
+    return StoreContract
+
 
 _LETTERS_PER_TOKEN: Final = 4
 

@@ -1,0 +1,181 @@
+"""Migration from LangGraph: items of `SqliteStore` and `PostgresStore`, with LangMem's memories, and threads of its savers.
+
+Store tables are read with SQL, since `BaseStore` does not say how long an item lives. Threads go through LangGraph's protocol.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing, contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID, uuid5
+
+from sqlalchemy import inspect, text
+
+from langmem_adapter.adapters.checkpointer import check_serializer
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError
+from langmem_adapter.migration.writer import (
+    ItemRow,
+    MemoryRow,
+    RevisionRow,
+    SkippedRow,
+    open_source,
+    read_only,
+    time_of,
+)
+from langmem_adapter.records.scope import Scope
+from langmem_adapter.storage.drivers import path_of, url_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+
+    from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
+    from langmem_adapter.migration.writer import Migration, SourceRow
+
+
+_LABELS: Final = {f"{{{name}}}": f"{name}_id" for name in ("user", "agent", "run")}
+_MADE: Final = UUID("9d5e4c0a-3a57-5f0e-9b0c-6d6967726174")
+_TTL: Final = ("expires_at", "ttl_minutes")
+
+
+def store_rows(address: str, namespace: str | None, path: str | None, scope: Scope | None) -> Iterator[SourceRow]:
+    """The rows of a store's table, in the order of their last change.
+
+    Items of a *namespace* like `memories/{user}` are memories: {user}, {agent} and {run} are labels that name the scope.
+    *path* is the field with the text, as `content.text`; `None` knows LangMem's two formats.
+    """
+    pattern = None if namespace is None else tuple(namespace.strip("/").split("/"))
+    if pattern is not None and scope is None and not _LABELS.keys() & set(pattern):
+        raise InvalidInputError("--namespace names nobody: write {user} for the label of the user, or give -u NAME")
+    with open_source(address) as connection:
+        reader = inspect(connection)
+        if not reader.has_table("store"):
+            raise InvalidInputError("there is no table of a LangGraph store in it; for threads use migrate threads")
+        columns = {column["name"] for column in reader.get_columns("store")}
+        more = ", ".join(name if name in columns else f"NULL AS {name}" for name in _TTL)
+        query = f"SELECT prefix, key, value, created_at, updated_at, {more} FROM store ORDER BY updated_at, prefix, key"  # noqa: S608 - our own names
+        for row in connection.execute(text(query)):
+            place = f"item {row.prefix}/{row.key}"
+            try:
+                value = row.value if isinstance(row.value, dict) else json.loads(row.value)
+                if not isinstance(value, dict):
+                    raise InvalidInputError("its value is no object")
+                yield _row(row, place, value, pattern, path, scope)
+            except (LangmemAdapterError, ValueError) as error:
+                yield SkippedRow(place, str(error), "items", is_rejected=True)
+
+
+def _row(
+    row: Any, place: str, value: dict[str, Any], pattern: Sequence[str] | None, path: str | None, scope: Scope | None
+) -> SourceRow:
+    labels = tuple(str(row.prefix).split("."))
+    dates: dict[str, Any] = {name: time_of(getattr(row, name)) for name in ("created_at", "updated_at", "expires_at")}
+    if dates["created_at"] is None or dates["updated_at"] is None:
+        raise InvalidInputError("it has no date")
+    owner = _owner(pattern, labels, scope)
+    content = None if owner is None else _text_of(value, path)
+    if owner is None or content is None:
+        ttl = None if row.ttl_minutes is None else float(row.ttl_minutes)
+        return ItemRow(place=place, namespace=labels, key=row.key, value=value, ttl=ttl, **dates)
+    try:
+        id_ = str(UUID(row.key))
+    except ValueError:
+        id_ = str(uuid5(_MADE, f"{row.prefix}/{row.key}"))
+    metadata = {name: each for name, each in value.items() if path is not None and name != path.split(".")[0]}
+    added = RevisionRow("ADD", content, dates["updated_at"], reason=f"migrated from the store, namespace {row.prefix}")
+    return MemoryRow(place=place, id=id_, scope=owner, revisions=[added], metadata=metadata, **dates)
+
+
+def _owner(pattern: Sequence[str] | None, labels: Sequence[str], scope: Scope | None) -> Scope | None:
+    """Whose memory an item is; `None` where its namespace is another one."""
+    if pattern is None or len(pattern) != len(labels):
+        return None
+    pairs = list(zip(pattern, labels, strict=True))
+    if any(part != label for part, label in pairs if part not in _LABELS):
+        return None
+    named = {_LABELS[part]: label for part, label in pairs if part in _LABELS}
+    return Scope(**{**({} if scope is None else scope.named), **named})
+
+
+def _text_of(value: Mapping[str, Any], path: str | None) -> str | None:
+    """The text of a memory: at a path, or in one of LangMem's two formats; `None` where the value is something else."""
+    inner: Any = value
+    if path is None:
+        is_kind = value.keys() == {"kind", "content"} and value["kind"] == "Memory"
+        inner = value["content"] if is_kind else value
+        if not isinstance(inner, dict) or inner.keys() != {"content"}:
+            return None
+        path = "content"
+    for name in path.split("."):
+        inner = inner.get(name) if isinstance(inner, dict) else None
+    return inner if isinstance(inner, str) and inner.strip() else None
+
+
+def copy_threads(
+    address: str, target: SQLAlchemySaver, migration: Migration, allow: Collection[tuple[str, ...]] = ()
+) -> None:
+    """Copy the checkpoints of every thread, the oldest first, with pending writes and interrupts.
+
+    *allow* names types of the state that LangGraph does not know, by module and name.
+    """
+    target = target.with_allowlist(allow) if allow else target
+    with open_source(address) as connection:
+        if not inspect(connection).has_table("checkpoints"):
+            raise InvalidInputError("there are no threads of a LangGraph checkpointer in it")
+        query = text("SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")
+        threads = connection.execute(query).scalars().all()
+    with _saver(address, check_serializer(target.serde)) as source:
+        for thread_id in threads:
+            try:
+                for each in reversed(list(source.list({"configurable": {"thread_id": thread_id}}))):
+                    migration.count("checkpoints", is_new=_copy(each, target, is_dry_run=migration.report.is_dry_run))
+            except InvalidInputError as error:
+                reason = f"{error}; --allow MODULE:NAME allows a type"
+                migration.skip(SkippedRow(f"thread {thread_id}", reason, "threads", is_rejected=True))
+            migration.step()
+
+
+def _copy(each: CheckpointTuple, target: SQLAlchemySaver, *, is_dry_run: bool) -> bool:
+    """Copy a checkpoint; whether it was not here yet."""
+    if is_dry_run or target.get_tuple(each.config) is not None:
+        return target.get_tuple(each.config) is None
+    tasks: dict[str, list[tuple[str, Any]]] = {}
+    for task_id, channel, value in each.pending_writes or ():
+        tasks.setdefault(task_id, []).append((channel, value))
+    # Contract: a checkpoint that is here has what its tasks wrote, also where a copy was killed: that is written before it.
+    # tests/migration/test_langgraph.py::test_migrate_threads_that_broke_off_completes_pending_writes
+    for task_id, writes in tasks.items():
+        target.put_writes(each.config, writes, task_id)
+    parent = (each.parent_config or {}).get("configurable", {}).get("checkpoint_id")
+    config: Any = {"configurable": {**each.config["configurable"], "checkpoint_id": parent}}
+    target.put(config, each.checkpoint, each.metadata, each.checkpoint["channel_versions"])
+    return True
+
+
+@contextmanager
+def _saver(address: str, serde: Any) -> Iterator[BaseCheckpointSaver[Any]]:
+    """LangGraph's own saver, on a connection that cannot write."""
+    path = path_of(url_of(address))
+    name, kind = ("sqlite", "SqliteSaver") if path is not None else ("postgres", "PostgresSaver")
+    try:
+        saver = getattr(import_module(f"langgraph.checkpoint.{name}"), kind)
+    except ImportError as error:
+        raise MissingDependencyError(f"langgraph-checkpoint-{name}") from error
+    if path is not None:
+        with closing(read_only(path)) as connection:
+            yield saver(connection, serde=serde)
+        return
+    import psycopg  # noqa: PLC0415 - an extra
+    from psycopg.rows import dict_row  # noqa: PLC0415 - the same
+
+    url = url_of(address).set(drivername="postgresql").render_as_string(hide_password=False)
+    how: dict[str, Any] = {
+        "autocommit": True,
+        "row_factory": dict_row,
+        "options": "-c default_transaction_read_only=on",
+    }
+    with psycopg.connect(url, **how) as connection:
+        yield saver(connection, serde=serde)
