@@ -164,7 +164,7 @@ class LosslessImport:
     name: str = ""
     dry_run: bool = False
     rejected: Callable[[RejectedLine], object] = lambda _: None
-    progress: Callable[[int, int], object] = lambda _, __: None
+    progress: Callable[[int, int], object] = field(default_factory=lambda: lambda _, __: None)
 
     def run(self, lines: Iterable[bytes | str]) -> ImportReport:
         """Take in every line."""
