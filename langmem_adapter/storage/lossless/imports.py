@@ -163,7 +163,7 @@ class LosslessImport:
     renamed: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
     dry_run: bool = False
-    rejected: Callable[[RejectedLine], object] = lambda _: None
+    rejected: Callable[[RejectedLine], object] = field(default_factory=lambda: lambda _: None)
     progress: Callable[[int, int], object] = field(default_factory=lambda: lambda _, __: None)
 
     def run(self, lines: Iterable[bytes | str]) -> ImportReport:
