@@ -158,7 +158,7 @@ class LosslessImport:
     database: Database
     fingerprint: str
     embed: Callable[[Sequence[str]], NDArray[Any]]
-    announce: Callable[[int], object] = lambda _: None
+    announce: Callable[[int], object] = field(default_factory=lambda: lambda _: None)
     within: Scope | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
