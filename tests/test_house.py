@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from importlib import import_module
 from importlib.util import find_spec
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import false
 
 import langmem_adapter
+from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.erasure import belongs
 from langmem_adapter.storage.tables import metadata
@@ -151,3 +153,13 @@ def _is_there(name: str) -> bool:
 def test_every_table_is_erased_with_its_scope_or_says_why_not() -> None:
     unscoped = {rows.name for rows in metadata.sorted_tables if belongs(rows, Scope("ann")).compare(false())}
     assert unscoped == NOBODYS.keys()
+
+
+def test_k_finds_a_test_for_every_parameter_of_memory() -> None:
+    """`pytest -k NAME` finds something for each parameter of `Memory` and its methods."""
+    tests = " ".join(
+        re.findall(r"def (test_\w+)", "".join(path.read_text("utf-8") for path in (ROOT / "tests").rglob("*.py")))
+    )
+    methods = [method for name, method in inspect.getmembers(Memory, callable) if not name.startswith("_")]
+    parameters = {name for method in (Memory.__init__, *methods) for name in inspect.signature(method).parameters}
+    assert {name for name in parameters - {"self"} if name not in tests} == set()

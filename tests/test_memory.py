@@ -397,7 +397,7 @@ def test_a_huge_query_is_just_text(memory: Memory) -> None:
     assert memory.search("tea OR " * 50_000, user_id="a")[0].text == "Likes tea"
 
 
-def test_expired_memories_are_hidden_at_once_and_eat_no_place(memory: Memory) -> None:
+def test_expired_memories_are_hidden_without_include_expired(memory: Memory) -> None:
     past = datetime.now(UTC) - timedelta(days=1)
     memory.add_many(
         [{"messages": f"Likes tea {i}", "user_id": "a", "infer": False, "expires_at": past} for i in range(90)]

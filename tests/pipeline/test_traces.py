@@ -78,7 +78,7 @@ def test_a_trace_is_kept_even_where_nothing_was_found(tmp_path: Path) -> None:
         assert memory.trace(str(result.trace_id)).facts == ()
 
 
-def test_another_tenants_trace_is_not_found(memory: Memory) -> None:
+def test_trace_id_of_another_tenant_is_not_found(memory: Memory) -> None:
     result = memory.add("I live in Rome.", user_id="a")
     assert memory.trace(str(result.trace_id), user_id="a").scope.user_id == "a"
     for arguments in ({"user_id": "b"}, {"agent_id": "a"}):

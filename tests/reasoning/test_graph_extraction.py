@@ -163,7 +163,7 @@ def test_own_instructions_stay_alone_and_the_graph_follows_the_data() -> None:
         assert form.endswith(str(ours[1].content).splitlines()[-1])
 
 
-def test_own_instructions_for_relations_stand_beside_ours_and_nowhere_else() -> None:
+def test_graph_prompt_is_added_to_the_relation_instructions_only() -> None:
     ours, _ = asked(asking("Hi"))
     messages, _ = asked(asking("Hi"), graph_prompt="Only kinship.")
     assert messages[1] == ours[1]

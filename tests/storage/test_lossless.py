@@ -151,7 +151,7 @@ def test_import_moves_what_sqlite_has_to_postgres_and_back(
         assert target.import_(server.export(everything=True)).complete and body(target) == body(server)
 
 
-def test_import_uses_vectors_of_the_same_model_and_embeds_else(source: Memory, tmp_path: Path) -> None:
+def test_import_announce_counts_texts_without_vectors_of_the_same_model(source: Memory, tmp_path: Path) -> None:
     with_vectors = list(source.export(everything=True, vectors=True))
     assert json.loads(with_vectors[0])["vectors"]["memory"] == "hash:32/2"
     announced: list[int] = []
@@ -238,7 +238,7 @@ def test_import_of_a_file_without_its_end_takes_what_is_there_and_goes_on(lines:
         assert body(target) == lines[1:]
 
 
-def test_import_as_another_scope_gives_new_ids(source: Memory, target: Memory) -> None:
+def test_import_as_scope_gives_new_ids(source: Memory, target: Memory) -> None:
     own = list(source.export(user_id="ann"))
     for known in (0, 1):
         report = target.import_(own, as_scope={"user_id": "bob"})
