@@ -157,7 +157,7 @@ _HOMES: Final = {
     "Settings": "settings",
     "StaticEmbeddings": "embedding.models",
 }
-_GUESTS: Final = {
+_INTEGRATIONS: Final = {
     "AsyncMemory": "mem0",
     "ConversationMemory": "classic",
     "MemoryRetriever": "retriever",
@@ -176,9 +176,9 @@ _GUESTS: Final = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name from the room that owns it (PEP 562)."""
-    if name in _GUESTS:
-        where = f"{__name__}.adapters.{_GUESTS[name]}"
+    """Import a public name from the module that defines it (PEP 562)."""
+    if name in _INTEGRATIONS:
+        where = f"{__name__}.adapters.{_INTEGRATIONS[name]}"
         raise ImportError(f"{name} lives in {where}; write: from {where} import {name}", name=__name__)
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -56,10 +56,10 @@ def optional_scope(fields: Mapping[str, Any]) -> Scope | None:
     return Scope(**named) if named else None
 
 
-def memory_id_of(memory_id: object, *, whose: str = "a memory's id") -> str:
-    """An id, which is a text with something in it; *whose* is its name in the error."""
+def memory_id_of(memory_id: object, *, name: str = "a memory's id") -> str:
+    """Check an id: a text that is not blank. *name* is its name in the error."""
     if not isinstance(memory_id, str) or not memory_id.strip():
-        raise InvalidInputError(f"{whose} is a text, not {quoted(memory_id)}")
+        raise InvalidInputError(f"{name} is a text, not {quoted(memory_id)}")
     return check_text(memory_id, "the id")
 
 

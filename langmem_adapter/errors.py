@@ -66,7 +66,7 @@ class LangmemAdapterError(Exception):
         return str(self)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle without `__init__`, whose arguments are others than the message: errors survive a process pool."""
+        """Pickle without `__init__`, which takes more than the message, so that errors survive a process pool."""
         return _again, (type(self), self.args), self.__dict__
 
 
@@ -164,7 +164,7 @@ class ModelContextError(ModelError, ValueError):
 
     Attributes:
         prompt_tokens: Tokens of the prompt, counted by the server or else by us.
-        context_tokens: Tokens of the model's context; 0 where nobody says it.
+        context_tokens: Tokens of the model's context; 0 where the size is not known.
     """
 
     def __init__(self, message: str, *, prompt_tokens: int = 0, context_tokens: int = 0) -> None:

@@ -7,7 +7,7 @@ A filter is a mapping; all its entries must hold. Operators may be written with 
     {"tags": "food"}                      holds for the tags ["food", "home"], too
     {"topic": "*"}                        has a value (Mem0), like {"topic": {"exists": True}}; the text itself is {"eq": "*"}
     {"age": {"gte": 18, "lt": 65}}        every operator holds
-    {"address": {"city": "Oslo"}}         an object whose city is Oslo, whatever else it holds (LangGraph)
+    {"address": {"city": "Oslo"}}         an object with this city; other keys do not matter (LangGraph)
     {"address.city": "Oslo"}              the same, unless there is a key "address.city", which comes first
     {"age": {"gtee": 18}}                 an error: it looks like an operator; a key of that name is "age.gtee"
     {"AND": [{…}, {…}]}                   every one holds
@@ -345,7 +345,7 @@ def parse_filter(
 
     Args:
         filters: A filter as in the table of `langmem_adapter.filters`; `None` and `{}` hold for everything.
-        fields: Keys that mean fields of a memory, whose kinds are known; `()` where other things than memories are filtered.
+        fields: Keys that mean fields of a memory, which have known kinds; `()` where the filtered items are no memories.
         objects: Whether a mapping under a key may be a filter on the object there; in Mem0 it holds operators only.
 
     Raises:
@@ -528,7 +528,7 @@ def _nearest(name: str, least: float) -> str | None:
 
 def _misplaced(key: str) -> str:
     if key[1:] in OPERATORS:
-        return f"the operator {key!r} stands under the key that it compares: {{'age': {{{key!r}: …}}}}"
+        return f"write the operator {key!r} under the key that it compares: {{'age': {{{key!r}: …}}}}"
     near = difflib.get_close_matches(key.lower()[:_LONGEST], LOGIC, 1)
     fix = f", did you mean {near[0]!r}?" if near else "; there are $and, $or, $not."
     return f"{_short(key)} is no word of filters{fix} A key of the metadata that begins with $ is 'metadata.$…'"
@@ -557,7 +557,7 @@ def _kind(value: object) -> str:
 
 def _check_times(name: str, operand: Any) -> None:
     operands = operand if isinstance(operand, list) else [operand]
-    # A plain list stands in itself, as the one value that it may be equal to.
+    # A plain list is the one value that the field may be equal to.
     wrong = [
         value for value in operands if value is not None and not isinstance(value, list) and parse_moment(value) is None
     ]

@@ -31,7 +31,7 @@ _LONGEST_RUN: Final = 4
 _LONGEST_CJK_RUN: Final = 8
 _CJK_RUN: Final = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
 _EDGE: Final = " \t\r\n.,;:!?\"'()[]{}<>。，、；：！？“”‘’（）【】《》…~"
-_NUMBERED: Final = re.compile(r"[.<>~]\w")  # these signs belong to what they stand before: .5, <5, .NET
+_NUMBERED: Final = re.compile(r"[.<>~]\w")  # these signs belong to the text after them: <5, ~5, .NET
 # Not "his" and "Mr": his sister is not mine, and Mr and Mrs Smith are two people.
 _LEADING: Final = re.compile(r"^(?:(?:the|an?|my|our|dr|prof)\b\.?\s+)+(?=\S)|^(?:我的|我们的)(?=.)")
 _UNSEEN: Final = dict.fromkeys(

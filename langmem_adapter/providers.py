@@ -120,7 +120,7 @@ class Limits:
         """A call within these limits.
 
         Where there is no *arun* the call would only block a thread of the loop's executor, of which there are few: it gets a
-        thread of its own then.
+        new thread then.
 
         Raises:
             ModelError: When the plan is carried out: whatever the call raised last, or there was no answer in time.
@@ -295,7 +295,7 @@ def _url_of(error: BaseException) -> str | None:
 
 
 def _causes(error: BaseException, *, handled: bool = False) -> Iterator[BaseException]:
-    """An error and its causes; with *handled* also the errors during whose handling it was raised (requests, urllib)."""
+    """An error and its causes; with *handled* also the errors that were being handled when it was raised (requests, urllib)."""
     each: BaseException | None = error
     while each is not None:
         yield each
@@ -387,7 +387,7 @@ def server_options(name: str, settings: Settings) -> dict[str, Any]:
 
 
 def make_with_timeout(make: Callable[..., T], settings: Settings) -> T:
-    """A model whose client has a timeout and does not retry, since `Limits` does.
+    """Make a model with a client that has a timeout and does not retry, since `Limits` does.
 
     Only classes with LangChain's standard parameters get them: others may refuse them, or send them to the server.
     """

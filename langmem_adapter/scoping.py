@@ -100,7 +100,7 @@ def resolve_again(begun: Scope, *, runtime: object = None, config: Mapping[str, 
         for field, value in named.items():
             if getattr(begun, field) != value:
                 raise ScopeError(
-                    f"{source} names {field} {value!r}, but this run was begun for another scope; begin one of your own"
+                    f"{source} names {field} {value!r}, but this run was begun for another scope; begin a new run"
                 )
     return begun
 
@@ -141,7 +141,7 @@ def _named(source: object) -> dict[str, Any]:
 
 def configured(configurable: object) -> dict[str, Any]:
     """The fields of a scope that a run's `configurable`, or the metadata of its checkpoint, names."""
-    # A LangGraph server writes into it, too: the id of its own run, new each time, and an empty user where nobody signed in.
+    # A LangGraph server writes into it, too: the id of its run, new each time, and an empty user without authentication.
     named = _named(configurable)
     if _part(configurable, "assistant_id") is None or _part(configurable, "graph_id") is None:
         return named

@@ -80,7 +80,7 @@ class Settings(BaseSettings):
         api_key: Its key; never shown, logged or traced.
         model_timeout: Seconds for one call of a chat model or of embeddings, retries included; also for a model object.
         model_retries: Retries of such a call after a transient failure (too many requests, a server error, a lost connection).
-            A model object whose client retries by itself (`max_retries`) is not retried here.
+            A model object with a client that retries (`max_retries`) is not retried here.
         model_profile: `"full"`, or `"small"` for models below a few billion parameters: short instructions, one call an add,
             rules decide. `"auto"` is full, and small once 3 of the model's last 10 replies were unusable; `doctor` shows it.
         model_max_tokens: Most tokens of a reply, for chat models made from a name; at least 8,192 if the model reasons. `None`:
@@ -92,8 +92,8 @@ class Settings(BaseSettings):
             succeed, and that size is used while the memory is open.
         index: `"faiss"`, `"exact"` (plain numpy), or `"pgvector"` (inside Postgres).
         graph: Whether to keep a knowledge graph beside the memories.
-        facts_from_tools: Whether tool results are a source of facts. By default they only help to understand, since anybody who
-            can place a text there could otherwise write a memory.
+        facts_from_tools: Whether tool results are a source of facts. By default they only help to understand, so that a text
+            planted in a tool's result does not become a memory.
         language: The language for stemming, by its English name (`"german"`, see `langmem_adapter.text.LANGUAGES`), or
             `"none"`. It applies to Latin letters and to languages that share another script; Russian, Greek, Arabic and Hindi
             are recognised by their script. `None` keeps the database's language, at first English. The language belongs to the
@@ -210,7 +210,7 @@ class Settings(BaseSettings):
         return self._origins(())
 
     def replace_with(self, **arguments: Any) -> Settings:
-        """These settings, with arguments that are not `None` in the place of their own.
+        """A copy of these settings with the arguments that are not `None`.
 
         Example:
             >>> Settings().replace_with(on_bad_reply="raise", model=None).on_bad_reply

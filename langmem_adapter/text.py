@@ -53,7 +53,7 @@ STOPWORDS: Final = frozenset(_LISTS["STOPWORDS"].split())
 STOPWORDS_CJK: Final = frozenset(_LISTS["STOPWORDS_CJK"].split())
 """Chinese particles and pronouns; as parts of pairs of letters they still count."""
 CLITICS: Final = frozenset(_LISTS["CLITICS"].split())
-"""What stands after an apostrophe and is no word: Anna's, don't, we'll."""
+"""Endings after an apostrophe that are no words: Anna's, don't, we'll."""
 ELIDED: Final = frozenset(_LISTS["ELIDED"].split())
 """What French, Italian and Catalan leave of a word before an apostrophe: l'avion, dell'anno, d'aigua."""
 IRREGULAR: Final = {form: verb for verb, *forms in map(str.split, _LISTS["IRREGULAR"].split(";")) for form in forms}
@@ -76,9 +76,9 @@ LIGHT: Final = frozenset(_LISTS["LIGHT"].split())
 ASKING_CJK: Final = frozenset(_LISTS["ASKING_CJK"].split())
 """Signs of Chinese question words, and 里, which ends one of them."""
 TALK: Final = frozenset(_LISTS["TALK"].split())
-"""English words of talk that ask for nothing, also when they stand alone."""
+"""English words of small talk that ask for nothing, also alone."""
 PHRASE: Final = frozenset(_LISTS["PHRASE"].split())
-"""Those that ask for nothing in a phrase ("have a nice day"), and for something when they stand alone ("day")."""
+"""Words that ask for nothing in a phrase ("have a nice day"), and for something alone ("day")."""
 TALK_CJK: Final = frozenset(_LISTS["TALK_CJK"].split())
 """Chinese words of talk that ask for nothing."""
 HAPPENING: Final = frozenset(_LISTS["HAPPENING"].split())
@@ -236,7 +236,7 @@ def _snowball(rules: str) -> Any:
 
 
 def _rules(letter: str, language: str) -> str | None:
-    """The language whose rules stem a word that begins with this letter; `None` if it is left as it is."""
+    """The language for stemming a word that begins with this letter; `None` if it is not stemmed."""
     script = _script(letter)
     if language == NO_STEMS:
         return None
@@ -249,7 +249,7 @@ def _script(letter: str) -> str:
 
 def _is_accent(mark: str) -> bool:
     # By Unicode's combining classes: accents above and below, nuktas, the points of Hebrew and Arabic, and signs of voice that
-    # stand beside no kana. Vowel signs and viramas of India and South-East Asia are letters of their words.
+    # follow no kana. Vowel signs and viramas of India and South-East Asia are letters of their words.
     kind = unicodedata.combining(mark)
     return kind in {1, 7, 8} or 10 <= kind <= 36 or kind >= 200  # noqa: PLR2004 - Unicode's own numbers
 
@@ -295,7 +295,7 @@ def words(text: str, language: str = ENGLISH) -> list[str]:
 
     Args:
         text: Any text, in any mix of scripts; quotes and operators are just text.
-        language: Whose rules stem the words that the script alone does not assign (`languages.LANGUAGES`, or `"none"`).
+        language: For stemming words that the script alone does not assign (`languages.LANGUAGES`, or `"none"`).
 
     Returns:
         Terms of at most 64 characters; empty for a text without letters or digits.
@@ -438,7 +438,7 @@ _WIDTHS: Final = {
 }
 _OPENING: Final = "\"'`“‘«([{【《「『〈"
 _CLOSES: Final = "\"'`”’»)]}】》」』〉,;:!?.…。，、；：！？"
-# A word of letters alone, with an apostrophe or a hyphen in it, whatever quotation marks and commas stand around it.
+# A word of letters alone, with an apostrophe or a hyphen in it, whatever quotation marks and commas are around it.
 _LETTERS: Final = f"[^\\W\\d_{_CJK}]+"
 _PLAIN_WORD: Final = re.compile(
     rf"(?<![^\s{_CJK}{re.escape(_OPENING)}])(?![a-z]){_LETTERS}(?:['’-]{_LETTERS})*(?=[{re.escape(_CLOSES)}]*(?:[\s{_CJK}]|$))"
@@ -470,7 +470,7 @@ def text_hash(text: str) -> str:
 
 
 def cased_words(text: str) -> set[str]:
-    """The words of a text whose case counts where statements are compared (see `text_hash`).
+    """The words of a text that are compared with their case (see `text_hash`).
 
     Example:
         >>> sorted(cased_words("Anna's NAS has the password aB3x"))

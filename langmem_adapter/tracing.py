@@ -47,7 +47,7 @@ R = TypeVar("R")
 
 def run_config(name: str, scope: Scope, mode: str) -> RunnableConfig:
     """How a run is called, and what traces may be searched by: the tag `langmem_adapter`, the scope's fields, `memory_mode`."""
-    # nostream: a graph that streams tokens shows those of its own model, not those of a model that works on the memory.
+    # nostream: a graph that streams tokens shows those of its model, not those of a model that works on the memory.
     return {
         "run_name": name,
         "tags": ["langmem_adapter", "nostream"],
@@ -79,7 +79,7 @@ def has_handlers() -> bool:
 
 
 class PlanNode(Runnable[Q, R], Generic[Q, R]):
-    """A plan as a Runnable without a run of its own: calls of the plan are children of its caller's run."""
+    """A plan as a Runnable without a run: calls of the plan are children of its caller's run."""
 
     def __init__(self, plan: Callable[[Q, RunnableConfig | None], Plan[R]]) -> None:
         self._plan = plan

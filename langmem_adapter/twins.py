@@ -2,7 +2,7 @@
 
 A public method is written as a plan: it checks its arguments and says what is to be done, as a `Plan` with a sync and an
 async way to the same result. `planned` makes the sync method of it and `awaited` the async twin, so that signatures,
-docstrings and checks exist once. Work without an async way of its own (storage is synchronous) runs in a worker thread.
+docstrings and checks exist once. Work without an async variant (storage is synchronous) runs in a worker thread.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CALLED: Final = {"limit": "k", "top_k": "k"}
 
 
 class Plan(Generic[R]):
-    """What a call will do, once it is decided whether somebody waits for it on a thread or on an event loop.
+    """The steps of a call, which run on a thread or on an event loop.
 
     Args:
         run: Does it and blocks.
@@ -86,7 +86,7 @@ class Plan(Generic[R]):
 
     @staticmethod
     def late(make: Callable[[], Plan[T]]) -> Plan[T]:
-        """A plan that is made when it is carried out, so that its runs stand below the one around it."""
+        """A plan that is made when it is carried out, so that its runs are children of the current run."""
         return Plan.of(None).and_then(lambda _: make())
 
     @classmethod
@@ -163,7 +163,7 @@ def awaited(
 
     Args:
         method: The sync method.
-        name: What it is called where it stands in a class of its own; by default the method's name with an `a` in front.
+        name: The name of the async method; by default the sync method's name with an `a` in front.
         elsewhere: See `planned`.
     """
     plan: Callable[Concatenate[S, P], Plan[R]] = inspect.unwrap(method)
@@ -201,7 +201,7 @@ async def run_in_new_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwa
 
 
 def in_thread(work: Callable[[], R]) -> Future[R]:
-    """Begin some work, which cannot be cancelled, in a thread of its own; it sees the caller's context variables (traces)."""
+    """Begin some work, which cannot be cancelled, in a new thread; it sees the caller's context variables (traces)."""
     answer: Future[R] = Future()
     answer.set_running_or_notify_cancel()
     # Contract: a daemon, unlike the threads of concurrent.futures: work that never ends keeps no interpreter from ending.
@@ -221,7 +221,7 @@ def _work(work: Callable[[], R], answer: Future[R]) -> None:
 
 # ── outcomes ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-# Contract: here alone any error is caught, whatever it is. Who asks for an outcome gives its error to whoever waits for the
+# Contract: here alone any error is caught, whatever it is. The caller of an outcome passes its error to those that wait for the
 # result, or raises it: nothing is swallowed. tests/test_twins.py::test_an_outcome_keeps_every_error
 
 
@@ -239,7 +239,7 @@ class Outcome(Generic[R]):
         return self.result
 
     def settle(self, answer: Future[R]) -> None:
-        """Tell it to whoever waits for the answer."""
+        """Set the result or the error of a future."""
         if self.error is None:
             answer.set_result(self.result)
         else:
@@ -247,7 +247,7 @@ class Outcome(Generic[R]):
 
 
 def attempt(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Outcome[R]:
-    """Call something whose error belongs to somebody else."""
+    """Call a function and return its result or error as an outcome."""
     try:
         return Outcome(call(*args, **kwargs))
     except BaseException as error:  # noqa: BLE001 - see the contract above

@@ -43,7 +43,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_what_lives_elsewhere_is_an_import_error_that_says_where() -> None:
-    for name in langmem_adapter._GUESTS:
+    for name in langmem_adapter._INTEGRATIONS:
         with pytest.raises(ImportError, match=f"write: from [a-z0-9_.]+ import {name}$") as told:
             exec(f"from langmem_adapter import {name}")  # noqa: S102 - what a user writes
         exec(str(told.value).partition("write: ")[2])  # noqa: S102 - the advice

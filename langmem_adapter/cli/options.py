@@ -203,7 +203,7 @@ class Invocation:
         """
         from langmem_adapter.storage.scopes import ids_with_prefix
 
-        if len(memory_id_of(prefix, whose="an id")) >= _ID_LENGTH:
+        if len(memory_id_of(prefix, name="an id")) >= _ID_LENGTH:
             return prefix
         if len(prefix) < _LEAST:
             raise InvalidInputError(f"{prefix!r} is too short for an id; give at least {_LEAST} characters of it")

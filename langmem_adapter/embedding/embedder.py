@@ -240,7 +240,7 @@ class Embedder:
     def _refuse_reentrance(self) -> None:
         if any(self in call for call in _RUNNING.get()):
             raise InvalidInputError(
-                "these embeddings call the Memory that they embed for, which would never end; give them a Memory of their own"
+                "these embeddings call the Memory that they embed for, which would never end; give them another Memory"
             )
 
     @contextmanager
@@ -270,7 +270,7 @@ class Embedder:
     # ── what a model returned ────────────────────────────────────────────────────────────────────────────────────────
 
     def _checked(self, texts: Sequence[str], vectors: Sequence[Any]) -> dict[str, UnitVectors]:
-        """Unit vectors by text, each a read-only array of its own."""
+        """Unit vectors by text; each is a separate read-only array."""
         rows = vectors if self._vector is not None else _matrix(texts, vectors)
         dimensions = len(rows[0])
         with self._lock:

@@ -38,7 +38,7 @@ class EvalQuestion:
     sessions: tuple[
         int, ...
     ] = ()  # the numbers of the sessions that hold the evidence, where it lies in a conversation
-    category: str = ""  # its kind, for a row of its own in the report; empty for none
+    category: str = ""  # its kind, which gets a row in the report; empty for none
     apart: bool = False  # left out of the overall numbers
     time: datetime | None = None  # when it is asked; `None` for now
     answer: str = ""  # the right answer in words, for `eval answers`

@@ -89,7 +89,7 @@ def silent(own: Sequence[float], foreign: Sequence[float], answered: float = 0.9
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Where the mean lies with 95 % confidence, by a bootstrap over the values whose draws are always the same.
+    """Where the mean lies with 95 % confidence, by a bootstrap over the values with a fixed seed.
 
     Of differences between two runs, question by question, it is the paired interval: one without 0 is a change.
     """
@@ -101,7 +101,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 CONTEXT: Final = 10
-"""Hits of the search whose order, size and time are measured: what `Memory.search` gives unasked."""
+"""Hits of the measured search: the default of `Memory.search`."""
 BUDGET: Final = 500
 """Tokens of a smaller context, of which the evidence is measured, too."""
 _MOST: Final = 100  # hits that `BUDGET` tokens may be filled with
@@ -149,7 +149,7 @@ def ingest(
     users = {count.scope.user_id for count in memory.scopes()}
     if existing := [talk.id for talk in conversations if talk.id in users]:
         problem = f"{memory.location} has memories of {existing[0]} already"
-        raise InvalidInputError(f"{problem}; measure in a database of its own")
+        raise InvalidInputError(f"{problem}; measure in an empty database")
     sources: dict[str, MemoryOrigin] = defaultdict(MemoryOrigin)
     for conversation in conversations:
         for number, session in enumerate(conversation.sessions):
@@ -270,8 +270,8 @@ class Silence:
     names: str  # `"as asked"`, or `"replaced"`
     own: int  # how many questions about the conversation itself there are
     foreign: int  # how many about others
-    auroc: float  # the chance that one of its own has the more relevant hit
-    threshold: float  # the highest that answers .95 of its own
+    auroc: float  # the chance that a question about this user has the more relevant hit
+    threshold: float  # the highest that answers 0.95 of the questions about this user
     silent: float  # the share of foreign ones that get nothing with it
 
     def to_json(self) -> dict[str, Any]:
@@ -290,8 +290,8 @@ def silence(
     """Ask each question of the *others* that follow its own conversation: as it is, and with all names of speakers replaced.
 
     The *memory* is what `runner.ingest` filled with these conversations; answers to questions apart are left out. *progress* is
-    called with the number of questions that were asked, and that of all. There is a row for each way of asking; none where
-    there is nobody to ask, or nothing, and no second where a speaker has no name.
+    called with the number of questions that were asked, and that of all. There is a row for each way of asking; none without
+    a user or a question, and no second where a speaker has no name.
     """
     own = [answer.relevance for answer in answers if not answer.question.apart]
     foreign = list(_foreign(conversations, answers, others))
@@ -339,7 +339,7 @@ class Measured:
 
     where: str
     question: str
-    whose: str
+    scope: str
     category: str
     apart: bool
     pieces: int
@@ -414,9 +414,9 @@ def measured(answer: QuestionResult) -> Measured:
     if question.sessions:
         metrics["session recall"] = recall(answer.sessions, len(question.sessions), CONTEXT)
         metrics["first session"] = float(answer.sessions[:1] == (1,))
-    whose = " ".join(question.scope.named.values())
+    scope = " ".join(question.scope.named.values())
     return Measured(
-        question.where, question.text, whose, question.category, question.apart, question.pieces, ten, metrics
+        question.where, question.text, scope, question.category, question.apart, question.pieces, ten, metrics
     )
 
 
@@ -430,7 +430,7 @@ def summarise(answers: Sequence[QuestionResult]) -> Report:
     return Report(
         questions,
         tuple(_scores(together, apart)),
-        tuple(_grouped(together, attrgetter("whose"))),
+        tuple(_grouped(together, attrgetter("scope"))),
         {metric: interval(values) for metric, values in _columns(together).items()},
         fmean(answer.tokens for answer in answers),
         percentile(times, 0.5),
@@ -485,9 +485,9 @@ def differences(now: Sequence[Measured], before: Sequence[Measured]) -> list[dic
     Raises:
         InvalidInputError: The two have no question in common.
     """
-    earlier = {(each.whose, each.question): each for each in before}
+    earlier = {(each.scope, each.question): each for each in before}
     counted = [each for each in now if not each.apart]
-    pairs = [(each, earlier[key]) for each in counted if (key := (each.whose, each.question)) in earlier]
+    pairs = [(each, earlier[key]) for each in counted if (key := (each.scope, each.question)) in earlier]
     if not pairs:
         raise InvalidInputError("the two runs have no question in common; measure on the same file")
     new, old = _columns([each for each, _ in pairs]), _columns([each for _, each in pairs])

@@ -64,9 +64,9 @@ class Verification:
         only_in_index: Rows that the database does not have.
         only_in_database: Rows that the index does not have.
         differing: Rows with another vector or another scope here than there.
-        unchecked: What could not be compared, in words; empty for every index of our own.
-        unreadable: Rows that cannot be read: dates that Python cannot hold (they are read with a stand-in, which an update of
-            the memory makes its date), and messages of conversations that are none.
+        unchecked: What could not be compared, in words; empty for every built-in index.
+        unreadable: Rows that cannot be read: dates that Python cannot hold (they are read with a replacement, which an update
+            of the memory makes its date), and messages of conversations that are none.
         turns: How many messages of conversations were read.
         notes: How many summaries and titles there are.
     """
@@ -137,7 +137,7 @@ class VectorIndex(VectorView, Protocol):
 
         Raises:
             EmbeddingMismatchError: The vectors have another length.
-            InvalidInputError: A vector holds NaN or infinity, or a memory stands twice; nothing was changed.
+            InvalidInputError: A vector holds NaN or infinity, or a memory occurs twice; nothing was changed.
         """
 
     def adopt(self, batch: Batch) -> None:
@@ -296,8 +296,8 @@ class Best:
 
 
 def cosines(vectors: Vectors, query: Vectors) -> Scores:
-    """The product of each unit vector with the query; equal vectors get equal scores wherever they stand."""
-    # Contract: equal vectors have equal scores wherever they stand, so not `@`: BLAS sums a block's last rows in another order.
+    """The product of each unit vector with the query; equal vectors get equal scores in every row."""
+    # Contract: equal vectors have equal scores in every row, so not `@`: BLAS sums a block's last rows in another order.
     # `test_ties_go_to_the_lower_pk`, and for a search of the past `test_equals_come_in_the_same_order_now_and_then`
     scores: Scores = np.einsum("ij,j->i", vectors, query)
     return scores

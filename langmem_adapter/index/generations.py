@@ -156,8 +156,8 @@ class Generations:
             raise OSError(28, f"the vector index needs {needed:,} bytes, {free:,} are free", str(folder))
         generation = max(self._segments(self.manifest.parent.iterdir()), default=0) + 1
         path = self._segment(generation)
-        # Contract: the segment is on the disk before the manifest names it, and the manifest is renamed last; whoever opens
-        # finds the previous generation, or this one. `test_a_full_disk_leaves_the_previous_generation_and_nothing_else`
+        # Contract: the segment is on the disk before the manifest names it, and the manifest is renamed last. A process that
+        # opens it finds the old generation or this. `test_a_full_disk_leaves_the_previous_generation_and_nothing_else`
         with ExitStack() as undo:
             undo.callback(path.unlink, missing_ok=True)
             catalogue, digests = _write_segment(path, contents, dimensions)

@@ -396,8 +396,8 @@ class Indexer(VectorFeed):
             if not alone:
                 return None
             files.publish(contents, cursor)
-            # Contract: looked at after it was published, since whoever erases removes the files after having written down that
-            # he does; and where nobody can tell, they go. `test_none_stays_that_was_begun_before_an_erasure`,
+            # Contract: checked after publishing, since an erasure first records itself and then removes the files. Where the
+            # check is impossible, the files are removed. `test_none_stays_that_was_begun_before_an_erasure`,
             # `test_none_stays_that_nobody_can_tell_to_be_clean`
             clean = False
             try:
@@ -613,7 +613,7 @@ class SharedIndexer(VectorFeed):
     @contextmanager
     def _turn_on_sqlite(self, index: SharedIndex) -> Iterator[_Turn]:
         # Contract: not the database's own write lock, since writers would have to wait for a store at the other end of a
-        # network; a lock of its own, for this index. `test_whoever_waits_too_long_for_another_feeder_is_told`
+        # network; a separate lock, for this index. `test_whoever_waits_too_long_for_another_feeder_is_told`
         with self._alone(index):
             with self._database.read() as connection:
                 cursor = self._read_cursor(index, connection)

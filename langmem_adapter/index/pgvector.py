@@ -166,7 +166,7 @@ class PgVectorIndex:
             done += len(rows)
             report(done)
 
-    def holds(self, connection: Connection, cursor: Cursor) -> bool:  # noqa: ARG002 - a store of its own could lie
+    def holds(self, connection: Connection, cursor: Cursor) -> bool:  # noqa: ARG002 - an external store could lie
         """Whether the table is where the cursor says: always, they are committed together."""
         return True
 

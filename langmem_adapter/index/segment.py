@@ -251,7 +251,7 @@ def is_current_at(removed_at: RemovedAt, update: int) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tail:
-    """The rows as they stand at one moment; arrays have room for more than *count* rows."""
+    """The rows at one moment; arrays have room for more than *count* rows."""
 
     # Contract: arrays are written to behind `count` alone, but for `removed_at`, where 0 becomes the number of an update that
     # no reader of an older state looks at; the dicts may be newer than `count`, and who asks them leaves out rows behind it.

@@ -72,7 +72,7 @@ class Store:
         return isinstance(self._store, InMemoryVectorStore)
 
     def check(self, dimensions: int, sample: StoreEntry | None) -> None:
-        """Refuse, with `EmbeddingMismatchError`, a store that cannot hold these vectors, or makes others of its own.
+        """Refuse, with `EmbeddingMismatchError`, a store that cannot hold these vectors, or makes its own.
 
         A collection that is missing is made, where the store needs one before its first entry.
         """
@@ -122,7 +122,7 @@ class Store:
         self,
         query: Vectors,
         k: int,
-        scopes: Sequence[int] | None,  # noqa: ARG002 - every store has filters of its own
+        scopes: Sequence[int] | None,  # noqa: ARG002 - every store has its own filters
         database: str,
     ) -> tuple[list[int], int]:
         """Pks of the nearest, and how many it gave in all; fewer than *k* means that there are no more.

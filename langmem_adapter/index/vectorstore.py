@@ -53,7 +53,7 @@ _MOST_SCOPES: Final = 500  # ids in a store's filter; more are sorted out here
 _MOST_ASKED: Final = 10_000  # many stores give no more
 _SLACK: Final = 16
 _GROWTH: Final = 4
-_ROUNDING: Final = 1e-6  # two scores nearer than this may stand in any order in a store
+_ROUNDING: Final = 1e-6  # a store may return two scores nearer than this in any order
 _SAME: Final = 1e-3  # a store that normalises, or keeps halves, moves a component by less
 _WITNESSES: Final = 3
 _NEWEST: Final = (
@@ -67,7 +67,7 @@ _NEWEST: Final = (
 class VectorStoreIndex:
     """A vector store, fed from the change feed and searched together with the database.
 
-    Give each database a collection of its own: a copy of a database (a backup put elsewhere) has the same ids.
+    Give each database its own collection: a copy of a database (a backup put elsewhere) has the same ids.
 
     Args:
         store: A LangChain vector store, as `langmem_adapter.index.stores.wrap_store` takes it. For Qdrant, a payload index on
@@ -88,7 +88,7 @@ class VectorStoreIndex:
         self.private: Final = store.private
         self._exact_up_to = exact_up_to
         self._reading: OpenConnection = database.read
-        # Contract: stores inside this process move their arrays while they write: nobody searches one meanwhile.
+        # Contract: stores inside this process move their arrays while they write, so a search waits for the write.
         # `test_nobody_searches_a_store_that_is_being_written`
         self._lock = ReadWriteLock()
         self._translated = StoreErrors(store.kind)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.graph.hints import UnreadMemory
     from langmem_adapter.storage.ledger import Ledger
 
-_LETTERS: Final = 24_000  # of one batch, about 6,000 tokens; a longer memory is a batch of its own
+_LETTERS: Final = 24_000  # of one batch, about 6,000 tokens; a longer memory is a separate batch
 _MOST: Final = 200
 _WHY: Final = "read for the knowledge graph"
 _UNPLACED: Final = "a relation was left out: the model did not say which memory states it"

@@ -1,7 +1,7 @@
 """Drawings of the knowledge graph: Mermaid, Graphviz DOT, GraphML, and an HTML page with a picture over time.
 
-Names come from conversations, so from anybody. Each format has one way by which a name gets into it, and none out of it. The
-page holds all that it needs and reaches for nothing; its style and script are those of the web page's graph.
+Names come from conversations and are not trusted. Each format has one function that escapes a name. The page loads nothing
+from elsewhere; its style and script are those of the web page's graph.
 """
 
 from __future__ import annotations

@@ -212,7 +212,7 @@ def _literal(value: str | float | datetime | Sequence[str] | None) -> str:
 
 
 def _text(text: str) -> str:
-    r"""A text as a literal of Cypher; names come from conversations, so from anybody.
+    r"""A text as a literal of Cypher; names come from conversations and are not trusted.
 
     Neo4j reads `\uXXXX` anywhere in a statement, before it looks for the ends of literals, and versions differ in whether a
     backslash before it counts. So no such sequence is ever written: a text that holds one is put together of two.
@@ -315,7 +315,7 @@ class GraphExchange:
         progress: Callable[[int], object] | None = None,
         **fields: Unpack[ScopeArguments],
     ) -> Plan[GraphImportReport]:
-        """Import relations from a file: what `export` wrote, or triples of your own; they stay as those written by hand do.
+        """Import relations from a file: what `export` wrote, or your own triples. They stay like relations added by hand.
 
         A line has `source`, `relation` and `target`, and may have `source_type`, `target_type`, `valid_from`, `valid_to`,
         `mentions`, `confidence`, `user_id`, `agent_id`, `run_id`. It ends no relation that is here, and without `valid_from`

@@ -52,8 +52,8 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
     relation has a valid time and a recorded time: `as_of` asks about the first, `known_at` about the second, and both mean now
     where nothing is said. Nothing is ever overwritten.
 
-    Names are compared without case, width, articles and Dr. The user of a scope is an entity of its own, shown by the
-    `user_id`: "I", "me", "user" and the `user_id` itself, letter by letter, stand for it; any other spelling is a namesake.
+    Names are compared without case, width, articles and Dr. The user of a scope is one entity, shown by the `user_id`. Its
+    names are "I", "me", "user" and the exact `user_id`; any other spelling is another entity.
     The same holds for the agent. A read names fields of a scope, the others are free; entities with one name in two scopes
     are one to the reader. Every method has an async twin with an `a` in front of its name, and raises a `ScopeError` where a
     field of the scope is missing or blank, an `InvalidInputError` where an argument cannot be used.
@@ -156,7 +156,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
             InvalidInputError: It had ended by then.
         """
         scope, time = optional_scope(fields), None if at is None else parse_time(at, "at")
-        id_ = memory_id_of(relation_id, whose=_RELATION)
+        id_ = memory_id_of(relation_id, name=_RELATION)
         return self._ledger.writing(partial(edits.end, relation_id=id_, at=time, within=scope))
 
     aend = awaited(end)
@@ -172,7 +172,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
         Raises:
             RelationNotFoundError: There is no such current relation.
         """
-        scope, id_ = optional_scope(fields), memory_id_of(relation_id, whose=_RELATION)
+        scope, id_ = optional_scope(fields), memory_id_of(relation_id, name=_RELATION)
         return self._ledger.writing(partial(edits.withdraw, relation_id=id_, within=scope))
 
     adelete = awaited(delete)

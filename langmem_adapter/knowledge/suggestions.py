@@ -71,7 +71,7 @@ class _Spelling(NamedTuple):
 
     @property
     def readings(self) -> set[tuple[str, ...]]:
-        """The ways to read it, of which one is enough to be the same; Chinese letters may stand apart or not."""
+        """The ways to read it; one equal reading makes two names the same. Spaces between Chinese characters do not count."""
         whole = "".join(self.words)
         return {self.words, self.split, (whole,) if is_cjk(whole) else self.words}
 
@@ -258,7 +258,7 @@ class _Matches:
                     self._single[edge.target][edge.relation].append((edge.source, edge.span))
 
     def spelled(self) -> list[_Match]:
-        """Those whose names tell it, without those of a name that could as well mean another entity."""
+        """Pairs with matching names, without a name that could as well mean another entity."""
         matches: dict[frozenset[int], _Match] = {}
         for why, keys, fits in (
             (SPELLING, attrgetter("readings"), lambda *_: True),

@@ -53,7 +53,7 @@ _FOLLOWED: Final = (
 _MOST_ARROWS: Final = 2_000  # relations of a drawing
 _MOST_TIES: Final = 1_000  # relations around one entity
 _NEWEST: Final = 500  # relations of the scope, and of each named entity, that are compared with the words of a question
-_TOGETHER: Final = 256  # entities whose relations are read at once, at most; a walk that ends early begins with few
+_TOGETHER: Final = 256  # most entities of one read of relations; a walk that ends early begins with few
 
 Hop: TypeAlias = tuple[int, int, int]
 """A relation: its number, and those of the entities that it is from and to."""
@@ -422,7 +422,7 @@ _SUPPORT: Final = Prepared(
 
 
 class GraphEvidence:
-    """Leads a search to memories whose relations are near to those of the question."""
+    """Adds memories to a search by their relations to entities of the question."""
 
     def leads(
         self, connection: Connection, scope_ids: Sequence[int], text: str, best: Mapping[int, float]

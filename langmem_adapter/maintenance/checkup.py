@@ -71,19 +71,19 @@ def surroundings() -> Iterator[Check]:
     yield _packages()
     tracing = [name for name in _TRACING if os.environ.get(name, "").lower() in {"1", "true"}]
     if tracing:
-        detail = f"none of our own; but {tracing[0]} is set: LangChain sends every run, texts included, to LangSmith"
+        detail = f"ours: none, but {tracing[0]} is set: LangChain sends every run, texts included, to LangSmith"
         yield Check("telemetry", "WARN", detail, f"unset {tracing[0]}")
     else:
         yield Check("telemetry", "OK", "none")
 
 
 def space(path: Path) -> Check:
-    """The room on the disk of a file, which need not exist."""
+    """Free space on the disk of a file, which need not exist."""
     folder = _folder_of(path)
     free = shutil.disk_usage(folder).free
     detail = f"{free / 1024**3:.1f} GiB free in {folder}"
     return (
-        Check("disk", "WARN", detail, "make room, or use another disk")
+        Check("disk", "WARN", detail, "free space on the disk, or use another")
         if free < _LITTLE
         else Check("disk", "OK", detail)
     )
@@ -203,7 +203,7 @@ def defaults(model: Any, embeddings: Any, settings: Settings) -> Iterator[Check]
 
 
 def stored(database: Database) -> Iterator[Check]:
-    """How much a database holds, whose schema is up to date, and whether all of its dates can be read."""
+    """How much a database with a current schema holds, and whether all of its dates can be read."""
     stats = meta.stats(database)
     size = "on a server" if stats.size is None else f"{stats.size / 1024**2:.1f} MiB"
     counts = f"memories {stats.memories}, scopes {stats.scopes}, entities {stats.entities}, relations {stats.relations}"

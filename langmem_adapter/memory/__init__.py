@@ -1,4 +1,4 @@
-"""`Memory`, its parts wired together once, and each group of its methods in a module of its own."""
+"""`Memory` and its methods; each group of methods is one module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["Memory"]
 
 
 def __getattr__(name: str) -> object:
-    """`Memory` is imported when it is asked for (PEP 562): who takes a part of this room alone needs no more."""
+    """Import `Memory` when it is first used (PEP 562): a module of this package loads without it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.memory"), name)

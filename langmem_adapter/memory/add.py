@@ -135,10 +135,10 @@ class AddMethods(MemoryMixin):
         Example:
             >>> from langmem_adapter import Memory
             >>> memory = Memory(":memory:")
-            >>> bob, nobody = memory.add_many(
+            >>> bob, unnamed = memory.add_many(
             ...     [{"messages": "I like tea.", "user_id": "bob"}, {"messages": "I like tea."}]
             ... )
-            >>> bob.results[0].text, type(nobody).__name__
+            >>> bob.results[0].text, type(unnamed).__name__
             ('Likes tea', 'ScopeError')
             >>> memory.close()
         """
@@ -262,7 +262,7 @@ class AddMethods(MemoryMixin):
     areplay = awaited(replay)
 
     def _trace(self, trace_id: str, scope: Scope | None) -> Plan[Trace]:
-        return Plan(partial(self.parts.reading, traces.read, memory_id_of(trace_id, whose="a trace's id"), scope))
+        return Plan(partial(self.parts.reading, traces.read, memory_id_of(trace_id, name="a trace's id"), scope))
 
 
 def _collect(

@@ -64,7 +64,7 @@ class EditMethods(MemoryMixin):
 
     @planned
     def update_many(self, items: Sequence[Mapping[str, Any]]) -> Plan[list[Change | Exception]]:
-        """Change many memories by hand in one commit; each succeeds or fails on its own.
+        """Change many memories by hand in one commit; each succeeds or fails separately.
 
         Args:
             items: Each a mapping of `update`'s arguments.
@@ -110,7 +110,7 @@ class EditMethods(MemoryMixin):
     def delete_many(
         self, memory_ids: Sequence[str], **fields: Unpack[ScopeArguments]
     ) -> Plan[list[Change | Exception]]:
-        """Delete many memories in one commit; each succeeds or fails on its own. Their history stays.
+        """Delete many memories in one commit; each succeeds or fails separately. Their history stays.
 
         Args:
             memory_ids: Their ids.

@@ -70,7 +70,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         graph: Whether to keep a knowledge graph: entities and relations, extracted in the same call as the facts (see
             `Memory.graph`); `None`: the setting.
         fact_extraction_prompt: Replaces the instructions for extraction (`langmem-adapter prompts` prints them). The data and
-            the form of the reply follow in a message of their own.
+            the form of the reply follow in a separate message.
         update_memory_prompt: Replaces the instructions for decisions (`langmem-adapter prompts decide` prints them).
         graph_prompt: Added to the instructions for relations (`langmem-adapter prompts graph`), to say which relations matter
             and their names; needs a chat model and *graph*.
@@ -271,7 +271,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         """These memories as a LangChain retriever.
 
         Args:
-            user_id: Whose memories, where the call does not say; so the next two. See `adapters.retriever.MemoryRetriever`.
+            user_id: The default user, where a call names none; likewise the next two. See `adapters.retriever.MemoryRetriever`.
             agent_id: The agent.
             run_id: The run or session.
             k: At most so many.
@@ -328,14 +328,14 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         Args:
             tools: Which of `"search"`, `"save"`, `"update"`, `"forget"`, `"relations"`; `None` for all that make sense.
             names: Other names for them, as `{"search": "look_up"}`.
-            user_id: Whose memory, where the call does not say; so the next two. See `adapters.tools.create_memory_tools`.
+            user_id: The default user, where a call names none; likewise the next two. See `adapters.tools.create_memory_tools`.
             agent_id: The agent.
             run_id: The run or session.
             timezone: IANA name of the user's time zone, in the same way.
             k: At most so many memories a search.
             threshold: Least relevance of a memory; see `Memory.search`.
             max_tokens: About how many tokens they may have together.
-            infer: `False` saves the model's statement as it stands, once; `True` sends it through the pipeline.
+            infer: `False` saves the model's statement unchanged, once; `True` sends it through the pipeline.
 
         Raises:
             InvalidInputError: There is no tool of such a name, or *k* is not from 1 to 10,000.

@@ -318,7 +318,7 @@ class Parts:
         if self.cache is not None:
             with erasure.noting(remains, "copies of conversations are left in Redis for half an hour; purge again"):
                 self.cache.erase(scope)
-        # What stands in this process and in the database is erased by then; a store elsewhere follows, or remains.
+        # This process and the database are erased by now; a store elsewhere follows, or remains.
         empty = self.indexer.index is None and not self._outside
         if not empty:
             with erasure.noting(remains, "the vector index of this process was not brought up to date; purge again"):

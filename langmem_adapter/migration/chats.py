@@ -63,11 +63,11 @@ class _Reader:
         if self.scope is None:
             raise InvalidInputError("these conversations name no user: give -u NAME")
         self.session, self._latest = str(session or ""), None
-        with suppress(InvalidInputError):  # its messages have dates of their own
+        with suppress(InvalidInputError):  # its messages have their own dates
             self._latest = time_of(time)
 
     def row(self, place: str, message: BaseMessage, id_: object, time: object, scope: Scope | None = None) -> ChatRow:
-        """A row of a message; its id is the source's, the message's own, or follows from where it stands and what it says."""
+        """A row of a message; its id is the source's, the message's, or a digest of its place and text."""
         owner = scope or self.scope
         if owner is None:
             raise InvalidInputError("it names no user; give -u NAME")

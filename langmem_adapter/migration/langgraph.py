@@ -49,7 +49,7 @@ def store_rows(address: str, namespace: str | None, path: str | None, scope: Sco
     """
     pattern = None if namespace is None else tuple(namespace.strip("/").split("/"))
     if pattern is not None and scope is None and not _LABELS.keys() & set(pattern):
-        raise InvalidInputError("--namespace names nobody: write {user} for the label of the user, or give -u NAME")
+        raise InvalidInputError("--namespace names no user: write {user} for the label of the user, or give -u NAME")
     with open_source(address) as connection:
         reader = inspect(connection)
         if not reader.has_table("store"):
@@ -90,7 +90,7 @@ def _row(
 
 
 def _owner(pattern: Sequence[str] | None, labels: Sequence[str], scope: Scope | None) -> Scope | None:
-    """Whose memory an item is; `None` where its namespace is another one."""
+    """The scope of an item; `None` where its namespace is another one."""
     if pattern is None or len(pattern) != len(labels):
         return None
     pairs = list(zip(pattern, labels, strict=True))

@@ -1,8 +1,8 @@
 """Migration from Mem0, versions 0.1 to 2.x: its FAISS files, its local Qdrant folder or the JSON of `get_all`, and its history.
 
-Mem0 itself is not needed, and nothing of a pickle runs: the unpickler knows two names, as classes without methods of their
-own. Vectors stay unread, since those here come from the memory's own embeddings. A history row whose memory was deleted names
-no user, so such rows are taken for the scope that the caller names, or left out.
+Mem0 itself is not needed, and nothing of a pickle runs: the unpickler knows two names, as classes without methods. Vectors
+stay unread, since the target computes its own. A history row of a deleted memory names no user: it goes to the scope that
+the caller names, or is left out.
 """
 
 from __future__ import annotations

@@ -376,7 +376,7 @@ def time_of(value: object) -> datetime | None:
 def read_only(path: Path) -> sqlite3.Connection:
     """An SQLite file, opened read-only."""
     # Contract: the source's bytes are unchanged, and no file is made beside it. SQLite makes a -wal file to read a database
-    # of that mode, unless it may take the file as it stands; it may where no -wal file says that another program is there.
+    # of that mode, unless it may take the file as it is; it may where no -wal file says that another program is there.
     # tests/migration/test_mem0.py::test_migrate_mem0_leaves_the_source_unchanged_while_mem0_holds_its_lock
     with path.open("rb") as file:
         is_wal = file.read(_HEADER)[_MODES] == b"\2\2"

@@ -62,7 +62,7 @@ def dialect_of(driver: Driver) -> Dialect:
 
 def schema(dialect: Dialect, label: str) -> list[str]:
     """The statements that make constraints and indexes, where they are missing."""
-    # Where a name is taken Neo4j makes no constraint, and does not say so: every label has names of its own.
+    # Where a name is taken Neo4j makes no constraint, and does not say so: every label has its own names.
     names = {"label": identifier(label), "mark": MARK, "prefix": f"langmem_{label}"}
     return [statement.format(**names) for statement in (_MEMGRAPH if dialect == "memgraph" else _NEO4J)]
 
@@ -147,9 +147,7 @@ def open_driver(driver: Driver | str, username: str | None = None, password: str
             raise InvalidInputError("a driver has its own login; give username and password with an address")
         return driver, False
     if isinstance(driver, neo4j.AsyncDriver):
-        raise InvalidInputError(
-            "give a neo4j.Driver, made by GraphDatabase.driver(…); the mirror has a thread of its own"
-        )
+        raise InvalidInputError("give a neo4j.Driver, made by GraphDatabase.driver(…); the mirror has its own thread")
     address, login = _check_address(driver), neo4j_login(username, password)
     how: dict[str, Any] = {"connection_timeout": _CONNECT, "max_transaction_retry_time": _RETRY}
     with translate_errors(address):
@@ -217,7 +215,7 @@ def _ignore_existing() -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """What the operating system says, which the driver wraps in several errors of its own; else the driver's text."""
+    """The operating system's error, which the driver wraps in several others; else the driver's text."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__cause__

@@ -91,7 +91,7 @@ def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:
     if not days:
         return None
     kept: dict[str, Any] = {name: state.get(name) for name in _TRACED if name in state}
-    # Contract: a trace's calls can be read, whatever somebody wrote into the state; `Leftovers` looks for erased names in them.
+    # Contract: a trace's calls can be read, whatever was written into the state; `Leftovers` looks for erased names in them.
     # test_served.py::test_build_pipeline_a_state_without_sense_hinders_no_purge.
     kept["work"] = {**state["work"], "usage": Usage.from_json(state["work"]["usage"]).to_json()}
     return TraceDraft(days, {**kept, "mode": mode})
@@ -134,5 +134,5 @@ def _notes(
     if is_verbatim(state["task"]["infer"], state["task"]["memory_type"]):
         notes += ["system messages are never stored"] * any(turn["role"] == "system" for turn in turns)
         notes += [_CALLED] * any(turn.get("calls") for turn in turns)
-    # Somebody asked to forget something that no memory clearly says.
+    # Forget requests that matched no memory.
     return notes + [f"{change.text!r}: {change.reason}" for change in unchanged if change.text.startswith(FORGET)]

@@ -248,8 +248,8 @@ class BackgroundWriter:
                 ):
                     pass
                 return
-        # Contract: a worker comes here in what somebody does when a future is done, or in `on_error`. It waits for no such
-        # thing, its own, another worker's or another writer's, and leaves no write to others, who may all stand here.
+        # Contract: a worker runs this from a done callback of a future, or from `on_error`. It waits for no callback of its
+        # own, of another worker or of another writer, and leaves no write to them, since all of them may be here.
         # tests/pipeline/test_background.py::test_background_whatever_is_done_when_a_future_is_done_keeps_nobody_waiting.
         self._work(nullcontext(), lambda: not taken.isdisjoint(self._unwritten()))
 
@@ -259,7 +259,7 @@ class BackgroundWriter:
     def _end(self) -> None:
         try:
             self.close()
-        finally:  # somebody interrupted it
+        finally:  # also after an interrupt
             for chat in self._unwritten():
                 _log.error("the program ends before it has written %s, now lost", chat)
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from langmem_adapter.pipeline.state import PipelineState, Planner, Work
     from langmem_adapter.records.graph import Triple
 
-_LATER: Final = "what was said later stands"
+_LATER: Final = "the later statement wins"
 _BEFORE: Final = 2
 _QUOTED: Final = 80  # letters of a text that a reason names
 _LONGEST: Final = 2_000  # letters of each: every memory of a turn keeps its own copy
@@ -50,7 +50,7 @@ AT_ONCE: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ResolvedDecision:
-    """A decision whose fact and memory are places in the state, not the numbers that the reasoner saw."""
+    """A decision with places in the state for its fact and memory, not the numbers that the reasoner saw."""
 
     fact: int  # place of the fact
     event: Event
@@ -74,7 +74,7 @@ def _decide(reasoner: Reasoner, graph: bool, state: PipelineState) -> StateEdit 
         return _finish(state, facts, [ResolvedDecision(n, "ADD", fact.text, why) for n, fact in enumerate(facts)])
     if state["work"]["compared"] == _digest(state):  # back from a conflict that touched nothing shown
         return finish_stage(state, "decide", decisions=len(state["decisions"]))
-    if len(state["candidates"].get("equal", ())) < len(facts):  # somebody changed the state
+    if len(state["candidates"].get("equal", ())) < len(facts):  # the state was changed from outside
         raise InvalidInputError("not all facts were compared with memories; go on with retrieve")
     replaced = _replaced_facts(facts, state["turns"])
     settled, unsettled = _settle(facts, replaced, state["candidates"], ask_always=not reasoner.calls_model)

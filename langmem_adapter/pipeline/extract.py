@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def extract_stage(parts: StageParts) -> Planner:
-    """The second stage: `turns` to `facts`. Several conversations are read at once, each on its own."""
+    """The second stage: `turns` to `facts`. Several conversations are read at once, each separately."""
     return thinking(partial(_extract, parts))
 
 

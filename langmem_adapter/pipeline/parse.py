@@ -126,7 +126,7 @@ def _numbered(turns: Iterable[Sequence[Turn]]) -> list[dict[str, Any]]:
     return [{**turn.to_json(), "item": number} for number, own in enumerate(turns) for turn in own]
 
 
-def turns_of(  # noqa: PLR0913 - each is a knob of its own
+def turns_of(  # noqa: PLR0913 - each is one option
     messages: object,
     *,
     scope: Scope,
@@ -142,7 +142,7 @@ def turns_of(  # noqa: PLR0913 - each is a knob of its own
     Args:
         messages: A `str`, a dict, a LangChain message, or a sequence of these.
         scope: Of the memories; a message that names its owner itself must name this one.
-        time: The time of messages that carry none of their own (keys `timestamp`, `created_at` or `create_time`).
+        time: The time of messages that carry none (keys `timestamp`, `created_at` or `create_time`).
         zone: Of times without an offset; `None` is the system's.
         longest: How long they may be; default as the settings' defaults say.
         verbatim: Whether each becomes a memory as it is, but for system messages.

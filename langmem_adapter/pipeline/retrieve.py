@@ -3,8 +3,8 @@
 Without the queue all of them would ask the chat model, and the ledger would send all but one back to ask again: fifty waiting
 adds for one user cost over a thousand calls. Facts are extracted side by side all the same; adds for different scopes, and
 those that store turns verbatim, do not wait. A place in the queue is a courtesy within one process: the ledger's check keeps
-memories right. So no run waits for ever: a place whose turn has come and that is not left (a stream that is no longer read)
-runs out.
+memories right. So no run waits for ever: a place at the head expires if its run does not go on (a stream that is no longer
+read).
 """
 
 from __future__ import annotations

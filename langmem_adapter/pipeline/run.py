@@ -112,7 +112,7 @@ def run_of(arguments: object, longest: Longest, *, many: bool = False) -> Run:
     if (thread_id := arguments.get("thread_id")) is None:
         return run
     if many:
-        raise InvalidInputError("add_many takes no thread_id; give it to an add of its own")
+        raise InvalidInputError("add_many takes no thread_id; call add for each thread")
     thread = MessageThread(scope, filled(thread_id, "thread_id"))
     digests = {each.id: thread.digest(each.content) for each in _messages(read) if each.id}
     return replace(run, thread=thread, digests=digests)

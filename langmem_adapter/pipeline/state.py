@@ -3,8 +3,8 @@
 Any checkpointer and any strict serializer can keep this state. Vectors are never in it: a resumed run embeds again. The input
 is there for parse alone (LangGraph's `EphemeralValue`): a thread's next run must not see the input of an earlier one.
 
-Between two stages anybody who may write to the thread can change the state: a `Command`, `update_state`, a `resume`. What it
-says of the scope is compared with the call, in one place, before the stage sees any of it.
+Between two stages a `Command`, `update_state` or a `resume` can change the state. Its scope is compared with the call, in one
+place, before the stage sees any of it.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def resume_run(state: PipelineState, config: RunnableConfig) -> PipelineState:
     try:
         scope = _checked_scope(state)
     except (KeyError, TypeError, ValueError) as error:
-        problem = "the state holds what no stage leaves there, or parts of different runs; begin a run of its own"
+        problem = "the state is not that of one run; begin a new run"
         raise InvalidInputError(f"{problem} with messages") from error
     resolve_again(scope, runtime=get_runtime(), config=config)
     return state

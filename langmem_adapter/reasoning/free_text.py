@@ -44,7 +44,7 @@ _RELATED: Final = 1 / 3
 class RuleSummarizer:
     """Summarizes offline by taking sentences as they are. See `Summarizer`; the same answer every time, nothing is sent.
 
-    Sentences whose words occur often in the text say most; equal sentences are taken once. `rewrite` changes nothing.
+    Sentences with the most frequent words of the text come first; equal sentences are taken once. `rewrite` changes nothing.
 
     Example:
         >>> RuleSummarizer().title("user: My sister Jesica moved to Lyon last week. Fine!", 5).run().text

@@ -95,7 +95,7 @@ class LLMReasoner:
 
     calls_model: Final = True
 
-    def __init__(  # noqa: PLR0913 - each is a knob of its own
+    def __init__(  # noqa: PLR0913 - each is one option
         self,
         model: BaseChatModel,
         *,

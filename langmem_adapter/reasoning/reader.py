@@ -181,7 +181,7 @@ class _FactsReading:
         if named and turns[number or 0].role == "tool":
             self.problems.append(f"the fact {text} is what a tool returned (turn {number}), which is no source")
         elif not item.text.strip(_DOTS) or _is_copied(item.text, self._own, self._examples):
-            self.problems.append(f"left out: {text} stands in the instructions to the model, and no message says it")
+            self.problems.append(f"left out: {text} is in the instructions to the model, and no message says it")
         elif _is_copied(item.text, self._own, [content_words(item.text)] if named else self._others):
             self._notes.append(f"left out: {text} is not what the {self._question.about} says")
         else:
@@ -416,7 +416,7 @@ class _DecisionReading:
             if entry.fact is not None and not 0 <= entry.fact < len(self._facts):
                 yield f"there is no fact {entry.fact}; they are numbered 0 to {len(self._facts) - 1}"
             if entry.text and (not entry.text.strip(_DOTS) or _is_copied(entry.text, self._own, self._examples)):
-                yield f"{_short(entry.text)} stands in the instructions, not in the data"
+                yield f"{_short(entry.text)} is in the instructions, not in the data"
             if entry.event == "ADD" and not entry.text and entry.fact is None:
                 yield "an ADD has no text"
             if entry.event in {"UPDATE", "DELETE"}:
@@ -529,7 +529,7 @@ def _relations(entry: DecisionLine) -> tuple[Triple, ...] | None:
     try:
         relations = tuple(triple_of(item, SELF)[0] for item in relations_in(entry.relations))
     except ValueError:
-        return None  # then those of the fact stand
+        return None  # then those of the fact remain
     return None if entry.relations is None else relations
 
 

@@ -143,7 +143,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(members) < len(pairs):
         [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise UnusableReplyError(
-            f"the key {twice!r} stands twice in one JSON object; send one list with everything in it"
+            f"the key {twice!r} occurs twice in one JSON object; send one list with everything in it"
         )
     return members
 

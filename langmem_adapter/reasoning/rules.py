@@ -309,7 +309,7 @@ class _SpeakerSlots:
         self._turns = [fact.turn for fact in comparison.facts]
         self._by_hash: dict[str, list[_Slot]] = defaultdict(list)
         self._by_about: dict[tuple[str, ...], dict[int, _Slot]] = defaultdict(dict)
-        self._unnamed: dict[str, list[_Slot]] = defaultdict(list)  # by kind: those whose name is not known yet
+        self._unnamed: dict[str, list[_Slot]] = defaultdict(list)  # by kind: those without a name yet
         statements = [read(memory.text) for memory in comparison.memories]
         current = (each for each in statements if each.positive and not each.ended)
         self._company = Company(person for each in current for person in each.people)

@@ -294,7 +294,7 @@ def _value_in_english(plain: str) -> str:
 def _of_topic(plain: str, topic: str, *, chinese: bool) -> Value | None:
     """A value alone, of the attribute that was spoken of before: "My name changed, it's Robin now"."""
     one = SENTENCES["ONE_CJK" if chinese else "ONE"].match(plain)
-    if chinese and one and topic in {"home", "job"}:  # 现在在X is where somebody works, 现在是X what he is, and no home
+    if chinese and one and topic in {"home", "job"}:  # 现在在X is a workplace, 现在是X a job, neither a home
         is_kind = one[0].strip().endswith(("是", "为"))
         topic = ("job" if is_kind else "employer") if topic == "job" else "" if is_kind else topic
     if not one or topic not in _FACTS:
@@ -315,7 +315,7 @@ def is_single(fact: str) -> bool:
 
 
 def is_name(v: str) -> bool:
-    """Whether a word may be somebody's name."""
+    """Whether a word may be a person's name."""
     odd = (WORDS["NO_NAME"] | WORDS["NO_JOB"] | TIME_WORDS) & {*v.lower().split()}
     return not odd and (v[0].isupper() or v.lower() not in FORMS) and not SENTENCES["NATION"].fullmatch(v)
 

@@ -44,7 +44,7 @@ _WORD: Final = re.compile(rf"(?:{_START})\S*")
 def redact_url(address: str) -> str:
     """A URL without its secrets; a text that is no URL, such as a path, is left alone.
 
-    Hidden are the password before the host (with `http` the user name as well, since tokens stand there), the query from the
+    Hidden are the password before the host (with `http` the user name as well, which may be a token), the query from the
     first parameter on that is not known to be harmless, and the fragment. A text that looks like a URL but cannot be parsed is
     hidden as a whole: `host=db password=…`, `//ada:…@db`, `postgresql:ada:…@db`.
 
@@ -172,7 +172,7 @@ def parse_timezone(timezone: object, default: str | None = None) -> tzinfo | Non
 
 
 def check_metadata(value: object) -> dict[str, Any]:
-    """Return *value* as a JSON object of its own, if both databases can keep it.
+    """Return a copy of *value* as a JSON object, if both databases can keep it.
 
     Args:
         value: A mapping of text keys to JSON values: text, numbers, booleans, `None`, lists and objects of these.

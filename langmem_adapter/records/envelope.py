@@ -56,7 +56,7 @@ def stamp(
 
     Args:
         message: Any LangChain message; it is not changed.
-        cause_by: What brought it about: a name, or a class or an object, whose class's qualified name is taken.
+        cause_by: What brought it about: a name, a class, or an object, which gives the qualified name of its class.
         sent_from: Who sent it, likewise.
         send_to: Whom it is for, likewise.
         label: What the program calls its speaker, as "Architect"; no model API sees it.

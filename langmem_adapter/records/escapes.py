@@ -47,7 +47,7 @@ _SAFE: Final = re.compile(f"{_START}'{_FORMULA}")
 
 
 def escape_cell(cell: Any) -> Any:
-    """A cell that no spreadsheet takes for a formula, which could send what stands beside it elsewhere.
+    """A cell that no spreadsheet takes for a formula, which could send neighbouring cells elsewhere.
 
     Example:
         >>> [escape_cell(cell) for cell in ("=1+1", "'=1", "'tis", -1, ";=1")]

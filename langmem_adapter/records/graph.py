@@ -17,7 +17,7 @@ RelationEvent = Literal["ADD", "UPDATE", "END", "DELETE", "NONE"]
 ExportFormat: TypeAlias = Literal["jsonl", "csv", "csv-nodes", "graphml", "cypher", "html"]
 LineFormat: TypeAlias = Literal["jsonl", "csv"]
 SELF: Final = "user"
-"""The name under which a triple speaks of its scope's user: an entity of its own, shown by the `user_id`, if there is one."""
+"""The name of the scope's user in a triple: a separate entity, shown by the `user_id`, if there is one."""
 ASSISTANT: Final = "assistant"
 """The same of the assistant, with `agent_id`."""
 
@@ -186,7 +186,7 @@ class RelationChange(Portable):
 
     Attributes:
         event: `"ADD"`, `"UPDATE"` (other dates), `"END"`, `"DELETE"` (withdrawn) or `"NONE"` (said again).
-        relation: As it stands after it; for a DELETE as it stood.
+        relation: Its values after the change; for a DELETE those before.
     """
 
     event: RelationEvent

@@ -23,8 +23,8 @@ class Ranking(BaseModel):
     (LoCoMo's adversarial ones, recall@10 −0.06); it stays at 0.25. In brackets, what recall@10 loses without it.
 
     Args:
-        words: Share of the words; meaning has the rest. `None` takes what suits the embeddings: .75 for hashes, .68 for
-            `"static"` ones, .55 for those of a model, which understand more.
+        words: Share of the words; meaning has the rest. `None` takes what suits the embeddings: 0.75 for hashes, 0.68 for
+            `"static"` ones, 0.55 for those of a model, which understand more.
         related: What a related word counts beside the word itself ("moved" for "live"), which finds short statements without a
             word of the query (LoCoMo −0.006).
         speaker: Added to what a speaker said whom the query names (LoCoMo −0.035, REALTALK −0.051).

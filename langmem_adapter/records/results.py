@@ -183,7 +183,7 @@ class Decision(Portable):
         seen: Number of the memory's last change when it was decided; a later change is a conflict. `None`: not checked.
         relations: The relations that the fact states; the memory that holds it then supports them.
         successor_id: The memory that takes over the relations of a deleted one.
-        past_of: The current memory, if the statement is older: an ADD becomes a closed memory with an id of its own, true from
+        past_of: The current memory, if the statement is older: an ADD becomes a closed memory with a new id, true from
             *time* until the next statement of the same memory; a DELETE ends at *time* what was true then. The current memory
             stays. Needs *time*.
         after: The same, for the memory that the fact of this index in the same list results in; if it results in none, the last
@@ -232,8 +232,8 @@ class Change(OneLine, Portable):
         previous_text: The text before an UPDATE.
         reason: Why.
         relations: What became of relations of the knowledge graph with it.
-        valid_to: When it was over what the fact says, where that was known already: it is in the history and stands nowhere
-            else (`Memory.search(as_of=…)` finds it, `Memory.restore` makes it stand).
+        valid_to: When the fact ended, where it had ended already. It is in the history only: `Memory.search(as_of=…)` finds it,
+            `Memory.restore` makes it current.
     """
 
     id: str | None

@@ -33,7 +33,7 @@ _SHARE: Final = 3
 _LEAST: Final = 40  # tokens, below which a part of a message hardly answers
 _LONGEST: Final = 60  # tokens of a piece; a longer sentence is cut between its clauses
 _AGAIN: Final = 0.5  # what a word is worth in each further piece that holds it
-_BESIDE: Final = 0.3  # of its neighbour's worth a piece has, since answers stand beside questions
+_BESIDE: Final = 0.3  # of its neighbour's worth a piece has, since answers follow questions
 _SHORTEST: Final = 15  # tokens of a part of such a sentence, where fewer are wanted
 _GAP: Final = " … "
 _MARKS: Final = tokens_in(_GAP.strip() * 2 + "  ")
@@ -137,7 +137,7 @@ class _Read:
         return text_of(fits) if fits else ""
 
     def _chosen(self, most: int) -> list[int]:
-        """Places of pieces that answer or stand beside one that does, the most telling first; in a text without any, of all."""
+        """Places of pieces that answer, or are next to one that does, best first; in a text without any, of all."""
         number = self.flags.sum(0)
         weights = np.log1p((len(self.pieces) - number + 0.5) / (number + 0.5))
         fits = self.costs + _MARKS <= most

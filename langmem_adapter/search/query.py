@@ -100,7 +100,7 @@ def select_diverse(
     k: int,
     likeness_of: Callable[[NDArray[np.float32]], NDArray[np.floating[Any]]],
 ) -> list[int]:
-    """Indexes of the best *k* hits that are good and unlike each other; scores and unit vectors stand best first."""
+    """Indexes of the best *k* hits that are good and unlike each other; scores and unit vectors are sorted, best first."""
     if not scores:
         return []
     matrix, worth = np.asarray(vectors), np.asarray(scores)

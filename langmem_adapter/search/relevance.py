@@ -175,7 +175,7 @@ class Calibration:
             return self._running.setdefault(name, Future()), ours
 
     def _end(self, name: str, waiting: Future[Scale], outcome: Outcome[Scale]) -> Scale:
-        # Contract: whatever comes of it, those who wait get a scale, and nobody waits for a measurement that has ended.
+        # Contract: whatever comes of it, callers that wait get a scale, and none waits for a measurement that has ended.
         # `test_a_model_that_cannot_be_measured_is_searched_with_all_the_same`
         scale = outcome.result if outcome.error is None else RAW
         if outcome.error is not None:

@@ -92,7 +92,7 @@ class Postings:
                 missing = [term for term in wanted if term not in self._kept and term not in loaded]
                 if not missing:
                     return {term: self._current(term) if term in self._kept else loaded[term] for term in wanted}
-            # Without the lock: in memory, whoever patches holds the one connection that loading waits for.
+            # Without the lock: in memory, the thread that patches holds the one connection that loading waits for.
             rows: dict[str, list[Any]] = {term: [] for term in missing}
             for row in load(missing):
                 rows[row[0]].append(row)

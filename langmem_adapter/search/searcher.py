@@ -73,9 +73,9 @@ _REORDERED: Final = 10  # first hits, among which the newest value of an attribu
 _SHARING: Final = 10  # facts that have the setting's tokens together
 _LETTERS: Final = 400  # shown of a text where not everything fits; every setting has room for one of them
 _MOST_SHARES: Final = 5  # fifty facts are compared at once
-_MOST_READ: Final = 20  # times as many as have room: among the nearest are texts that are never compared
+_MOST_READ: Final = 20  # times as many as fit: among the nearest are texts that are never compared
 _MOST_NAMED: Final = 3  # texts that a request to forget may mean
-_RESERVED: Final = 4  # a quarter of the room is for the newest, and as much for what the graph names
+_RESERVED: Final = 4  # a quarter of the places is for the newest, and as much for what the graph names
 
 
 class QueryVector(NamedTuple):
@@ -136,11 +136,11 @@ class Searcher:
     ) -> Neighbourhood:
         """The memories within *scope* that new facts are compared with: older facts, no records.
 
-        All of them, where they fit. Otherwise three fifths of the room are filled (what comes further down is hardly better
+        All of them, where they fit. Otherwise three fifths of the places are filled (what comes further down is hardly better
         than chance): memories that state another value of a single-valued relation, the newest memories, and for each fact
         the nearest by meaning, by words and by topic.
 
-        *tokens* is the room around ten facts, see `Settings.candidate_tokens`; *stated* are the relations of the facts.
+        *tokens* is the limit for ten facts, see `Settings.candidate_tokens`; *stated* are the relations of the facts.
         """
         most = candidate_budget(tokens, len(facts))
         with self._database.read() as connection:
@@ -184,7 +184,7 @@ class Searcher:
         return pks
 
     def same(self, facts: Sequence[str], hood: Neighbourhood, threshold: float) -> list[list[int]]:
-        """For each fact the places of the memories in *hood* whose likeness, see `Scale`, reaches the threshold.
+        """For each fact the places of the memories in *hood* with a likeness (see `Scale`) of at least the threshold.
 
         Hash embeddings know none.
         """

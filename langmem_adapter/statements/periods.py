@@ -107,7 +107,7 @@ def periods(text: str, today: date) -> list[Period]:
         >>> [period] = periods("What did I do last month?", date(2025, 5, 1))
         >>> str(period.begins), str(period.ends)
         ('2025-04-01', '2025-05-01')
-        >>> periods("May I march to the second house?", date(2025, 5, 1)), periods("2月30日", date(2025, 5, 1))
+        >>> periods("May I march to the second gate?", date(2025, 5, 1)), periods("2月30日", date(2025, 5, 1))
         ([], [])
     """
     return split_periods(text, today)[0]

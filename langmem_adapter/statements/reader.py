@@ -198,7 +198,7 @@ def _of_noun(noun: str, rest: str) -> Statement | None:
     match = _P["OWNED"].fullmatch(noun)
     if value is None or match is None or noun.lower() in {"he", "she", "it", "they"}:
         return None
-    v, owner, thing = value["v"].strip(" ,"), match["owner"] or match["whose"] or "", match["noun"]
+    v, owner, thing = value["v"].strip(" ,"), match["owner"] or match["pronoun"] or "", match["noun"]
     naming = _P["NAME_NOUN"].fullmatch(thing) is not None
     who = _subject(owner if naming else noun)
     kind, name = (who.people[0].kind, who.people[0].name) if who.people else ("", "")
@@ -209,7 +209,7 @@ def _of_noun(noun: str, rest: str) -> Statement | None:
 
 
 def _naming(owner: str, kind: str, v: str, *, called: bool) -> Statement | None:
-    """The name of somebody: "Wife's name is Ann", "Dog is called Rex", "Best friend is Tom"."""
+    """The name of a person or an animal: "Wife's name is Ann", "Dog is called Rex", "Best friend is Tom"."""
     names = re.split(_AND, v)
     doubtful = names[0].split()[0].lower() in FORMS.keys() | TIME_WORDS or _P["NATION"].fullmatch(names[0])
     if not _P["LISTED"].fullmatch(v) or (names[1:] and kind not in WORDS["PLURAL"]) or (doubtful and not called):
@@ -260,7 +260,7 @@ def _of_thing(owner: str, noun: str, v: str) -> Statement | None:
     return Statement("", who.key, row.attribute, v, people=who.people, relations=relations)
 
 
-# ── English: somebody does something: "Lives in Rome", "Stopped drinking coffee" ────────────────────────────────────────────
+# ── English: subject and verb: "Lives in Rome", "Stopped drinking coffee" ────────────────────────────────────────────
 
 
 def _of_verb(who: Subject, rest: str) -> Statement | None:
@@ -557,7 +557,7 @@ def _called(owner: Subject, kin: str, name: str, count: str = "") -> Statement:
 
 
 def _of_body(body: str, who: Subject, span: StatedSpan) -> Statement | None:
-    """What is said of somebody, by the first row that fits."""
+    """The statement about a subject, by the first row that fits."""
     text, positive, ended = _sign(body)
     text = _bare_cjk(text)
     form = Predicate(who, text, positive, ended, ended and body.startswith(("不再", "已经不再")), span)

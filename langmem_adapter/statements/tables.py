@@ -114,7 +114,7 @@ def _filled(text: str, names: Mapping[str, str]) -> str:
 WORDS: Final = lists("english-words")
 WORDS["VERBS"] |= WORDS["DEEDS"] | WORDS["ALONE"]
 KINDS: Final = frozenset().union(*(WORDS[name] for name in ("FEMALE", "MALE", "PLURAL", "PETS", "OTHERS")))
-"""Words for those who belong to somebody."""
+"""Words for relatives, friends and animals of a person."""
 
 
 def third(verb: str) -> str:
@@ -232,7 +232,7 @@ class Predicate(NamedTuple):
 def edges(
     form: Predicate, relation: str, targets: tuple[str, ...], type_: str, *, begins: bool = False
 ) -> Iterator[Triple]:
-    """The relations of somebody to each of some targets."""
+    """The relations of one subject to each of some targets."""
     since, until = form.span.bounds(over=form.ended, begins=begins)
     who, single = form.who, False if targets[1:] else None
     for target in targets if relation else ():

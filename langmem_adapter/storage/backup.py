@@ -69,7 +69,7 @@ _OF_PROGRAMS: Final = (
     reembedded,
 )  # these rows, and running jobs, belong to programs that use the source
 _RUNNING: Final = jobs.c.state == "running"
-_NUMBERED: Final = ("conversations", "notes")  # whose ids the database draws
+_NUMBERED: Final = ("conversations", "notes")  # the database draws their ids
 _LAST_NUMBER: Final = {
     "sqlite": text("SELECT seq FROM sqlite_sequence WHERE name = :name"),
     "postgresql": text("SELECT pg_sequence_last_value(pg_get_serial_sequence(:name, 'id')::regclass)"),
@@ -386,7 +386,7 @@ def _insert(target: Connection, table: Table, rows: Iterator[Any]) -> None:
 
 
 def _finish(connection: Connection, *, location: str, above: int = 0, last: int | None = None) -> CopyReport:
-    """Remove what belongs to running programs from a copy, and let it continue with a history of its own.
+    """Remove what belongs to running programs from a copy, and let it continue with a separate history.
 
     Args:
         connection: The transaction that writes the copy.

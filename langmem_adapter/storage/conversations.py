@@ -106,7 +106,7 @@ class Conversation:
     def __post_init__(self) -> None:
         """Refuse a blank name."""
         if not check_text(self.session, "session_id").strip():
-            raise InvalidInputError("session_id is blank: give each conversation a name of its own")
+            raise InvalidInputError("session_id is blank: give each conversation its own name")
 
     @property
     def key(self) -> str:

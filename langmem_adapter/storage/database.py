@@ -1,6 +1,6 @@
 """The database: engine, read and write transactions, group commit.
 
-Reads run in deferred transactions of their own, so a reader never waits for a writer (WAL). Writes wait in a queue, and the
+Reads run in separate deferred transactions, so a reader never waits for a writer (WAL). Writes wait in a queue, and the
 first that finds it free commits for all of them (DeWitt et al. 1984): a hundred waiting writers share one transaction, with a
 savepoint each, so that each still gets its own result or its own error.
 """
@@ -93,7 +93,7 @@ class _QueuedWrite(Generic[T]):
 class GroupCommit:
     """The queue of one database.
 
-    Sync callers flush on their own thread; async callers let a thread of the queue flush, and await their future.
+    Sync callers flush on the calling thread; async callers let a thread of the queue flush, and await their future.
 
     Args:
         location: The database's, for errors.
@@ -315,7 +315,7 @@ class Database:
     def version(self) -> Hashable:
         """A token that changes with every commit of any process: cheap enough for every search.
 
-        SQLite: `PRAGMA data_version` on a raw connection of its own (through the pool it costs ten times as much).
+        SQLite: `PRAGMA data_version` on a separate raw connection (through the pool it costs ten times as much).
         """
         self._refuse()
         if self.dialect != "sqlite":
@@ -517,8 +517,8 @@ class Database:
         """Raise a `StorageError` in a process that was forked from the one which opened it."""
         if self.inherited:
             raise StorageError(
-                "this memory was opened before the process forked, and works only in the process that opened it; open one "
-                "of its own in each child, after the fork (gunicorn: post_fork; multiprocessing: the initializer)"
+                "this memory was opened before the process forked, and works only in the process that opened it; open a "
+                "new one in each child, after the fork (gunicorn: post_fork; multiprocessing: the initializer)"
             )
 
     def _refuse_loss(self, used: object, *, writes: bool = False) -> None:

@@ -92,7 +92,7 @@ def _read(name: str) -> URL:
         return URL.create("sqlite", database=name if name == ":memory:" else str(expanded(name)))
     try:
         url = make_url(name)
-    except (ArgumentError, ValueError):  # a port that is no number; its text quotes what stands there
+    except (ArgumentError, ValueError):  # a port that is no number; the error quotes it
         raise InvalidInputError(UNREADABLE) from None
     if _AMBIGUOUS.match(name) and url.get_backend_name() != "sqlite":
         raise InvalidInputError(UNREADABLE)

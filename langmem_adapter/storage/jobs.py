@@ -115,8 +115,8 @@ class Job:
 def submit(connection: Connection, requests: Sequence[Mapping[str, Any]], most: int) -> list[Job]:
     """Accept all of some adds or none, within a write transaction, and return their jobs in order.
 
-    *requests* are checked arguments of `Memory.add`, of plain JSON types. One whose idempotency key named a job of the same
-    scope before is that job; where it failed, it is tried again. Jobs that ended a day ago are removed.
+    *requests* are checked arguments of `Memory.add`, of plain JSON types. An idempotency key that named a job of the same
+    scope before returns that job; where it failed, it is tried again. Jobs that ended a day ago are removed.
 
     Raises:
         QueueFullError: More than *most* would wait.

@@ -1,7 +1,7 @@
 """Reading memories: as they are now, their history, and as they were (`as_of`, `known_at`).
 
 A row of the history says what was true from its `valid_from` on: the date of a statement, or the time of an edit. A deletion
-ends it. The timeline of a memory are its own rows and those whose `past_of` names it: statements that were added late and
+ends it. The timeline of a memory is its own rows and those that name it in `past_of`: statements that were added late and
 dated before the current one. At a moment the row that begins last, among those that do not begin after it, is true; of two that
 begin together, the one written last. So the order in which statements of different dates are added does not matter. The
 current memory is the end of its timeline: nothing is written to it that begins before its `updated_at`.
@@ -58,7 +58,7 @@ _STREAM: Final = {"yield_per": 1000}
 
 # ── timelines ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_TIMELINE: Final = func.coalesce(history.c.past_of, history.c.memory_id)  # the memory whose timeline has the row
+_TIMELINE: Final = func.coalesce(history.c.past_of, history.c.memory_id)  # the memory that has the row in its timeline
 _STEPS: Final = (
     select(_TIMELINE.label("owner"), *(history.c[name] for name in ("memory_id", "valid_from", "seq", "new_memory")))
     .where(or_(any_of(history.c.memory_id, "ids"), any_of(history.c.past_of, "ids")))
@@ -247,7 +247,7 @@ def ids(connection: Connection, scope: Scope, *, filters: Filter = EVERYTHING) -
 
 
 def with_text(connection: Connection, scope: Scope, text: str, memory_type: str) -> list[MemoryItem]:
-    """The memories of a type within *scope* whose text is exactly this one, newest first."""
+    """The memories of a type within *scope* with exactly this text, newest first."""
     same = memories.c.hash == text_hash(text), memories.c.text == text
     query = _ITEM.where(_visible(scope), *_of_type(memory_type), *same).order_by(memories.c.pk.desc())
     return [_item(row) for row in connection.execute(query)]

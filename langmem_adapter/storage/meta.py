@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 EMBEDDINGS: Final = VECTORS.model
 LANGUAGE: Final = "language"
-"""Key of the language by whose rules the words were stemmed."""
+"""Key of the language that the words were stemmed for."""
 _OURS: Final = re.compile(r"^(hash:\d+|static)/\w+$")
 # A length behind it cannot be written there.
 _CLASS: Final = re.compile(r"^langchain_(\w+)\.(\w+):(?=[^:]+(?::\D[^:]*)?$)")

@@ -1,7 +1,7 @@
 """Migrations: the schema is brought up to date when a database is opened.
 
 An empty database gets the tables of `storage.tables` at once; revisions are for those that hold something. A test compares
-both: it opens databases of the first release, whose schema is frozen in tests/storage/schema. All of it is one write
+both: it opens databases of the first release; that schema is frozen in tests/storage/schema. All of it is one write
 transaction, so several processes may open a new file at once: one migrates, the others find it done.
 """
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from langmem_adapter.filters import Condition, Filter, Values
 
 _Parameters: TypeAlias = Mapping[str, Any]
-_CACHE_SIZE: Final = 1_024  # statements times dialects; every engine has a dialect object of its own
+_CACHE_SIZE: Final = 1_024  # statements times dialects; every engine has its own dialect object
 
 
 class Prepared:

@@ -334,7 +334,7 @@ def _to_wal(connection: sqlite3.Connection, end: float) -> None:
 
 
 def create(url: URL, path: Path | None, *, timeout: float) -> Engine:
-    """An engine with our pragmas whose connections wait some seconds for others; *path* is `None` in memory."""
+    """An engine with our pragmas. Its connections wait *timeout* seconds for others; *path* is `None` in memory."""
     if path is None:
         arguments = {"check_same_thread": False, "isolation_level": None}
         engine = create_engine(url, connect_args=arguments, poolclass=StaticPool, hide_parameters=True)

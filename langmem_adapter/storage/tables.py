@@ -143,7 +143,7 @@ history: Final = Table(
     Column("expires_at", UTCDateTime),
     Column("valid_from", UTCDateTime, nullable=False),
     Column("valid_to", UTCDateTime),  # where it was over when it was written
-    Column("past_of", String(64)),  # the memory that stood, where the row was dated before it: see storage/memories.py
+    Column("past_of", String(64)),  # the current memory, where the row is dated before it: see storage/memories.py
     _is_verbatim(),
     Column("utc_offset", Integer),  # minutes, where the last statement was made; NULL before schema 0104
     Index("ix_history_memory", "memory_id", "seq"),

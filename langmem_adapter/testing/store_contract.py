@@ -44,7 +44,7 @@ def _cosine(one: str, other: str) -> float:
 
 
 class _Store:
-    """A store whose methods are called, or their async twins in one event loop."""
+    """Calls the methods of a store, or their async twins in one event loop."""
 
     def __init__(self, store: BaseStore, runner: asyncio.Runner | None) -> None:
         self._store = store

@@ -142,7 +142,7 @@ def test_a_replay_thinks_again_and_writes_nothing(memory: Memory) -> None:
     before = memory.stats()
     again = memory.replay(str(result.trace_id))
     assert [(c.event, c.text, c.reason) for c in again.results] == [
-        ("ADD", "Lives in Rome", "what was said later stands")
+        ("ADD", "Lives in Rome", "the later statement wins")
     ]
     assert again.notes == ("a dry run: nothing was written",)
     assert (memory.stats().memories, memory.stats().changes) == (before.memories, before.changes)

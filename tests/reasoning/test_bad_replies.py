@@ -177,4 +177,4 @@ def test_on_bad_reply_an_example_of_the_users_own_prompt_is_no_fact() -> None:
     replies = [facts("Adores salmon", "Likes tea")] * 2
     result = added(*replies, message="I like tea.", fact_extraction_prompt=prompt)
     assert [change.text for change in result.results] == ["Likes tea"]
-    assert "stands in the instructions to the model, and no message says it" in result.notes[0]
+    assert "is in the instructions to the model, and no message says it" in result.notes[0]

@@ -146,7 +146,7 @@ def test_extract_an_echo_of_our_form_or_examples_is_no_fact(echo: str) -> None:
     model, reasoner = reasoner_for(facts_reply(echo, "Likes tea"), facts_reply(echo, "Likes tea"))
     found = reasoner.extract.invoke(asking(turn("user", "I like tea")))
     assert [fact.text for fact in found.facts] == ["Likes tea"]
-    assert "stands in the instructions" in found.notes[0]
+    assert "is in the instructions" in found.notes[0]
     assert len(model.calls) == 2
 
 
@@ -500,7 +500,7 @@ def test_decide_an_echo_is_no_decision() -> None:
     model, reasoner = reasoner_for(json.dumps(reply), memory((1, "Has a dog", "ADD", 0)))
     answer = reasoner.decide.invoke(comparing(["Has a dog"], ["Likes tea"] * 6))
     assert outcomes(answer) == [(0, "ADD", None, "Has a dog")]
-    assert "stands in the instructions" in str(model.calls[1][-1].content)
+    assert "is in the instructions" in str(model.calls[1][-1].content)
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ async def add(
     responses={202: {"model": answers.JobList, "description": "Jobs do it, one for each item."}},
 )
 async def add_many(call: Writes, body: requests.AddMany, request: Request, wait: Wait = True) -> Any:
-    """Remember many conversations; each ends on its own."""
+    """Remember many conversations; each succeeds or fails separately."""
     arguments = [_add_arguments(call, item) for item in body.items]
     if not wait:
         return _accepted(answers.JobList(jobs=list(map(_job_response, await call.service.workers.submit(arguments)))))

@@ -142,7 +142,7 @@ class _Joiner:
         self._links: list[tuple[str, str]] = []  # memories that came to state the relation of the other
 
     def _put(self, claim: RelationRow) -> RelationRow | None:
-        """Add a row of its own, or widen the oldest with the same triple and no moment between, which takes the others in."""
+        """Add a new row, or widen the oldest with the same triple and no moment between, which takes the others in."""
         near = self._rows.relations.between([claim.source], claim.relation, [claim.target])
         alike = [row for row in near if row.span.meets(claim.span)]
         if not alike:

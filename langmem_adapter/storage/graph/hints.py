@@ -101,8 +101,8 @@ def _since(timeline: MemoryTimeline, row: Any) -> datetime:
 _MOST_NAMED: Final = 30  # entities named in the texts, or relations in use
 _MOST_OFTEN: Final = 10  # entities not named there; all together some two hundred tokens
 _MOST_RIVALS: Final = 50
-_RECENT: Final = 2_000  # relations whose names are counted, however many there are
-# Reasoners have words of their own for the user and the agent.
+_RECENT: Final = 2_000  # most relations of which the names are counted
+# Reasoners have their own words for the user and the agent.
 _NODE: Final = select(entities.c.name, entities.c.type).where(entities.c.owner.is_(None))
 _NAMED: Final = Prepared(
     _NODE.join(entity_names, entity_names.c.entity_pk == entities.c.pk)
@@ -187,7 +187,7 @@ _CANDIDATES: Final = Prepared(
 
 
 class NamedEntity(NamedTuple):
-    """An entity with a name of its own; its pk is the least of those that are one."""
+    """An entity with its own name; its pk is the least of those that are one."""
 
     pk: int
     name: str
@@ -210,7 +210,7 @@ class MergeCandidates(NamedTuple):
 
     named: list[NamedEntity]  # those that have a current relation, but for the scope's own user and agent
     edges: list[CurrentEdge]  # current relations, of any time
-    different: set[frozenset[int]]  # pairs that a relation connects, or whose merge was undone
+    different: set[frozenset[int]]  # pairs that a relation connects, or with an undone merge
 
 
 def merge_candidates(connection: Connection, scope: Scope) -> MergeCandidates:

@@ -465,7 +465,7 @@ def _every(shape: GraphTime, *, unrelated: bool) -> Prepared:
 def _ranked(shape: GraphTime, *, has_type: bool, unrelated: bool) -> Prepared:
     """Of an exact scope no more are read than a page holds."""
     order = entities.c.mentions, entities.c.pk
-    # The numbers are those of a cursor, hence of anybody.
+    # The numbers come from a cursor, which a user can write.
     after = tuple_(*order) < tuple_(*(bindparam(name, type_=BigInteger) for name in ("mentions", "last")))
     chosen = [entities.c.scope_id == bindparam("scope"), entities.c.merged_into.is_(None), after]
     if has_type:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 class _Between(ColumnElement[bool]):
     """The condition that source and target are one of the pairs of a list: `pairs_of` makes the parameters.
 
-    Two conditions, each with a list of its own, would look into the index for every source with every target.
+    Two conditions, each with its own list, would look into the index for every source with every target.
     """
 
     inherit_cache = False

@@ -58,7 +58,7 @@ class Claims:
 
 
 def normal(triple: Triple) -> Triple:
-    """A triple whose relation has the form in which it is kept."""
+    """A triple with its relation in the stored form."""
     return replace(triple, relation=relation_name(triple.relation))
 
 
@@ -163,8 +163,8 @@ def _is_stated_again(claims: Claims, text: str | None, row: RelationRow) -> bool
 class _Claim(NamedTuple):
     """That a relation holds: the row it would be, and how far its dates go.
 
-    Where `starts`, its begin is stated, and where `ends`, its end: those dates stand against other relations, and the rest
-    gives way to them.
+    Where `starts`, its begin is stated, and where `ends`, its end. Stated dates win over those of other relations; the rest
+    yields to them.
     """
 
     row: RelationRow

@@ -67,7 +67,7 @@ _COUNTED_AS: Final = {"born": "item", "more scopes": "scope"}
 _MOST: Final = 2**46  # the numbers of an item's vectors are 65,536 times as large
 _EVENTS: Final = {"ADD", "UPDATE", "DELETE", "NONE"}
 _OTHER: Final = "it is here already, with other content"
-_SECOND: Final = "its scope has a history of its own here; purge that first, or import under another name"
+_SECOND: Final = "its scope has another history here; purge that first, or import under another name"
 _NO_CONVERSATION: Final = "its conversation is not here"
 _OUTSIDE: Final = "it lies outside the scope that is imported"
 _NAMED: Final = {"conversation", "scope", "source"}  # their ids follow from a scope and a name
@@ -164,7 +164,7 @@ class ImportBatch:
         vectors: The vectors of memories, by their texts.
         within: The scope that all must lie in; `None` for any.
         kept: What earlier batches have made, which a dry run does not write: entities, conversations, scopes.
-        extends: Whether a scope that has a history of its own gets more; the numbers must then be of this transaction.
+        extends: Whether a scope that has a history here gets more; the numbers must then be of this transaction.
     """
 
     # Contract: a row that this writer takes fits what `Ledger.apply` guarantees. A memory has all of its revisions, counted
@@ -312,7 +312,7 @@ class ImportBatch:
         return int(self.kept[key])
 
     def _find_scope(self, scope: Scope, key: str) -> int | None:
-        """The number of a scope, which is made where there is none; `None` where it has a history of its own here."""
+        """The number of a scope, which is made where there is none; `None` where it has another history here."""
         row = self.connection.execute(select(scopes.c.id).where(scopes.c.key == key)).first()
         base, top = self.numbers.base, self.numbers.top
         if row is not None:
