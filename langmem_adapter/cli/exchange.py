@@ -126,7 +126,8 @@ def _write_full(call: Invocation, write: Callable[[str], object], *, everything:
             scope = None if everything else call.scope_in(connection)
         total = number = 0
         for number, line in enumerate(export_lines(database, scope, vectors=vectors)):
-            total = total or sum(json.loads(line)["counts"].values())
+            if number == 0:
+                total = sum(json.loads(line)["counts"].values())
             write(line.decode())
             bar.show(number, total)
     return number - 1

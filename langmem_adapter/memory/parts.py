@@ -79,7 +79,11 @@ _HASH_EMBEDDINGS: Final = (
 
 
 def left_to_defaults(
-    model: str | BaseChatModel | None, embeddings: str | Embeddings | None, settings: Settings
+    model: str | BaseChatModel | None,
+    embeddings: str | Embeddings | None,
+    settings: Settings,
+    *,
+    choice: str = 'Memory(model="{name}")',
 ) -> list[str]:
     """Defaults that rarely fit the other choices, each with the line that changes it.
 
@@ -88,27 +92,26 @@ def left_to_defaults(
     """
     offline = (model or settings.model) == "offline"
     if offline and model is None and "model" not in settings.model_fields_set:
-        return [_keyed(key, name) for key, name in _KEYS.items() if os.environ.get(key)][:1]
+        return [_keyed(key, name, choice) for key, name in _KEYS.items() if os.environ.get(key)][:1]
     if not offline and embeddings is None and "embeddings" not in settings.model_fields_set:
         return [_HASH_EMBEDDINGS]
     return []
 
 
-def _keyed(key: str, name: str) -> str:
+def _keyed(key: str, name: str, choice: str) -> str:
+    choice = choice.format(name=name, provider=name.partition(":")[0])
     return (
-        f"{key} is set, but facts are found by the offline rules, no model is asked; choose one with "
-        f'Memory(model="{name}") or LANGMEM_ADAPTER_MODEL={name}, or say "offline" to keep the rules'
+        f"{key} is set, but the offline rules extract facts and no model is called; choose one with {choice} or "
+        f'LANGMEM_ADAPTER_MODEL={name}, or say "offline" to keep the rules'
     )
 
 
-def warn_of_defaults(
-    model: str | BaseChatModel | None, embeddings: str | Embeddings | None, settings: Settings
-) -> None:
+def warn_of_defaults(notes: Iterable[str], *, stacklevel: int) -> None:
     """Warn about each of `left_to_defaults`, in the log as well if it has a handler."""
-    for warning in left_to_defaults(model, embeddings, settings):
-        warnings.warn(warning, UserWarning, stacklevel=5)  # where Memory is called
+    for note in notes:
+        warnings.warn(note, UserWarning, stacklevel=stacklevel)  # where Memory is called
         if _log.hasHandlers():  # else Python prints it a second time
-            _log.warning(warning)
+            _log.warning(note)
 
 
 P = ParamSpec("P")
@@ -169,7 +172,7 @@ class Parts:
             self._open(self.fingerprint, vectors, settings.index if index is None else index)
             self.telemetry = Telemetry(self.database.location, scopes=settings.otel_scopes)
             undo.pop_all()  # it is open: from here on `close` is the caller's
-        warn_of_defaults(model, embeddings, settings)
+        warn_of_defaults(left_to_defaults(model, embeddings, settings), stacklevel=5)
 
     def _open(self, mark: str, vectors: Embeddings, index: IndexKind | VectorStore) -> None:
         prepare(self.database, self.settings.language)

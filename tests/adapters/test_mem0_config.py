@@ -152,8 +152,9 @@ def test_images_are_described_where_vision_is_enabled(content: Any) -> None:
 
 def test_without_a_configuration_it_is_offline_whatever_keys_lie_around(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
-    with pytest.warns(UserWarning, match="found by the offline rules"):
+    with pytest.warns(UserWarning, match="the offline rules.*from_config.*openai") as caught:
         memory = Memory()
+    assert len(caught) == 1
     with memory:
         assert memory.engine.mode == "offline"
         memory.add("I like tea.", user_id="a")

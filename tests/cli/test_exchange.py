@@ -141,3 +141,13 @@ def test_migrate_chat_remembers_after_it_says_what_that_costs(
     assert count > 0
     data(*chat, "--remember", "--yes")
     assert data("list", "-u", "ann")["count"] == count
+
+
+def test_export_of_a_scope_without_memories_has_a_first_and_a_last_line(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "nothing.jsonl"
+    cli("add", "I live in Lyon", "-u", "bob")
+    assert cli("export", "-o", str(file), "-u", "ann").exit_code == 0
+    assert [json.loads(line).get("format", "end") for line in file.read_text().splitlines()] == [
+        "langmem_adapter",
+        "end",
+    ]

@@ -28,6 +28,7 @@ from langmem_adapter.adapters.mem0.shapes import (
 from langmem_adapter.embedding.models import resolve_embeddings
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory as Engine
+from langmem_adapter.memory.parts import left_to_defaults, warn_of_defaults
 from langmem_adapter.mirror.mirror import MirrorThread
 from langmem_adapter.records.scope import SCOPE_FIELDS
 from langmem_adapter.settings import Settings
@@ -430,6 +431,9 @@ def _add_relations(
 # ── the classes ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_CHOICE: Final = 'Memory.from_config({{"llm": {{"provider": "{provider}"}}}})'
+
+
 class _ConfiguredMemory:
     """A configuration, and an engine made from it."""
 
@@ -444,11 +448,13 @@ class _ConfiguredMemory:
         self.reranker = reranker(config.reranker, self._model)
         with ExitStack() as stack:
             vectors = None if config.embedder is None else embeddings(config.embedder)
+            notes = left_to_defaults(self._model, vectors or "hash", Settings(), choice=_CHOICE)
+            warn_of_defaults(notes, stacklevel=3)
             self._index = _open_index(config, vectors, stack)
             graph = config.graph
             self._engine = Engine(
                 config.database,
-                model=self._model,
+                model="offline" if notes else self._model,
                 embeddings=vectors,
                 index=self._index,
                 graph=None if graph is None else True,
