@@ -104,8 +104,11 @@ def _show(call: Invocation, change: Change) -> None:
 def purge(call: Invocation, yes: YesOption = False) -> None:
     """Erase a user, agent or run for good: memories, vectors, relations, history.
 
-    Nothing can be restored. No file of the database holds a byte of it
-    afterwards; an SQLite file is rewritten for that. Exit code 6 if something
+    It also erases the traces, conversations, jobs and API keys of the scope.
+    LangGraph threads and store items have no scope, so they stay: delete them
+    first, with delete_thread of the saver and delete of the store.
+    Nothing can be restored. No file of the database holds a byte of what was
+    erased; an SQLite file is rewritten for that. Exit code 6 if something
     remains because another program still reads it; then purge again.
     In a pipe the numbers are: memories, revisions, words, traces, runs, scopes,
     files (of the index), freed (bytes), relations, entities.

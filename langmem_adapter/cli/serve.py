@@ -37,13 +37,15 @@ def create(
 ) -> None:
     """Make a key for the server; it is shown this once.
 
-    It reaches the memories of -u, --agent, --run alone, or with --everything
-    everybody's. The right admin is for lists of everybody and for reset.
+    It reaches only the memories of -u, --agent, --run, or with --everything
+    all memories. The right admin is for purge and reset, also within the key's
+    scope, and for lists of all scopes. It includes read and write.
     In a pipe it prints the key.
 
     [bold]Examples[/bold]
     $ langmem-adapter keys create -u alice --name phone
     $ langmem-adapter keys create -u alice --rights read
+    $ langmem-adapter keys create -u alice --rights read,write,admin    it can purge
     $ langmem-adapter keys create --everything --rights read,write,admin
     """
     from langmem_adapter.storage import keys

@@ -170,7 +170,10 @@ class EditMethods(MemoryMixin):
 
     @planned
     def purge(self, **fields: Unpack[ScopeArguments]) -> Plan[Erasure]:
-        """Erase a scope: memories, vectors, history, traces, results and names.
+        """Erase a scope: memories, vectors, history, the graph, traces, conversations, jobs, API keys and names.
+
+        LangGraph threads (checkpoints) and store items have no scope, so they stay. Erase those of a user first, with
+        `saver.delete_thread(id)` and `store.delete(namespace, key)`.
 
         Nothing can be restored. Afterwards no file of the database contains a byte of it: the write-ahead log is emptied, an
         SQLite file is rewritten (this takes the time and the space of a copy, while writers wait), index files are replaced.
@@ -203,7 +206,7 @@ class EditMethods(MemoryMixin):
 
     @planned
     def reset(self) -> Plan[Erasure]:
-        """Erase every scope, as `purge` does for one.
+        """Erase every scope, as `purge` does for one, and all LangGraph threads and store items.
 
         Returns:
             What was removed.

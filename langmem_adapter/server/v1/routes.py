@@ -377,7 +377,11 @@ async def list_scopes(call: Admin) -> Any:
 
 @_upkeep.post("/purge", summary="Erase a scope", response_model=answers.PurgeResponse)
 async def purge(call: Admin, body: requests.ScopeFields) -> Any:
-    """Erase a scope: its memories, their history, all that adds saw and answered, its keys; nothing can be restored."""
+    """Erase a scope: memories, history, relations, traces, conversations, jobs and keys. Nothing can be restored.
+
+    It needs a key with the right `admin`, also for the key's own user. LangGraph threads and store items have no scope: they
+    stay.
+    """
     return await call.memory.apurge(**call.effective_scope(body))
 
 
