@@ -31,6 +31,7 @@ What each module or package contains. A package imports only from those above it
     conversation  working, long-term and brain memory, experiences
     adapters      LangChain, LangGraph, Mem0 and MetaGPT integrations
     maintenance   checks, re-embedding, consolidation
+    migration     `migrate`: Mem0, LangGraph, LangMem, chat exports
     evaluation    data sets, metrics and reports of `eval`
     testing       fakes for your own tests
     server        REST, MCP, the web page, jobs, API keys

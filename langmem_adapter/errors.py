@@ -263,6 +263,7 @@ _OUTCOMES: Final[tuple[tuple[type[BaseException], ErrorOutcome], ...]] = (
     (EmbeddingMismatchError, ErrorOutcome("embedding_mismatch", 503, 4)),
     (ModelReplyError, ErrorOutcome("model_reply", 502, 5)),
     (ModelTimeoutError, ErrorOutcome("model_unreachable", 504, 5)),
+    (ModelUnreachableError, ErrorOutcome("model_unreachable", 502, 5)),
     (ModelError, ErrorOutcome("model_configuration", 502, 4)),
     (ConflictError, ErrorOutcome("conflict", 409, 5)),
     (GraphServerError, ErrorOutcome("graph_server", 503, 5)),

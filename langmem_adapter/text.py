@@ -570,3 +570,9 @@ def _terms(listed: Iterable[str], *, english: bool) -> list[str]:
 @cache
 def _lists(language: str) -> _Lists:
     return _read_lists(english=reads_english(language))
+
+
+@cache
+def talk_cjk() -> re.Pattern[str]:
+    """Small talk and stop words of Chinese, the longest first."""
+    return re.compile("|".join(sorted(TALK_CJK | STOPWORDS_CJK, key=len, reverse=True)))

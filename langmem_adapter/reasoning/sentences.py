@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from langmem_adapter.statements.dates import MONTH_NAMES, TIME_WORDS
@@ -24,7 +23,7 @@ from langmem_adapter.statements.reader import (
     without_speaker,
 )
 from langmem_adapter.statements.tables import FORMS, KINDS, LONGEST, SINGLE, WORDS, patterns, rows
-from langmem_adapter.text import STOPWORDS, STOPWORDS_CJK, TALK, TALK_CJK, is_cjk
+from langmem_adapter.text import STOPWORDS, TALK, is_cjk, talk_cjk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -151,12 +150,7 @@ def is_talk_in_chinese(text: str) -> bool:
     """Whether a text has no words but those of grammar and small talk."""
     words = re.findall("[a-z]+", re.sub(r"(\w)\1{2,}", r"\1", text.lower()))
     is_plain = _GRAMMAR.union(_WORDS).issuperset(words) and not re.search(r"\d", text)
-    return is_plain and not is_cjk(_talk_cjk().sub("", text))
-
-
-@cache
-def _talk_cjk() -> re.Pattern[str]:
-    return re.compile("|".join(sorted(TALK_CJK | STOPWORDS_CJK, key=len, reverse=True)))
+    return is_plain and not is_cjk(talk_cjk().sub("", text))
 
 
 def paragraphs(text: str, most: int) -> list[str]:

@@ -25,13 +25,13 @@ from langmem_adapter.text import (
     PHRASE,
     STOPWORDS_CJK,
     TALK,
-    TALK_CJK,
     asks_when,
     folded,
     groups_of,
     is_cjk,
     meaningful,
     reads_english,
+    talk_cjk,
     words,
 )
 from langmem_adapter.twins import Plan
@@ -383,7 +383,7 @@ def asks_for(text: str, language: str = ENGLISH, terms: frozenset[str] = frozens
         return "something"  # of most questions this is all that has to be known
     if is_cjk(plain):  # anything besides words of grammar and talk, or a question of oneself
         asking = _OF_WHAT_CJK.search(plain) or ("你" not in plain and _QUESTION_CJK.search(plain))
-        if is_cjk(_talk_cjk().sub("", plain)) or (asking and _OF_ME_CJK.search(plain)):
+        if is_cjk(talk_cjk().sub("", plain)) or (asking and _OF_ME_CJK.search(plain)):
             return "something"
     return "something" if _asks(text, plain, language) else "nothing"
 
@@ -467,8 +467,3 @@ def _stems() -> frozenset[str]:
 @cache
 def _talk() -> frozenset[str]:
     return _stems().union(*map(words, TALK))
-
-
-@cache
-def _talk_cjk() -> re.Pattern[str]:
-    return re.compile("|".join(sorted(TALK_CJK | STOPWORDS_CJK, key=len, reverse=True)))

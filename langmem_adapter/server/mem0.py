@@ -60,7 +60,7 @@ _ROW: Final = {
     "hash": "c9f0f895fb98ab9159f51fd0297e236d",
     "metadata": {"source": "chat"},
     "created_at": "2026-05-01T09:30:00+00:00",
-    "updated_at": None,
+    "updated_at": "2026-05-01T09:30:00+00:00",
     "user_id": "alice",
 }
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
