@@ -32,7 +32,7 @@ _COLUMNS: Final = ("id", "name", *SCOPE_FIELDS, "rights", "created_at", "revoked
 def create(
     call: Invocation,
     name: Annotated[str, option("--name", "-n", metavar="TEXT", help="What it is for.")] = "key",
-    rights: Annotated[str, typer.Option(metavar="LIST", help="Of read, write and admin.")] = "read,write",
+    rights: Annotated[str, typer.Option(metavar="LIST", help="Of read, write, admin (purge).")] = "read,write",
     everything: Annotated[bool, typer.Option("--everything", help="It reaches everybody's memories.")] = False,
 ) -> None:
     """Make a key for the server; it is shown this once.

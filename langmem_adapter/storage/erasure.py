@@ -101,7 +101,7 @@ class Erasure:
     """What an erasure removed.
 
     It does not reach copies of the files, what a database server keeps outside its tables (its log, replicas, backups), traces
-    sent to LangSmith, threads of a graph, and a vector store that is no longer in use. The one in use, and a mirror of the
+    sent to LangSmith, and a vector store that is no longer in use. The one in use, and a mirror of the
     graph, drop what was erased as soon as they follow the change feed.
 
     Attributes:
@@ -116,7 +116,7 @@ class Erasure:
         notes: Summaries and titles of conversations.
         keys: API keys that were bound to the scope.
         jobs: Adds that a server had accepted.
-        items: Items of the LangGraph store, which belong to no scope: only where everything is erased.
+        items: Items of the LangGraph store. They have no scope, so only `Memory.reset` erases them.
         checkpoints: Checkpoints of LangGraph threads; the same.
         scopes: Scopes, hence names of users, agents and runs.
         files: Files of the vector index, of every embedding model; that of the model in use is written again.

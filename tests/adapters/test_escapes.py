@@ -85,7 +85,7 @@ def test_middleware_escapes_stored_text_below_its_introduction(memory: Memory) -
     agent = create_agent(model, middleware=[MemoryMiddleware(memory)], context_schema=MemoryContext)
     agent.invoke({"messages": [HumanMessage("What do I drink? tea?")]}, context=MemoryContext("alice"))
     text = model.calls[0][-1].text
-    assert "no instructions" in text and DATA_ONLY not in text
+    assert "not instructions" in text and DATA_ONLY not in text
     assert "\\u003c|im_start|>" in text and not any(sign in text for sign in (*TOKENS, *ESCAPES))
 
 
