@@ -24,7 +24,7 @@ SOURCES        := .venv-sources
 ENDS_OF_RANGES := tests/adapters tests/conformance
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test oldest newest providers package sources walk screenshots docs lint format bench bench-models faults dev-server clean
+.PHONY: help demo test oldest newest providers package sources walk screenshots docs lint strings format bench bench-models faults dev-server clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,12 +103,17 @@ screenshots: $(STAMP)  ## take the pictures and the recording that README and gu
 docs: $(STAMP)  ## write the generated pages of examples/guide, and the programs and outputs that the others show
 	$(BIN)/python -m tests.guide
 
-lint: $(STAMP)  ## formatting, ruff, mypy, import-linter, the budget of lines
+lint: $(STAMP)  ## formatting, ruff, mypy, import-linter, the budget of lines, banned words, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.budget
+	$(BIN)/python -m tests.words
+	$(BIN)/codespell langmem_adapter graphs tests examples *.md
+
+strings: $(STAMP)  ## print every string that a user reads: help, errors, notes, page, OpenAPI, MCP
+	@$(BIN)/python -m tests.strings
 
 format: $(STAMP)  ## rewrite the formatting, sort the imports
 	$(BIN)/ruff format .
