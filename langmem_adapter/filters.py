@@ -531,7 +531,7 @@ def _misplaced(key: str) -> str:
         return f"write the operator {key!r} under the key that it compares: {{'age': {{{key!r}: …}}}}"
     near = difflib.get_close_matches(key.lower()[:_LONGEST], LOGIC, 1)
     fix = f", did you mean {near[0]!r}?" if near else "; there are $and, $or, $not."
-    return f"{_short(key)} is no word of filters{fix} A key of the metadata that begins with $ is 'metadata.$…'"
+    return f"{_short(key)} is no operator{fix} A key of the metadata that begins with $ is 'metadata.$…'"
 
 
 def _key(key: object) -> str:

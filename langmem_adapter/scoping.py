@@ -170,9 +170,7 @@ def _sources(explicit: object, runtime: object, config: Mapping[str, Any] | None
         return sources
     for source, named in sources.items():
         if named.get("user_id", user) != user:
-            raise ScopeError(
-                f"{source} names user {named['user_id']!r}, but {user!r} is signed in; leave user_id out, it is known"
-            )
+            raise ScopeError(f"{source} names user {named['user_id']!r}, but {user!r} is signed in; leave user_id out")
     return {"the server": {"user_id": user}, **sources}
 
 

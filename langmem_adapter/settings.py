@@ -278,7 +278,9 @@ class _TomlFile(TomlConfigSettingsSource):
                 file.stat()
             super().__init__(settings_cls, file)
         except (ValueError, OSError) as error:  # no TOML, no UTF-8; no permission
-            raise InvalidInputError(f"{file} cannot be read as TOML: {error}; mend it or set XDG_CONFIG_HOME") from None
+            raise InvalidInputError(
+                f"{file} cannot be read as TOML: {error}; correct it or set XDG_CONFIG_HOME"
+            ) from None
 
 
 def _trusts(values: dict[str, Any], own: dict[str, Any]) -> bool:

@@ -418,7 +418,7 @@ def test_what_is_known_keeps_its_expiry_and_the_result_says_so(memory: Memory) -
     )
     assert isinstance(again, AddResult) and isinstance(other, AddResult)
     assert [change.event for change in (*again.results, *other.results)] == ["NONE", "ADD"]
-    assert ["kept its own expiry" in "".join(result.notes) for result in (again, other)] == [True, False]
+    assert ["keep their expiry" in "".join(result.notes) for result in (again, other)] == [True, False]
     assert memory.add("I like tea.", user_id="a").notes == ()
     assert {item.text: item.expires_at for item in memory.get_all(user_id="a")}["Likes tea"] is None
 

@@ -278,7 +278,7 @@ class Indexer(VectorFeed):
         if self._files is not None and self._files.changed():
             self._load_newer(connection)
         if not self._whole or not feed.is_known(connection, self._cursor):
-            _log.warning("the vector index does not match the history of %s; reading it anew", self._database.location)
+            _log.warning("the vector index does not match the history of %s; rebuilding it", self._database.location)
             return self._rebuild(connection)
         count = 0
         for window in feed.windows(connection, self._cursor, self._space):
@@ -427,7 +427,7 @@ class Indexer(VectorFeed):
 
     def _mend(self) -> None:
         """Put what the database says in the place of a segment that is damaged."""
-        _log.warning("the vector index's file beside %s is damaged; reading it anew", self._database.location)
+        _log.warning("the vector index's file beside %s is damaged; rebuilding it", self._database.location)
         self.failures += 1
         self.rebuild()
 
@@ -556,7 +556,7 @@ class SharedIndexer(VectorFeed):
         if turn.cursor is None:
             return self._refill(index, turn)
         if not self._fits(index, turn.connection, turn.cursor):
-            _log.warning("the index %s is not where its cursor says; reading everything anew", index.name)
+            _log.warning("the index %s is not where its cursor says; rebuilding it", index.name)
             return self._refill(index, turn)
         count = 0
         for window in feed.windows(turn.connection, turn.cursor, self._space):

@@ -252,7 +252,7 @@ class VectorStoreIndex:
             pks.update(row.pk for row in rows)
             entries = self._get([memory_id(database, row.pk) for row in rows])
             if entries is None:
-                unchecked["it cannot be asked by id: what it holds was not compared"] = None
+                unchecked["it cannot be read by id: its entries were not compared"] = None
                 continue
             for row in rows:
                 entry = entries.get(memory_id(database, row.pk))
@@ -269,7 +269,7 @@ class VectorStoreIndex:
         with self._lock.reading(), self._translated:
             entries = self._store.entries(database)
             if entries is None:
-                unchecked["it cannot be listed: what only it holds was not looked for"] = None
+                unchecked["it cannot be listed: entries that only the store has were not checked"] = None
                 return ()
             return tuple(sorted({entry.pk for entry in entries} - pks))
 

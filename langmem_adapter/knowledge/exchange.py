@@ -70,7 +70,7 @@ def parse_format(value: object, file: object, endings: Mapping[str, F], formats:
     form = None if is_stream else endings.get(_path(file).suffix.lower())
     if form is None:
         names, what = ", ".join(map(repr, formats)), "a stream" if is_stream else quoted(file)
-        raise InvalidInputError(f"format is one of {names}, and {what} tells none by its ending")
+        raise InvalidInputError(f"{what} has no known ending: give format, one of {names}")
     return form
 
 

@@ -87,7 +87,7 @@ def parse_triple(fields: Mapping[str, Any]) -> Triple:
 
 _BATCH: Final = 500  # relations of one transaction: others wait for it
 _LISTED: Final = 1_000  # refusals that a report lists
-_SAME_ENDS: Final = "source and target are one and the same; nothing is related to itself"
+_SAME_ENDS: Final = "source and target are the same entity; name two"
 
 
 @dataclass(frozen=True, slots=True)

@@ -516,7 +516,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
 def _last_change(changes: Sequence[RelationChange]) -> RelationChange:
     """The change of the relation itself, which comes after those that gave way."""
     if not changes:
-        raise InvalidInputError("source and target are one and the same; nothing was written")
+        raise InvalidInputError("source and target are the same entity; nothing was written")
     return changes[-1]
 
 

@@ -228,7 +228,7 @@ def index(feed: VectorFeed, path: Path | None) -> Check:
     if any(counts.values()):
         wrong = ", ".join(f"{len(ids)} {what}" for what, ids in counts.items())
         made = "it is made again from the database"
-        fix = f"begin the program anew: {made}" if path is None else f"rm {path.with_suffix('')}.*.index    ({made})"
+        fix = f"restart the program: {made}" if path is None else f"rm {path.with_suffix('')}.*.index    ({made})"
         return Check("index", "FAIL", wrong, fix, "unreachable")
     unchecked = f"; not compared: {', '.join(result.unchecked)}" if result.unchecked else ""
     return Check("index", "OK", f"{result.checked} vectors, equal to the database{unchecked}")
@@ -245,7 +245,7 @@ def model(memory: Memory) -> Iterator[Check]:
     """Whether the chat model answers in a form that can be read, and finds the facts in a plain sentence."""
     parts = memory.parts
     if memory.mode == "offline":
-        detail = "offline: keeps statements, tidies the simple ones, never guesses; "
+        detail = "offline: stores statements, normalizes the simple ones; "
         yield Check("model", "OK", f"{detail}facts of all of them with --model openai:gpt-5-mini and its key")
         return
     run, start = run_of({"messages": _STATEMENT, "user_id": "doctor"}, parts.longest), time.perf_counter()
@@ -323,7 +323,7 @@ def _data(parts: Parts) -> Iterator[Check]:
         problem = file_of(path)
         if not path.exists():
             detail = f"{path} is gone, while it is open: what is written now is lost when the last program closes it"
-            fix = "put it back from a backup, and begin every program anew"
+            fix = "put it back from a backup, and restart every program"
             problem = Check("database", "FAIL", detail, fix, "unreachable")
         if problem is not None:
             yield problem

@@ -341,7 +341,8 @@ class MirrorThread:
             self._thread.join(1)  # in rounds, so that a Ctrl-C is seen: see `BackgroundWriter`
         if self._thread.is_alive():
             _log.warning(
-                "the graph is mirrored up to change %d; the rest when the memory is next opened", self._mirror.applied
+                "the graph is mirrored up to change %d; the rest follows when the memory is opened again",
+                self._mirror.applied,
             )
 
     def _end(self) -> None:

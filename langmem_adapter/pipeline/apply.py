@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.pipeline.state import NodeResult, PipelineState, Planner, StageParts, StateEdit
 
-_KEPT: Final = "what is known already kept its own expiry; Memory.update(id, expires_at=…) in Python sets another"
+_KEPT: Final = "existing memories keep their expiry; Memory.update(id, expires_at=…) changes it"
 _CALLED: Final = "calls of tools are kept by memory_type='procedural_memory' only"
 _TRACED: Final = ("task", "before", "turns", "facts", "candidates", "decisions", "work")
 
@@ -71,7 +71,7 @@ def apply_stage(parts: StageParts) -> Planner:
         tries = state["work"]["attempts"] + 1
         if tries >= settings.attempts:
             raise ConflictError(
-                f"others kept changing the same memories, {tries} times in a row; nothing was written, try again"
+                f"other writers changed the same memories {tries} times in a row; nothing was written, try again"
             )
         return Plan.of(Command(update={"work": {**state["work"], "attempts": tries}}, goto="retrieve"))
 

@@ -295,7 +295,7 @@ class BackgroundWriter:
         for future in chat.futures:
             rude = attempt(_settle, future, outcome).error
             if rude is not None:
-                _log.error("what was to be done after a write of %s failed: %s", chat, type(rude).__name__)
+                _log.error("a callback after a background write of %s failed: %s", chat, type(rude).__name__)
         with self._changed:
             self._telling.remove(chat)
             self._changed.notify_all()

@@ -320,13 +320,11 @@ def _permitted(
 def _refusal(fact: Fact, event: Event, memory: _Candidate) -> str:
     """Why a memory is not touched; blank where it may be."""
     if not _same_speaker(fact, memory.speaker):
-        owners = (
-            f"what {name} said" if name else "what was said without a name" for name in (fact.speaker, memory.speaker)
-        )
-        return f"{'; '.join(owners)} stays"
+        fact_of, memory_of = (name or "an unnamed speaker" for name in (fact.speaker, memory.speaker))
+        return f"a fact of {fact_of} does not change a memory of {memory_of}"
     if fact.unattributed and event in {"UPDATE", "DELETE"}:
-        return "several people speak, and which of them said it is not known"
-    return "a memory too long to be shown whole stays" if event == "UPDATE" and memory.cut else ""
+        return "several people speak, and the speaker of this fact is unknown"
+    return "the memory is too long for the prompt, so it stays" if event == "UPDATE" and memory.cut else ""
 
 
 def _same_speaker(fact: Fact, speaker: str) -> bool:

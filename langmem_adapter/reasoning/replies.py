@@ -75,7 +75,7 @@ def json_values(text: str) -> list[Any]:
         elif mark[0].startswith("<"):
             end = _THOUGHT_END.search(text, mark.end())
             if end is None:
-                raise UnusableReplyError("the reply never leaves its thoughts; send the JSON object alone")
+                raise UnusableReplyError("the reply has thoughts only; send the JSON object alone")
             place = end.end()
         elif _JSON.match(text, mark.start()):
             value, place = _value(text, mark.start())

@@ -48,9 +48,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Turn
     from langmem_adapter.statements.tables import Person, Statement
 
-_ERASE: Final = (
-    "offline, a message erases nothing as a whole: call `Memory.purge` or `Memory.delete_all` (CLI: `purge`)"
-)
+_ERASE: Final = "offline, a message cannot erase everything: call `Memory.purge` or `Memory.delete_all` (CLI: `purge`)"
 _QUOTED: Final = 80  # characters of a memory in a reason
 _KINDS: Final = lists("attributes")
 """`ENDS_ALONE`: their end needs no value ("Quit my job"). `ENDABLE`: "Gave up sugar" may end them. `BY_WORD`: they may have

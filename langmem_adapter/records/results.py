@@ -110,7 +110,7 @@ A memory of any type is a record: facts, which have none, are never compared wit
 
 FORGET: Final = "Forget: "
 """How a fact begins that asks to forget what follows; it deletes memories and never becomes one."""
-UNCLEAR: Final = "no memory clearly says what is to be forgotten"
+UNCLEAR: Final = "no memory matches the forget request"
 """Why such a fact changes nothing."""
 
 
@@ -455,7 +455,7 @@ class Abstained:
 _WHY: Final[Mapping[NoHit, str]] = {
     "empty": "no memory to search",
     "nothing matches": "no memory passes {}",
-    "small talk": "nothing is asked",
+    "small talk": "the query asks for nothing",
     "below threshold": "nothing above {}",
     "reranked away": "the reranker dropped every hit",
     "no room": "nothing fits into max_tokens",

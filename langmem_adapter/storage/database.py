@@ -67,7 +67,7 @@ _VERSION: Final = text("SELECT coalesce(max(seq), 0), (SELECT value FROM meta WH
 
 _MAX_BATCH: Final = 512
 _UNKNOWN: Final = (
-    "this write was broken off, and it is not known whether it was written; look, or repeat it with the same "
+    "this write was interrupted, and may be in the database or not; check, or repeat it with the same "
     "idempotency_key, which writes nothing twice"
 )
 

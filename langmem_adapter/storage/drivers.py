@@ -129,7 +129,7 @@ _HINTS: Final = {
     "file is not a database": "this file is no SQLite database: give another path",
     "disk image is malformed": "the file is damaged: restore a backup",
     # The write is in the WAL and was not synced: a process that opens the file after a crash takes it for committed.
-    "disk I/O error": "the disk failed; should the process die before its next write, this one may still come true: look first",
+    "disk I/O error": "the disk failed; if the process ends before its next write, this one may still be stored: check first",
     "QueuePool limit": "on Postgres raise the settings pool_size, max_overflow or pool_timeout, or make fewer calls at once",
     "invalid connection option": "libpq has no such parameter; pool_size, max_overflow and pool_timeout are settings",
     "too many connections": _NO_CONNECTION,
@@ -175,7 +175,7 @@ _LOST_OR_WAITING: Final = {
     "8s2b",
     "3o7r",
 }  # SQLAlchemy: a statement after the connection was lost; no connection of the pool
-_LOST: Final = "the database broke this off, or does not answer: try again in a moment"
+_LOST: Final = "the database ended the connection, or does not answer: try again in a moment"
 
 
 @contextmanager

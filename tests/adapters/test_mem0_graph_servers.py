@@ -222,7 +222,7 @@ def test_what_cannot_be_taken_is_told_and_what_is_not_mem0s_is_not_read(kept: Gr
         done = import_graph(memory, driver, database=kept.database, refused=seen.append)
         assert (done.read, done.added, done.past, done.refused) == (9, 1, 1, 7)
         reasons = "; ".join(each.reason for each in done.refusals)
-        for word in ("at most 200", "holds no word", "one and the same", "no point in time", "different user_ids"):
+        for word in ("at most 200", "holds no word", "the same entity", "no point in time", "different user_ids"):
             assert word in reasons
         assert {each.reason for each in seen} == {each.reason for each in done.refusals}
         assert [each.begins for each in seen if "user_ids" in each.reason] == ["(bob)-[knows]->(eve)"]

@@ -105,7 +105,7 @@ def test_add_notes_a_past_expires_at(cli: Cli) -> None:
         assert ("list --expired shows it" in cli("add", "I like tea", "-u", "a", "--expires-at", end).stderr) == told
     known = cli("add", "I like tea", "-u", "a", "--expires-at", "2001-01-01").stderr
     assert "list --expired shows it" not in known
-    assert "known already kept its own expiry" in known
+    assert "existing memories keep their expiry" in known
 
 
 def test_list_prints_tab_separated_lines_in_a_pipe(cli: Cli, data: Data) -> None:

@@ -132,7 +132,7 @@ def test_add_survives_a_crash_right_after_a_failure(
     # A commit that was written and not synced may come true when the file is opened after a crash: the error says so.
     possible = [sorted([*told["texts"], "one more"])] if calls == SYNCS else []
     assert texts in [told["texts"], *possible]
-    assert all("may still come true" in error for error in told["errors"]) == (number == errno.EIO)
+    assert all("may still be stored" in error for error in told["errors"]) == (number == errno.EIO)
 
 
 # ── a disk that is really full ──────────────────────────────────────────────────────────────────────────────────────

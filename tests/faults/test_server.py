@@ -252,7 +252,7 @@ def test_serve_answers_503_without_its_database_and_recovers(postgres_url: str, 
         assert added(address, "green tea").status_code == 201
         proxy.cut()
         for answer in (added(address, "meanwhile"), http.post("/v1/search", json={"query": "green tea", **ALICE})):
-            assert unavailable(answer).startswith("the database broke this off, or does not answer")
+            assert unavailable(answer).startswith("the database ended the connection, or does not answer")
         assert (http.get("/v1/ready").status_code, http.get("/v1/health").status_code) == (503, 200)
         proxy.mend()
         assert found(address, "green tea") == ["green tea"]

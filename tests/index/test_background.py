@@ -292,4 +292,4 @@ class TestInterruption:
             assert indexer.index is not None
             assert indexer.index.pks().tolist() == pks
             assert indexer.verify().ok
-        assert "reading it anew" in caplog.text
+        assert "rebuilding it" in caplog.text

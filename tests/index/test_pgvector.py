@@ -213,7 +213,7 @@ class TestFeed:
         write(database, make_batch(range(6, 26), [1] * 20, vectors[20:]))
         indexer.pull()
         assert indexer.verify().ok
-        assert "reading everything anew" in caplog.text
+        assert "rebuilding it" in caplog.text
 
     def test_rebuild_repairs_what_verify_found_and_tells_how_far_it_is(
         self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any

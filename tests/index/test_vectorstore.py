@@ -212,7 +212,7 @@ class TestFeed:
     ) -> None:
         put(range(1, 6), [1] * 5, make_vectors(5, D))
         one, other = (follow(open_store(kind, D, folder=str(tmp_path / name))) for name in ("one", "other"))
-        assert "reading everything anew" in caplog.text
+        assert "rebuilding it" in caplog.text
         put([6], [2], make_vectors(1, D, 6))
         for indexer in (one, other):  # they share a cursor, but not what it stands for
             indexer.pull()

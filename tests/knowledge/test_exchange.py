@@ -341,7 +341,7 @@ def test_load_reports_each_refused_line(other: Memory) -> None:
         (triple("a" * 201, "knows", "B"), "at most 200"),
         (triple("A\x00", "knows", "B"), "NUL"),
         (triple("A\ud800", "knows", "B"), "surrogate"),
-        (triple("Anna", "knows", "the anna"), "one and the same"),
+        (triple("Anna", "knows", "the anna"), "the same entity"),
         (triple("A", "knows", "B", valid_from="2020", valid_to="soon"), "no point in time"),
         (triple("A", "knows", "B", valid_from="2020-01-02", valid_to="2020-01-01"), "valid_from must lie before"),
         (triple("A", "knows", "B", confidence=2), "confidence is a number"),

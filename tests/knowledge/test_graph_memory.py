@@ -100,7 +100,7 @@ def test_add_ends_the_last_relation_of_a_single_one(graph: GraphMemory) -> None:
         ({"target": "x" * 201}, "201 characters; a name has at most 200"),
         ({"target": 7}, "target must be a str"),
         ({"target": "a\x00"}, "NUL"),
-        ({"target": "ANNA"}, "one and the same"),
+        ({"target": "ANNA"}, "the same entity"),
         ({"relation": " - "}, "holds no word"),
         ({"relation": "x" * 101}, "at most 100"),
         ({"confidence": 0}, "confidence"),

@@ -117,7 +117,7 @@ def test_close_waits_for_a_mirror_that_gets_on_and_says_how_far_another_one_is(
         following = MirrorThread(mirror_at(port_of(bolt_server), memory, bolt_server, embeddings=True), every=0.05)
         following.close()
         (warning,) = warnings(caplog)
-        assert "mirrored up to change 0; the rest when the memory is next opened" in warning
+        assert "mirrored up to change 0; the rest follows when the memory is opened again" in warning
         monkeypatch.undo()
         answering.set()
         following.close()

@@ -94,7 +94,7 @@ def test_add_what_is_not_clear_is_said_and_changes_nothing(answer: dict[str, Any
         result = memory.add("Please forget Acme.", user_id=ANN)
         assert texts(memory) == {"Works at Acme"}
         assert [change.event for change in result.results] == ["NONE"]
-        assert result.notes == ("'Forget: works at Acme': no memory clearly says what is to be forgotten",)
+        assert result.notes == ("'Forget: works at Acme': no memory matches the forget request",)
 
 
 def test_where_nothing_is_known_a_wish_to_forget_becomes_no_memory() -> None:

@@ -106,7 +106,7 @@ async def test_small_talk_is_answered_by_silence(memory: Memory, moment: dict[st
         memory.search("thanks!", user_id="alice", **moment),
         await memory.asearch("好的", user_id="alice", **moment),
     ):
-        assert found == [] and found.abstained is not None and str(found.abstained) == "nothing is asked"
+        assert found == [] and found.abstained is not None and str(found.abstained) == "the query asks for nothing"
     assert memory.recall(user_id="alice").invoke("hello :)")["memories"] == ""
 
 
