@@ -1,1 +1,1 @@
-"""Guests: other programs' shapes of a memory, one module for each; each is a customer of `Memory`, never the other way."""
+"""Integrations with LangChain, LangGraph, Mem0 and MetaGPT, one module each. They call `Memory`; it imports none of them."""

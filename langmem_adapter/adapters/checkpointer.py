@@ -238,7 +238,7 @@ class _Checkpoints:
     aprune = awaited(prune)
 
     def _pack_and_write(self, draft: Callable[[], Callable[[Connection], None]], result: T) -> Plan[T]:
-        """A write whose values are packed first, in async calls beside the event loop."""
+        """Serialize values, then write them; an async call serializes them outside the event loop."""
         return Plan(draft).and_then(self._write).then(lambda _: result)
 
     def _write(self, work: Callable[[Connection], None]) -> Plan[None]:
@@ -517,7 +517,7 @@ def _check_limit(limit: int | None) -> int | None:
 
 
 def check_serializer(serde: SerializerProtocol) -> SerializerProtocol:
-    """A serializer whose values come back as they were, or not at all; without a fallback to pickle."""
+    """Check a serializer: values come back unchanged, or not at all. Pickle is refused."""
     if isinstance(serde, EncryptedSerializer):
         outer = copy.copy(serde)
         outer.serde = check_serializer(serde.serde)

@@ -66,7 +66,7 @@ class ConversationMemory(MemoryFields, BaseMemory):
             remembered), *run_id*, *timezone* (see `MemoryContext`) and *session_id*, the name of the conversation.
         memory_key: The variable with the conversation: its summary, the latest messages, and, unless *facts_key* is given, the
             facts before them.
-        facts_key: A variable of their own for the facts, a line `- …` for each.
+        facts_key: A separate variable for the facts, a line `- …` for each.
         input_key: Which input is the question; needed where there are several.
         output_key: Which output is the answer, likewise.
         return_messages: Give *memory_key* as messages instead of text.
@@ -290,7 +290,7 @@ def _config_of_chain() -> RunnableConfig:
     while frame is not None:
         if frame.f_code in _CALLS_OF_A_CHAIN:
             own: dict[str, Any] = frame.f_locals["config"]["configurable"]
-            if own != around:  # a chain within a chain has no config of its own: it has the one around it
+            if own != around:  # a chain within a chain has the config of the outer one
                 return {"configurable": own}
         frame = frame.f_back
     return {"configurable": around}

@@ -112,7 +112,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     It sees messages as the `before_model` hooks of all other middleware leave them, in any order of middleware:
 
     - A redacted message is remembered redacted. A removed one is not remembered, unless LangChain's summary took its place.
-    - A message is remembered for the user whose run brought it, and never for another user of the thread.
+    - A message is remembered for the user of its run, and never for another user of the thread.
     - A turn that fails before the first model call is never remembered, since a middleware may have blocked it.
     - A turn that fails later, or is given up, is remembered with the next one of its thread (which takes a checkpointer).
     - A message that was remembered and has another text now supersedes what came of the older text.
@@ -131,7 +131,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         on_error: `"log"`: when memory fails, the agent answers without it. `"raise"`: the agent fails, too. A scope that
             is missing is always raised.
         introduction: The text above the memories.
-        name: Tells several of them in one agent apart; deepagents replaces a middleware of its own by one of the same name.
+        name: Distinguishes several in one agent. deepagents replaces a built-in middleware by one of the same name.
         **options: Scope, time zone, *k*, *threshold*, *max_tokens* and *count_tokens*: see `RecallOptions`.
 
     Example:

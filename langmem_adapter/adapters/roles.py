@@ -68,7 +68,7 @@ class RoleNodes:
         >>> memory.close()
     """
 
-    def __init__(  # noqa: PLR0913 - each is a knob of its own
+    def __init__(  # noqa: PLR0913 - each is one option
         self,
         memory: Memory,
         role_id: str,

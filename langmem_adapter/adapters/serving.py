@@ -69,7 +69,7 @@ _SHARED: Final = _Shared()
 def shared_memory() -> Memory:
     """The memory of this process, opened by the settings at the first call, and again after it was closed.
 
-    A forked child gets one of its own; what was made of the parent's (a compiled graph, a store) stays the parent's.
+    A forked child opens another one. A compiled graph or a store of the parent's memory keeps using that.
     """
     return _SHARED.open()
 
@@ -91,8 +91,8 @@ async def store() -> AsyncIterator[MemoryStore]:
 async def checkpointer(*, serde: SerializerProtocol | None = None) -> AsyncIterator[SQLAlchemySaver]:
     """The `checkpointer.path` of a LangGraph server: an `SQLAlchemySaver` on the database of `shared_memory()`.
 
-    A server does not tell a checkpointer which types of your own the state of its graphs holds. Where there are such types,
-    let the path lead to a name in a module of yours: `threads = partial(checkpointer, serde=…)`.
+    A server does not pass the types in the state of its graphs to the checkpointer. If a state has your own types, let the
+    path name an object in your module: `threads = partial(checkpointer, serde=…)`.
 
     Args:
         serde: LangGraph's serializer for states, as `JsonPlusSerializer(allowed_msgpack_modules=[("app.models", "Trip")])`;

@@ -86,7 +86,7 @@ def summarizer(
     run = OneRun(
         plan, "summarize", inputs=lambda messages: {"messages": [*messages]}, summarize=lambda text: {"text": text}
     )
-    # nostream: a graph that streams tokens shows those of its own model.
+    # nostream: a graph that streams tokens shows only those of its model.
     return run.with_config({"tags": ["langmem_adapter", "nostream"]})
 
 

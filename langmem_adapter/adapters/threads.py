@@ -1,8 +1,8 @@
 """What integrations share: scope and thread of a call, its latest turn, and which messages are remembered.
 
 A turn is what people said since the last answer, and the answers to it. A message of the model that calls a tool or has no
-text is no answer: what a failed or interrupted run left open belongs to the next turn. What a tool returned is not
-remembered, since anybody who can place a text there could plant a memory; unless the setting `facts_from_tools` says so.
+text is no answer: what a failed or interrupted run left open belongs to the next turn. What a tool returned is
+not remembered, since a text in it could plant a memory; the setting `facts_from_tools` changes that.
 
 The database notes which messages are remembered (`storage.sources`): ids and digests, no text. Where several messages are not
 noted yet, the graph's checkpoints say which of them this run brought.
@@ -436,7 +436,7 @@ def _origins(
                 is_left = source == "input" and texts[name] in updates  # by a run that was given up
                 is_own = not is_left and (not is_earlier or (is_same and came != "node" and name not in failed))
                 origins[name] = came if is_own else "failed" if name in failed else "earlier"
-            if source == "input":  # what is older stood there before the run
+            if source == "input":  # older messages were there before the run
                 is_earlier, failed = True, set()
             if fails and any(channel == ERROR for _, channel, _ in writes):
                 failed |= present.keys()

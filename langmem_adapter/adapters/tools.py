@@ -60,7 +60,7 @@ class _Search(BaseModel):
 class _Save(BaseModel):
     """Remember something worth knowing in later conversations. Search first; update a memory that it replaces."""
 
-    content: str = Field(description="One short statement that can be understood on its own.")
+    content: str = Field(description="One short statement that can be understood alone.")
 
 
 class _Forget(BaseModel):
@@ -102,8 +102,8 @@ def create_memory_tools(
         memory: The memory.
         tools: Which of them; `None` for all that make sense.
         names: Other names for them, as `{"search": "look_up"}`.
-        infer: `False` saves the model's statement as it stands, once. `True` sends it through the pipeline, which compares
-            it with what is known, at the cost of its own model calls.
+        infer: `False` saves the model's statement unchanged, once. `True` sends it through the pipeline, which compares
+            it with existing memories, at the cost of more model calls.
         **options: Scope, time zone, *k*, *threshold* and *max_tokens* of a search: see `SearchOptions`.
 
     Raises:

@@ -136,7 +136,7 @@ def _slow(call: Invocation, settings: "Settings", *, fix: bool) -> Iterator["Che
         return in_thread(lambda: list(checkup.tried(name, look, _failed)))
 
     begun = {"database": begin("database", partial(_database, call, fix=fix))}
-    # In memories of their own, so that the data stay untouched, and one check does not need the other.
+    # In separate memories, so that the data stay untouched, and one check does not need the other.
     settings = settings.model_copy(update={"model_retries": 0})
     chosen = {name: call.options[name] or getattr(settings, name) for name in ("embeddings", "model")}
     parts = {"model": "offline", "embeddings": "hash"}

@@ -59,7 +59,7 @@ def conversations(
 
     Each question is asked of other conversations, too: how well does the
     relevance of the best hit tell that nothing is known there? Works in a
-    database of its own that is removed afterwards; with -d it stays. The time
+    new database that is removed afterwards; with -d it stays. The time
     of a search includes the embedding of the question.
 
     [bold]Examples[/bold]
@@ -94,13 +94,13 @@ def questions(
     k: CutsOption = "5,10,20",
     against: AgainstOption = None,
 ) -> None:
-    """Measure with questions of your own on your own memories.
+    """Measure with your own questions on your memories.
 
     FILE holds a JSON object a line: "question", and either "expected", a list
     of ids of the memories that have to be found, or "contains", a list of
     texts that have to be found within hits. A line may have a "category", and
     "user_id", "agent_id", "run_id" in place of -u, --agent, --run. Nothing is
-    written. Those whose evidence is not all among ten hits are named.
+    written. Questions with evidence outside the first ten hits are listed.
 
     [bold]Examples[/bold]
     $ langmem-adapter eval questions mine.jsonl -u alice
@@ -191,7 +191,7 @@ def _report(
     silences: "Sequence[Silence]" = (),
     **extra: object,
 ) -> "Report":
-    """Show the report, whose title and groups are *names*."""
+    """Show the report; its title and groups are *names*."""
     from langmem_adapter.evaluation.runner import Means, differences, summarise
 
     report, embeddings = summarise(answers), memory.parts.fingerprint
@@ -217,7 +217,7 @@ def _notes(
     for each in silences:
         yield (
             f"foreign questions, names {each.names}: AUROC {each.auroc:.3f}; {each.silent:.3f} of {each.foreign:,} silent "
-            f"at relevance {each.threshold:.2f}, where .95 of its own are answered"
+            f"at relevance {each.threshold:.2f}, where 0.95 of the user's are answered"
         )
     for row in changed:
         yield f"{row['metric']} {row['difference']:+.3f} ({row['low']:+.3f} to {row['high']:+.3f}) against the earlier run"
@@ -270,7 +270,7 @@ def prompts(
     English and Chinese: facts, updates, requests to forget, named speakers,
     dates, prompt injection, small talk. What a memory must contain at the end
     is compared word by word; no judge is asked. About 85 adds, each with one
-    or two calls of the model. Works in a database of its own that is removed
+    or two calls of the model. Works in a new database that is removed
     afterwards; with -d it stays.
 
     [bold]Examples[/bold]

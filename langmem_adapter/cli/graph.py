@@ -42,7 +42,7 @@ Format: TypeAlias = Literal["table", "mermaid", "dot", "graphml"]
 
 
 class GraphGroup(TyperGroup):
-    """A group whose default command is `show`."""
+    """A group with the default command `show`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the command's name in front where there is none."""
@@ -386,7 +386,7 @@ def export(
     known_at: KnownAt = None,
     history: Annotated[bool, typer.Option("--history", help="What is believed no longer, too.")] = False,
 ) -> None:
-    """Write the whole graph to a file: all of it, also what is over.
+    """Write the whole graph to a file: all current and ended relations.
 
     .jsonl and .csv come in again with graph import, .graphml is for Gephi, yEd
     and networkx, .cypher for Neo4j 5, and .html is a picture for any browser,
@@ -423,7 +423,7 @@ def import_(
     username: Username = None,
     password_env: PasswordVariable = _PASSWORD,
 ) -> None:
-    """Take relations in: what graph export wrote, triples of your own, or Mem0's.
+    """Import relations: what graph export wrote, your own triples, or Mem0's.
 
     A line names source, relation and target; it may have source_type,
     target_type, valid_from, valid_to, mentions, confidence, and user_id,

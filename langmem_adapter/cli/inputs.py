@@ -35,7 +35,7 @@ class Item:
     first: int  # its number there, from 1
     last: int  # the number of its last one, where several were joined
     messages: Any  # what `Memory.add` takes
-    whole: bool = False  # whether it is a conversation of its own, not to be joined with its neighbours
+    whole: bool = False  # whether it is a complete conversation, not to be joined with its neighbours
     error: InvalidInputError | None = None  # why it cannot be added; `messages` is `None` then
 
     @property
@@ -52,7 +52,7 @@ class Item:
 
     @property
     def size(self) -> int:
-        """The number of messages; a conversation of its own counts as one."""
+        """The number of messages; a complete conversation counts as one."""
         return 1 if self.whole else self.last - self.first + 1
 
 

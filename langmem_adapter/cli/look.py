@@ -142,7 +142,7 @@ def list_(
 
 
 def users(call: Invocation) -> None:
-    """List whose memories there are: users, agents and runs, with the number of memories.
+    """List the scopes: users, agents and runs, with the number of memories.
 
     [bold]Examples[/bold]
     $ langmem-adapter users
@@ -158,7 +158,7 @@ def users(call: Invocation) -> None:
         (Text(visible(named(each.scope.named))), Text(f"{each.memories:,}"), Text(pictures.moment(each.updated_at)))
         for each in counts
     )
-    columns, head = (*SCOPE_FIELDS, "memories", "updated_at"), ("whose", "memories", "updated")
+    columns, head = (*SCOPE_FIELDS, "memories", "updated_at"), ("scope", "memories", "updated")
     call.output.show(rows, columns=columns, picture=lambda _: pictures.plain_table(head, cells))
     if not counts:
         call.output.note("the database is empty")
@@ -248,8 +248,8 @@ def prompts(
     memories. decide: to compare facts with memories. record: to write down the
     steps of an agent. summary, title: to sum up a conversation. related: whether
     two texts belong together. rewrite: to complete a sentence from its context.
-    The data follows in a message of its own; where it ends and what form the
-    reply has is said there.
+    The data follows in a separate message, which says where it ends and what
+    form the reply has.
 
     [bold]Examples[/bold]
     $ langmem-adapter prompts

@@ -1,6 +1,6 @@
 """Options that every command shares, and the `Invocation` that a command gets for them.
 
-The shared options (scope, database, model, `--json`) may also stand before the command's name.
+The shared options (scope, database, model, `--json`) may also come before the command's name.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LISTED: Final = 8
 option: Final = partial(typer.Option, show_default=False)
 """An option that is left out where it is not given."""
 _how: Final = partial(option, rich_help_panel="Where and how")
-_scope_option: Final = partial(option, metavar="ID", rich_help_panel="Whose memory")
+_scope_option: Final = partial(option, metavar="ID", rich_help_panel="Scope")
 
 GraphOption = Annotated[
     bool | None, option("--graph/--no-graph", help="Use the knowledge graph; else LANGMEM_ADAPTER_GRAPH decides.")
@@ -294,7 +294,7 @@ def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: boo
 
 
 def before_commands(function: Callable[..., None]) -> Callable[..., None]:
-    """Give the program the shared options, so that they may stand before a command's name."""
+    """Give the program the shared options, so that they may come before a command's name."""
 
     @wraps(function)
     def run(**values: Any) -> None:

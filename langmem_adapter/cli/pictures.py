@@ -57,7 +57,7 @@ def plain_table(columns: Iterable[str], rows: Iterable[Iterable[RenderableType]]
 
 
 class _Stacking(Table):
-    """A table whose cells stand one below the other where an id would not fit in a line of its column."""
+    """A table that stacks the cells of a row where an id does not fit in its column."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """The table, or a block of lines for each row."""

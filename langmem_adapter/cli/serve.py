@@ -260,7 +260,7 @@ def mcp(
         bool, typer.Option("--configuration", help="Print what a client's configuration needs, and end.")
     ] = False,
 ) -> None:
-    r"""Serve one user's memory to an MCP client (Claude Desktop, Cursor, VS Code, an agent of your own).
+    r"""Serve one user's memory to an MCP client (Claude Desktop, Cursor, VS Code, your own agent).
 
     It talks on standard input and output, so clients start it themselves. Over HTTP it is part of [bold]serve[/bold].
     In VS Code the block is called servers instead of mcpServers. LANGMEM_ADAPTER_…

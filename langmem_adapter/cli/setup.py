@@ -66,8 +66,8 @@ def _cells(row: "dict[str, Any]") -> tuple[Text, ...]:
 def init(call: Invocation) -> None:
     """Ask where memories are kept and which models are used, and write your configuration file.
 
-    Options answer the questions before they are asked, and where nobody can be
-    asked the defaults do. Afterwards doctor checks what was written.
+    An option answers a question before it is asked. Without a terminal the
+    defaults are used. Afterwards doctor checks what was written.
 
     [bold]Examples[/bold]
     $ langmem-adapter init

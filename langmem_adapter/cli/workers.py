@@ -107,7 +107,7 @@ class _Config(uvicorn.Config):
     def configure_logging(self) -> None:
         from langmem_adapter.server.log import write_log
 
-        super().configure_logging()  # which silences a log of its own, that writes addresses down
+        super().configure_logging()  # which silences its own log, that writes addresses down
         write_log()
         # Contract: uvicorn waits for the requests under way and then sends itself the signal again; the memory is closed
         # before or after that, in this thread. tests/cli/test_serve.py::test_serve_finishes_running_requests_before_it_stops
@@ -132,7 +132,7 @@ def _stoppable_lifespan(app: FastAPI, open_: ExitStack) -> Callable[[FastAPI], A
 
 @contextmanager
 def _on_signal(stop: Callable[[], None]) -> Iterator[None]:
-    # Contract: uvicorn's own handlers stand by now, and are called as well. What waits for the streams waits after that.
+    # Contract: uvicorn's own handlers are set by now, and are called as well. What waits for the streams waits after that.
     # tests/cli/test_serve.py::test_serve_ends_open_event_streams_when_it_stops
     before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -150,7 +150,7 @@ def _on_signal(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _end_with_parent() -> None:
-    """End a worker whose parent process has ended."""
+    """End this worker when its parent process has ended."""
     if (parent := multiprocessing.parent_process()) is not None:
         parent.join()
         os.kill(os.getpid(), signal.SIGTERM)

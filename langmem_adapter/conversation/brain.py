@@ -1,6 +1,6 @@
 """Brain memory: a conversation of any length within a fixed number of tokens, with summary and title.
 
-After MetaGPT's `BrainMemory` (seed 002 §2.4), whose operations keep their names. Four levels: messages, windows of them, the
+After MetaGPT's `BrainMemory` (seed 002 §2.4); the operations keep their names. Four levels: messages, windows of them, the
 running summary of all windows, the title. A summary covers positions of the database, not ids of messages; the messages stay.
 A summary is kept only if what it was made of is unchanged, so that of two writers one begins again; a model that fails changes
 nothing.
@@ -291,7 +291,7 @@ class BrainMemory:
     acontext = awaited(context)
 
     def _fit(self, budget: int, state: State) -> Due | list[BaseMessage]:
-        """The context, or what has to be summed up for it: then the rest fills half of the room at most."""
+        """The context, or what has to be summed up for it: then the rest fills half of the budget at most."""
         summary = [SystemMessage(f"{_LEAD}{state.text}")] if state.text else []
         context: list[BaseMessage] = [*summary, *_without_lone_results(state.messages)]
         if not context or self._tokens(context) <= budget:
@@ -391,7 +391,7 @@ class BrainMemory:
 
     @staticmethod
     def to_redis_key(prefix: str, user_id: str, chat_id: str) -> str:
-        """A key for a cache of your own; two users or chats never share one, whatever signs are in their names."""
+        """A key for your own cache; two users or chats never share one, whatever signs are in their names."""
         return redis_key(prefix, user_id, chat_id)
 
     split_texts = staticmethod(split_texts)

@@ -113,11 +113,11 @@ class LongTermMemory(WorkingMemory):
     Args:
         memory: Where it is kept.
         role_id: The role; `None` until `recover_memory` names it.
-        watch: Causes whose messages become memories: names or classes; `None`: whatever people and models say.
+        watch: Causes of the messages that become memories: names or classes; `None`: all messages of people and models.
         threshold: Least calibrated cosine, 0 to 1, at which two messages are similar. MetaGPT's 0.1 (squared distance) is 0.95.
         ttl: How long a memory is found; `None` for ever. The log keeps the message.
         ignore_id: See `WorkingMemory`.
-        user_id: The user; each user and *run_id* has a log and memories of its own.
+        user_id: The user; each user and *run_id* has a separate log and separate memories.
 
     Raises:
         InvalidInputError: *threshold* is not from 0 to 1, or *ttl* no length of time.
@@ -329,7 +329,7 @@ class LongTermMemory(WorkingMemory):
             hits = alike(vectors, self._scope, k=most)
             messages = self._messages_of({memory_id for near in hits for memory_id, _ in near})
             own = [[Similar(messages[id_], score) for id_, score in near if id_ in messages][:k] for near in hits]
-            # Hits of other scopes within this one, or of no log any more, must not take the places of its own.
+            # Hits of other scopes within this one, or of no log any more, must not take the places of the log's own.
             is_full = all(len(each) == k or len(near) < most for each, near in zip(own, hits, strict=True))
             return own if is_full else find(vectors, _WIDER * most)
 

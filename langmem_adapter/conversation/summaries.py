@@ -103,10 +103,10 @@ def _calls(unit: Iterable[tuple[int, BaseMessage]]) -> set[str | None]:
     return {call["id"] for _, message in unit if isinstance(message, AIMessage) for call in message.tool_calls}
 
 
-def count_older(units: Sequence[Unit], tokens: CountTokens, room: int) -> int:
-    """How many units come before the latest ones that fit into *room* tokens."""
+def count_older(units: Sequence[Unit], tokens: CountTokens, budget: int) -> int:
+    """How many units come before the latest ones that fit into *budget* tokens."""
     place = len(units)
-    while place and (room := room - tokens([message for _, message in units[place - 1]])) >= 0:
+    while place and (budget := budget - tokens([message for _, message in units[place - 1]])) >= 0:
         place -= 1
     return place
 

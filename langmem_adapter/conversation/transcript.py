@@ -61,7 +61,7 @@ class State:
 
     @property
     def closed(self) -> list[Unit]:
-        """The units, but for one at the end whose tool has not answered yet."""
+        """The units, without a last one that still waits for a tool result."""
         units = self.units
         return units[:-1] if units and is_open(units[-1]) else units
 
@@ -223,7 +223,7 @@ class StoredConversation:
             if text is not None and finish is not None:
                 return Plan.of(finish(text))
             if tries == 1:
-                raise ConflictError("others kept changing the conversation while it was summed up; try again")
+                raise ConflictError("other writers changed the conversation while it was summarized; try again")
             return self.sum_up(due, finish, tries - 1)
 
         return self.state().and_then(look)

@@ -1,6 +1,6 @@
 """Working memory: an ordered log of messages; also as a channel of LangGraph state.
 
-After MetaGPT's `Memory` (seed 002 §2.2), whose operations keep their names. Differences: it never changes the caller's
+After MetaGPT's `Memory` (seed 002 §2.2); the operations keep their names. Differences: it never changes the caller's
 messages, reads create nothing, several causes come back in the order of time, `add` and `find_news` agree, and the log may lie
 in the database, where several processes share it.
 """
@@ -248,7 +248,7 @@ class WorkingMemory:
 
     @planned
     def get_by_content(self, content: str) -> Plan[list[BaseMessage]]:
-        """The messages whose text contains this, letter by letter."""
+        """The messages with this exact text in their content."""
         return self._select(TurnFilter(holding=check_text(content, "content")))
 
     aget_by_content = awaited(get_by_content)

@@ -97,7 +97,7 @@ def create_app(
     if auth == "local" and "*" in hosts:
         raise InvalidInputError("hosts cannot be '*' without keys: any web page could call the server; name the hosts")
     if auth not in ("keys", "local") and not callable(auth):
-        raise InvalidInputError(f'auth is "keys", "local" or a function of your own, not {quoted(auth)}')
+        raise InvalidInputError(f'auth is "keys", "local" or your own function, not {quoted(auth)}')
     authenticate: Auth = auth if callable(auth) else by_keys(memory) if auth == "keys" else locally
     visit = by_sessions(memory) if auth == "keys" else authenticate
     workers, tools = Workers(memory), None

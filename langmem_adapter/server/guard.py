@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Admit = Callable[[HTTPConnection], Awaitable[int]]
 
 POLICY: Final = "default-src 'self'; frame-ancestors 'none'; form-action 'self'; base-uri 'none'"
-"""What a page may load and do, unless it sends a `Content-Security-Policy` of its own."""
+"""What a page may load and do, unless it sends its own `Content-Security-Policy`."""
 
 _NAMED: Final = re.compile(r"[\w.-]{1,64}")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})

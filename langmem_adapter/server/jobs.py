@@ -81,7 +81,7 @@ class Workers:
         # tests/server/test_jobs.py::test_app_without_lifespan_carries_out_jobs
         if all(task.done() for task in self._tasks):
             self._called = asyncio.Event()
-            # In a context of their own: they may begin within a request, to whose trace the jobs of others do not belong.
+            # In a new context: they may begin within a request, and jobs of others do not belong to its trace.
             begin = partial(asyncio.create_task, context=Context())
             self._tasks = [begin(self._work(uuid4().hex)) for _ in range(_AT_ONCE)]
 

@@ -110,7 +110,7 @@ def create_mcp(memory: Memory, who: Who, *, infer: bool = True) -> FastMCP[Any]:
         log_level="WARNING",
         transport_security=unguarded,
     )
-    root.handlers[:] = handlers  # the SDK adds a handler of its own
+    root.handlers[:] = handlers  # the SDK adds its own handler
     root.setLevel(level)
     _Tools(server, memory, who, infer=infer).register()
     return server
@@ -173,7 +173,7 @@ class _Tools:
 
     @contextmanager
     def _call(self, right: str) -> Iterator[dict[str, Any]]:
-        """The scope of a call, whose errors the model reads in our words."""
+        """The scope of a call; errors become texts for the model."""
         with _ToolErrors():
             caller = self._who(self._server.get_context().request_context.request)
             caller.need(right)

@@ -19,7 +19,7 @@ from langmem_adapter.adapters.mem0.shapes import Results, Row
 
 __all__ = ["AsyncMemory", "Memory", "MemoryConfig", "Results", "Row", "aimport_graph", "import_graph"]
 
-_HOSTED: Final = "it speaks to Mem0's hosted platform; Memory and AsyncMemory keep everything in a database of your own"
+_HOSTED: Final = "it speaks to Mem0's hosted platform; Memory and AsyncMemory keep everything in your own database"
 _ELSEWHERE: Final = {
     "MemoryClient": _HOSTED,
     "AsyncMemoryClient": _HOSTED,

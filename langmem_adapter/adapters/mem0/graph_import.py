@@ -53,7 +53,7 @@ _RELATIONS: Final = (
 
 
 @planned
-def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
+def import_graph(  # noqa: PLR0913 - memory, source, scope and callback
     memory: Memory | mem0.Memory | mem0.AsyncMemory,
     source: Driver | str,
     *,
@@ -73,7 +73,7 @@ def import_graph(  # noqa: PLR0913 - whose, where it lies, and who is told
     are not read; everything else that is refused is counted and reported. The graph server is only read.
 
     Args:
-        memory: The memory whose graph gets them, ours or Mem0's.
+        memory: The memory that gets the relations in its graph: a `Memory`, ours or Mem0's.
         source: A `neo4j.Driver`, or an address: `"bolt://localhost:7687"`.
         user_id: Only relations of this user; likewise *agent_id* and *run_id*.
         agent_id: The agent.

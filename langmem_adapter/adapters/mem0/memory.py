@@ -509,7 +509,7 @@ class _ConfiguredMemory:
 
     @property
     def vector_store(self) -> IndexKind | VectorStore:
-        """The index: a LangChain vector store, or the name of our own."""
+        """The index: a LangChain vector store, or the name of a built-in one."""
         return self._engine.settings.index if self._index is None else self._index
 
     def close(self) -> None:
@@ -528,7 +528,7 @@ class Memory(_ConfiguredMemory):
     """Mem0's `Memory`: the same method names, parameters and dicts, on our engine.
 
     Without a configuration it takes our settings: offline (rules in place of a model, hash embeddings), in the user's data
-    directory. A key in the environment alone, like `OPENAI_API_KEY`, does not make it call anybody.
+    directory. A key in the environment alone, like `OPENAI_API_KEY`, does not make it call a provider.
 
     The names are those of Mem0 (Chhikara et al. 2025, arXiv:2504.19413).
 

@@ -24,7 +24,7 @@ _FIRST: Final = 150
 _MOST: Final = 400
 _STEP: Final = 50
 _NAMES: Final = 200
-"""Entities whose names are proposed."""
+"""Entities of which names are proposed."""
 _FACTS: Final = 12
 """Memories about the entity in the middle, at most."""
 

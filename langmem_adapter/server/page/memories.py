@@ -50,7 +50,7 @@ _LONGEST: Final = 80
 _BOM: Final = "\ufeff".encode()  # without it spreadsheets take UTF-8 for something else
 _EVIDENCE: Final = {
     "meaning": "its vector is near that of the question",
-    "words": "words of the question, or related ones, stand in it or in the turns before it",
+    "words": "words of the question, or related ones, are in it or in the turns before it",
     "speaker": "the question asks about who said it",
     "time": "the question asks about its time",
     "window": "it was said in the time that the question names, or tells of it",
@@ -329,7 +329,7 @@ def _source(
 
 
 def _source_turns(trace: traces.Trace, revision: Revision) -> dict[str, Any]:
-    """The turn whose fact became this memory, and those right before it."""
+    """The turn with the fact that became this memory, and those right before it."""
     pairs = zip(trace.decisions, trace.result.results, strict=False)
     facts = [each.fact for each, change in pairs if change.id == revision.memory_id and each.fact is not None]
     if not facts:  # a run of the same name that was repeated did something else

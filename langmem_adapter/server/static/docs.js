@@ -13,5 +13,5 @@ SwaggerUIBundle({
   defaultModelsExpandDepth: 0,
   displayRequestDuration: true,
   persistAuthorization: false, // a key stays in this page's memory
-  validatorUrl: "none", // the document is sent to nobody
+  validatorUrl: "none", // the document is not sent anywhere
 });

@@ -80,7 +80,7 @@ def test_health_page_shows_the_origin_of_every_setting(tmp_path: Path, monkeypat
 
 
 def test_health_page_counts_the_queue(memory: Memory, http: TestClient) -> None:
-    assert "Nobody waits" in http.get(HEALTH).text
+    assert "No adds wait" in http.get(HEALTH).text
     memory.parts.database.write(_taken)
     assert "<dt>under way</dt><dd>1</dd>" in http.get(HEALTH).text
 

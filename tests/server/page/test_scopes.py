@@ -59,7 +59,7 @@ def test_scopes_page_lists_and_sorts_users_agents_and_runs(memory: Memory, http:
     assert names(http.get(link(page, "Memories<span")).text) == ["ann", "小明", "Bob"]
     assert names(http.get(link(page, "Agents")).text) == ["guide"]
     assert names(http.get(SCOPES, params={"begins": "小"}).text) == ["小明"]
-    assert "Nobody" in http.get(SCOPES, params={"begins": "b"}).text
+    assert "No match" in http.get(SCOPES, params={"begins": "b"}).text
     assert "No run yet" in http.get(SCOPES, params={"by": "run"}).text
     assert link(page, "Graph<span").endswith("/ui/graph?user_id=Bob")
 
@@ -91,7 +91,7 @@ def test_scopes_page_shows_other_keys_their_own_scope(memory: Memory, guarded: T
     assert guarded.get(f"{SCOPES}?user_id=bob").status_code == 403
     logged_in(guarded, key(memory, None, "read")["X-API-Key"])
     page = guarded.get(SCOPES).text
-    assert "Name somebody" in page and "bob" not in page
+    assert "Name a scope" in page and "bob" not in page
     for view in ("memories", "graph", "traces"):  # none of them shows whoever has most
         answer = guarded.get(f"/ui/{view}", follow_redirects=False)
         assert (answer.status_code, answer.headers["location"]) == (303, SCOPES) and "bob" not in answer.text

@@ -1,6 +1,6 @@
 """Mem0's `MemoryConfig`, read strictly, with its vector stores.
 
-The database holds every memory. A store is an index of it: its entries are in a collection of their own,
+The database holds every memory. A store is an index of it: its entries are in a separate collection,
 `<collection_name>_langmem_adapter`, and a collection with entries of another program is never written.
 """
 
@@ -151,7 +151,7 @@ def _database(config: MemoryConfig) -> str | Path | URL | None:
         return path
     if store.provider != "faiss" and store.folder is not None:
         return Path(f"{store.folder}_langmem_adapter") / f"{store.collection}.db"
-    # Each collection on a server has a file of its own, unless the settings name a database.
+    # Each collection on a server has its own file, unless the settings name a database.
     has_own_file = store.is_named and not Settings().database
     return default_database().parent / "collections" / f"{store.collection}.db" if has_own_file else None
 

@@ -132,8 +132,8 @@
     return [ax, ay];
   }
 
-  // Each label takes the first place at its node that is free, the nearest nodes first; whose every place is taken is shown
-  // only with the pointer or the focus on its node.
+  // Each label takes the first place at its node that is free, the nearest nodes first. A label without a free place is
+  // shown only with the pointer or the focus on its node.
   function label() {
     const taken = nodes.map((node) => {
       const [[x, y], r] = [onScreen(node), radius(node)];
@@ -257,7 +257,7 @@
     return to.pathname + to.search + to.hash;
   }
 
-  // Where the slider stands; -1 before the first change.
+  // The position of the slider; -1 before the first change.
   const state = { at: asked, iso: held, place: held === null ? now : stops.findLastIndex((stop) => stop.at <= asked) };
 
   function show() {
