@@ -142,7 +142,7 @@ def test_graph_page_without_relations_says_how_to_add_them(memory: Memory, http:
         remembered(plain, "alice")
         assert "langmem-adapter serve --graph" in page(without)
         related(plain, ("I", "knows", "Ben"))
-        assert "New memories add nothing here" in page(without) and picture(page(without))["ties"]
+        assert "New memories add no relations" in page(without) and picture(page(without))["ties"]
 
 
 def test_graph_page_hides_expired_memories(memory: Memory, http: TestClient) -> None:

@@ -112,7 +112,7 @@ def test_memory_page_shows_stored_words_without_a_trace(tmp_path: Path, user: st
         change = memory.add([("assistant", "And food?"), ("user", "I am vegetarian.")], user_id=user).results[0]
         page = http.get(f"/ui/memories/{change.id}").text
         assert not TRACE.search(page)
-        assert "I am vegetarian And food? version 1 the words kept beside it" in words(page)
+        assert "I am vegetarian And food? version 1 kept with the memory" in words(page)
         assert "switched of" in words(http.get(f"/ui/traces?user_id={user}").text)
 
 
@@ -232,7 +232,7 @@ def test_memory_page_shows_a_memory_of_the_past(memory: Memory, http: TestClient
     memory.add("I live in Lyon.", user_id=user, timestamp="2026-01-01")
     late = memory.add("I live in Kyoto.", user_id=user, timestamp="2020-01-01").results[0]
     page = words(http.get(f"/ui/memories/{late.id}").text)
-    assert "over already when it was told" in page and "true 2020-01-01 → 2026-01-01" in page and "Restore" in page
+    assert "had ended before it was added" in page and "true 2020-01-01 → 2026-01-01" in page and "Restore" in page
 
 
 # ── traces ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
