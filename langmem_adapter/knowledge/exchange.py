@@ -69,7 +69,7 @@ def parse_format(value: object, file: object, endings: Mapping[str, F], formats:
     is_stream = hasattr(file, "read") or hasattr(file, "write")
     form = None if is_stream else endings.get(_path(file).suffix.lower())
     if form is None:
-        names, what = ", ".join(map(repr, formats)), "a stream" if is_stream else quoted(file)
+        names, what = ", ".join(map(repr, formats)), "a stream" if is_stream else quoted(str(file))
         raise InvalidInputError(f"{what} has no known ending: give format, one of {names}")
     return form
 
