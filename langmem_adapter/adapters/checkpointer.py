@@ -337,7 +337,7 @@ class SQLAlchemySaver(_Checkpoints, BaseCheckpointSaver[str]):
 
     The whole of `BaseCheckpointSaver`, in one class for sync and async graphs, on SQLite and Postgres. A step writes the
     channels that it changed, in one transaction. Any number of threads, tasks and processes may use one database; it may be
-    that of a `Memory`.
+    that of a `Memory`. Threads have no scope: `Memory.purge` leaves them, `delete_thread` removes one.
 
     A value comes back as it was put in, or there is an error: a type that LangGraph's strict msgpack does not know must be
     allowed. With an `EncryptedSerializer` states, writes and metadata are encrypted; ids and names of channels are not.

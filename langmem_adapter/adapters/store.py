@@ -105,6 +105,7 @@ class MemoryStore(BaseStore):
 
     It may be given to `compile(store=…)`, `create_agent(store=…)` and LangMem's tools, sync and async. Items are independent of
     the memories; every store over one memory sees the same items. Values are JSON objects; anything else is an error.
+    Items have no scope: `Memory.purge` leaves them, `delete` removes one.
 
     Without a query, items come in the order of their last change, the latest first. With one, each item's score is the
     highest cosine of its vectors; items without vectors follow, with the score `None`, if the limit is not reached. Filters

@@ -45,7 +45,7 @@ def create(
     [bold]Examples[/bold]
     $ langmem-adapter keys create -u alice --name phone
     $ langmem-adapter keys create -u alice --rights read
-    $ langmem-adapter keys create -u alice --rights read,write,admin    it can purge
+    $ langmem-adapter keys create -u alice --rights admin          it can purge
     $ langmem-adapter keys create --everything --rights read,write,admin
     """
     from langmem_adapter.storage import keys
