@@ -236,7 +236,7 @@ class RejectedLines:
             return
         with of_file(self.path, "write"):
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-            with open(handle, "w", encoding="utf-8") as lines:  # noqa: PTH123 - open already
+            with open(handle, "w", encoding="utf-8", errors="backslashreplace") as lines:  # noqa: PTH123 - open already
                 lines.write(json.dumps(as_data(each), ensure_ascii=False) + "\n")
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from contextlib import ExitStack, suppress
+import zlib
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from io import StringIO, TextIOWrapper
 from itertools import chain, groupby, islice
 from pathlib import Path
@@ -19,11 +21,12 @@ from uuid import UUID, uuid5
 from langchain_core.messages import convert_to_messages, messages_from_dict
 from sqlalchemy import inspect, text
 
-from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.migration.writer import ChatRow, SkippedRow, open_source, time_of
 from langmem_adapter.reasoning.prompts import instructions
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.storage.conversations import Conversation, drafts_of
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -42,6 +45,7 @@ _ROLES: Final = {"user": "user", "human": "user", "assistant": "assistant", "ai"
 _FIELDS: Final = ("role", "content", "name", "tool_calls", "tool_call_id")
 _SQLITE: Final = b"SQLite format 3\0"
 _UNREADABLE: Final = AttributeError, KeyError, NotImplementedError, TypeError, ValueError
+_BROKEN: Final = EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error  # RuntimeError: encrypted
 _PICTURE: Final = "picture or file of a message"
 _FORMATS: Final = (
     "it is none of: conversations.json of ChatGPT or Claude, or the zip with it; a JSON list of LangChain's messages; an "
@@ -90,7 +94,7 @@ def chat_rows(source: str, scope: Scope | None, lost: Counter[str]) -> Iterator[
     if "://" not in source and not path.is_file():
         raise InvalidInputError(f"there is no file {path}")
     reader = _Reader(scope, path.stem, lost)
-    with ExitStack() as opened:
+    with ExitStack() as opened, _readable():
         file = None if "://" in source else opened.enter_context(path.open("rb"))
         if file is None or file.read(len(_SQLITE)) == _SQLITE:
             yield from _table(source, reader)
@@ -107,6 +111,14 @@ def chat_rows(source: str, scope: Scope | None, lost: Counter[str]) -> Iterator[
             yield from _file(each, reader)
 
 
+@contextmanager
+def _readable() -> Iterator[None]:
+    try:
+        yield
+    except (*_BROKEN, OSError) as error:
+        raise InvalidInputError(f"it cannot be read: {error}") from None
+
+
 def _file(file: IO[bytes], reader: _Reader) -> Iterator[SourceRow]:
     stream = TextIOWrapper(file, encoding="utf-8-sig")
     try:
@@ -114,7 +126,10 @@ def _file(file: IO[bytes], reader: _Reader) -> Iterator[SourceRow]:
         if begin.lstrip()[:1] == "[":
             parts = ((f"element {number}", read) for number, read in enumerate(_elements(begin, stream), 1))
         else:
-            lines = chain(StringIO(begin + stream.readline()), stream)
+            # Contract: a line of any length needs no more memory than the longest one that is read.
+            # tests/migration/test_chats.py::test_migrate_chat_reads_a_line_without_end_in_pieces
+            rest = iter(partial(stream.readline, _LONGEST), "")
+            lines = chain(StringIO(begin + stream.readline(_LONGEST)), rest)
             parts = ((f"line {number}", _parsed(line)) for number, line in enumerate(lines, 1) if line.strip())
         for place, read in parts:
             if isinstance(read, dict) and isinstance(read.get("mapping"), dict):
@@ -132,7 +147,7 @@ def _file(file: IO[bytes], reader: _Reader) -> Iterator[SourceRow]:
 def _parsed(line: str) -> Any:
     try:
         return json.loads(line)
-    except (ValueError, RecursionError):
+    except (TypeError, ValueError, RecursionError):
         return None
 
 
@@ -181,10 +196,10 @@ def _chatgpt(read: Mapping[str, Any], reader: _Reader) -> Iterator[SourceRow]:
     """The branch of a conversation that is shown; regenerated answers and edited questions are other branches."""
     nodes = {id_: node for id_, node in read["mapping"].items() if isinstance(node, dict)}
     session, current = read.get("conversation_id") or read.get("id") or read.get("title"), read.get("current_node")
-    if current not in nodes:  # the latest leaf, as the page shows it
+    if not isinstance(current, str) or current not in nodes:  # the latest leaf, as the page shows it
         current = next((id_ for id_ in reversed(nodes) if not nodes[id_].get("children")), None)
     branch: dict[Any, None] = {}
-    while current in nodes and current not in branch:
+    while isinstance(current, str) and current in nodes and current not in branch:
         branch[current] = None
         current = nodes[current].get("parent")
     reader.begin(session, read.get("create_time"))
@@ -245,11 +260,15 @@ def _table(source: str, reader: _Reader) -> Iterator[SourceRow]:
             )
 
 
+def _can_keep(row: ChatRow) -> bool:
+    with suppress(LangmemAdapterError):  # it was rejected as a message
+        return bool(row.message.text and drafts_of([row.message]) and Conversation(row.session, row.scope))
+    return False
+
+
 def windows(rows: Iterable[SourceRow]) -> Iterator[list[ChatRow]]:
     """What people and models say, in groups of one conversation that are added together."""
-    messages = (
-        row for row in rows if isinstance(row, ChatRow) and row.message.type in {"human", "ai"} and row.message.text
-    )
+    messages = (row for row in rows if isinstance(row, ChatRow) and row.message.type in _ROLES and _can_keep(row))
     for _, group in groupby(messages, key=lambda row: (row.scope, row.session)):
         while window := list(islice(group, _WINDOW)):
             yield window

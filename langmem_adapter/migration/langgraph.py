@@ -64,7 +64,7 @@ def store_rows(address: str, namespace: str | None, path: str | None, scope: Sco
                 if not isinstance(value, dict):
                     raise InvalidInputError("its value is no object")
                 yield _row(row, place, value, pattern, path, scope)
-            except (LangmemAdapterError, ValueError) as error:
+            except (LangmemAdapterError, AttributeError, RecursionError, TypeError, ValueError) as error:
                 yield SkippedRow(place, str(error), "items", is_rejected=True)
 
 

@@ -11,6 +11,7 @@ import json
 import os
 import pickle
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import md5
@@ -22,7 +23,7 @@ from uuid import NAMESPACE_URL, uuid5
 
 from sqlalchemy import text
 
-from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.migration.writer import MemoryRow, RevisionRow, SkippedRow, open_source, time_of
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
@@ -44,6 +45,7 @@ _DAMAGE: Final = (
     EOFError,
     IndexError,
     KeyError,
+    MemoryError,
     OverflowError,
     TypeError,
     ValueError,
@@ -101,13 +103,15 @@ def memory_rows(store: Mem0Store, scope: Scope | None, lost: Counter[str]) -> It
     Memories that name no user, deleted ones among them, get the *scope*; without one they are left out.
     """
     payloads = {"faiss": _faiss, "qdrant": _qdrant, "json": _json}[store.kind](store.memories)
-    history = {} if store.history is None else _history(store.history)
+    damaged: list[SkippedRow] = []
+    history = {} if store.history is None else _history(store.history, damaged)
+    yield from damaged
     rows: list[MemoryRow] = []
     for place, id_, payload in payloads:
         changes = history.pop(id_, [])
         try:
             row, skipped = _memory(place, id_, payload, changes, scope, lost)
-        except InvalidInputError as error:
+        except (LangmemAdapterError, ValueError, OverflowError) as error:
             row, skipped = None, _skip(changes, "history of a memory that was rejected")
             skipped.append(SkippedRow(place, str(error), "memories", is_rejected=True))
         yield from skipped
@@ -198,7 +202,7 @@ def _in_order(revisions: Sequence[RevisionRow]) -> list[RevisionRow]:
     return [replace(each, time=time) for each, time in zip(revisions, times, strict=True)]
 
 
-def _history(path: Path) -> dict[str, list[RevisionRow]]:
+def _history(path: Path, damaged: list[SkippedRow]) -> dict[str, list[RevisionRow]]:
     """The rows of `history.db` by memory, in their order; versions differ in their columns."""
     changes: defaultdict[str, list[RevisionRow]] = defaultdict(list)
     with open_source(path) as connection:
@@ -209,7 +213,11 @@ def _history(path: Path) -> dict[str, list[RevisionRow]]:
         latest = datetime.fromtimestamp(0, UTC)
         for row in connection.execute(text(f"SELECT {names} FROM history ORDER BY rowid")):  # noqa: S608 - our own names
             # A deletion of 0.1 has no date; rows are in the order of events, so it was not before the row above it.
-            dates = time_of(row.created_at), time_of(row.updated_at)
+            try:
+                dates = time_of(row.created_at), time_of(row.updated_at)
+            except InvalidInputError as error:
+                damaged.append(SkippedRow(f"history row {row.id}", str(error), "revisions", is_rejected=True))
+                continue
             latest = max(filter(None, (latest, *dates)))
             content = row.new_memory if row.new_memory is not None else row.new_value
             more = row.id, row.actor_id, row.role
@@ -222,10 +230,11 @@ def _history(path: Path) -> dict[str, list[RevisionRow]]:
 def _faiss(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     json_file, pickle_file = path.with_suffix(".json"), path.with_suffix(".pkl")
     if json_file.is_file():  # Mem0 2 reads it, and nothing else where both are there
-        docstore = _parsed(json_file, json_file.read_text(encoding="utf-8"))
+        docstore = _parsed(json_file, json_file.read_bytes())
         docstore = docstore.get("docstore") if isinstance(docstore, dict) else None
     elif pickle_file.is_file():
-        docstore, *_ = _unpickled(pickle_file.read_bytes(), pickle_file.name) or [None]
+        docstore = _unpickled(pickle_file.read_bytes(), pickle_file.name)
+        docstore = docstore[0] if isinstance(docstore, tuple) and docstore else None
     else:
         raise InvalidInputError(f"beside {path} there is neither {json_file.name} nor {pickle_file.name}")
     if not isinstance(docstore, dict):
@@ -243,9 +252,9 @@ def _qdrant(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
 
 
 def _json(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    content = path.read_text(encoding="utf-8-sig")
-    lines = [line for line in content.split("\n") if line.strip()]
-    rows = [_parsed(path, line) for line in lines] if path.suffix in _LINES else _parsed(path, content)
+    content = path.read_bytes()
+    lines = [line for line in content.split(b"\n") if line.strip()]
+    rows = [_line(path, line) for line in lines] if path.suffix in _LINES else _parsed(path, content)
     rows = rows.get("results") if isinstance(rows, dict) else rows
     if not isinstance(rows, list):
         raise InvalidInputError(f'{path} is not what get_all gives: a list of memories, or one under "results"')
@@ -255,7 +264,13 @@ def _json(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         yield f"row {number}", str(payload.get("id") or made), payload
 
 
-def _parsed(path: Path, content: str) -> Any:
+def _line(path: Path, content: bytes) -> Any:
+    with suppress(InvalidInputError):
+        return _parsed(path, content)
+    return None  # a row without text, which is rejected
+
+
+def _parsed(path: Path, content: bytes) -> Any:
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:

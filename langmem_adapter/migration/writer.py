@@ -11,6 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
+from uuid import uuid4
 
 import numpy as np
 from sqlalchemy import create_engine, select
@@ -18,7 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from langmem_adapter.adapters.store import FieldIndex
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, StorageError
-from langmem_adapter.records.checks import json_object, quoted, redact_urls
+from langmem_adapter.records.checks import check_text, json_object, quoted, redact_urls
 from langmem_adapter.records.scope import as_iso, shallow
 from langmem_adapter.storage import conversations, meta
 from langmem_adapter.storage.conversations import Conversation, TurnFilter, drafts_of
@@ -205,7 +206,18 @@ class Migration:
         if revisions := _revisions(row):
             self.report.left_out["history of a memory that was rejected"] += revisions
 
+    def _with_ids(self, rows: Sequence[Any], id_of: Callable[[Any], str]) -> tuple[list[Any], list[str]]:
+        """The rows with an id that can be looked up, and the ids; others are rejected."""
+        pairs = []
+        for row in rows:
+            try:
+                pairs.append((row, id_of(row)))
+            except LangmemAdapterError as error:
+                self._reject(row, error)
+        return [row for row, _ in pairs], [id_ for _, id_ in pairs]
+
     def _take_memories(self, rows: list[MemoryRow]) -> None:
+        rows, _ = self._with_ids(rows, lambda row: check_text(row.id, "id"))
         with self._parts.database.read() as connection:
             query = select(history.c.memory_id, scopes.c.key).join(scopes, scopes.c.id == history.c.scope_id)
             chosen = connection.execute(query.where(any_of(history.c.memory_id, [row.id for row in rows])))
@@ -229,7 +241,11 @@ class Migration:
 
     def _units(self, rows: Sequence[MemoryRow]) -> list[tuple[ImportUnit, MemoryRow]]:
         now, number, units = as_iso(datetime.now(UTC)), 0, []
+        own_ids = {id_ for row in rows for id_ in _history_ids(row)}
+        with self._parts.database.read() as connection:
+            taken_ids = set(connection.execute(select(history.c.id).where(any_of(history.c.id, own_ids))).scalars())
         for row in rows:
+            start = number
             try:
                 lines: list[ImportLine] = []
                 before: str | None = None
@@ -238,7 +254,10 @@ class Migration:
                     number += 1
                     time, is_deleted = as_iso(revision.time), revision.event == "DELETE"
                     line = {"kind": "revision", "id": line_id(row.id, place), "order": number, "revision": place}
-                    line |= {"history_id": revision.id or line["id"], "memory_id": row.id, "event": revision.event}
+                    line |= {"history_id": _history_ids(row)[place - 1], "memory_id": row.id, "event": revision.event}
+                    if line["history_id"] in taken_ids:  # another memory's, here or in the source
+                        line["history_id"] = str(uuid4())
+                    taken_ids.add(line["history_id"])
                     line |= {"old_memory": before, "new_memory": None if is_deleted else revision.text}
                     line |= {"updated_at": None if revision.event == "ADD" else time, "valid_from": time}
                     line |= {"recorded_at": now, "reason": revision.reason, "is_deleted": int(is_deleted)}
@@ -258,6 +277,7 @@ class Migration:
                     memory = parse_line({**shared, **line}, number)
                 units.append((ImportUnit("revision", row.id, lines, memory), row))
             except LangmemAdapterError as error:
+                number = start  # numbers have no gap: those of other rows follow
                 self._reject(row, error)
         return units
 
@@ -294,7 +314,7 @@ class Migration:
             self.report.users[" ".join(f"{name[:-3]}={value}" for name, value in row.scope.named.items())] += 1
 
     def _take_items(self, rows: list[ItemRow]) -> None:
-        ids = [item_id(row.namespace, row.key) for row in rows]
+        rows, ids = self._with_ids(rows, lambda row: item_id(row.namespace, check_text(row.key, "key")))
         with self._parts.database.read() as connection:
             here = set(connection.execute(select(items.c.id).where(any_of(items.c.id, ids))).scalars())
         new = [(row, id_) for row, id_ in zip(rows, ids, strict=True) if id_ not in here]
@@ -305,15 +325,16 @@ class Migration:
         flat = list(chain.from_iterable(texts))
         vectors = iter(self._parts.embedder.vectors(flat) if flat else ())
         units = []
-        for number, ((row, id_), own) in enumerate(zip(new, texts, strict=True), 1):
+        for (row, id_), own in zip(new, texts, strict=True):
+            number = len(units) + 1
             line: dict[str, Any] = {"kind": "item", "id": id_, "namespace": list(row.namespace), "key": row.key}
             line |= {name: as_iso(getattr(row, name)) for name in ("created_at", "updated_at", "expires_at")}
-            line |= {"ttl": None if row.ttl is None else max(1, round(row.ttl * _MINUTE))}
             line |= {"order": number, "born": number, "vectors": [text_of(_bytes_of(next(vectors))) for _ in own]}
             try:
+                line["ttl"] = None if row.ttl is None else max(1, round(row.ttl * _MINUTE))
                 line["value"] = json_object(dict(row.value), "the value")
                 units.append((ImportUnit("item", id_, [parse_line(line, number)]), row))
-            except LangmemAdapterError as error:
+            except (LangmemAdapterError, OverflowError, ValueError) as error:
                 self._reject(row, error)
         self.report.added["items"] += len(self._import(units, {}))
 
@@ -346,6 +367,11 @@ class Migration:
 
 def _bytes_of(vector: Any) -> bytes:
     return np.ascontiguousarray(vector, "<f4").tobytes()
+
+
+def _history_ids(row: MemoryRow) -> list[str]:
+    ids = ((place, str(each.id or "")) for place, each in enumerate(row.revisions, 1))
+    return [id_ if id_ and id_.isprintable() else line_id(row.id, place) for place, id_ in ids]
 
 
 def _revisions(row: Any) -> int:
@@ -381,7 +407,13 @@ def read_only(path: Path) -> sqlite3.Connection:
     with path.open("rb") as file:
         is_wal = file.read(_HEADER)[_MODES] == b"\2\2"
     still = "&immutable=1" if is_wal and not Path(f"{path}-wal").exists() else ""
-    return sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro{still}", uri=True, check_same_thread=False)
+    connection = sqlite3.connect(
+        f"file:{quote(str(path.absolute()))}?mode=ro{still}", uri=True, check_same_thread=False
+    )
+    # Contract: text that is no UTF-8 costs its row, not the migration.
+    # tests/migration/test_mem0.py::test_migrate_mem0_rejects_a_damaged_history_row_alone
+    connection.text_factory = lambda content: content.decode(errors="surrogateescape")
+    return connection
 
 
 @contextmanager

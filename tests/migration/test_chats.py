@@ -257,3 +257,60 @@ def test_migrate_chat_reads_a_large_export_a_conversation_at_a_time(tmp_path: Pa
     done = subprocess.run([sys.executable, "-c", MEASURED, str(file)], capture_output=True, text=True, check=True)
     count, grown = map(int, done.stdout.split())
     assert count == 200 * 10 and grown < 60, "megabytes; the file has 80"
+
+
+def test_migrate_chat_rejects_a_damaged_conversation_alone(memory: Memory, tmp_path: Path) -> None:
+    file = tmp_path / "c.json"
+    damage: list[dict[str, Any]] = [{"current_node": [1]}, {"current_node": {}}]
+    parents: list[Any] = [{"x": 1}, [1]]
+    conversations = [{**chatgpt(), "conversation_id": f"d{number}", **each} for number, each in enumerate(damage)]
+    for number, parent in enumerate(parents):
+        odd = node("q", None, "user", "Hello")
+        odd["q"]["parent"] = parent
+        conversations.append({"conversation_id": f"p{number}", "mapping": odd})
+    file.write_text(json.dumps(conversations))
+    report = migrate(memory, file)
+    assert report.added["messages"] >= len(conversations)
+    with sqlite3.connect(tmp_path / "m.db") as connection:
+        connection.execute("CREATE TABLE message_store (id INTEGER PRIMARY KEY, session_id TEXT, message TEXT)")
+        good = json.dumps({"type": "human", "data": {"content": "Hello"}})
+        for message in (None, 5, b"\xff", "{broken", good):
+            connection.execute("INSERT INTO message_store (session_id, message) VALUES ('s', ?)", (message,))
+    report = migrate(memory, tmp_path / "m.db")
+    assert (report.rejected, report.added["messages"]) == (4, 1)
+
+
+def test_migrate_chat_refuses_a_damaged_or_encrypted_zip(memory: Memory, tmp_path: Path) -> None:
+    whole = tmp_path / "whole.zip"
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", json.dumps([chatgpt()] * 9))
+    content = whole.read_bytes()
+    head = content.index(b"PK\1\2")
+    for places in ({6: 1, head + 8: 1}, {14: 9, head + 16: 9}, {8: 99, head + 10: 99}, {60: 0, 61: 255}):
+        damaged = bytearray(content)
+        for place, value in places.items():
+            damaged[place] ^= value or 255
+        (tmp_path / "c.zip").write_bytes(damaged)
+        with pytest.raises(InvalidInputError, match="cannot be read"):
+            migrate(memory, tmp_path / "c.zip")
+    (tmp_path / "c.zip").write_bytes(content[:40] + content[head:])
+    with pytest.raises(InvalidInputError):
+        migrate(memory, tmp_path / "c.zip")
+
+
+def test_migrate_chat_reads_a_line_without_end_in_pieces(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("langmem_adapter.migration.chats._LONGEST", 1_000_000)
+    file = tmp_path / "c.jsonl"
+    file.write_text("a" * 5_500_000 + "\n" + json.dumps({"role": "user", "content": "Hello"}))
+    report = migrate(memory, file)
+    assert (report.rejected, report.added["messages"]) == (5, 1)
+
+
+def test_migrate_chat_remembers_only_messages_that_can_be_kept(tmp_path: Path) -> None:
+    file = tmp_path / "c.jsonl"
+    rows = [{"role": "user", "content": content} for content in ("I live in Lyon", "a \0 in it", "I have a dog")]
+    file.write_text("\n".join(map(json.dumps, rows)))
+    (window,) = windows(chat_rows(str(file), ANN, Counter()))
+    assert [row.message.text for row in window] == ["I live in Lyon", "I have a dog"]

@@ -296,3 +296,26 @@ def test_migrate_into_postgres_makes_the_same_memories_items_threads_and_message
             memory.add("I live in Oslo now", user_id="user2")
             assert memory.search("Where does the user live?", user_id="user2", k=1)[0].text == "Lives in Oslo"
             assert memory.verify().ok
+
+
+def test_migrate_langgraph_rejects_a_damaged_item_alone(memory: Memory, tmp_path: Path) -> None:
+    value = '{"content": "Ann likes tea"}'
+    good = {"prefix": "memories.ann", "key": "k", "value": value, "ttl_minutes": None}
+    damage: list[dict[str, Any]] = [
+        *({"key": key} for key in (None, b"\xff", "nul\0")),
+        *({"value": text} for text in (None, 5, "[" * 100_000, '{"a": "half\\ud800"}', '{"a": NaN}')),
+        *({"prefix": prefix} for prefix in ("nul\0.b", "a." * 2_000)),
+        *({"ttl_minutes": minutes} for minutes in (float("inf"), "never", 1e18)),
+    ]
+    with sqlite3.connect(tmp_path / "s.db") as connection:
+        connection.execute("CREATE TABLE store (prefix, key, value, created_at, updated_at, ttl_minutes)")
+        for row in [*({**good, **each} for each in damage), {**good, "key": "good"}]:
+            times = "'2025-01-01 00:00:00', '2025-01-01 00:00:00'"
+            write = f"INSERT INTO store VALUES (:prefix, :key, :value, {times}, :ttl_minutes)"
+            connection.execute(write, row)
+        connection.execute(f"INSERT INTO store VALUES ('a', CAST(x'ff' AS TEXT), '{{}}', {times}, NULL)")
+    migration = Migration(memory)
+    report = migration.take(store_rows(str(tmp_path / "s.db"), None, None, None))
+    assert (report.rejected, report.added["items"]) == (len(damage) + 1, 1)
+    report = Migration(memory).take(store_rows(str(tmp_path / "s.db"), "memories/{user}", None, None))
+    assert report.added["memories"] >= 1

@@ -189,3 +189,54 @@ def test_migrate_mem0_names_the_stores_that_it_finds(mem0_stores: Path, tmp_path
     with pytest.raises(InvalidInputError, match="there is no file"):
         find_store(mem0_stores / "mem0-0-faiss", tmp_path / "history.db")
     assert find_store(mem0_stores / "mem0-0-faiss", collection="mem0").history is not None
+
+
+def test_migrate_mem0_rejects_a_damaged_row_alone(memory: Memory, tmp_path: Path) -> None:
+    good = {"id": "good", "memory": "Ann likes tea", "user_id": "ann", "created_at": "2025-01-01T00:00:00+00:00"}
+    damage: list[dict[str, Any]] = [
+        *({"id": id_} for id_ in ("nul\0", "half\ud800")),
+        *({"memory": content} for content in ("nul\0", "half\ud800", None, 7)),
+        *({"user_id": name} for name in ("nul\0", "half\ud800", "u" * 1_000)),
+        *({"created_at": time} for time in ("yesterday", 1e300, [1])),
+        {"expiration_date": "9999-12-31"},
+        {"metadata": {"half\ud800": 1}},
+    ]
+    file = tmp_path / "all.jsonl"
+    rows = [{**good, "id": f"m{number}", **each} for number, each in enumerate(damage)]
+    file.write_text("\n".join(["{broken", *map(json.dumps, [*rows, good])]))
+    rejected: list[SkippedRow] = []
+    report = migrate(memory, file, rejected=rejected.append)
+    assert (report.rejected, len(rejected), report.added["memories"]) == (len(damage) + 1, len(damage) + 1, 1)
+    assert [item.id for item in memory.get_all(user_id="ann")] == ["good"]
+    file.write_bytes(b'[{"memory":"\xe9"}]')
+    with pytest.raises(InvalidInputError, match="is no JSON"):
+        migrate(memory, file.rename(tmp_path / "all.json"))
+
+
+def test_migrate_mem0_rejects_a_damaged_history_row_alone(memory: Memory, tmp_path: Path) -> None:
+    good = {"memory": "Ann likes tea", "user_id": "ann", "created_at": "2025-01-01T00:00:00+00:00"}
+    (tmp_path / "all.json").write_text(json.dumps([{**good, "id": id_} for id_ in ("date", "bytes", "one", "two")]))
+    columns = "id, memory_id, old_memory, new_memory, event, created_at, updated_at"
+    day = "2025-01-01T00:00:00+00:00"
+    with sqlite3.connect(tmp_path / "history.db") as connection:
+        connection.execute(f"CREATE TABLE history ({columns})")
+        connection.execute("INSERT INTO history VALUES ('h1', 'date', NULL, 'Ann likes tea', 'ADD', 'yesterday', NULL)")
+        connection.execute(
+            "INSERT INTO history VALUES ('h2', 'bytes', NULL, CAST(x'ff' AS TEXT), 'ADD', ?, NULL)", (day,)
+        )
+        for id_ in ("one", "two"):  # one number of history for two memories
+            connection.execute(
+                "INSERT INTO history VALUES ('h3', ?, NULL, 'Ann likes tea', 'ADD', ?, NULL)", (id_, day)
+            )
+    report = migrate(memory, tmp_path / "all.json")
+    assert (report.rejected, report.added["memories"]) == (2, 3)
+    assert {item.id for item in memory.get_all(user_id="ann")} == {"date", "one", "two"}
+    assert len({each.id for id_ in ("one", "two") for each in memory.history(id_, user_id="ann")}) == 2
+
+
+@each("content", [b"\x80\x04Nr\xff\xff\xff\x7f.", b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\x00\x00x.", pickle.dumps(7)])
+def test_migrate_mem0_refuses_a_pickle_that_wants_all_memory(memory: Memory, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.faiss").write_bytes(b"")
+    (tmp_path / "a.pkl").write_bytes(content)
+    with pytest.raises(InvalidInputError):
+        migrate(memory, tmp_path)
