@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _LABELS: Final = {f"{{{name}}}": f"{name}_id" for name in ("user", "agent", "run")}
 _MADE: Final = UUID("9d5e4c0a-3a57-5f0e-9b0c-6d6967726174")
+_DAMAGE: Final = AttributeError, KeyError, NotImplementedError, RecursionError, TypeError, ValueError
 _TTL: Final = ("expires_at", "ttl_minutes")
 
 
@@ -64,7 +65,7 @@ def store_rows(address: str, namespace: str | None, path: str | None, scope: Sco
                 if not isinstance(value, dict):
                     raise InvalidInputError("its value is no object")
                 yield _row(row, place, value, pattern, path, scope)
-            except (LangmemAdapterError, AttributeError, RecursionError, TypeError, ValueError) as error:
+            except (LangmemAdapterError, *_DAMAGE) as error:
                 yield SkippedRow(place, str(error), "items", is_rejected=True)
 
 
@@ -132,8 +133,9 @@ def copy_threads(
             try:
                 for each in reversed(list(source.list({"configurable": {"thread_id": thread_id}}))):
                     migration.count("checkpoints", is_new=_copy(each, target, is_dry_run=migration.report.is_dry_run))
-            except InvalidInputError as error:
-                reason = f"{error}; --allow MODULE:NAME allows a type"
+            except (InvalidInputError, *_DAMAGE) as error:
+                is_refused = isinstance(error, InvalidInputError)
+                reason = f"{error}; --allow MODULE:NAME allows a type" if is_refused else f"it is damaged: {error}"
                 migration.skip(SkippedRow(f"thread {thread_id}", reason, "threads", is_rejected=True))
             migration.step()
 

@@ -324,7 +324,7 @@ class Migration:
             texts = [self._fields.texts(row.value, None, f"the item {row.key!r}") for row, _ in new]
         flat = list(chain.from_iterable(texts))
         vectors = iter(self._parts.embedder.vectors(flat) if flat else ())
-        units = []
+        units: list[tuple[ImportUnit, Any]] = []
         for (row, id_), own in zip(new, texts, strict=True):
             number = len(units) + 1
             line: dict[str, Any] = {"kind": "item", "id": id_, "namespace": list(row.namespace), "key": row.key}

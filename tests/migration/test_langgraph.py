@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import pytest
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from sqlalchemy import make_url
@@ -319,3 +320,18 @@ def test_migrate_langgraph_rejects_a_damaged_item_alone(memory: Memory, tmp_path
     assert (report.rejected, report.added["items"]) == (len(damage) + 1, 1)
     report = Migration(memory).take(store_rows(str(tmp_path / "s.db"), "memories/{user}", None, None))
     assert report.added["memories"] >= 1
+
+
+def test_migrate_threads_rejects_a_damaged_thread_alone(memory: Memory, tmp_path: Path) -> None:
+    address = str(tmp_path / "theirs" / "theirs.db")
+    damage = ["checkpoint = x'c1ff'", "checkpoint = NULL", "checkpoint = x'01'", "type = 'pickle'", "metadata = '{'"]
+    with theirs(address, "checkpoint") as saver:
+        for number in range(len(damage) + 1):
+            config: Any = {"configurable": {"thread_id": str(number), "checkpoint_ns": ""}}
+            saver.put(config, empty_checkpoint(), {"source": "input", "step": 1}, {})
+    with sqlite3.connect(address) as connection:
+        for number, each in enumerate(damage):
+            connection.execute(f"UPDATE checkpoints SET {each} WHERE thread_id = '{number}'")
+    migration = Migration(memory)
+    copy_threads(address, SQLAlchemySaver(memory), migration)
+    assert (migration.report.rejected, migration.report.added["checkpoints"]) == (len(damage), 1)
