@@ -295,6 +295,16 @@ class _Unpickler(pickle.Unpickler):
 
 def _unpickled(content: bytes, name: str) -> Any:
     try:
-        return _Unpickler(BytesIO(content)).load()
+        value = _Unpickler(BytesIO(content)).load()
+        # Contract: reading a value takes time linear in its pickle: lists that hold one another are refused, since written out
+        # they double with each level. tests/migration/test_mem0.py::test_migrate_mem0_refuses_a_pickle_that_wants_all_memory
+        parts, count = [value], 0
+        while parts:
+            part, count = parts.pop(), count + 1
+            if count > len(content):
+                raise ValueError("written out it is larger than its file")
+            part = part.fields if isinstance(part, _Stub) else part
+            parts += part.values() if isinstance(part, dict) else part if isinstance(part, list | tuple) else ()
     except _DAMAGE as error:
         raise InvalidInputError(f"{name} is refused, since it is damaged or no pickle of a store: {error}") from None
+    return value

@@ -234,7 +234,19 @@ def test_migrate_mem0_rejects_a_damaged_history_row_alone(memory: Memory, tmp_pa
     assert len({each.id for id_ in ("one", "two") for each in memory.history(id_, user_id="ann")}) == 2
 
 
-@each("content", [b"\x80\x04Nr\xff\xff\xff\x7f.", b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\x00\x00x.", pickle.dumps(7)])
+DOUBLED = ["x"]
+for _ in range(40):
+    DOUBLED = [DOUBLED, DOUBLED]  # type: ignore[list-item]
+LARGE = [
+    *(b"\x80\x04Nr\xff\xff\xff\x7f.", b"\x80\x05\x96\xff\xff\xff\xff\xff\xff\x00\x00x."),
+    *(
+        pickle.dumps(7),
+        pickle.dumps(({"m": {"data": "hi", "user_id": "ann", "created_at": "2025-01-01", "x": DOUBLED}}, {})),
+    ),
+]
+
+
+@each("content", LARGE)
 def test_migrate_mem0_refuses_a_pickle_that_wants_all_memory(memory: Memory, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.faiss").write_bytes(b"")
     (tmp_path / "a.pkl").write_bytes(content)
