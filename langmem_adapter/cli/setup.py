@@ -86,7 +86,10 @@ def init(call: Invocation) -> None:
         if call.options[name] is None:
             call.options[name] = typer.prompt(question, default=default, err=True) if is_asked else default
     call.options["database"] = str(call.path or call.chosen)  # a path that means the same in every folder
-    lines = [f"{name} = {json.dumps(call.options[name], ensure_ascii=False)}\n" for name in _QUESTIONS]
+    values = {
+        name: json.dumps(call.options[name], ensure_ascii=False).replace("\x7f", "\\u007f") for name in _QUESTIONS
+    }
+    lines = [f"{name} = {value}\n" for name, value in values.items()]  # as TOML
     with of_file(file, "write"):
         file.parent.mkdir(parents=True, exist_ok=True)
         with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:  # noqa: PTH123 - open already
