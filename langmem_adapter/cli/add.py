@@ -225,7 +225,7 @@ def _error(outcome: _Outcome, total: int, rest: str) -> CommandError | None:
         extent, hint = _extent_and_hint(outcome, rest)
         message = f"{why}: {kept}{extent}"
     elif outcome.failed:
-        message, hint = f"{kept}, {len(outcome.failed)} failed", "mend those and add them"
+        message, hint = f"{kept}, {len(outcome.failed)} failed", "correct those and add them"
     else:
         return None
     is_interrupted = outcome.stopped and outcome.broken is None

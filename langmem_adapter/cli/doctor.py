@@ -34,7 +34,7 @@ _CODES: Final = {"": ExitCode.OK, "configuration": ExitCode.CONFIGURATION, "unre
 
 
 def doctor(
-    call: Invocation, fix: Annotated[bool, typer.Option("--fix", help="Mend what can be mended here.")] = False
+    call: Invocation, fix: Annotated[bool, typer.Option("--fix", help="Fix what can be fixed here.")] = False
 ) -> None:
     """Check Python, packages, database, index, embeddings, model and disk.
 
@@ -78,7 +78,7 @@ def _checks(call: Invocation, *, fix: bool) -> Iterator["Check"]:
             warnings.simplefilter("always", UserWarning)
             settings = call.settings
     except CommandError as error:
-        yield Check("settings", "FAIL", str(error), "unset it, or mend the file", "configuration")
+        yield Check("settings", "FAIL", str(error), "unset it, or correct the file", "configuration")
         return
     yield Check(
         "settings", "OK", f"model {redact_url(call.options['model'] or settings.model)}, index {settings.index}"
@@ -163,7 +163,7 @@ def _ends(call: Invocation, begun: dict[str, Future[list["Check"]]], timeout: fl
             yield from end.result()
         else:
             detail = f"no answer within {seconds:g} seconds"
-            yield Check(name, "FAIL", detail, "see whether its server is well", "unreachable")
+            yield Check(name, "FAIL", detail, "check its server", "unreachable")
 
 
 def _within(look: "Callable[[Memory], Iterator[Check]]", **parts: Any) -> Iterator["Check"]:

@@ -54,13 +54,13 @@ def show(
     call: Invocation,
     entity: Annotated[
         str | None,
-        typer.Argument(metavar="ENTITY", help="Whom or what to look at; all if not given.", show_default=False),
+        typer.Argument(metavar="ENTITY", help="The entity to show; else all.", show_default=False),
     ] = None,
     *,
     hops: Annotated[int | None, option(min=1, max=_FARTHEST, help="How far around it: 1, in drawings 2.")] = None,
     as_of: AsOfDate = None,
     known_at: KnownAt = None,
-    history: Annotated[bool, typer.Option("--history", help="Everything that was ever believed.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Also ended and deleted relations.")] = False,
     format: Annotated[Format, typer.Option(help="A table, or a drawing as text.")] = "table",  # noqa: A002 - the option's name
     limit: Limit = 100,
     after: After = None,
@@ -126,7 +126,7 @@ def entities(
     limit: Limit = 50,
     after: After = None,
 ) -> None:
-    """List whom and what the graph knows, those that are mentioned most first.
+    """List the entities of the graph, the most mentioned first.
 
     [bold]Examples[/bold]
     $ langmem-adapter graph entities -u alice
@@ -145,8 +145,8 @@ def entities(
 
 def path(
     call: Invocation,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="From whom or what.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="To whom or what.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The first entity.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The second entity.")],
     hops: Annotated[int, typer.Option(min=1, max=10, help="At most so many relations.")] = 4,
     as_of: AsOfDate = None,
     known_at: KnownAt = None,
@@ -218,9 +218,9 @@ RelationId = Annotated[
 
 def add(
     call: Invocation,
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Who or what.")],
-    relation: Annotated[str, typer.Argument(metavar="RELATION", help="Is what to it, a verb.")],
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="Whom or what.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="The first entity.")],
+    relation: Annotated[str, typer.Argument(metavar="RELATION", help="The relation, a verb.")],
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="The second entity.")],
     *,
     since: Annotated[str | None, option("--from", metavar="TIME", help="Since when, ISO 8601; else now.")] = None,
     until: Annotated[str | None, option("--to", metavar="TIME", help="Until when it held.")] = None,
@@ -245,7 +245,7 @@ def end(
     id: RelationId,  # noqa: A002 - the name of the argument in the usage line
     at: Annotated[str | None, option(metavar="TIME", help="Since when, ISO 8601; else now.")] = None,
 ) -> None:
-    """Say that a relation holds no longer; that it held until then stays known.
+    """End a relation; its history stays.
 
     [bold]Examples[/bold]
     $ langmem-adapter graph end ID
@@ -258,7 +258,7 @@ def end(
 
 
 def delete(call: Invocation, id: RelationId) -> None:  # noqa: A002 - the same
-    """Withdraw a relation that was never so; that it was believed stays known.
+    """Delete a relation that was wrong; its history stays.
 
     [bold]Examples[/bold]
     $ langmem-adapter graph delete ID
@@ -271,8 +271,8 @@ def delete(call: Invocation, id: RelationId) -> None:  # noqa: A002 - the same
 
 def merge(
     call: Invocation,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The one that goes.")],
-    into: Annotated[str, typer.Argument(metavar="INTO", help="The one that it is; it stays.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name that is merged.")],
+    into: Annotated[str, typer.Argument(metavar="INTO", help="The name that stays.")],
 ) -> None:
     """Say that two names mean the same; graph split undoes it.
 
@@ -287,7 +287,7 @@ def merge(
 
 
 def split(
-    call: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", help="The one that had gone.")]
+    call: Invocation, name: Annotated[str, typer.Argument(metavar="NAME", help="The name that was merged.")]
 ) -> None:
     """Undo the last merge of a name.
 
@@ -384,7 +384,7 @@ def export(
     *,
     as_of: AsOfDate = None,
     known_at: KnownAt = None,
-    history: Annotated[bool, typer.Option("--history", help="What is believed no longer, too.")] = False,
+    history: Annotated[bool, typer.Option("--history", help="Also ended and deleted relations.")] = False,
 ) -> None:
     """Write the whole graph to a file: all current and ended relations.
 
@@ -465,7 +465,7 @@ def import_(
     extra: dict[str, Any] = {}
     if report.refused:
         message = f"{counted(report.refused, 'relation')} refused"
-        error = CommandError(message, "mend those and import them", code="partial")
+        error = CommandError(message, "correct those and import them", code="partial")
         extra = {"failed": [as_data(each) for each in report.refusals], "error": error.to_json()}
     row = {name: getattr(report, name) for name in _GRAPH_IMPORTED}
     picture = f"{report.read:,} read: {report.added:,} added, {report.widened:,} widened, {report.known:,} known"

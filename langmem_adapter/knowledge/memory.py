@@ -144,7 +144,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
         at: datetime | str | None = None,
         **fields: Unpack[ScopeArguments],
     ) -> Plan[RelationChange]:
-        """End a relation; that it held until then stays known.
+        """End a relation; its history stays.
 
         Args:
             relation_id: Its id.
@@ -163,7 +163,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
 
     @planned
     def delete(self, relation_id: str, **fields: Unpack[ScopeArguments]) -> Plan[RelationChange]:
-        """Withdraw a relation that was never true; its recorded time stays known.
+        """Delete a relation that was wrong; its history stays.
 
         Args:
             relation_id: Its id.

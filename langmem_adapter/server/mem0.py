@@ -122,7 +122,7 @@ class Mem0Search(
 ):
     query: str
     filters: dict[str, Any] | None = Field(None, description="On ids, metadata and fields; AND, OR and NOT join them.")
-    top_k: int | None = Field(None, ge=0, le=_MOST, description="At most so many; 100 where nothing is said.")
+    top_k: int | None = Field(None, ge=0, le=_MOST, description="At most so many; 100 by default.")
     threshold: float | None = Field(None, ge=0, le=1, description="Least relevance, which is the score of a row.")
     explain: bool | None = Field(None, description="Give each row the parts of its score.")
     show_expired: bool | None = None
@@ -161,7 +161,7 @@ router = APIRouter(tags=["Mem0"], responses=_ERRORS, dependencies=[Depends(once)
 
 @router.get("/memories", summary="Get memories", responses=_answer({"results": [_ROW]}))
 async def list_(call: Reads, query: Annotated[_List, Query()]) -> dict[str, Any]:
-    """List memories, the newest first; without an id those of everybody, for admins."""
+    """List memories, the newest first; without an id those of all users, for admins."""
     scope = _exact_scope(call.principal, query.named)
     if not scope:
         call.principal.need("admin")
@@ -259,7 +259,7 @@ async def delete(call: Writes, memory_id: str) -> Mem0Done:
 
 @router.get("/entities", summary="List who has memories")
 async def entities(call: Anyone) -> list[Mem0Entity]:
-    """Users, agents and runs that have memories; those of everybody for admins."""
+    """Users, agents and runs that have memories; for admins those of all users."""
     call.principal.need("read" if call.principal.scope else "admin")
     return _entities(await run_in_executor(call.memory.parts.reading, scopes.counts, call.principal.scope))
 

@@ -60,7 +60,7 @@ _COLLECTION: Final = "mem0_collection"
 _NO_RERANKER: Final = "no reranker is configured: the rows are in the order of the search"
 _SHAPE: Final = "the shape of results is version in the configuration, 'v1.0' or 'v1.1'"
 ELSEWHERE: Final = {
-    "app_id": "an application is a thing of Mem0's platform; name it as agent_id or run_id",
+    "app_id": "an application belongs to Mem0's platform; name it as agent_id or run_id",
     "custom_instructions": "give the instructions as prompt, or as custom_fact_extraction_prompt in the configuration",
     "enable_graph": "a graph is configured: graph_store={'provider': 'sql'}, or none",
     "llm": "the model is llm in the configuration",

@@ -203,7 +203,7 @@ class RelationQuery(PageQuery, _PointInTime):
 
     entity: str | None = Field(None, description="Only those of the thing of this name, at either end.")
     relation: str | None = Field(None, description="Only those of this name.")
-    history: bool = Field(default=False, description="Everything that was ever believed, about any time.")
+    history: bool = Field(default=False, description="Also ended and deleted relations.")
 
 
 class EntityList(PageQuery, _PointInTime):

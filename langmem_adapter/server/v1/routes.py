@@ -188,7 +188,7 @@ async def search_relations(call: Reads, body: requests.RelationSearch) -> Any:
 
 @_graph.post("/relations/{relation_id}/end", summary="End a relation", response_model=answers.RelationChangeResponse)
 async def end(call: Writes, relation_id: str, body: requests.RelationEnd) -> Any:
-    """Say that a relation holds no longer; that it held until then stays known."""
+    """End a relation; its history stays."""
     return await call.memory.graph.aend(relation_id, **call.arguments(body))
 
 
@@ -199,7 +199,7 @@ async def end(call: Writes, relation_id: str, body: requests.RelationEnd) -> Any
     name="delete",
 )
 async def delete_relation(call: Writes, relation_id: str, query: ScopeQuery) -> Any:
-    """Withdraw a relation, because it was never so; that it was believed stays known."""
+    """Delete a relation that was wrong; its history stays."""
     return await call.memory.graph.adelete(relation_id, **call.effective_scope(query))
 
 
@@ -281,7 +281,7 @@ async def _page_of(call: RequestCall, read: Any) -> dict[str, Any]:
 
 @_jobs.get("/jobs", summary="List jobs", response_model=answers.JobPage, name="listed")
 async def list_jobs(call: Anyone, query: Annotated[requests.JobQuery, Query()]) -> Any:
-    """The jobs of a scope, the newest first, page by page, without what came of them; those of everybody for admins."""
+    """The jobs of a scope, the newest first, page by page, without their results; for admins those of all users."""
     fields = call.effective_scope(query)
     call.principal.need("write" if fields else "admin")
     scope = Scope(**fields) if fields else None

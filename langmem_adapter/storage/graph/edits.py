@@ -37,7 +37,7 @@ _MERGES: Final = "merges"  # their space in the change feed, which numbers them
 def end(
     connection: Connection, relation_id: str, *, at: datetime | None = None, within: Scope | None = None
 ) -> RelationChange:
-    """End a relation at a moment, default now; that it held until then stays known."""
+    """End a relation at a moment, default now; its history stays."""
     rows = _rows(connection)
     writer = RelationWriter(rows)
     writer.end(_find(rows, relation_id, within), rows.now if at is None else at)
@@ -48,7 +48,7 @@ def end(
 
 
 def withdraw(connection: Connection, relation_id: str, *, within: Scope | None = None) -> RelationChange:
-    """Retire a relation; that it was there stays known."""
+    """Retire a relation; its history stays."""
     rows = _rows(connection)
     return _retire(rows, [_find(rows, relation_id, within)])[0]
 
