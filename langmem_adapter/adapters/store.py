@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import json
 import logging
 import threading
@@ -13,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import groupby, islice, takewhile
 from math import inf
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 from langchain_core.embeddings import Embeddings
@@ -44,7 +46,7 @@ from langmem_adapter.embedding.models import embedding_limits, fingerprint, reso
 from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.filters import Filter, parse_filter
 from langmem_adapter.memory.parts import parts_of
-from langmem_adapter.records.checks import check_text, json_object, quoted
+from langmem_adapter.records.checks import as_text, check_text, json_object, quoted
 from langmem_adapter.storage import items
 from langmem_adapter.storage.items import (
     ITEMS,
@@ -63,7 +65,7 @@ from langmem_adapter.storage.items import (
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
@@ -72,6 +74,8 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.storage.database import Database
+
+M = TypeVar("M", bound="Callable[..., Any]")
 
 __all__ = ["MemoryStore"]
 
@@ -98,6 +102,38 @@ _FILTERED: Final = 8  # times as many from the beginning, where a filter will dr
 _MOST_READ: Final = 2_000  # rows fetched at a time
 _DECODE: Final = json.JSONDecoder().raw_decode  # the text is our own, without blanks around it
 _NOTHING: Final = dict[str, "UnitVectors"](), np.empty((0, 0), np.float32)
+
+
+def _check_place(method: M) -> M:
+    """A method of LangGraph's `BaseStore` with its place checked before LangGraph reads it."""
+    signature = inspect.signature(method)
+
+    def check(*args: Any, **kwargs: Any) -> None:
+        arguments = signature.bind(*args, **kwargs).arguments
+        for name in ("namespace", "namespace_prefix", "prefix", "suffix"):
+            if name in arguments and (arguments[name] is not None or name.startswith("namespace")):
+                _labels(arguments[name])
+        as_text(arguments.get("key"), "a key")
+
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        check(*args, **kwargs)
+        return method(*args, **kwargs)
+
+    @functools.wraps(method)
+    async def acall(*args: Any, **kwargs: Any) -> Any:
+        check(*args, **kwargs)
+        return await method(*args, **kwargs)
+
+    return cast("M", acall if inspect.iscoroutinefunction(method) else call)
+
+
+def _labels(labels: object) -> tuple[str, ...]:
+    namespace = tuple(each_of(labels, "a namespace"))
+    for label in namespace:
+        if not isinstance(label, str):
+            raise InvalidNamespaceError(f"a label of a namespace is a text, not {quoted(label)}")
+    return namespace
 
 
 class MemoryStore(BaseStore):
@@ -173,6 +209,13 @@ class MemoryStore(BaseStore):
         return embedded.and_then(lambda vectors: Plan(partial(self._read, work, vectors))).and_then(self._write)
 
     abatch = awaited(batch)  # type: ignore[arg-type]  # mypy takes `self` from the base class
+
+    get, aget = _check_place(BaseStore.get), _check_place(BaseStore.aget)
+    put, aput = _check_place(BaseStore.put), _check_place(BaseStore.aput)
+    delete, adelete = _check_place(BaseStore.delete), _check_place(BaseStore.adelete)
+    search, asearch = _check_place(BaseStore.search), _check_place(BaseStore.asearch)
+    list_namespaces = _check_place(BaseStore.list_namespaces)
+    alist_namespaces = _check_place(BaseStore.alist_namespaces)
 
     @planned
     def sweep_ttl(self) -> Plan[int]:
@@ -516,10 +559,7 @@ def _check_page(op: SearchOp | ListNamespacesOp) -> None:
 
 
 def _namespace(labels: Iterable[str]) -> tuple[str, ...]:
-    namespace = tuple(each_of(labels, "a namespace"))
-    for label in namespace:
-        if not isinstance(label, str):
-            raise InvalidNamespaceError(f"a label of a namespace is a text, not {quoted(label)}")
+    namespace = _labels(labels)
     validate_op_namespace(GetOp(namespace, ""))
     encode(namespace)
     return namespace

@@ -35,7 +35,7 @@ from langmem_adapter.arguments import seconds as check_seconds
 from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.filters import parse_filter
 from langmem_adapter.memory.parts import parts_of
-from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.checks import as_text, check_text, quoted
 from langmem_adapter.records.escapes import escape
 from langmem_adapter.records.results import EXPERIENCE, Change, Decision
 from langmem_adapter.records.scope import Scope, ScopeArguments
@@ -130,11 +130,11 @@ class Texts:
 
     def request(self, value: Any, /) -> str:
         """The request's `str()`."""
-        return str(value)
+        return as_text(value, "a request")
 
     def response(self, value: Any, /) -> str:
         """The response's `str()`."""
-        return str(value)
+        return as_text(value, "a response")
 
     def parse(self, text: str, /) -> Any:
         """The text itself."""

@@ -139,6 +139,14 @@ def quoted(value: object) -> str:
         return f"a {type(value).__name__} of thousands of digits"
 
 
+def as_text(value: object, name: str) -> str:
+    """The `str()` of a value, if Python writes it; *name* is its name in the error."""
+    try:
+        return str(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        raise InvalidInputError(f"{name} cannot be written as text: it is {quoted(value)}") from None
+
+
 def check_text(value: object, name: str) -> str:
     """Return *value* if it is a text that both databases can keep.
 

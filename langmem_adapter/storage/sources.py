@@ -32,7 +32,8 @@ from sqlalchemy import (
     update,
 )
 
-from langmem_adapter.errors import ConflictError
+from langmem_adapter.errors import ConflictError, InvalidInputError
+from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope, shallow
 from langmem_adapter.storage import memories
@@ -113,7 +114,10 @@ class MessageThread:
 
     def digest(self, content: object) -> str:
         """The digest of a message's content; those of other threads cannot be compared with it."""
-        plain = json.dumps(content, sort_keys=True, default=str)
+        try:
+            plain = json.dumps(content, sort_keys=True, default=str)
+        except ValueError:  # Python writes no number of more than 4,300 digits
+            raise InvalidInputError(f"the content of a message cannot be read: it has {quoted(content)}") from None
         return blake2b(plain.encode(), key=self.key.encode(), digest_size=16).hexdigest()
 
 
