@@ -68,9 +68,11 @@ class Mem0Store(NamedTuple):
 
 
 def find_store(where: Path | None, history: Path | None = None, collection: str | None = None) -> Mem0Store:
-    """Find the one store in a folder or JSON file, else in Mem0's default folders, and its history beside it or in ~/.mem0."""
+    """Find the one store in a folder or JSON file, else in your own default folders of Mem0, and its history."""
     home = Path(os.environ.get("MEM0_DIR") or "~/.mem0").expanduser()
     places = [Path("/tmp/qdrant"), Path("/tmp/faiss"), home] if where is None else [where]  # noqa: S108 - Mem0's own
+    if where is None:
+        places = [place for place in places if not place.exists() or place.stat().st_uid == home.parent.stat().st_uid]
     stores = sorted({store for place in places for store in _stores_in(place)})
     stores = [
         (path, kind) for path, kind in stores if collection in {None, path.stem if kind == "faiss" else path.name}
