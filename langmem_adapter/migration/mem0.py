@@ -72,7 +72,8 @@ def find_store(where: Path | None, history: Path | None = None, collection: str 
     home = Path(os.environ.get("MEM0_DIR") or "~/.mem0").expanduser()
     places = [Path("/tmp/qdrant"), Path("/tmp/faiss"), home] if where is None else [where]  # noqa: S108 - Mem0's own
     if where is None:
-        places = [place for place in places if not place.exists() or place.stat().st_uid == home.parent.stat().st_uid]
+        owner = os.getuid() if hasattr(os, "getuid") else 0  # a folder in /tmp may be another user's
+        places = [place for place in places if not place.exists() or place.stat().st_uid == owner]
     stores = sorted({store for place in places for store in _stores_in(place)})
     stores = [
         (path, kind) for path, kind in stores if collection in {None, path.stem if kind == "faiss" else path.name}
