@@ -78,10 +78,10 @@ def on_terminal(arguments: list[str], **environment: str) -> tuple[int, str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> dict[str, str]:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A folder with all that the examples name; what stands for an id in them."""
     run = CliRunner()
-    os.environ["LANGMEM_ADAPTER_DATABASE"] = str(tmp_path / "memory.db")
+    monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", str(tmp_path / "memory.db"))
 
     def json_of(*arguments: str) -> Any:
         return json.loads(run.invoke(app, [*arguments, "--json"]).stdout)["data"]
@@ -117,9 +117,8 @@ def folder(tmp_path: Path) -> dict[str, str]:
 
 
 def test_every_command_runs_its_example_in_a_pipe_and_on_a_terminal(
-    folder: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    folder: dict[str, str],
 ) -> None:
-    monkeypatch.setenv("LANGMEM_ADAPTER_DATABASE", os.environ["LANGMEM_ADAPTER_DATABASE"])
     wrong: list[object] = []
     for name, text in commands():
         examples = [shlex.split(each.replace("\\[", "["), comments=False) for each in EXAMPLE.findall(text)]

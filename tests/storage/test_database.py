@@ -148,7 +148,7 @@ async def test_awrite_acknowledges_only_what_is_committed(database: Database, er
             database.write(put("mine"))
     finally:
         event.remove(Engine, "commit", fail)
-    with pytest.raises(StorageError, match=r"not known whether it was written; look, or .* idempotency_key"):
+    with pytest.raises(StorageError, match=r"may be in the database or not; check, or .* idempotency_key"):
         await task
     assert keys(database) == set()
     assert database.write(put("next")) == "next"
