@@ -45,11 +45,6 @@ def _check_length(text: str, name: str, most: int, setting: str) -> None:
         )
 
 
-def scope_if_given(user_id: str | None = None, agent_id: str | None = None, run_id: str | None = None) -> Scope | None:
-    """The scope that an id must lie in, where any field of it is named."""
-    return optional_scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
-
-
 def optional_scope(fields: Mapping[str, Any]) -> Scope | None:
     """The scope of the fields that are set, or `None` if none is."""
     named = {name: fields[name] for name in SCOPE_FIELDS if fields.get(name) is not None}

@@ -240,8 +240,13 @@ def _is_large_request(error: BaseException) -> bool:
     return any("request too large" in str(each).casefold() for each in _causes(error))
 
 
+def _client_text(error: BaseException) -> str:
+    """What the client and its causes say, in lower case."""
+    return " ".join(str(each) for each in _causes(error) if not isinstance(each, ModelError)).casefold()
+
+
 def _names_a_size(error: BaseException) -> bool:
-    text = " ".join(str(each) for each in _causes(error) if not isinstance(each, ModelError)).casefold()
+    text = _client_text(error)
     return bool(_SIZE.search(text) and _REFUSAL.search(text))
 
 
@@ -252,7 +257,7 @@ def refuses_images(error: BaseException) -> bool:
 
 def context_excess(error: BaseException) -> tuple[int, int] | None:
     """The tokens of a prompt and of the context that is too small for it; 0 where the server does not say."""
-    text = " ".join(str(each) for each in _causes(error) if not isinstance(each, ModelError)).casefold()
+    text = _client_text(error)
     if status_of(error) not in {*_SIZE_STATUS, _SERVER} or not _CONTEXT.search(text):
         return None
     size = _CONTEXT_SIZE.search(text)

@@ -304,11 +304,11 @@ def declare_options(options: Any = ScopeArguments, **defaults: Any) -> Callable[
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         signature = full_signature(function, options, **defaults)
-        name = function.__qualname__.removesuffix(".__init__")
+        name, names = function.__qualname__.removesuffix(".__init__"), frozenset(signature.parameters)
 
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            refuse_unknown(name, kwargs, frozenset(signature.parameters))
+            refuse_unknown(name, kwargs, names)
             return function(*args, **{**defaults, **kwargs})
 
         call.__signature__ = signature  # type: ignore[attr-defined]

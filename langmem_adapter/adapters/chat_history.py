@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from langchain_core.chat_history import BaseChatMessageHistory
 
-from langmem_adapter.arguments import bounded, scope_if_given
+from langmem_adapter.arguments import bounded, optional_scope
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.scope import ScopeArguments
 from langmem_adapter.scoping import check_owner
@@ -69,7 +69,7 @@ class SQLChatMessageHistory(BaseChatMessageHistory):
     ) -> None:
         parts = parts_of(memory, "SQLChatMessageHistory(session_id, memory)")
         self._database, self._read = parts.database, parts.reading
-        self._conversation = Conversation(session_id, scope_if_given(**scope))
+        self._conversation = Conversation(session_id, optional_scope(scope))
         self._last = None if last is None else bounded(last, "last")
 
     @property

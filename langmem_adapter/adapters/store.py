@@ -444,7 +444,8 @@ def _read_index(parts: Parts, index: IndexConfig | Literal[False] | None) -> Fie
     return FieldIndex(Embedder(vectors, dimensions=dims, limits=limits), mark, fields)
 
 
-def _as_bytes(vector: UnitVectors) -> bytes:
+def vector_bytes(vector: UnitVectors) -> bytes:
+    """A vector as the database keeps it."""
     return vector.astype("<f4", copy=False).tobytes()
 
 
@@ -467,7 +468,7 @@ def _embed_all(database: Database, fields: FieldIndex, progress: Callable[[int, 
             return indexed
         texts = {row.pk: fields.texts(json.loads(row.value), _index(row), f"the item {row.key!r}") for row in rows}
         made = iter(fields.embedder.vectors([text for each in texts.values() for text in each]))
-        vectors = {pk: [_as_bytes(next(made)) for _ in each] for pk, each in texts.items()}
+        vectors = {pk: [vector_bytes(next(made)) for _ in each] for pk, each in texts.items()}
         database.write(partial(give_vectors, vectors=vectors, rows=rows, fingerprint=fields.mark))
         last, done, indexed = rows[-1].pk, done + len(rows), indexed + sum(map(bool, vectors.values()))
         if progress is not None:
@@ -507,7 +508,7 @@ class Operations:
     def puts(self, vectors: UnitVectors) -> list[Put]:
         """The puts and deletions, given the vectors of `texts`."""
         remaining = iter(vectors)
-        return [replace(put, vectors=[_as_bytes(next(remaining)) for _ in texts]) for put, texts in self._puts]
+        return [replace(put, vectors=[vector_bytes(next(remaining)) for _ in texts]) for put, texts in self._puts]
 
 
 def _prepare_put(op: PutOp, fields: FieldIndex | None) -> tuple[Put, list[str]]:

@@ -22,7 +22,7 @@ from uuid import uuid4
 from langchain_core.messages import BaseMessage, ToolMessage, messages_from_dict
 from langgraph.graph.message import add_messages
 
-from langmem_adapter.arguments import bounded, each_of, flag, scope_if_given
+from langmem_adapter.arguments import bounded, each_of, flag, optional_scope
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.forks import Lock
 from langmem_adapter.memory.parts import parts_of
@@ -172,7 +172,7 @@ class WorkingMemory:
     ) -> None:
         self.ignore_id = flag(ignore_id, "ignore_id")
         self.watch = parse_causes(watch)
-        self._conversation = Conversation(session_id, scope_if_given(**scope))
+        self._conversation = Conversation(session_id, optional_scope(scope))
         self._log = ObjectLog()
         self._database = None if memory is None else parts_of(memory, type(self).__name__).database
         if first := list(storage):

@@ -142,8 +142,9 @@ def copy_threads(
 
 def _copy(each: CheckpointTuple, target: SQLAlchemySaver, *, is_dry_run: bool) -> bool:
     """Copy a checkpoint; whether it was not here yet."""
-    if is_dry_run or target.get_tuple(each.config) is not None:
-        return target.get_tuple(each.config) is None
+    is_new = target.get_tuple(each.config) is None
+    if is_dry_run or not is_new:
+        return is_new
     tasks: dict[str, list[tuple[str, Any]]] = {}
     for task_id, channel, value in each.pending_writes or ():
         tasks.setdefault(task_id, []).append((channel, value))

@@ -128,9 +128,8 @@ def memory_rows(store: Mem0Store, scope: Scope | None, lost: Counter[str]) -> It
             revisions, skipped = _revisions(changes)
             yield from skipped
             dates: dict[str, Any] = {"created_at": changes[0].time, "updated_at": changes[-1].time}
-            rows += [MemoryRow(place=f"history of {id_}", id=id_, scope=scope, revisions=revisions, **dates)][
-                : len(revisions)
-            ]
+            if revisions:
+                rows.append(MemoryRow(place=f"history of {id_}", id=id_, scope=scope, revisions=revisions, **dates))
     yield from sorted(rows, key=lambda row: row.updated_at)
 
 

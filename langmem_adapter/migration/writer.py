@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 from uuid import uuid4
 
-import numpy as np
 from sqlalchemy import create_engine, select
 from sqlalchemy.exc import DBAPIError
 
-from langmem_adapter.adapters.store import FieldIndex
+from langmem_adapter.adapters.store import FieldIndex, vector_bytes
+from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, StorageError
-from langmem_adapter.records.checks import check_text, json_object, quoted, redact_urls
+from langmem_adapter.records.checks import check_text, json_object, redact_urls
 from langmem_adapter.records.scope import as_iso, shallow
 from langmem_adapter.storage import conversations, meta
 from langmem_adapter.storage.conversations import Conversation, TurnFilter, drafts_of
@@ -234,7 +234,7 @@ class Migration:
         if not self.report.is_dry_run:
             texts = list(dict.fromkeys(unit.memory["text"] for unit, _ in units if unit.memory is not None))
             made = self._parts.embedder.vectors(texts) if texts else ()
-            vectors = {text: _bytes_of(each) for text, each in zip(texts, made, strict=True)}
+            vectors = {text: vector_bytes(each) for text, each in zip(texts, made, strict=True)}
         taken = self._import(units, vectors)
         self.report.added.update(memories=len(taken), revisions=sum(map(_revisions, taken)))
         self._count_users(taken)
@@ -329,7 +329,7 @@ class Migration:
             number = len(units) + 1
             line: dict[str, Any] = {"kind": "item", "id": id_, "namespace": list(row.namespace), "key": row.key}
             line |= {name: as_iso(getattr(row, name)) for name in ("created_at", "updated_at", "expires_at")}
-            line |= {"order": number, "born": number, "vectors": [text_of(_bytes_of(next(vectors))) for _ in own]}
+            line |= {"order": number, "born": number, "vectors": [text_of(vector_bytes(next(vectors))) for _ in own]}
             try:
                 line["ttl"] = None if row.ttl is None else max(1, round(row.ttl * _MINUTE))
                 line["value"] = json_object(dict(row.value), "the value")
@@ -365,10 +365,6 @@ class Migration:
         self._count_users(taken)
 
 
-def _bytes_of(vector: Any) -> bytes:
-    return np.ascontiguousarray(vector, "<f4").tobytes()
-
-
 def _history_ids(row: MemoryRow) -> list[str]:
     ids = ((place, str(each.id or "")) for place, each in enumerate(row.revisions, 1))
     return [id_ if id_ and id_.isprintable() else line_id(row.id, place) for place, id_ in ids]
@@ -388,15 +384,10 @@ def _shared_fields(row: MemoryRow) -> dict[str, Any]:
 
 def time_of(value: object) -> datetime | None:
     """A time of a source: ISO 8601, seconds since 1970 or a `datetime`, in UTC where it has no offset; `None` where empty."""
-    try:
-        if value is None or value == "":
-            return None
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value, UTC)
-        time = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError, OSError):
-        raise InvalidInputError(f"{quoted(value)} is no time") from None
+    if value is None or value == "":
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return parse_time(value if is_number or isinstance(value, datetime) else str(value), "time")
 
 
 def read_only(path: Path) -> sqlite3.Connection:

@@ -171,7 +171,7 @@ def rank_newest(cache: ScopeCache, allowed: NDArray[np.bool_] | None, question: 
     places = np.arange(len(cache)) if allowed is None else np.flatnonzero(allowed)
     words = cache.words(meaningful(question.terms, question.language), (), related=0, load=load)[places]
     parts: dict[str, NDArray[np.floating[Any]]] = {"words": scale_to_unit(words, 2.0), "recency": cache.recency[places]}
-    scores = scale_to_unit(words, 2.0) + cache.recency[places]
+    scores = parts["words"] + parts["recency"]
     pks, order = cache.columns.pks[places], np.argsort(-scores, kind="stable")
     meaning = np.zeros(len(places))
     return Ranked(pks=pks, meaning=meaning, words=words, scores=scores, parts=parts, strategy="newest").at(order)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from langmem_adapter.arguments import optional_scope
 from langmem_adapter.errors import LangmemAdapterError
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import keys
 from langmem_adapter.twins import run_in_executor
 
@@ -61,12 +62,12 @@ class Principal:
             ForbiddenError: The request names another scope.
             ScopeError: A field is blank.
         """
-        named = {name: fields[name] for name in SCOPE_FIELDS if fields.get(name) is not None}
-        requested = Scope(**named).named if named else {}
+        scope = optional_scope(fields)
+        requested = {} if scope is None else scope.named
         own = {} if self.scope is None else self.scope.named
         if any(requested.get(name, value) != value for name, value in own.items()):
             raise ForbiddenError("this key reaches another scope")
-        return {**named, **own}
+        return {**requested, **own}
 
 
 EVERYTHING: Final = Principal("local", None, frozenset(keys.RIGHTS))

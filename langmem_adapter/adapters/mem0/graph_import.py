@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.adapters.mem0 import memory as mem0
-from langmem_adapter.arguments import parse_time, scope_if_given
+from langmem_adapter.arguments import optional_scope, parse_time
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.knowledge.imports import (
     GraphImportReport,
@@ -97,7 +97,8 @@ def import_graph(  # noqa: PLR0913 - memory, source, scope and callback
     )
 
     ours = memory.engine if isinstance(memory, mem0.Memory | mem0.AsyncMemory) else memory
-    engine, within = parts_of(ours, "import_graph"), scope_if_given(user_id, agent_id, run_id)
+    engine = parts_of(ours, "import_graph")
+    within = optional_scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
     driver, made = open_driver(source, username, password)
 
     def run() -> GraphImportReport:

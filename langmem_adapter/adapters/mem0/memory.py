@@ -89,6 +89,12 @@ class Mem0Memory(Protocol):
         """What orders the best hits once more (`reranker`)."""
 
 
+def _split_filters(filters: Mapping[str, Any] | None, **fields: Any) -> tuple[Any, dict[str, Any], bool]:
+    """The filters as Mem0 means them, the scope and conditions for the engine, and whether the call is that of Mem0 2.x."""
+    normal = normalize_filters(filters)
+    return normal, merge_scope(normal, **fields), all(value is None for value in fields.values())
+
+
 class Mem0Methods(Mem0Memory):
     """The methods of `Memory`, `AsyncMemory` and the REST server as plans; not instantiated."""
 
@@ -205,8 +211,7 @@ class Mem0Methods(Mem0Memory):
             ScopeError: No scope is given, or two that contradict each other.
             FilterError: A filter cannot be understood.
         """
-        filters, is_recent = normalize_filters(filters), user_id is agent_id is run_id is None
-        where = merge_scope(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        filters, where, is_recent = _split_filters(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
         most = check_count(limit, top_k, _FEW if is_recent else _MANY)
         least = (_THRESHOLD if is_recent else None) if isinstance(threshold, EllipsisType) else threshold
         order = None if rerank is False else self.reranker
@@ -269,8 +274,7 @@ class Mem0Methods(Mem0Memory):
             ScopeError: No scope is given, or two that contradict each other.
             FilterError: A filter cannot be understood.
         """
-        filters, is_recent = normalize_filters(filters), user_id is agent_id is run_id is None
-        where = merge_scope(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        filters, where, is_recent = _split_filters(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
         most = check_count(limit, top_k, _FEW if is_recent else _MANY)
         options = {**where, "k": most or 1, "include_expired": show_expired}
         page = Plan.calling(self.engine.get_all, self.engine.aget_all, **options)
@@ -448,7 +452,8 @@ class _ConfiguredMemory:
         self.reranker = reranker(config.reranker, self._model)
         with ExitStack() as stack:
             vectors = None if config.embedder is None else embeddings(config.embedder)
-            notes = left_to_defaults(self._model, vectors or "hash", Settings(), choice=_CHOICE)
+            settings = Settings()
+            notes = left_to_defaults(self._model, vectors or "hash", settings, choice=_CHOICE)
             warn_of_defaults(notes, stacklevel=3)
             self._index = _open_index(config, vectors, stack)
             graph = config.graph
@@ -462,6 +467,7 @@ class _ConfiguredMemory:
                 fact_extraction_prompt=config.custom_fact_extraction_prompt,
                 update_memory_prompt=config.custom_update_memory_prompt,
                 vision=vision(config.llm),
+                settings=settings,
             )
             stack.callback(self._engine.close)
             _claim_collection(self._engine, config)

@@ -138,6 +138,10 @@ class _Position:
         return replace(_Position(self.base, self.serials, self.erased, name=self.name), **changes)
 
 
+def ignore_report(*_: object) -> None:
+    """Ignore what an import reports."""
+
+
 @dataclass(eq=False)
 class LosslessImport:
     """Imports the lines of a lossless export into a database.
@@ -158,13 +162,13 @@ class LosslessImport:
     database: Database
     fingerprint: str
     embed: Callable[[Sequence[str]], NDArray[Any]]
-    announce: Callable[[int], object] = field(default_factory=lambda: lambda _: None)
+    announce: Callable[[int], object] = ignore_report
     within: Scope | None = None
     renamed: Mapping[str, str] = field(default_factory=dict)
     name: str = ""
     dry_run: bool = False
-    rejected: Callable[[RejectedLine], object] = field(default_factory=lambda: lambda _: None)
-    progress: Callable[[int, int], object] = field(default_factory=lambda: lambda _, __: None)
+    rejected: Callable[[RejectedLine], object] = ignore_report
+    progress: Callable[[int, int], object] = ignore_report
 
     def run(self, lines: Iterable[bytes | str]) -> ImportReport:
         """Take in every line."""
