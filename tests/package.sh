@@ -15,6 +15,10 @@ tar -tzf "$work"/dist/*.tar.gz > "$work/files"
 for file in README.md CHANGELOG.md CONTRIBUTING.md LICENSE tests/conftest.py examples/quickstart.py graphs/rest.py; do
   grep -q "/$file$" "$work/files" || { echo "the sdist lacks $file"; exit 1; }
 done
+links=$(unzip -p "$wheel" '*.dist-info/METADATA' | grep -oE '\]\([^)]*\)' | grep -v '(https\?://' || true)
+[ -z "$links" ] || { echo "the built metadata has links to files: $links"; exit 1; }
+"$work/build/bin/pip" install --quiet --dry-run --ignore-installed --only-binary=:all: --python-version 3.14 \
+  --target "$work/none" "$wheel" || { echo "no set of dependencies for Python 3.14"; exit 1; }
 for python in ${PYTHONS:-python3.11 python3.12 python3.13}; do
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "$python: not at hand"; continue; }
   env="$work/env-${python//\//-}"
@@ -25,6 +29,7 @@ for python in ${PYTHONS:-python3.11 python3.12 python3.13}; do
   "$run" demo > /dev/null
   "$run" -d "$env/app.db" add "I live in Lyon." -u alice > /dev/null
   "$run" -d "$env/app.db" search "Where does she live?" -u alice --json | grep -q "Lives in Lyon"
+  LANGMEM_ADAPTER_DATABASE="$env/quickstart.db" "$env/bin/python" "$OLDPWD/examples/quickstart.py" > /dev/null
   "$run" -d "$env/app.db" serve --port 18787 > "$env/serve.log" 2>&1 &
   server=$!
   for _ in $(seq 60); do
@@ -39,5 +44,5 @@ from langmem_adapter import Memory
 loaded = [name for name in ('langchain.agents', 'fastapi', 'rich') if name in sys.modules]
 assert not loaded, f'importing Memory loads {loaded}'"
   cd - > /dev/null
-  echo "$python: demo, add, search, serve and the import are fine"
+  echo "$python: demo, add, search, quickstart, serve and the import are fine"
 done

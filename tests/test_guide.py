@@ -99,6 +99,15 @@ def test_each_file_that_the_readme_links_is_in_the_sdist() -> None:
     assert [link for link in links if "://" not in link and link.split("/")[0] not in included] == []
 
 
+def test_the_readme_of_the_built_package_links_no_file_of_the_checkout() -> None:
+    metadata = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["metadata"]
+    text = text_of(README)
+    for rule in metadata["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        text = re.sub(rule["pattern"], rule["replacement"], text)
+    links = re.findall(r"\]\(([^)]*)\)", text)
+    assert links and all(link.startswith("https://") for link in links)
+
+
 # ── what must be there ───────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -500,10 +500,12 @@ class Database:
                 self._refuse_closed()
                 yield
             return
+        pool = self._engine.pool  # `dispose` makes a new one, and a connection in use comes back into the old one
         try:
             yield
         finally:
             if self.closed:
+                pool.dispose()
                 self._engine.dispose()
 
     def _refuse_closed(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -444,3 +445,18 @@ def test_storage_error_of_a_vector_store_has_no_detail_of_postgres(postgres_url:
             memory.search("tea", user_id="a")
     engine.dispose()
     assert QUOTED not in whole(caught.value)
+
+
+def test_close_during_a_read_or_write_closes_the_connection_in_use(postgres_url: str) -> None:
+    used: list[Any] = []
+
+    def close_early(database: Database, connection: Connection) -> None:
+        used.append(connection.connection.dbapi_connection)
+        database.close()
+
+    database = Database(postgres_url)
+    database.write(partial(close_early, database))
+    database = Database(postgres_url)
+    with database.read() as connection:
+        close_early(database, connection)
+    assert [connection.closed for connection in used] == [True, True]
