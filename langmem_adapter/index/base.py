@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ class Batch:
 
     @classmethod
     def empty(cls, dimensions: int) -> Batch:
-        """One without memories."""
         none = np.empty(0, np.int64)
         return cls(none, none, np.empty((0, dimensions), np.float32), none)
 
@@ -86,7 +85,6 @@ class Verification:
         return not (self.only_in_index or self.only_in_database or self.differing or self.unreadable)
 
 
-@runtime_checkable
 class VectorView(Protocol):
     """Unit vectors by memory pk, searchable within scopes: all that a search needs. Safe to use from many threads."""
 
@@ -126,22 +124,6 @@ class VectorView(Protocol):
 
     def scopes_of(self, pks: Pks) -> Pks:
         """The scope id of each of the given memories, in their order; -1 where the index has none."""
-
-
-@runtime_checkable
-class VectorIndex(VectorView, Protocol):
-    """An index of this process, fed with batches by one thread at a time. It searches exactly, whatever the scope."""
-
-    def update(self, batch: Batch) -> None:
-        """Apply net changes; a search running meanwhile sees all of them or none.
-
-        Raises:
-            EmbeddingMismatchError: The vectors have another length.
-            InvalidInputError: A vector holds NaN or infinity, or a memory occurs twice; nothing was changed.
-        """
-
-    def adopt(self, batch: Batch) -> None:
-        """Hold the rows of *batch* and nothing else; its arrays must not be written to from then on."""
 
 
 _CHUNK: Final = 8192  # rows looked at in one go: no second copy of a large batch
@@ -184,7 +166,6 @@ _NUMBER: Final = np.dtype("<f4").itemsize
 
 
 def count_rows(connection: Connection, space: Space) -> int:
-    """How many rows there are."""
     return int(connection.execute(select(func.count()).select_from(space.pk.table)).scalar_one())
 
 
@@ -200,7 +181,6 @@ def vector_length(rows: Rows) -> int | None:
 
 
 def as_batch(rows: Rows, dimensions: int) -> Batch:
-    """The rows as net changes for an index."""
     there = [row for row in rows if row.embedding is not None]
     return Batch(
         pks=_pks(row.pk for row in there),
@@ -289,7 +269,6 @@ class Best:
         self.scores: Scores = np.empty(0, np.float32)
 
     def add(self, pks: Pks, scores: Scores) -> None:
-        """Show it some more."""
         pks, scores = np.concatenate([self.pks, pks]), np.concatenate([self.scores, scores])
         order = np.lexsort((pks, -scores))[: self._k]
         self.pks, self.scores = pks[order], scores[order]
@@ -366,71 +345,3 @@ def _chunks(numbers: Collection[int]) -> Iterator[Sequence[int]]:
     distinct = sorted({int(number) for number in numbers})
     for start in range(0, len(distinct), _IN):
         yield distinct[start : start + _IN]
-
-
-class ExactIndex:
-    """Every vector compared with the query, in numpy. Each update copies all rows, so it fits some ten thousand memories.
-
-    A search works on the state at its beginning, without a lock.
-    """
-
-    def __init__(self, dimensions: int) -> None:
-        self.dimensions: Final = dimensions
-        self._rows = Batch.empty(dimensions)  # ascending by pk; another one with every change
-
-    def __len__(self) -> int:
-        """How many vectors it holds."""
-        return len(self._rows.pks)
-
-    def update(self, batch: Batch) -> None:
-        """Apply net changes; a search running meanwhile sees all of them or none."""
-        check_batch(batch, self.dimensions)
-        old = self._rows
-        stays = ~np.isin(old.pks, np.concatenate([batch.pks, batch.gone]))
-        self._rows = _ascending(
-            np.concatenate([old.pks[stays], batch.pks]),
-            np.concatenate([old.scopes[stays], batch.scopes]),
-            np.concatenate([old.vectors[stays], batch.vectors.reshape(-1, self.dimensions)]),
-        )
-
-    def adopt(self, batch: Batch) -> None:
-        """Hold what *batch* holds and nothing else."""
-        check_batch(batch, self.dimensions)
-        self._rows = _ascending(batch.pks, batch.scopes, batch.vectors)
-
-    def search(
-        self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
-    ) -> Nearest:
-        """The *k* nearest memories within *scopes*; see `VectorView.search`."""
-        query, rows = check_query(query, self.dimensions), self._rows
-        wanted = np.isin(rows.scopes, list(scopes))
-        if pks is not None:
-            wanted &= np.isin(rows.pks, pks)
-        candidates, scores = rows.pks[wanted], cosines(rows.vectors[wanted], query)
-        if not ordered and len(candidates) <= k:
-            return Nearest(candidates, scores)
-        order = np.lexsort((candidates, -scores))[:k]
-        return Nearest(candidates[order], scores[order])
-
-    def scores(self, query: Vectors, pks: Pks) -> Scores:
-        """Cosines of the query with the given memories; NaN where the index has none."""
-        return cosines(self.vectors(pks), check_query(query, self.dimensions))
-
-    def vectors(self, pks: Pks) -> Vectors:
-        """The stored vectors of the given memories; rows of NaN where the index has none."""
-        rows = self._rows
-        return align_values(pks, rows.pks, rows.vectors, np.nan)
-
-    def pks(self) -> Pks:
-        """Every pk it holds, ascending."""
-        return self._rows.pks.copy()
-
-    def scopes_of(self, pks: Pks) -> Pks:
-        """The scope id of each of the given memories; -1 where the index has none."""
-        rows = self._rows
-        return align_values(pks, rows.pks, rows.scopes, -1)
-
-
-def _ascending(pks: Pks, scopes: Pks, vectors: Vectors) -> Batch:
-    order = np.argsort(pks)
-    return Batch(pks[order], scopes[order], vectors[order], np.empty(0, np.int64))

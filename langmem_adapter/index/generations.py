@@ -21,7 +21,7 @@ import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import numpy as np
 import xxhash
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
-    from numpy.typing import NDArray
-
-    from langmem_adapter.index.base import Pks, Vectors
     from langmem_adapter.index.segment import Contents
 
 try:
@@ -57,9 +54,6 @@ _MAGIC: Final = b"LMAINDEX"
 _VERSION: Final = 3
 _START: Final = struct.Struct("<8sII")
 _DIGEST: Final = 16
-_LONGEST_HEADER: Final = 65_536
-_MOST_DIMENSIONS: Final = 1_000_000
-_NONCE: Final = 8
 _SPARE: Final = 1 << 24  # bytes that a disk must have free beside a generation
 _TRIES: Final = 5  # to open a generation while others put newer ones in its place
 _PAUSE: Final = 0.05  # seconds
@@ -187,7 +181,6 @@ class Generations:
                 path.unlink()
 
     def remove(self) -> None:
-        """Remove all of them."""
         self.manifest.unlink(missing_ok=True)
         self.sweep(keep=-1)
 
@@ -238,7 +231,6 @@ class _Manifest:
     digests: Digests
 
     def pieces(self) -> Iterator[bytes]:
-        """The file, piece by piece."""
         catalogue, cursor = self.catalogue, self.cursor
         head = json.dumps(
             {
@@ -265,49 +257,20 @@ def _read(path: Path) -> _Manifest:
         data = file.read()
     if xxhash.xxh3_128_digest(data[:-_DIGEST]) != data[-_DIGEST:]:
         raise SegmentError("is damaged: the checksum differs")
-    magic, version, length = _START.unpack_from(data) if len(data) > _START.size else (b"", 0, 0)
-    if magic != _MAGIC or version != _VERSION or length > _LONGEST_HEADER:
+    magic, version, length = _START.unpack_from(data)
+    if (magic, version) != (_MAGIC, _VERSION):
         raise SegmentError("is no manifest of this version")
     at = _START.size + length
-    cursor, numbers = _parse_header(data[_START.size : at])
-    count, scopes = numbers["count"], numbers["scopes"]
-    sizes = (count, scopes, scopes + 1, count, count, numbers["blocks"])
-    kinds = ("<i8", "<i8", "<i8", "<i8", "<u4", "<u8")
-    if len(data) != at + _DIGEST + sum(size * np.dtype(kind).itemsize for size, kind in zip(sizes, kinds, strict=True)):
-        raise SegmentError("has another size than it says")
-    arrays = []
-    for size, kind in zip(sizes, kinds, strict=True):
+    head = json.loads(data[_START.size : at])
+    cursor = Cursor(head["applied"], bytes.fromhex(head["nonce"]), head["fingerprint"])
+    count, scopes = head["count"], head["scopes"]
+    arrays: list[Any] = []
+    sizes = (count, scopes, scopes + 1, count, count, head["blocks"])
+    for size, kind in zip(sizes, ("<i8", "<i8", "<i8", "<i8", "<u4", "<u8"), strict=True):
         arrays.append(np.frombuffer(data, kind, size, at).copy())  # aligned
         at += arrays[-1].nbytes
-    return _Manifest(cursor, numbers["generation"], numbers["dimensions"], _catalogue(*arrays[:5]), arrays[5])
-
-
-def _parse_header(header: bytes) -> tuple[Cursor, dict[str, int]]:
-    names = ("generation", "dimensions", "count", "scopes", "blocks")
-    try:
-        data = json.loads(header)
-        cursor = Cursor(data["applied"], bytes.fromhex(data["nonce"]), data["fingerprint"])
-        numbers = {name: data[name] for name in names}
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise SegmentError("has an unreadable header") from None
-    least = {"applied": 1, "generation": 1, "dimensions": 1}
-    every = {**numbers, "applied": cursor.applied}
-    if (
-        any(type(number) is not int or number < least.get(name, 0) for name, number in every.items())
-        or not isinstance(cursor.fingerprint, str)
-        or len(cursor.nonce) != _NONCE
-        or numbers["dimensions"] > _MOST_DIMENSIONS
-        or numbers["blocks"] != -(-numbers["count"] // block_rows(numbers["dimensions"]))
-    ):
-        raise SegmentError("has an impossible header")
-    return cursor, numbers
-
-
-def _catalogue(pks: Pks, scopes: Pks, starts: Pks, sorted_pks: Pks, rows: NDArray[np.uint32]) -> Catalogue:
-    count = len(pks)
-    if starts[0] != 0 or starts[-1] != count or (np.diff(starts) < 0).any() or (rows >= count).any():
-        raise SegmentError("has impossible rows")
-    return Catalogue(pks, scopes, starts, sorted_pks, rows)
+    *catalogue, digests = arrays
+    return _Manifest(cursor, head["generation"], head["dimensions"], Catalogue(*catalogue), digests)
 
 
 # ── files ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -321,7 +284,7 @@ def _write_segment(path: Path, contents: Contents, dimensions: int) -> tuple[Cat
     ) as file:
         file.write(header(contents.count, dimensions))
         for block in blocks:
-            data = _bytes(block)
+            data = np.ascontiguousarray(block, "<f4").reshape(-1).view(np.uint8).data
             digests.append(xxhash.xxh3_64_intdigest(data))
             file.write(data)
         _kept(file)
@@ -371,7 +334,3 @@ def _locked(path: Path) -> Iterator[bool]:
         if alone and fcntl is not None:
             fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
-
-
-def _bytes(array: Vectors) -> memoryview:
-    return np.ascontiguousarray(array, "<f4").reshape(-1).view(np.uint8).data

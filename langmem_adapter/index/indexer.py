@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, StorageError
 from langmem_adapter.index.base import (
-    ExactIndex,
     Verification,
     as_batch,
     check_batch,
@@ -32,7 +31,7 @@ from langmem_adapter.index.base import (
     vector_length,
 )
 from langmem_adapter.index.generations import Generation, Generations
-from langmem_adapter.index.segment import Contents, Mergeable, SegmentError
+from langmem_adapter.index.segment import Contents, ExactIndex, SegmentError
 from langmem_adapter.records.checks import redact_url
 from langmem_adapter.storage import feed
 from langmem_adapter.storage.erasure import erased_until
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStore
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import VectorIndex, VectorView
+    from langmem_adapter.index.base import VectorView
     from langmem_adapter.index.pgvector import PgVectorIndex
     from langmem_adapter.index.vectorstore import VectorStoreIndex
     from langmem_adapter.storage.database import Database
@@ -103,9 +102,7 @@ class Follower(ABC):
 class VectorFeed(Follower):
     """Keeps one index in step with one database. Safe to use from many threads."""
 
-    index: (
-        VectorView | None
-    )  # `None` while no memory exists, hence the length of its vectors is unknown; another one at any time
+    index: VectorView | None  # `None` while no memory exists, hence the length of its vectors is unknown
 
     def __init__(self, database: Database, fingerprint: str, space: Space) -> None:
         super().__init__()
@@ -114,17 +111,9 @@ class VectorFeed(Follower):
         self._space = space
 
     def pull(self) -> int:
-        """Bring the index up to date with everything that was committed before this call.
+        """Bring the index up to date with everything that was committed before this call, and count the changes.
 
-        Not to be called inside a `Database.read` block: it opens its own.
-
-        Returns:
-            How many changes this process applied; after a rebuild, how many memories were read.
-
-        Raises:
-            EmbeddingMismatchError: The database was re-embedded with another model since it was opened here, or a new
-                vector has another length; the index is as it was.
-            StorageError: The database or the store failed; nothing is lost, the next call applies it.
+        It opens its own transaction. Where it fails, the index is as it was, and the next call applies the changes.
         """
         return self.catch_up(self._database.version)
 
@@ -139,14 +128,7 @@ class VectorFeed(Follower):
 
     @abstractmethod
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """Read everything again from the database, and return the number of memories.
-
-        *progress* is called after each batch with the number of memories read, and their total.
-
-        Raises:
-            EmbeddingMismatchError: A memory's vector has another length.
-            StorageError: The database or the store failed.
-        """
+        """Read everything again from the database, and return the number of memories."""
 
     @abstractmethod
     def verify(self) -> Verification:
@@ -179,19 +161,12 @@ class Indexer(VectorFeed):
         files: Where it is kept; by default beside an SQLite file, and nowhere for a database in memory or on a server.
         mapped: Whether its file is mapped; else it is read into memory.
         merge_after: Changes after which a generation is written, or a tenth of the index where that is more.
-
-    Attributes:
-        failures: How many times its files could not be read or written; each was logged, none did harm.
-
-    Raises:
-        EmbeddingMismatchError: A memory's vector has another length than the others or than *dimensions*.
-        StorageError: The database failed.
     """
 
     def __init__(  # noqa: PLR0913 - what is followed, and where the copy lies: none of them has a place elsewhere
         self,
         database: Database,
-        index_factory: Callable[[int], VectorIndex],
+        index_factory: Callable[[int], ExactIndex],
         *,
         fingerprint: str,
         dimensions: int | None = None,
@@ -210,30 +185,27 @@ class Indexer(VectorFeed):
         self._merging = threading.Lock()
         self._thread: threading.Thread | None = None  # merges in the background
         self._closed = False
-        self.index: VectorIndex | None = None if dimensions is None else index_factory(dimensions)
+        self.index: ExactIndex | None = None if dimensions is None else index_factory(dimensions)
         self._cursor = feed.NOTHING
         self._whole = True  # False while it is neither the old state nor the new
         self._behind = self._pending = 0  # changes since the segment was made; since the last attempt at the next
-        self.failures = 0
+        self.failures = 0  # how many times its files could not be read or written; each was logged, none did harm
         if comparable(database, fingerprint, space):  # else the first pull says so: what needs no vectors goes on
             with self.lock, database.read() as connection:
                 self._load_newer(connection)
             self.pull()
         _open.add(self)
 
-    def view(self, connect: Callable[[], Connection]) -> VectorIndex | None:  # noqa: ARG002 - it needs no transaction
-        """The index."""
+    def view(self, connect: Callable[[], Connection]) -> ExactIndex | None:  # noqa: ARG002 - it needs no transaction
         return self.index
 
     @property
     def applied(self) -> int:
-        """See `VectorFeed.applied`."""
         return self._cursor.applied
 
     # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def pull(self) -> int:
-        """See `VectorFeed.pull`."""
         count = super().pull()
         if count and self._is_due():
             with self.lock:
@@ -252,17 +224,13 @@ class Indexer(VectorFeed):
     def _is_intact(self) -> bool:
         # Contract: reading behind the end of a mapped file kills the process, so its size is looked at before each search; who
         # cuts the file off while it is being read is not found out. `test_a_file_cut_off_while_it_is_open_is_noticed`
-        # A protocol is asked for longer than a search takes.
-        contents: Contents | None = getattr(self.index, "contents", None)
-        return contents is None or contents.segment.rows.whole
+        return self.index is None or self.index.contents.segment.rows.whole
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """See `VectorFeed.rebuild`; after an error the index is as it was."""
         with self.lock, self._database.read() as connection:
             return self._rebuild(connection, progress)
 
     def verify(self) -> Verification:
-        """See `VectorFeed.verify`: row by row and bit by bit."""
         with self.lock, self._database.read() as connection:
             self._apply_changes(connection)
             return compare_index(self.index, connection, self._space)
@@ -312,7 +280,7 @@ class Indexer(VectorFeed):
         self._behind = self._pending = total
         return total
 
-    def _make_index(self, read_dimensions: Callable[[], int | None]) -> VectorIndex | None:
+    def _make_index(self, read_dimensions: Callable[[], int | None]) -> ExactIndex | None:
         """The index; a new one where the length of its vectors is known now."""
         if self.index is not None:
             return self.index
@@ -322,10 +290,7 @@ class Indexer(VectorFeed):
     # ── its files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def write_segment(self, *, ending: bool = False) -> bool:
-        """Bring the index up to date and merge it into a new segment; `True` if a file was written.
-
-        Nothing is written if nothing changed (at the end: little), or another process writes. A failure is logged and counted.
-        """
+        """See `VectorFeed.write_segment`: where something (at the end: much) changed, and no other process writes."""
         try:
             if ending and self._behind < max(1, self._size // _WORTH) and self._count_unread() < self._every:
                 return False
@@ -349,7 +314,7 @@ class Indexer(VectorFeed):
         self.settle()
         self.finish()
         # Contract: readers keep what they read, who comes later is told. `test_a_closed_index_lets_go_of_its_file`
-        if isinstance(self.index, Mergeable):
+        if self.index is not None:
             self.index.hold(self.index.contents.closed())
 
     def finish(self) -> None:
@@ -377,7 +342,7 @@ class Indexer(VectorFeed):
         with self._merging:
             with self.lock:
                 index, cursor = self.index, self._cursor
-                if not isinstance(index, Mergeable) or cursor.applied == 0 or not self._whole:
+                if index is None or cursor.applied == 0 or not self._whole:
                     return False
                 contents = index.contents
                 self._pending = 0  # also if it fails: the next attempt comes after as many changes
@@ -420,7 +385,7 @@ class Indexer(VectorFeed):
             contents, pending = contents.after(batch), pending + window.count
             cursor = window.cursor
         index = self._factory(dimensions) if self.index is None else self.index
-        if isinstance(index, Mergeable) and index.dimensions == dimensions:
+        if index.dimensions == dimensions:
             index.hold(contents, self._mend)
             self.index, self._cursor, self._whole = index, cursor, True
             self._behind = self._pending = pending
@@ -475,12 +440,7 @@ class SharedIndexer(VectorFeed):
     If nothing was committed since, or another process has applied it, a pull is one cheap query. Otherwise the process takes
     the index's lock, reads the cursor again, and applies what is missing. The cursor moves last: a change is never missed.
 
-    Args:
-        database: The source of truth, its tables made.
-        index_factory: Opens the index for vectors of a given length.
-        fingerprint: Of the embedding model in use.
-        dimensions: Length of the vectors; `None` takes it from the first memory.
-        patience: Seconds to wait for another process that feeds the index, on SQLite.
+    On SQLite it waits *patience* seconds for another process that feeds the index.
     """
 
     def __init__(
@@ -504,17 +464,14 @@ class SharedIndexer(VectorFeed):
 
     @property
     def applied(self) -> int:
-        """See `VectorFeed.applied`."""
         return self._last if self._cursor is None else self._cursor.applied
 
     def view(self, connect: Callable[[], Connection]) -> VectorView | None:
-        """See `VectorFeed.view`."""
         connection = connect()
         check_embeddings(connection, self._fingerprint)
         return None if self.index is None else self.index.on(connection)
 
     def rebuild(self, progress: Callable[[int, int], None] | None = None) -> int:
-        """See `VectorFeed.rebuild`; searches go on meanwhile."""
         with self.lock:
             index = self._open_index()
             if index is None:
@@ -523,7 +480,6 @@ class SharedIndexer(VectorFeed):
                 return self._refill(index, turn, progress)
 
     def verify(self) -> Verification:
-        """See `VectorFeed.verify`."""
         with self.lock:
             index = self._open_index()
             if index is None:
@@ -644,13 +600,8 @@ class SharedIndexer(VectorFeed):
             ) from error
 
 
-def open_index(kind: Literal["faiss", "exact"], dimensions: int) -> VectorIndex:
-    """An empty index.
-
-    Example:
-        >>> open_index("exact", 3).dimensions
-        3
-    """
+def open_index(kind: Literal["faiss", "exact"], dimensions: int) -> ExactIndex:
+    """An empty index."""
     if kind == "exact":
         return ExactIndex(dimensions)
     from langmem_adapter.index.faiss import FaissIndex  # noqa: PLC0415 - loading FAISS takes longer than a whole start
@@ -667,16 +618,7 @@ def open_feed(
     merge_after: int,
     mapped: bool = True,
 ) -> VectorFeed:
-    """An index and what keeps it in step with the database.
-
-    Args:
-        database: The source of truth, its tables made.
-        index: `"faiss"` or `"exact"` in this process, `"pgvector"` inside Postgres, or any LangChain vector store.
-        fingerprint: Of the embedding model in use.
-        dimensions: Length of the vectors; `None` takes it from the first memory.
-        merge_after: Changes after which an index of this process writes its files anew.
-        mapped: Whether its file is mapped; else it is read into memory.
-    """
+    """An index and what keeps it in step with the database."""
     model: Any = {"fingerprint": fingerprint, "dimensions": dimensions}
     if index in ("faiss", "exact"):
         return Indexer(database, partial(open_index, index), **model, mapped=mapped, merge_after=merge_after)

@@ -70,8 +70,6 @@ _WALK: Final = text(
 
 
 class _Statements:
-    """The statements for a table, built once."""
-
     def __init__(self, table: Table, dimensions: int) -> None:
         pk, embedding = table.c.pk, table.c.embedding
         self.of_scopes = table.c.scope_id == any_(bindparam("scopes", type_=ARRAY(BigInteger)))
@@ -102,34 +100,32 @@ class PgVectorIndex:
         database: A Postgres with the extension `vector`, 0.8 or newer; see `require_pgvector`.
         dimensions: Length of the vectors, at most 16,000; above 2,000 the graph holds halves (`halfvec`), above 4,000 there
             is none and every search compares all rows.
-        space: What the vectors belong to.
         exact_up_to: Rows in the scopes of a search up to which all of them are compared; `None`: always, without a graph.
-
-    Raises:
-        InvalidInputError: The database is no Postgres, or *dimensions* does not fit.
-        MissingDependencyError: The package `pgvector` is not installed.
     """
 
     private: Final = False
 
-    def __init__(
-        self, database: Database, dimensions: int, *, space: str = MEMORIES, exact_up_to: int | None = 10_000
-    ) -> None:
+    def __init__(self, database: Database, dimensions: int, *, exact_up_to: int | None = 10_000) -> None:
         _refuse(database)
         if dimensions > _MOST_DIMENSIONS:
             raise InvalidInputError(
                 f"pgvector keeps vectors of at most {_MOST_DIMENSIONS:,} numbers, not {dimensions:,}"
             )
         self.dimensions: Final = dimensions
-        self.name: Final = f"vectors_{space}_{dimensions}"
-        self._table = _table(self.name, dimensions)
+        self.name: Final = f"vectors_{MEMORIES}_{dimensions}"
+        self._table = Table(
+            self.name,
+            MetaData(),
+            Column("pk", BigInteger, primary_key=True, autoincrement=False),
+            Column("scope_id", BigInteger, nullable=False, index=True),
+            Column("embedding", VECTOR(dimensions), nullable=False),
+        )
         self._exact_up_to = exact_up_to if dimensions <= _MOST_OF_HALVES else None
         self._statements = _Statements(self._table, dimensions)
         self._reading: OpenConnection = database.read
         self._writing: OpenConnection = lambda: database.derived(lock_of(self.name))
 
     def on(self, connection: Connection) -> PgVectorIndex:
-        """The same index, working in a transaction that is already open."""
         session = partial(nullcontext, connection)
         index = copy(self)
         vars(index).update(_reading=session, _writing=session)
@@ -149,11 +145,7 @@ class PgVectorIndex:
             connection.execute(text(f"CREATE INDEX IF NOT EXISTS {self.name}_graph ON {self.name} USING hnsw ({what})"))
 
     def take(self, connection: Connection, rows: Rows) -> None:
-        """Bring in changed memories, in a transaction of the feed's.
-
-        Raises:
-            EmbeddingMismatchError: A vector has another length.
-        """
+        """Bring in changed memories, in a transaction of the feed's."""
         self.on(connection).update(as_batch(rows, self.dimensions))
 
     def refill(self, connection: Connection, report: Callable[[int], None]) -> None:
@@ -171,11 +163,9 @@ class PgVectorIndex:
         return True
 
     def compare(self, connection: Connection) -> Verification:
-        """The table and the memories, bit by bit."""
         return compare_index(self.on(connection), connection, VECTORS)
 
     def update(self, batch: Batch) -> None:
-        """Apply net changes; a search running meanwhile sees all of them or none."""
         check_batch(batch, self.dimensions)
         numbers = zip(batch.pks.tolist(), batch.scopes.tolist(), batch.vectors, strict=True)
         rows = [{"pk": pk, "scope_id": scope, "embedding": vector} for pk, scope, vector in numbers]
@@ -188,7 +178,6 @@ class PgVectorIndex:
     # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def __len__(self) -> int:
-        """How many vectors it holds."""
         with self._reading() as connection:
             return int(connection.execute(select(func.count()).select_from(self._table)).scalar_one())
 
@@ -205,15 +194,16 @@ class PgVectorIndex:
         query = check_query(query, self.dimensions)
         values = {"query": query, "scopes": [int(scope) for scope in scopes], "k": k}
         with self._reading() as connection:
+            exact = self._statements.exact
             if pks is not None:
-                narrowed = self._statements.exact.where(self._statements.of_pks)
-                return _read_nearest(connection, narrowed, {**values, "pks": np.unique(pks).tolist()}, "pgvector exact")
+                values["pks"] = np.unique(pks).tolist()
+                return _read_nearest(connection, exact.where(self._statements.of_pks), values, "pgvector exact")
             if not self._is_large(connection, values):
-                return _read_nearest(connection, self._statements.exact, values, "pgvector exact")
+                return _read_nearest(connection, exact, values, "pgvector exact")
             nearest = self._walk(connection, values)
             if len(nearest.pks) == k:
                 return nearest
-            return _read_nearest(connection, self._statements.exact, values, "pgvector exact, the graph found too few")
+            return _read_nearest(connection, exact, values, "pgvector exact, the graph found too few")
 
     def _is_large(self, connection: Connection, values: dict[str, Any]) -> bool:
         if self._exact_up_to is None:
@@ -227,35 +217,28 @@ class PgVectorIndex:
         settings = connection.begin_nested()  # rolled back, so that they hold for this one statement
         try:
             connection.execute(_WALK, {"effort": str(effort)})
-            return _read_nearest(
-                connection, self._statements.walk, {**values, "near": values["query"]}, "pgvector graph (HNSW)"
-            )
+            near = {**values, "near": values["query"]}
+            return _read_nearest(connection, self._statements.walk, near, "pgvector graph (HNSW)")
         finally:
             settings.rollback()
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
-        """Cosines of the query with the given memories; NaN where the index has none."""
         values = {"query": check_query(query, self.dimensions), "pks": pks.tolist()}
+        query_scores = self._statements.score.where(self._statements.of_pks)
         with self._reading() as connection:
-            scores_of: dict[int, float] = dict(
-                connection.execute(self._statements.score.where(self._statements.of_pks), values).all()
-            )
+            scores_of: dict[int, float] = dict(connection.execute(query_scores, values).all())
         return np.array([scores_of.get(pk, np.nan) for pk in pks.tolist()], np.float32)
 
     def vectors(self, pks: Pks) -> Vectors:
-        """The stored vectors of the given memories; rows of NaN where the index has none."""
         vectors, missing = self._look_up(pks, self._table.c.embedding), np.full(self.dimensions, np.nan)
         return np.array([vectors.get(pk, missing) for pk in pks.tolist()], np.float32).reshape(-1, self.dimensions)
 
     def pks(self) -> Pks:
-        """Every pk it holds, ascending."""
+        pk = self._table.c.pk
         with self._reading() as connection:
-            return np.fromiter(
-                connection.execute(select(self._table.c.pk).order_by(self._table.c.pk)).scalars(), np.int64
-            )
+            return np.fromiter(connection.execute(select(pk).order_by(pk)).scalars(), np.int64)
 
     def scopes_of(self, pks: Pks) -> Pks:
-        """The scope id of each of the given memories; -1 where the index has none."""
         scopes = self._look_up(pks, self._table.c.scope_id)
         return np.array([scopes.get(pk, -1) for pk in pks.tolist()], np.int64)
 
@@ -266,16 +249,18 @@ class PgVectorIndex:
 
 
 def require_pgvector(database: Database) -> None:
-    """Make the extension `vector` where it is missing, so that what cannot work shows when a database is opened.
-
-    Raises:
-        InvalidInputError: The database is no Postgres.
-        MissingDependencyError: The package `pgvector` is not installed.
-        StorageError: The extension is missing and may not be made from here, or is too old.
-    """
+    """Make the extension `vector` where it is missing, so that what cannot work shows when a database is opened."""
     _refuse(database)
+    version = select(text("extversion")).select_from(text("pg_extension")).where(text("extname = 'vector'"))
     with database.derived(lock_of("vector")) as connection:
-        _extend(connection)
+        if connection.execute(version).scalar() is None:
+            _create_extension(connection)
+        installed = str(connection.execute(version).scalar_one())
+    if Version(installed) < _OLDEST:
+        raise StorageError(
+            f"the extension vector is {installed}, needed is {_OLDEST}; install a newer pgvector on the server and let its "
+            "administrator run ALTER EXTENSION vector UPDATE"
+        )
 
 
 def _refuse(database: Database) -> None:
@@ -288,16 +273,6 @@ def _refuse(database: Database) -> None:
         raise MissingDependencyError("pgvector", extra="postgres")
 
 
-def _table(name: str, dimensions: int) -> Table:
-    return Table(
-        name,
-        MetaData(),
-        Column("pk", BigInteger, primary_key=True, autoincrement=False),
-        Column("scope_id", BigInteger, nullable=False, index=True),
-        Column("embedding", VECTOR(dimensions), nullable=False),
-    )
-
-
 def _read_nearest(connection: Connection, query: Select[Any], values: dict[str, Any], strategy: str) -> Nearest:
     rows = connection.execute(query, values).all()
     pks = np.fromiter((row.pk for row in rows), np.int64)
@@ -306,20 +281,12 @@ def _read_nearest(connection: Connection, query: Select[Any], values: dict[str, 
     return Nearest(pks[order], scores[order], strategy)
 
 
-def _extend(connection: Connection) -> None:
-    version = select(text("extversion")).select_from(text("pg_extension")).where(text("extname = 'vector'"))
-    if connection.execute(version).scalar() is None:
-        try:
-            with connection.begin_nested():
-                connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
-        except DBAPIError as error:
-            raise StorageError(
-                "this Postgres has no extension vector, and it cannot be made from here; install pgvector on the server and "
-                f"let its administrator run CREATE EXTENSION vector ({without_rows(error)})"
-            ) from error
-    installed = str(connection.execute(version).scalar_one())
-    if Version(installed) < _OLDEST:
+def _create_extension(connection: Connection) -> None:
+    try:
+        with connection.begin_nested():
+            connection.execute(text("CREATE EXTENSION IF NOT EXISTS vector"))
+    except DBAPIError as error:
         raise StorageError(
-            f"the extension vector is {installed}, needed is {_OLDEST}; install a newer pgvector on the server and let its "
-            "administrator run ALTER EXTENSION vector UPDATE"
-        )
+            "this Postgres has no extension vector, and it cannot be made from here; install pgvector on the server and "
+            f"let its administrator run CREATE EXTENSION vector ({without_rows(error)})"
+        ) from error

@@ -15,19 +15,19 @@ import mmap
 import os
 import struct
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from langmem_adapter.errors import StorageError
-from langmem_adapter.index.base import Pks, VectorIndex
+from langmem_adapter.index.base import Batch, Nearest, Pks, check_batch, check_query, cosines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from langmem_adapter.index.base import Batch, Vectors
+    from langmem_adapter.index.base import Scores, Vectors
 
 Digests: TypeAlias = NDArray[np.uint64]
 
@@ -69,7 +69,6 @@ class Catalogue:
         return cls(pks, scopes[first], np.append(first, len(pks)), pks[order], order.astype(np.uint32))
 
     def __len__(self) -> int:
-        """How many rows."""
         return len(self.pks)
 
     def find(self, pks: Pks) -> Pks:
@@ -83,7 +82,6 @@ class Catalogue:
         return rows
 
     def range_of(self, scope: int) -> slice:
-        """The rows of one scope."""
         place = int(self.scopes.searchsorted(scope))
         if place == len(self.scopes) or self.scopes[place] != scope:
             return slice(0, 0)
@@ -102,7 +100,6 @@ class Catalogue:
         return rows
 
     def scopes_of(self, rows: Pks) -> Pks:
-        """The scope of each of some rows."""
         scopes: Pks = self.scopes[self.starts.searchsorted(rows, side="right") - 1]
         return scopes
 
@@ -114,15 +111,10 @@ class LoadedRows:
         self.vectors: Final = vectors
 
     def check(self, rows: slice | Pks) -> None:
-        """Make sure that these rows are what was written.
-
-        Raises:
-            SegmentError: They are not.
-        """
+        """Make sure that these rows are what was written."""
 
     @property
     def whole(self) -> bool:
-        """Whether all of them can be read without harm."""
         return True
 
 
@@ -130,7 +122,6 @@ class ClosedRows(LoadedRows):
     """The vectors of a closed index: reading them is an error."""
 
     def check(self, rows: slice | Pks) -> None:  # noqa: ARG002 - see `LoadedRows.check`
-        """Refuse it."""
         raise StorageError("this memory is closed; open it again")
 
 
@@ -218,7 +209,6 @@ class Segment:
         return Segment(LoadedRows(self.rows.vectors.copy()), self.catalogue)
 
     def __len__(self) -> int:
-        """How many rows."""
         return len(self.catalogue)
 
 
@@ -267,7 +257,6 @@ class Tail:
 
     @classmethod
     def empty(cls, dimensions: int) -> Tail:
-        """One without rows."""
         none = np.empty(0, np.int64)
         return cls(np.empty((0, dimensions), np.float32), none, none, np.empty(0, np.uint32), 0, {}, {}, {})
 
@@ -353,7 +342,6 @@ class Contents:
 
     @classmethod
     def of(cls, segment: Segment) -> Contents:
-        """A segment, and nothing since."""
         tail = Tail.empty(segment.rows.vectors.shape[1])
         return cls(segment, np.zeros(len(segment), np.uint32), tail, 0, len(segment), 0)
 
@@ -411,8 +399,19 @@ class Contents:
             newer[there[~is_current_at(self.tail.removed_at[newer[there]], self.update)]] = -1
         return rows, newer
 
+    def values_of(self, pks: Pks, shape: tuple[int, ...], read: Callable[[Vectors, Pks], Vectors]) -> Vectors:
+        """A value of each memory that *read* makes of vectors and rows; NaN where there is none."""
+        rows, newer = self.find(pks)
+        there = rows[rows >= 0]
+        self.segment.rows.check(there)
+        if len(there) == len(pks):
+            return read(self.segment.rows.vectors, there)
+        values = np.full((len(pks), *shape), np.nan, np.float32)
+        values[rows >= 0] = read(self.segment.rows.vectors, there)
+        values[newer >= 0] = read(self.tail.vectors, newer[newer >= 0])
+        return values
+
     def pks(self) -> Pks:
-        """Every memory, ascending."""
         kept = self.segment.catalogue.pks[is_current_at(self.removed_at, self.update)]
         return np.sort(np.concatenate([kept, self.tail.pks[self._tail_rows()]]))
 
@@ -450,16 +449,97 @@ class Contents:
         return np.flatnonzero(is_current_at(self.tail.removed_at[: self.tail.count], self.update))
 
 
-@runtime_checkable
-class Mergeable(VectorIndex, Protocol):
-    """An index that holds a segment and what came since, and can hold another segment of the same memories."""
+_FEW: Final = 256  # so many are sorted faster than chosen from
+_Result = TypeVar("_Result")
 
-    @property
-    def contents(self) -> Contents:
-        """What it holds now."""
+
+class ExactIndex:
+    """Exact search in numpy within scopes: cheap changes by one thread at a time, searches by any number of threads.
+
+    An update that holds NaN, another length or a memory twice is refused whole.
+    """
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions: Final = dimensions
+        self._mend: Callable[[], object] | None = None
+        # Contract: readers take this once, and look at nothing else; the writer puts another one in its place.
+        # `test_a_search_sees_an_update_whole_or_not_at_all`
+        self.contents = Contents.of(Segment.of(Batch.empty(dimensions)))
+
+    def __len__(self) -> int:
+        return self.contents.count
+
+    def update(self, batch: Batch) -> None:
+        check_batch(batch, self.dimensions)
+        self.contents = self.contents.after(batch)
+
+    def adopt(self, batch: Batch) -> None:
+        """Hold the rows of *batch* and nothing else; its arrays must not be written to from then on."""
+        check_batch(batch, self.dimensions)
+        self.hold(Contents.of(Segment.of(batch)))
 
     def hold(self, contents: Contents, mend: Callable[[], object] | None = None) -> None:
-        """Hold this and nothing else; from now on only this index may go on from it.
+        """Hold this and nothing else; a reader that finds it damaged calls *mend*, which holds something else, or raises."""
+        self._mend, self.contents = mend or self._mend, contents
 
-        A reader that finds the segment damaged calls *mend*, which makes this index hold another one, or raises.
-        """
+    def search(
+        self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
+    ) -> Nearest:
+        query = check_query(query, self.dimensions)
+        candidates, scores = self._read(lambda contents: self._compared(contents, query, scopes, pks))
+        if k < len(candidates) > _FEW:
+            least = np.partition(scores, len(scores) - k)[len(scores) - k]
+            kept = scores >= least  # every tie with the last place, so that the lower pk wins it
+            candidates, scores = candidates[kept], scores[kept]
+        if not ordered and len(candidates) <= k:
+            return Nearest(candidates, scores)
+        order = np.lexsort((candidates, -scores))[:k]
+        return Nearest(candidates[order], scores[order])
+
+    def scores(self, query: Vectors, pks: Pks) -> Scores:
+        query = check_query(query, self.dimensions)
+        return self._read(
+            lambda contents: contents.values_of(pks, (), lambda vectors, rows: self._products(query, vectors, rows))
+        )
+
+    def vectors(self, pks: Pks) -> Vectors:
+        return self._read(
+            lambda contents: contents.values_of(pks, (self.dimensions,), lambda vectors, rows: vectors[rows])
+        )
+
+    def pks(self) -> Pks:
+        return self.contents.pks()
+
+    def scopes_of(self, pks: Pks) -> Pks:
+        contents = self.contents
+        rows, newer = contents.find(pks)
+        scopes = np.full(len(pks), -1, np.int64)
+        scopes[rows >= 0] = contents.segment.catalogue.scopes_of(rows[rows >= 0])
+        scopes[newer >= 0] = contents.tail.scopes[newer[newer >= 0]]
+        return scopes
+
+    def _read(self, read: Callable[[Contents], _Result]) -> _Result:
+        while True:
+            contents = self.contents
+            try:
+                return read(contents)
+            except SegmentError:
+                if self._mend is None:
+                    raise
+                if contents.segment is self.contents.segment:  # else another thread has replaced it
+                    self._mend()
+
+    def _compared(
+        self, contents: Contents, query: Vectors, scopes: Collection[int], pks: Pks | None
+    ) -> tuple[Pks, Scores]:
+        segment, tail = contents.segment, contents.tail
+        rows, newer = contents.rows(scopes, pks), contents.tail_rows(scopes, pks)
+        segment.rows.check(rows)
+        found, scores = segment.catalogue.pks[rows], self._products(query, segment.rows.vectors, rows)
+        if newer is None or not len(newer):
+            return found, scores
+        more = self._products(query, tail.vectors, newer)
+        return np.concatenate([found, tail.pks[newer]]), np.concatenate([scores, more])
+
+    def _products(self, query: Vectors, vectors: Vectors, rows: Where) -> Scores:
+        return cosines(vectors[rows], query)

@@ -47,7 +47,6 @@ class StoreEntry:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What is stored beside it."""
         return {"pk": self.pk, "scope_id": self.scope, "seq": self.seq, "database": self.database}
 
 
@@ -102,7 +101,6 @@ class Store:
         return None
 
     def put(self, entries: Sequence[StoreEntry]) -> None:
-        """Insert or overwrite by id."""
         ids = [entry.id for entry in entries]
         if there := self.get(ids):  # most stores overwrite by id, as they should; some refuse an id that they have
             self._store.delete(list(there))
@@ -168,11 +166,7 @@ def _adder(store: Any) -> Callable[[Sequence[StoreEntry]], object] | None:
 
 
 def wrap_store(store: VectorStore) -> Store:
-    """The methods for a store.
-
-    Raises:
-        InvalidInputError: It is no vector store, or one that cannot be searched by dense vectors.
-    """
+    """The methods for a store."""
     if not isinstance(store, VectorStore):
         raise InvalidInputError(
             f"an index is 'faiss', 'exact', 'pgvector' or a LangChain VectorStore, not a {type(store).__name__}"
@@ -392,7 +386,6 @@ class _Milvus(Store):
 
 
 def milvus_has_others(client: Any, collection: str) -> bool:
-    """See `Store.has_others`; the first entry tells."""
     if not client.has_collection(collection):
         return False
     client.load_collection(collection)

@@ -95,7 +95,6 @@ class VectorStoreIndex:
         self._same_model = False
 
     def on(self, connection: Connection) -> VectorStoreIndex:
-        """The same index, looking into the database through a transaction that is already open."""
         index = copy(self)
         vars(index).update(_reading=partial(nullcontext, connection))
         return index
@@ -103,7 +102,6 @@ class VectorStoreIndex:
     # ── feeding ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, connection: Connection) -> None:  # noqa: ARG002 - the feed's signature
-        """Look whether the store can hold these vectors."""
         with self._translated:
             self._store.check(self.dimensions, None)
 
@@ -111,12 +109,7 @@ class VectorStoreIndex:
         """Nothing: a store sees to itself."""
 
     def take(self, connection: Connection, rows: Rows) -> None:
-        """Bring in changed memories.
-
-        Raises:
-            EmbeddingMismatchError: A vector has another length, or the store makes others from the same text.
-            StorageError: The store failed; taking the same rows again makes good what is missing.
-        """
+        """Bring in changed memories."""
         batch, database = as_batch(rows, self.dimensions), _mark(connection)
         there = [row for row in rows if row.embedding is not None]
         entries = [
@@ -166,7 +159,6 @@ class VectorStoreIndex:
     # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def __len__(self) -> int:
-        """How many memories can be found."""
         with self._reading() as connection:
             return count_rows(connection, VECTORS)
 
@@ -217,21 +209,17 @@ class VectorStoreIndex:
         return best, len(scores) > k and bool(best.scores[-1] > scores.min() + _ROUNDING)
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
-        """Cosines of the query with the given memories; NaN where there are none."""
         return cosines(self.vectors(pks), check_query(query, self.dimensions))
 
     def vectors(self, pks: Pks) -> Vectors:
-        """The vectors of the given memories, as the database has them; rows of NaN where there are none."""
         batch = self._read(pks)
         return align_values(pks, batch.pks, batch.vectors, np.nan)
 
     def pks(self) -> Pks:
-        """Every pk that can be found, ascending."""
         with self._reading() as connection:
             return np.fromiter(connection.execute(select(memories.c.pk).order_by(memories.c.pk)).scalars(), np.int64)
 
     def scopes_of(self, pks: Pks) -> Pks:
-        """The scope id of each of the given memories; -1 where there are none."""
         batch = self._read(pks)
         return align_values(pks, batch.pks, batch.scopes, -1)
 
@@ -288,7 +276,6 @@ class ReadWriteLock:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Hold it together with other readers."""
         with self._changed:
             self._changed.wait_for(lambda: not self._waiting)
             self._readers += 1
@@ -301,7 +288,6 @@ class ReadWriteLock:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Hold it alone."""
         with self._changed:
             self._waiting += 1
             try:

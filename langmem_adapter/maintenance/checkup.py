@@ -261,12 +261,7 @@ def model(memory: Memory) -> Iterator[Check]:
 
 
 def abilities(model: BaseChatModel, limits: Limits) -> Iterator[Check]:
-    """Whether a chat model follows a JSON schema and calls tools, and how long its context is, by three short requests.
-
-    Args:
-        model: The chat model.
-        limits: The limits of a call.
-    """
+    """Whether a chat model follows a JSON schema and calls tools, and how long its context is, by three short requests."""
     for name, way, works in (("schema", "json_schema", "followed"), ("tools", "tools", "called")):
         bound = bind_way(model, _CITY, way)
         why = "the client does not offer it" if bound is None else _hindrance(bound, way, limits)

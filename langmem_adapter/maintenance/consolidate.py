@@ -51,7 +51,6 @@ class Tidied:
         return tuple(change.id for change in self.changes if change.id is not None)
 
     def __add__(self, other: Tidied) -> Tidied:
-        """Both together."""
         return Tidied(
             self.changes + other.changes,
             self.compared + other.compared,
@@ -93,26 +92,12 @@ class Tidier:
         self._memory = memory
 
     def pending(self, scope: Scope) -> list[str]:
-        """The memories to go through, oldest statement first; records and texts in the user's own words are none.
-
-        Args:
-            scope: The fields named must be equal; every exact scope within is tidied by itself.
-        """
+        """The memories to go through, oldest statement first; records and texts in the user's own words are none."""
         items = sorted(self._all(scope), key=lambda item: (item.updated_at, item.created_at))
         return [item.id for item in items if item.memory_type is None and not item.is_verbatim]
 
     def tidy(self, memory_id: str, within: Scope, *, dry_run: bool = False, without: Collection[str] = ()) -> Tidied:
-        """Compare one memory with older ones, as an add compares a fact, and apply the decisions.
-
-        Args:
-            memory_id: The memory.
-            within: A memory outside this scope is not found, and nothing outside it is touched.
-            dry_run: Return the changes, and write nothing.
-            without: Memories to leave out: those that a dry run has already changed.
-
-        Raises:
-            StorageError: The database failed.
-        """
+        """Compare one memory with older ones, as an add compares a fact, and apply the decisions."""
         new, older = self._look(memory_id, within, without)
         if new is None or not older or new.item.text.startswith(FORGET):
             return Tidied()

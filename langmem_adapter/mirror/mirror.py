@@ -63,7 +63,6 @@ class MirrorReport:
 
     @property
     def changed(self) -> bool:
-        """Whether anything was written."""
         return self.rebuilt or bool(self.entities or self.relations or self.removed)
 
 
@@ -136,13 +135,11 @@ class Mirror:
                 self._driver.close()
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """Close it."""
         self.close()
 
     @planned

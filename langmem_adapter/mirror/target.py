@@ -56,12 +56,10 @@ _MEMGRAPH: Final = (
 
 
 def dialect_of(driver: Driver) -> Dialect:
-    """The dialect that a server's agent tells."""
     return "memgraph" if "memgraph" in driver.get_server_info().agent.casefold() else "neo4j"
 
 
 def schema(dialect: Dialect, label: str) -> list[str]:
-    """The statements that make constraints and indexes, where they are missing."""
     # Where a name is taken Neo4j makes no constraint, and does not say so: every label has its own names.
     names = {"label": identifier(label), "mark": MARK, "prefix": f"langmem_{label}"}
     return [statement.format(**names) for statement in (_MEMGRAPH if dialect == "memgraph" else _NEO4J)]
@@ -132,14 +130,7 @@ _RUNNING: Final = "is it running, and does it speak Bolt there?"
 
 
 def open_driver(driver: Driver | str, username: str | None = None, password: str | None = None) -> tuple[Driver, bool]:
-    """A driver, and whether it is ours to close: one of the `neo4j` package's, or one for an address, not yet connected.
-
-    The login goes with an address; by default it is that of the environment (`settings.neo4j_login`).
-
-    Raises:
-        InvalidInputError: It is neither.
-        MissingDependencyError: The package `neo4j` is not installed.
-    """
+    """A driver, and whether it is ours to close: one of the `neo4j` package's, or one for an address, not yet connected."""
     if _MISSING:
         raise MissingDependencyError("neo4j", extra="neo4j")
     if isinstance(driver, neo4j.Driver):
@@ -155,7 +146,6 @@ def open_driver(driver: Driver | str, username: str | None = None, password: str
 
 
 def server_name(driver: Driver | str) -> str:
-    """The server, for people."""
     return redact_url(driver) if isinstance(driver, str) else "of that driver"
 
 
@@ -240,7 +230,6 @@ class MirrorBatch:
 
     @property
     def ties(self) -> int:
-        """How many relations."""
         return sum(map(len, self.relations.values()))
 
 
@@ -336,7 +325,6 @@ class Mark:
 
     @property
     def cursor(self) -> Cursor:
-        """The same, as readers of the feed have it."""
         return Cursor(self.applied, bytes.fromhex(self.nonce))
 
     def moved(self, phase: Phase, place: int) -> Mark:
@@ -360,15 +348,10 @@ class Target:
     _statements: Statements = field(init=False)
 
     def __post_init__(self) -> None:
-        """Make the statements."""
         self._statements = Statements(self.label, tuple(self.within))
 
     def prepare(self) -> None:
-        """Make constraints and indexes, where they are missing.
-
-        Raises:
-            GraphServerError: The server cannot be reached, or refused; also of every method below.
-        """
+        """Make constraints and indexes, where they are missing."""
         with self._session() as session:
             for statement in schema(self.dialect or dialect_of(self.driver), self.label):
                 with _ignore_existing():
@@ -385,11 +368,7 @@ class Target:
         return None if row is None else _mark_of(row["mark"])
 
     def write(self, was: Mark | None, now: Mark, batch: MirrorBatch) -> None:
-        """Write a batch and move the mark from what it was read as, in one transaction.
-
-        Raises:
-            Overtaken: The mark is another one by now; nothing was written.
-        """
+        """Write a batch and move the mark from what it was read as, in one transaction."""
         if batch.gone:
             self._loosen(batch.gone)
         self._carry_out(was, now, lambda work: self._put(work, batch))

@@ -371,11 +371,7 @@ def _node(row: Any) -> _Node:
 
 
 def copy_thread(connection: Connection, source: str, target: str) -> None:
-    """Copy everything of a thread, within a write transaction.
-
-    Raises:
-        InvalidInputError: The target has checkpoints or writes.
-    """
+    """Copy everything of a thread, within a write transaction."""
     one = select(literal(1)).limit(1)
     if any(connection.execute(one.where(table.c.thread_id == target)).first() for table in _TABLES):
         raise InvalidInputError(
@@ -389,13 +385,11 @@ def copy_thread(connection: Connection, source: str, target: str) -> None:
 
 
 def delete_thread(connection: Connection, thread_id: str) -> None:
-    """Delete everything of a thread, within a write transaction."""
     for table in _TABLES:
         connection.execute(delete(table).where(table.c.thread_id == thread_id))
 
 
 def erase(connection: Connection) -> int:
-    """Delete everything of all threads, within a write transaction, and count the checkpoints."""
     count, *_ = [connection.execute(delete(table)).rowcount for table in _TABLES]
     return count
 

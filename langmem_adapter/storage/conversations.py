@@ -90,27 +90,17 @@ notes: Final = Table(
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The name of a conversation.
-
-    Args:
-        session: The program's name for it, not blank.
-        scope: Its scope; a conversation without one is erased only with everything.
-
-    Raises:
-        InvalidInputError: *session* is blank or cannot be stored.
-    """
+    """The name of a conversation."""
 
     session: str
     scope: Scope | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a blank name."""
         if not check_text(self.session, "session_id").strip():
             raise InvalidInputError("session_id is blank: give each conversation its own name")
 
     @property
     def key(self) -> str:
-        """Hash of the whole name."""
         owner = "" if self.scope is None else key_of(self.scope)
         return blake2b(f"{owner}:{self.session}".encode(), digest_size=32).hexdigest()
 
@@ -240,7 +230,6 @@ def nth(connection: Connection, conversation: Conversation, place: int) -> Store
 
 
 def count(connection: Connection, conversation: Conversation) -> int:
-    """The number of messages of a conversation."""
     own = turns.c.conversation_id.in_(_ids(conversation))
     return int(connection.execute(select(func.count()).select_from(turns).where(own)).scalar_one())
 
@@ -255,7 +244,6 @@ def version(connection: Connection, conversation: Conversation, after: int) -> s
 
 
 def remove(connection: Connection, conversation: Conversation, positions: Collection[int]) -> int:
-    """Remove some messages of a conversation, within a write transaction, and count them."""
     own = turns.c.conversation_id.in_(_ids(conversation))
     return connection.execute(delete(turns).where(own, turns.c.position.in_(positions))).rowcount
 
@@ -314,14 +302,12 @@ _MAX_CAUSE: Final = 512  # in UTF-8, it fits into an index row of Postgres
 
 
 def drafts_of(messages: Sequence[BaseMessage]) -> list[Draft]:
-    """Drafts of LangChain messages."""
     if not isinstance(messages, Sequence) or isinstance(messages, str):
         raise InvalidInputError(f"messages must be a list of LangChain messages, not {type(messages).__name__}")
     return [_draft(message, f"message {number}") for number, message in enumerate(messages, start=1)]
 
 
 def messages_of(stored: Iterable[StoredTurn]) -> list[BaseMessage]:
-    """The messages of some turns."""
     from langchain_core.messages import messages_from_dict  # noqa: PLC0415 - commands that list memories start without it
 
     return messages_from_dict([json.loads(turn.message) for turn in stored])
@@ -389,7 +375,6 @@ def keep(connection: Connection, conversation: Conversation, note: Note) -> int:
 
 
 def latest(connection: Connection, conversation: Conversation, kind: str) -> Note | None:
-    """The latest note of a kind."""
     row = connection.execute(_notes(conversation, kind).order_by(notes.c.id.desc()).limit(1)).first()
     return None if row is None else _note(row)
 
@@ -400,7 +385,6 @@ def read_notes(connection: Connection, conversation: Conversation, kind: str) ->
 
 
 def drop(connection: Connection, conversation: Conversation, kind: str) -> int:
-    """Remove all notes of a kind, within a write transaction, and count them."""
     ids = _notes(conversation, kind).with_only_columns(notes.c.id)
     return connection.execute(delete(notes).where(notes.c.id.in_(ids))).rowcount
 
@@ -463,7 +447,6 @@ class Cache:
         return value if isinstance(value, str) else None
 
     def put(self, conversation: Conversation, version: str, value: str) -> None:
-        """Store the copy of a version and drop older ones."""
         key = _key(conversation)
         pipe = self._client.pipeline()
         pipe.delete(key)
@@ -472,15 +455,10 @@ class Cache:
         self._try(pipe.execute)
 
     def drop(self, conversation: Conversation) -> None:
-        """Remove a conversation."""
         self._try(partial(self._client.delete, _key(conversation)))
 
     def erase(self, scope: Scope | None) -> None:
-        """Remove every conversation within a scope; `None` means all.
-
-        Raises:
-            StorageError: Redis did not answer; a copy expires after half an hour in any case.
-        """
+        """Remove every conversation within a scope; `None` means all."""
         try:
             keys = [*self._client.scan_iter(match=f"{_prefix(scope, '*')}:*", count=_CHUNK)]
             for start in range(0, len(keys), _CHUNK):
@@ -489,7 +467,6 @@ class Cache:
             raise StorageError(f"Redis at {self._address}: {error}", transient=True) from None
 
     def close(self) -> None:
-        """Close the connections."""
         self._client.close()
 
     def _try(self, work: Callable[[], object]) -> object:

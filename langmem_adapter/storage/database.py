@@ -114,7 +114,6 @@ class GroupCommit:
         self._has_thread = False
 
     def enqueue(self, work: Callable[[Connection], T]) -> Future[T]:
-        """Let a write wait for the next flush."""
         queued = _QueuedWrite(work)
         self._queue.append(queued)
         return queued.future
@@ -267,7 +266,6 @@ class Database:
 
     @property
     def dialect(self) -> str:
-        """`"sqlite"` or `"postgresql"`."""
         return self._engine.dialect.name
 
     @cached_property

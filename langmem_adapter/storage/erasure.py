@@ -144,7 +144,6 @@ class Erasure:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing remains."""
         return not self.remains
 
 
@@ -253,7 +252,6 @@ class _TracesOfOthers:
         self._names: set[str] = set().union(*names)
 
     def remove(self, connection: Connection) -> int:
-        """Remove the traces, and count them."""
         with connection.execute(select(traces).where(self._could_read(traces.c)), execution_options=_PAGE) as rows:
             ids = [row.id for row in rows if self._shows(of_row(row), row.state)]
         return connection.execute(delete(traces).where(any_of(traces.c.id, ids))).rowcount
@@ -379,7 +377,6 @@ class Sweeper:
 
     @property
     def due(self) -> bool:
-        """Whether it is time to sweep."""
         return bool(self._grace) and time.monotonic() >= self._next
 
     def sweep(self, *, before: datetime | None = None) -> int:
@@ -455,17 +452,7 @@ def list_usage(
     most: int = 50,
     skipped: int = 0,
 ) -> list[ScopeUsage]:
-    """The usage of users, agents or runs that have something, or had it and left a history.
-
-    Args:
-        connection: A read transaction.
-        field: One of `SCOPE_FIELDS`.
-        scope: Only within this scope.
-        begins: The beginning of their names.
-        sort: One of `SORT_KEYS`, then by name; a `-` in front reverses it.
-        most: At most so many.
-        skipped: Leave out so many of the first.
-    """
+    """The usage of users, agents or runs that have something, or had it and left a history."""
     rows = _usage_rows(scope, field, begins)
     query = select(rows.c[field].label("name"), *_sums(rows)).group_by(rows.c[field])
     key = query.selected_columns[sort.removeprefix("-")]
@@ -482,7 +469,6 @@ def count_names(connection: Connection, field: str, scope: Scope | None = None, 
 
 
 def scope_usage(connection: Connection, scope: Scope) -> ScopeUsage:
-    """The usage of one scope."""
     return _usage(scope, connection.execute(select(*_sums(_usage_rows(scope)))).one())
 
 

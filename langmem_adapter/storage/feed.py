@@ -218,7 +218,6 @@ def changed(connection: Connection, cursor: Cursor, space: str, most: int) -> li
 
 
 def get(connection: Connection, name: str) -> Cursor | None:
-    """The cursor of the reader of this name."""
     row = connection.execute(_STORED.where(cursors.c.name == name)).one_or_none()
     return None if row is None else Cursor(row.applied, row.nonce, row.fingerprint)
 

@@ -68,11 +68,7 @@ PLACES: Final = 1 << 16
 
 @bounded_cache(65_536)
 def encode(namespace: Namespace) -> str:
-    """The text of a namespace.
-
-    Raises:
-        InvalidInputError: A label cannot be stored, or all of them are too long.
-    """
+    """The text of a namespace."""
     labels = (check_text(label, "a namespace label") for label in namespace)
     text = "".join(label.replace(_ESCAPE, _ESCAPE * 2).replace(_END, _ESCAPE + _END) + _END for label in labels)
     if (size := len(text.encode())) > _MAX_BYTES:
@@ -88,7 +84,6 @@ def item_id(namespace: Namespace, key: str) -> str:
 
 @bounded_cache(65_536)
 def decode(text: str) -> Namespace:
-    """The namespace of a text, the inverse of `encode`."""
     labels, label, signs = [], "", iter(text)
     for sign in signs:
         if sign == _END:
@@ -192,7 +187,6 @@ _PAGE: Final = 1_000
 
 
 def present() -> int:
-    """The time as items store it."""
     return time.time_ns() // 1_000
 
 
@@ -210,7 +204,6 @@ def by_key(connection: Connection, namespace: Namespace, key: str) -> Any:
 
 
 def by_pks(connection: Connection, pks: Sequence[int]) -> dict[int, Any]:
-    """The same rows by their numbers."""
     return {row.pk: row for row in _BY_PK.rows(connection, {"pks": pks})} if pks else {}
 
 
@@ -226,7 +219,6 @@ def after(connection: Connection, pk: int, limit: int) -> list[Any]:
 
 
 def count(connection: Connection) -> int:
-    """The number of items."""
     return int(connection.execute(select(func.count()).select_from(items)).scalar_one())
 
 
@@ -335,11 +327,7 @@ class Put:
 
 
 def write(connection: Connection, puts: Sequence[Put], *, fingerprint: str | None = None) -> None:
-    """Carry out puts and deletions, at most one of each item.
-
-    Raises:
-        EmbeddingMismatchError: The stored vectors are those of another model.
-    """
+    """Carry out puts and deletions, at most one of each item."""
     if fingerprint is not None and any(put.vectors for put in puts):
         _claim(connection, fingerprint)
     if not puts:
@@ -463,7 +451,6 @@ class _Entry:
         self._keep_vectors(vectors, current.pk, current.namespace_id)
 
     def draw(self, row: int, op: str) -> int:
-        """Collect one change and return its number."""
         self._seq += 1
         self._rows[INSERT_CHANGE].append(new_change(self._seq, ITEMS.name, row, op))
         return self._seq

@@ -108,7 +108,6 @@ class Job:
 
     @property
     def key(self) -> str:
-        """The idempotency key of the add."""
         return str(self.request["idempotency_key"])
 
 
@@ -148,11 +147,7 @@ def _row(request: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def read(connection: Connection, job_id: str, scope: Scope | None) -> Job:
-    """One job by its id.
-
-    Raises:
-        MemoryNotFoundError: There is none, or it lies outside *scope*.
-    """
+    """One job by its id."""
     return _job(
         check_visible(connection.execute(select(jobs).where(jobs.c.id == job_id)).first(), scope, job_id, "job")
     )
@@ -193,7 +188,6 @@ class QueueLength:
 
 
 def queue(connection: Connection) -> QueueLength:
-    """The length of the queue, over all scopes."""
     query = select(jobs.c.state, func.count(), func.min(jobs.c.created_at)).where(jobs.c.state.not_in(FINISHED))
     counts = {state: (number, since) for state, number, since in connection.execute(query.group_by(jobs.c.state))}
     waiting, since = counts.get("waiting", (0, None))
@@ -205,7 +199,6 @@ def queue(connection: Connection) -> QueueLength:
 
 
 def are_ready(connection: Connection) -> bool:
-    """Whether there is a job to take."""
     return connection.execute(select(jobs.c.id).where(_ready(datetime.now(UTC))).limit(1)).first() is not None
 
 

@@ -54,11 +54,7 @@ class Key:
 
 
 def create(connection: Connection, name: str, scope: Scope | None, rights: Collection[str]) -> tuple[Key, str]:
-    """Create a key, within a write transaction, and the text that a program sends, which is not stored.
-
-    Raises:
-        InvalidInputError: The name is blank, or a right is unknown.
-    """
+    """Create a key, within a write transaction, and the text that a program sends, which is not stored."""
     if not check_text(name, "name").strip():
         raise InvalidInputError("name is blank: say what the key is for")
     if not rights or not {*rights} <= {*RIGHTS}:
@@ -85,7 +81,6 @@ def listed(connection: Connection) -> list[Key]:
 
 
 def revoke(connection: Connection, key_id: str) -> bool:
-    """Revoke a key, within a write transaction; `False` for an unknown or revoked one."""
     which = (api_keys.c.id == key_id, api_keys.c.revoked_at.is_(None))
     return bool(connection.execute(update(api_keys).where(*which).values(revoked_at=datetime.now(UTC))).rowcount)
 
@@ -127,5 +122,4 @@ def find_session(connection: Connection, secret: str) -> Key | None:
 
 
 def end(connection: Connection, secret: str) -> None:
-    """End a session, within a write transaction."""
     connection.execute(delete(sessions).where(sessions.c.digest == _digest(connection, secret)))

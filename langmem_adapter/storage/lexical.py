@@ -55,7 +55,6 @@ class Words:
         self._split = {part: terms_of(part, language) for text in texts for part in text.split(_SEPARATOR)}
 
     def of(self, text: str, language: str) -> list[str]:
-        """The words of a text in a language."""
         terms = self._split.get(text) if language == self._language else None
         return terms_of(text, language) if terms is None else terms
 
@@ -66,7 +65,6 @@ def join_context(texts: Iterable[str]) -> str:
 
 
 def split_context(context: str) -> list[str]:
-    """The inverse of `join_context`, without blank texts."""
     return [text for text in context.split(_SEPARATOR) if text.strip()]
 
 

@@ -85,12 +85,10 @@ class MemoryTimeline:
 
     @property
     def began(self) -> datetime | None:
-        """The date of its first statement."""
         return next((step.valid_from for step in self.steps if step.text is not None), None)
 
     @property
     def last(self) -> datetime | None:
-        """The date of its last row."""
         return self.steps[-1].valid_from if self.steps else None
 
     def at(self, moment: datetime) -> Step | None:
@@ -114,7 +112,6 @@ class MemoryTimeline:
         return next((step for step in self.steps if (step.valid_from, step.text) == (moment, text)), None)
 
     def put(self, row: Mapping[str, Any], valid_from: datetime, text: str | None) -> None:
-        """Insert a new row."""
         insort(self.steps, Step(row["id"], valid_from, row["seq"], text), key=_ORDER)
 
 
@@ -148,16 +145,11 @@ _AS_STORED: Final = [each.name for each in fields(MemoryItem) if each.name not i
 
 
 def get(connection: Connection, memory_id: str, scope: Scope | None = None) -> MemoryItem:
-    """One memory by its id.
-
-    Raises:
-        MemoryNotFoundError: There is none, or it lies outside *scope*.
-    """
+    """One memory by its id."""
     return _item(check_visible(connection.execute(_ITEM.where(memories.c.id == memory_id)).first(), scope, memory_id))
 
 
 def by_pks(connection: Connection, pks: Sequence[int]) -> dict[int, MemoryItem]:
-    """Memories by pk; deleted ones are missing."""
     return {row.pk: _item(row) for row in _BY_PKS.rows(connection, {"pks": pks})}
 
 
@@ -182,7 +174,6 @@ def texts(connection: Connection, pks: Iterable[int], letters: int) -> list[Any]
 
 
 def sequence_numbers(connection: Connection, ids: Sequence[str]) -> dict[str, int]:
-    """The number of each memory's last change, by id."""
     return dict(connection.execute(select(memories.c.id, memories.c.seq).where(any_of(memories.c.id, ids))).all())
 
 
@@ -205,7 +196,6 @@ def latest(connection: Connection, scope: Scope, count: int, *, compared: bool =
 
 
 def embeddings(connection: Connection, ids: Sequence[str]) -> dict[str, bytes]:
-    """The vectors of some memories, by id."""
     return dict(connection.execute(select(memories.c.id, memories.c.embedding).where(any_of(memories.c.id, ids))).all())
 
 
@@ -271,7 +261,6 @@ def page(
 
 
 def lasting() -> ColumnElement[bool]:
-    """The condition that a memory has not expired."""
     return or_(memories.c.expires_at.is_(None), memories.c.expires_at > datetime.now(UTC))
 
 
@@ -345,12 +334,7 @@ def revisions(connection: Connection, memory_id: str, scope: Scope | None = None
 def past(
     connection: Connection, memory_id: str, revision: int, scope: Scope | None = None
 ) -> tuple[AnyRow, Scope, int]:
-    """The history row of one revision, its scope, and the number of the memory's last change.
-
-    Raises:
-        MemoryNotFoundError: There never was such a memory, or it lies outside *scope*.
-        InvalidInputError: It has no such revision.
-    """
+    """The history row of one revision, its scope, and the number of the memory's last change."""
     rows = _visible_history(connection, memory_id, scope)
     for row in rows:
         if row.revision == revision:
@@ -401,8 +385,6 @@ def parse_as_of(as_of: object, known_at: object, zone: tzinfo | None = UTC) -> A
 
 @dataclass(frozen=True, slots=True)
 class PastMemory:
-    """A memory as it was."""
-
     pk: int  # a memory that was deleted and restored has a new one
     context: str
     item: MemoryItem

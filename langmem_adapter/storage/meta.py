@@ -79,18 +79,15 @@ def language_of(connection: Connection) -> str:
 
 
 def get(connection: Connection, key: str) -> str | None:
-    """The value of a key."""
     return connection.execute(_VALUE, {"name": key}).scalar()
 
 
 def put(connection: Connection, key: str, value: str) -> None:
-    """Set the value of a key, within a write transaction."""
     if connection.execute(update(meta).where(meta.c.key == key).values(value=value)).rowcount == 0:
         connection.execute(insert(meta).values(key=key, value=value))
 
 
 def drop(connection: Connection, key: str) -> None:
-    """Remove a key, within a write transaction."""
     connection.execute(delete(meta).where(meta.c.key == key))
 
 
@@ -149,7 +146,6 @@ def _differs(connection: Connection, stored: str, fingerprint: str, space: Space
 
 
 def stats(database: Database) -> Stats:
-    """Count what a database holds."""
     queries = {
         table.name: select(func.count()).select_from(table) for table in (memories, scopes, conversations, turns, notes)
     }
@@ -179,7 +175,6 @@ class Unreadable:
     stored: str
 
     def __str__(self) -> str:
-        """Name the place for a user who corrects it."""
         row = ", ".join(f"{name} {value}" for name, value in self.row.items())
         return f"{self.table}.{self.column} of {row}: {self.stored!r}"
 
@@ -239,7 +234,6 @@ class ReplyLog:
 
     @property
     def is_clean(self) -> bool:
-        """Whether all of them were usable."""
         return _BAD not in self._recent
 
     @property
@@ -248,8 +242,6 @@ class ReplyLog:
         return self._recent.count(_BAD) >= _POOR
 
     def note(self, usable: bool) -> None:  # noqa: FBT001 - the one thing to note
-        """Add a reply."""
-
         def add(connection: Connection) -> str:
             # Contract: the log is read and written in one transaction, so that no reply of another process is lost.
             # tests/reasoning/test_profiles.py::test_model_profile_replies_of_two_at_once_are_all_counted

@@ -118,7 +118,6 @@ def prepare(database: Database, language: str | None = None) -> None:
 
 
 def migrate(database: Database) -> None:
-    """Bring the schema up to date."""
     with database.read() as connection:
         if database.dialect == "postgresql":
             _refuse_hidden(connection)

@@ -64,7 +64,6 @@ class Prepared:
         self.statement: Final = statement
 
     def rows(self, connection: Connection, values: _Parameters = {}) -> list[Any]:  # noqa: B006 - never written to
-        """All rows, as named tuples."""
         form = _compiled(self.statement, connection.dialect)
         with driver_cursor(connection, form.sql) as cursor:
             cursor.execute(form.sql, form.bound(values))
@@ -75,7 +74,6 @@ class Prepared:
         return next(iter(self.rows(connection, values)), None)
 
     def run(self, connection: Connection, *rows: _Parameters) -> None:
-        """Execute it once for each row of values."""
         if not rows:
             return
         form = _compiled(self.statement, connection.dialect)
@@ -110,7 +108,6 @@ class _Compiled:
         self._make: Final = row._make
 
     def bound(self, values: _Parameters) -> Any:
-        """Values as the driver wants them."""
         try:
             if self._pick is not None:
                 return self._pick(values)
@@ -122,7 +119,6 @@ class _Compiled:
             raise StatementError(f"a value cannot be used: {error!r}", self.sql, None, error) from error
 
     def read(self, rows: Sequence[Sequence[Any]]) -> list[Any]:
-        """Named tuples from the driver's rows."""
         if self._from_driver and rows:
             columns: list[Any] = list(zip(*rows, strict=True))
             for place, convert in self._from_driver:
@@ -289,11 +285,7 @@ def cursor(*place: int | str) -> str:
 
 
 def parse_cursor(after: object, *kinds: type) -> list[Any]:
-    """The inverse of `cursor`, for a place of such kinds.
-
-    Raises:
-        InvalidInputError: It is no cursor of such a place.
-    """
+    """The inverse of `cursor`, for a place of such kinds."""
     try:
         place: Any = json.loads(base64.urlsafe_b64decode(after.encode())) if isinstance(after, str) else None
         json.dumps(place, ensure_ascii=False).encode()  # a lone surrogate fails here

@@ -87,11 +87,7 @@ def ids_within(scope: Scope) -> Select[Any]:
 
 
 def check_visible(row: Any, scope: Scope | None, name: str, kind: str = "memory") -> Any:
-    """Return a row with the three columns that a read of *scope* sees.
-
-    Raises:
-        MemoryNotFoundError: There is none, or it lies outside *scope*.
-    """
+    """Return a row with the three columns that a read of *scope* sees."""
     if row is None or (scope is not None and not scope.covers(of_row(row))):
         raise MemoryNotFoundError(name, kind)
     return row
@@ -163,10 +159,7 @@ _WORD_COUNT: Final = select(func.coalesce(func.sum(scopes.c.word_count), 0)).whe
 
 
 def of_scopes(connection: Connection, scope_ids: Iterable[int]) -> list[Any]:
-    """A row of every memory of some scopes, in no order.
-
-    Each has pk, scope_id, created_at, updated_at, actor_id, expires_at, memory_type and utc_offset. One index holds all of it.
-    """
+    """A row of every memory of some scopes, in no order."""
     return _OF_SCOPES.rows(connection, {"scopes": list(scope_ids)})
 
 
@@ -176,7 +169,6 @@ def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
 
 
 def scopes_of(connection: Connection, ids: Iterable[int]) -> dict[int, Scope]:
-    """Scopes by their ids."""
     return {row.id: of_row(row) for row in connection.execute(_NAMES, {"ids": list(ids)})}
 
 

@@ -109,7 +109,6 @@ class MessageThread:
 
     @property
     def key(self) -> str:
-        """The id of the thread within its exact scope."""
         return id_within(self.scope, f"thread {self.thread_id}")
 
     def digest(self, content: object) -> str:
@@ -160,7 +159,6 @@ def of_other_users(
 
 
 def is_edited(row: Any, digest: str) -> bool:
-    """Whether a message was remembered with another text."""
     return row.digest is not None and digest not in {row.digest, row.given}
 
 
@@ -181,11 +179,7 @@ def record(
     digests: Mapping[str, str],
     changes: Iterable[tuple[str | None, Change, int]],
 ) -> None:
-    """Note that messages are remembered, and their *changes*, each with the id of a message and the number of its revision.
-
-    Raises:
-        RememberedError: Another run has remembered one of them; nothing may be written.
-    """
+    """Note that messages are remembered, and their *changes*, each with the id of a message and the number of its revision."""
     # Contract: of two runs, in any processes, that remember one message of a thread, the second one writes nothing.
     # tests/adapters/test_turns.py::test_parallel_runs_of_one_thread_remember_each_message_once
     rows = messages_of(connection, thread, digests)

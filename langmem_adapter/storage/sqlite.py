@@ -81,11 +81,7 @@ class FileConnection(sqlite3.Connection):
     _closed = False
 
     def loss(self, *, writes: bool = False) -> str:
-        """Why what it writes may be lost: others do not see its log or its locks; empty where they do.
-
-        Args:
-            writes: Whether this connection has the write lock.
-        """
+        """Why what it writes may be lost: others do not see its log or its locks; empty where they do."""
         if self.shm != identity(f"{self.path}-shm"):
             return f"{self.path}: its shared memory (FILE-shm) was removed or replaced {_LOST}"
         if self.log != identity(f"{self.path}-wal"):
@@ -114,11 +110,9 @@ class FileConnection(sqlite3.Connection):
             return self.lent
 
     def give_back(self) -> None:
-        """Use it no longer for now."""
         self.lent = False
 
     def close(self) -> None:
-        """Close it for good."""
         with _GATE:
             if self._closed:
                 return
@@ -152,11 +146,7 @@ def identity(path: Path | str | int) -> Identity:
 
 
 def open_file(path: Path, *, timeout: float) -> FileConnection:
-    """Open a file, for any thread and without the driver's own transactions; a new file is readable by its user alone.
-
-    Raises:
-        StorageError: The process was forked while the file was in use, or its -shm was replaced while it was open here.
-    """
+    """Open a file, for any thread and without the driver's own transactions; a new file is readable by its user alone."""
     with _GATE:
         _make(path)
         file = identity(path)

@@ -37,12 +37,10 @@ class UTCDateTime(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Convert to UTC."""
         aware = value and value.astimezone(UTC)
         return aware.replace(tzinfo=None) if aware and dialect.name == "sqlite" else aware
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - as SQLAlchemy calls it
-        """Convert from the session's zone."""
         return value and value.astimezone(UTC)
 
     def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
@@ -88,5 +86,4 @@ def local(time: datetime, minutes: int | None) -> datetime:
 
 
 def offset_minutes(time: datetime) -> int:
-    """The UTC offset of a time, as it is stored."""
     return int((time.utcoffset() or timedelta()) / timedelta(minutes=1))

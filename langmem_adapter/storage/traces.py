@@ -155,11 +155,7 @@ def of_changes(
 
 
 def read(connection: Connection, trace_id: str, scope: Scope | None) -> Trace:
-    """One trace by its id.
-
-    Raises:
-        MemoryNotFoundError: There is none, or it lies outside *scope*.
-    """
+    """One trace by its id."""
     row = check_visible(
         connection.execute(select(traces).where(traces.c.id == trace_id)).first(), scope, trace_id, "trace"
     )

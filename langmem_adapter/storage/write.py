@@ -58,7 +58,6 @@ class Write:
     digests: Mapping[str, str] = field(default_factory=dict)  # of those messages, by their ids: see `storage.sources`
 
     def __post_init__(self) -> None:
-        """Refuse a run or a trace without a name."""
         if (self.key is None or self.scope is None) and not (self.key is None and self.trace is None):
             raise InvalidInputError("a run and its trace are named by a key within a scope: pass both")
 
@@ -110,7 +109,6 @@ class _PendingRows:
     _old_words: dict[int, int] = field(default_factory=dict)  # scopes of the memories that lose their word rows
 
     def draw(self) -> int:
-        """The next number of the change feed."""
         self.seq += 1
         return self.seq
 
@@ -155,8 +153,6 @@ class _PendingRows:
 
 
 class WriteContext(NamedTuple):
-    """What a write reads before it begins."""
-
     seq: int
     model: str | None
     language: str | None
@@ -203,7 +199,6 @@ _LAST_REVISIONS: Final = (
 
 
 def load_write_context(connection: Connection, write: Write) -> WriteContext:
-    """Read the context of a write in one query."""
     new_ids = write.new_ids
     added = [new_ids[place] for place, each in enumerate(write.decisions) if each.event == "ADD"]
     scope = None if write.scope is None else key_of(write.scope)
@@ -331,7 +326,6 @@ class WriteRows:
         return results
 
     def post(self) -> None:
-        """Write the collected rows."""
         self._rows.post(self._connection, self._language, self._words)
 
     # ── one decision ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -602,7 +596,6 @@ class WriteRows:
 
 
 def _content(decision: Decision) -> dict[str, Any]:
-    """The columns of a new memory that its decision gives."""
     names = ("text", "memory_type", "actor_id", "role", "expires_at", "is_verbatim")
     copied = {name: getattr(decision, name) for name in names}
     return {**copied, "context": decision.context or "", "metadata": dict(decision.metadata or {})}

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
-from langmem_adapter.index.base import Batch, VectorIndex
+from langmem_adapter.index.base import Batch
 from langmem_adapter.index.indexer import open_index
+from langmem_adapter.index.segment import ExactIndex
 from tests.cases import each
 
 if TYPE_CHECKING:
@@ -30,10 +31,10 @@ OUTSIDE = (PGVECTOR, "qdrant", "chroma", "any store")
 
 
 @pytest.fixture(params=(*get_args(Kind), *OUTSIDE))
-def index(request: pytest.FixtureRequest) -> VectorIndex:
+def index(request: pytest.FixtureRequest) -> ExactIndex:
     if request.param in get_args(Kind):
         return open_index(request.param, D)
-    outside: VectorIndex = request.getfixturevalue("open_outside")(request.param, D)
+    outside: ExactIndex = request.getfixturevalue("open_outside")(request.param, D)
     return outside
 
 
@@ -44,14 +45,14 @@ def vectors(make_vectors: Any) -> Vectors:
 
 
 @pytest.fixture
-def filled(index: VectorIndex, vectors: Vectors, make_batch: Any) -> VectorIndex:
+def filled(index: ExactIndex, vectors: Vectors, make_batch: Any) -> ExactIndex:
     """All of them."""
     index.update(make_batch(range(100, END), (i % 7 for i in range(N)), vectors))
     return index
 
 
 @pytest.fixture(params=(*get_args(Kind), *OUTSIDE), scope="module")
-def standing(request: pytest.FixtureRequest, vectors: Vectors, make_batch: Any) -> VectorIndex:
+def standing(request: pytest.FixtureRequest, vectors: Vectors, make_batch: Any) -> ExactIndex:
     """As `filled`, for all the tests that change nothing."""
     if request.param in get_args(Kind):
         index = open_index(request.param, D)
@@ -70,7 +71,7 @@ def nearest(vectors: Vectors, query: Vectors, places: list[int], k: int) -> tupl
 
 class TestSearch:
     def test_equals_a_full_comparison_within_the_scopes(
-        self, standing: VectorIndex, vectors: Vectors, make_vectors: Any
+        self, standing: ExactIndex, vectors: Vectors, make_vectors: Any
     ) -> None:
         for seed in range(8):
             rng = np.random.default_rng(seed)
@@ -84,7 +85,7 @@ class TestSearch:
             assert found.scores.dtype == np.float32
 
     def test_with_pks_looks_at_those_of_the_scopes_only(
-        self, standing: VectorIndex, vectors: Vectors, make_vectors: Any
+        self, standing: ExactIndex, vectors: Vectors, make_vectors: Any
     ) -> None:
         for seed in range(4):
             chosen = np.random.default_rng(seed).choice(np.arange(90, END + 20), 60)  # some unknown, some twice
@@ -93,7 +94,7 @@ class TestSearch:
             places = sorted({int(pk) - 100 for pk in chosen if 100 <= pk < END and (pk - 100) % 7 in {1, 2}})
             assert found.pks.tolist() == nearest(vectors, query, places, 7)[0]
 
-    def test_without_order_it_gives_the_same_memories(self, standing: VectorIndex, vectors: Vectors) -> None:
+    def test_without_order_it_gives_the_same_memories(self, standing: ExactIndex, vectors: Vectors) -> None:
         for k, scopes in product((1, 29, 30, 31, 100, N, 10_000), ([3], [0, 1, 5], range(7))):
             found = standing.search(vectors[0], k, scopes=scopes)
             loose = standing.search(vectors[0], k, scopes=scopes, ordered=False)
@@ -102,14 +103,14 @@ class TestSearch:
             )
 
     def test_what_was_found_stays_as_it_was_when_the_index_changes(
-        self, filled: VectorIndex, vectors: Vectors, make_batch: Any
+        self, filled: ExactIndex, vectors: Vectors, make_batch: Any
     ) -> None:
         found = filled.search(vectors[0], N, scopes=[3], ordered=False)
         pks, scores = found.pks.tolist(), found.scores.tolist()
         filled.update(make_batch([], [], vectors[:0], gone=pks))
         assert found.pks.tolist() == pks and found.scores.tolist() == scores
 
-    def test_finds_nothing_where_nothing_is(self, standing: VectorIndex, vectors: Vectors) -> None:
+    def test_finds_nothing_where_nothing_is(self, standing: ExactIndex, vectors: Vectors) -> None:
         for found in (
             standing.search(vectors[0], 5, scopes=[99, 7]),
             standing.search(vectors[0], 5, scopes=[]),
@@ -118,7 +119,7 @@ class TestSearch:
         ):
             assert found.pks.shape == found.scores.shape == (0,)
 
-    def test_ties_go_to_the_lower_pk(self, index: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+    def test_ties_go_to_the_lower_pk(self, index: ExactIndex, vectors: Vectors, make_batch: Any) -> None:
         same = np.repeat(vectors[:1], 10, axis=0)
         order = np.random.default_rng(1).permutation(10)
         index.update(make_batch(order, order % 2, same))
@@ -131,14 +132,14 @@ class TestSearch:
 
 
 class TestUpdate:
-    def test_overwrites_in_place(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+    def test_overwrites_in_place(self, filled: ExactIndex, vectors: Vectors, make_batch: Any) -> None:
         filled.update(make_batch([130, 131], [2, 3], vectors[[150, 151]]))
         assert len(filled) == N
         np.testing.assert_array_equal(filled.vectors(np.array([130, 131])), vectors[[150, 151]])
         assert 130 in filled.search(vectors[150], 2, scopes=range(7)).pks
 
     def test_moves_a_memory_to_another_scope_and_back(
-        self, filled: VectorIndex, vectors: Vectors, make_batch: Any
+        self, filled: ExactIndex, vectors: Vectors, make_batch: Any
     ) -> None:
         for scope, other in ((5, 2), (2, 5), (5, 2), (2, 5)):
             filled.update(make_batch([130], [scope], vectors[30:31]))
@@ -148,7 +149,7 @@ class TestUpdate:
             everything = filled.search(vectors[30], N, scopes=range(7)).pks
             assert sorted(everything.tolist()) == list(range(100, END))
 
-    def test_deletes(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+    def test_deletes(self, filled: ExactIndex, vectors: Vectors, make_batch: Any) -> None:
         gone = list(range(100, END, 3))
         filled.update(make_batch([], [], vectors[:0], gone))
         left = sorted(set(range(100, END)) - set(gone))
@@ -158,7 +159,7 @@ class TestUpdate:
         places = [pk - 100 for pk in left if (pk - 100) % 7 in {0, 4}]
         assert filled.search(query, 20, scopes=[0, 4]).pks.tolist() == nearest(vectors, query, places, 20)[0]
 
-    def test_takes_back_what_was_deleted(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+    def test_takes_back_what_was_deleted(self, filled: ExactIndex, vectors: Vectors, make_batch: Any) -> None:
         filled.update(make_batch([], [], vectors[:0], range(100, END)))
         assert len(filled) == 0
         assert len(filled.search(vectors[0], 5, scopes=range(7)).pks) == 0
@@ -166,15 +167,15 @@ class TestUpdate:
         assert filled.pks().tolist() == [110, 250]
         assert filled.search(vectors[0], 5, scopes=[1]).pks[0] == 250
 
-    def test_puts_and_deletes_in_one_batch(self, filled: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+    def test_puts_and_deletes_in_one_batch(self, filled: ExactIndex, vectors: Vectors, make_batch: Any) -> None:
         filled.update(make_batch([END - 1, 5, 800], [0, 0, 0], vectors[:3], [100, END - 2, END - 3]))
         assert filled.pks().tolist() == [5, *range(101, END - 3), END - 1, 800]
         np.testing.assert_array_equal(filled.vectors(np.array([END - 1, 5, 800])), vectors[:3])
 
     def test_gives_memory_back_after_a_large_deletion_and_still_answers(
-        self, index: VectorIndex, make_vectors: Any, make_batch: Any
+        self, index: ExactIndex, make_vectors: Any, make_batch: Any
     ) -> None:
-        count = 8000 if isinstance(index, VectorIndex) else 300  # what lies outside gives nothing back, and takes long
+        count = 8000 if isinstance(index, ExactIndex) else 300  # what lies outside gives nothing back, and takes long
         again = count // 8
         many = make_vectors(count, D)
         index.update(make_batch(range(count), (i % 5 for i in range(count)), many))
@@ -184,11 +185,11 @@ class TestUpdate:
         index.update(make_batch(range(count - again, count), [1] * again, many[-again:]))
         assert index.search(many[-23], 1, scopes=[1]).pks.tolist() == [count - 23]
 
-    def test_an_empty_batch_changes_nothing(self, standing: VectorIndex) -> None:
+    def test_an_empty_batch_changes_nothing(self, standing: ExactIndex) -> None:
         standing.update(Batch(NOBODY, NOBODY, np.empty((0, 3), np.float32), NOBODY))
         assert len(standing) == N
 
-    def test_keeps_its_own_copy(self, index: VectorIndex, vectors: Vectors, make_batch: Any) -> None:
+    def test_keeps_its_own_copy(self, index: ExactIndex, vectors: Vectors, make_batch: Any) -> None:
         mine = vectors[:2].copy()
         index.update(make_batch([1, 2], [0, 0], mine))
         mine[:] = 0
@@ -197,7 +198,7 @@ class TestUpdate:
 
 class TestLookup:
     def test_scores_and_vectors_keep_the_order_and_mark_the_unknown(
-        self, standing: VectorIndex, vectors: Vectors
+        self, standing: ExactIndex, vectors: Vectors
     ) -> None:
         asked = np.array([END - 1, 3, 100, 100, 10_000])
         scores = standing.scores(vectors[0], asked)
@@ -208,7 +209,7 @@ class TestLookup:
         assert np.isnan(got[[1, 4]]).all()
         assert standing.scopes_of(asked).tolist() == [(N - 1) % 7, -1, 0, 0, -1]
 
-    def test_an_empty_index_knows_nobody(self, index: VectorIndex, vectors: Vectors) -> None:
+    def test_an_empty_index_knows_nobody(self, index: ExactIndex, vectors: Vectors) -> None:
         asked = np.array([1, 2])
         assert np.isnan(index.scores(vectors[0], asked)).all()
         assert np.isnan(index.vectors(asked)).all()
@@ -236,7 +237,7 @@ class TestRefusals:
     @each("name", BAD_BATCHES)
     @pytest.mark.parametrize("standing", [*get_args(Kind), PGVECTOR], indirect=True)  # a store is given no batches
     def test_a_bad_batch_changes_nothing(
-        self, standing: VectorIndex, vectors: Vectors, make_batch: Any, name: str
+        self, standing: ExactIndex, vectors: Vectors, make_batch: Any, name: str
     ) -> None:
         spoil, error = BAD_BATCHES[name]
         with np.errstate(all="ignore"):
@@ -246,11 +247,11 @@ class TestRefusals:
         assert standing.pks().tolist() == list(range(100, END))
         np.testing.assert_array_equal(standing.vectors(np.arange(100, END)), vectors)
 
-    def test_another_dimension_names_the_fix(self, standing: VectorIndex, vectors: Vectors) -> None:
+    def test_another_dimension_names_the_fix(self, standing: ExactIndex, vectors: Vectors) -> None:
         with pytest.raises(EmbeddingMismatchError, match=r"5 dimensions.*48.*reindex"):
             standing.search(vectors[0, :5], 3, scopes=[1])
 
-    def test_an_unusable_query_is_refused(self, standing: VectorIndex) -> None:
+    def test_an_unusable_query_is_refused(self, standing: ExactIndex) -> None:
         for query in (np.full(D, value, np.float32) for value in (np.nan, np.inf)):
             with pytest.raises(InvalidInputError):
                 standing.search(query, 3, scopes=[1])

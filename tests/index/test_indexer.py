@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import VectorIndex, Vectors
+    from langmem_adapter.index.base import Vectors
+    from langmem_adapter.index.segment import ExactIndex
 
 Follow: TypeAlias = "Callable[..., Indexer]"
 D = 16
@@ -64,7 +65,7 @@ def manifest_of(path: Path) -> Path:
     return Generations.for_database(path, PRINT).manifest
 
 
-def held(indexer: Indexer) -> VectorIndex:
+def held(indexer: Indexer) -> ExactIndex:
     assert indexer.index is not None
     return indexer.index
 

@@ -13,9 +13,10 @@ from sqlalchemy import delete, event, make_url, select, text
 
 from langmem_adapter import Memory
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
-from langmem_adapter.index.base import Batch, ExactIndex
+from langmem_adapter.index.base import Batch
 from langmem_adapter.index.indexer import SharedIndexer
 from langmem_adapter.index.pgvector import PgVectorIndex, require_pgvector
+from langmem_adapter.index.segment import ExactIndex
 from langmem_adapter.storage import feed as following
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.migrations import prepare

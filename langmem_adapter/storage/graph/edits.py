@@ -48,13 +48,11 @@ def end(
 
 
 def withdraw(connection: Connection, relation_id: str, *, within: Scope | None = None) -> RelationChange:
-    """Retire a relation; its history stays."""
     rows = _rows(connection)
     return _retire(rows, [_find(rows, relation_id, within)])[0]
 
 
 def withdraw_all(connection: Connection, scope: Scope) -> int:
-    """Retire every relation within a scope, and say how many there were."""
     rows = _rows(connection)
     of_scope = select(relations.c.id).where(relations.c.scope_id.in_(ids_within(scope)), CURRENT)
     rows.read_ids(connection.execute(of_scope).scalars().all())
@@ -220,7 +218,6 @@ class _Split(_Joiner):
         rows.read_support({row.id for row in [*self._once.values(), *rows.relations]})
 
     def carry_out(self) -> int:
-        """Bring them back, and say how many."""
         self._loser.merged_into, self._loser.changed = None, True
         self._winner.mentions, self._winner.changed = max(0, self._winner.mentions - self._loser.mentions), True
         for relation_id, memory_id in self._merged.moved["links"]:

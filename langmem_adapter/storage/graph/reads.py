@@ -180,7 +180,6 @@ class GraphTime:
 
     @property
     def has_past(self) -> bool:
-        """Whether retired rows are wanted."""
         return self.history or self.known_at is not None
 
     @property
@@ -190,17 +189,14 @@ class GraphTime:
 
     @property
     def values(self) -> dict[str, datetime | None]:
-        """The parameters of the conditions."""
         return {"as_of": self.as_of, "known_at": self.known_at}
 
     @property
     def conditions(self) -> list[ColumnElement[bool]]:
-        """The conditions on rows of `relations`."""
         return [*self.recorded(), *self.valid]
 
     @property
     def valid(self) -> list[ColumnElement[bool]]:
-        """Those on the valid time."""
         since, until = relations.c.valid_from, relations.c.valid_to
         if self.as_of is None:
             return []
@@ -244,11 +240,7 @@ _support: Final = relation_memories.c
 def page(
     connection: Connection, scope: Scope, when: GraphTime, *, k: int, after: str | None = None, **only: str | None
 ) -> RelationPage:
-    """Relations within *scope*, newest recorded first; *only* has the arguments of `newest`.
-
-    Raises:
-        InvalidInputError: The cursor is none of ours.
-    """
+    """Relations within *scope*, newest recorded first; *only* has the arguments of `newest`."""
     last = HIGHEST if after is None else parse_cursor(after, int)[0]
     pks = newest(connection, scope, when, k=k + 1, last=last, **only)
     following = cursor(pks[k - 1]) if len(pks) > k else None

@@ -160,11 +160,9 @@ class Span:
 
     @property
     def ends(self) -> datetime:
-        """Its end, likewise."""
         return self.end or _NEVER
 
     def overlaps(self, other: Span) -> bool:
-        """Whether some moment lies in both."""
         return max(self.begins, other.begins) < min(self.ends, other.ends)
 
     def meets(self, other: Span) -> bool:
@@ -172,16 +170,13 @@ class Span:
         return self.begins <= other.ends and other.begins <= self.ends
 
     def joined(self, other: Span) -> Span:
-        """The span that covers both."""
         first, last = min(self, other, key=lambda span: span.begins), max(self, other, key=lambda span: span.ends)
         return Span(first.start, last.end)
 
     def until(self, moment: datetime) -> Span:
-        """Its part before a moment."""
         return Span(self.start, moment) if moment < self.ends else self
 
     def since(self, moment: datetime) -> Span:
-        """Its part from a moment on."""
         return Span(moment, self.end) if moment > self.begins else self
 
     def without(self, other: Span) -> tuple[Span, ...]:
@@ -223,8 +218,6 @@ class ScopeRow:
 
 @dataclass(slots=True, eq=False)
 class EntityNode:
-    """An entity."""
-
     pk: int
     id: str
     scope_row: ScopeRow
@@ -241,7 +234,6 @@ class EntityNode:
 
     @property
     def key(self) -> str:
-        """The key of its first name."""
         return relation_end(self.owner or self.name, self.scope_row.scope).key
 
 
@@ -355,7 +347,6 @@ class GraphRows:
     # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def read_names(self, scope_ids: Collection[int], keys: Collection[str]) -> None:
-        """Read the entities of these names."""
         rows = NAMES.rows(self.connection, {"scopes": scope_ids, "keys": keys})
         self._read_nodes(row.entity_pk for row in rows)
         for row in rows:
@@ -374,13 +365,11 @@ class GraphRows:
                 self._read(statement, {"pks": pks, "names": names})
 
     def read_all(self, pks: Collection[int]) -> None:
-        """Read every current relation from or to some entities."""
         self._read_nodes(pks)
         for statement in ALL_OF:
             self._read(statement, {"pks": pks})
 
     def read_ids(self, ids: Collection[str]) -> None:
-        """Read the current rows of these relations."""
         self._read(BY_ID, {"ids": ids})
 
     def read_rows(self, pks: Collection[int]) -> dict[int, RelationRow]:
@@ -399,7 +388,6 @@ class GraphRows:
             self.read_support(ids)
 
     def read_support(self, ids: Collection[str]) -> None:
-        """Read which memories state these relations."""
         wanted = [relation_id for relation_id in ids if relation_id not in self.links]
         for row in SUPPORT.rows(self.connection, {"ids": wanted}) if wanted else ():
             self._keep(Link(row.relation_id, row.memory_id, row.scope_id, row.created_at, row.dropped_at))
@@ -442,7 +430,6 @@ class GraphRows:
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def node_of(self, pk: int) -> EntityNode:
-        """An entity by its row."""
         self._read_nodes([pk])
         return self.nodes[pk]
 
@@ -459,11 +446,9 @@ class GraphRows:
         return tuple(link.memory_id for link in self.links[relation_id].values() if link.dropped_at is None)
 
     def mentions(self, memory_id: str) -> list[Link]:
-        """The relations that a memory states or stated."""
         return list(self._mentions[memory_id].values())
 
     def record(self, row: RelationRow) -> Relation:
-        """A row as callers get it."""
         return Relation(
             id=row.id,
             source=row.source.name,
@@ -547,7 +532,6 @@ class GraphRows:
                 self._keep(replace(link, relation_id=to.id, scope_id=to.scope_id, new=True, changed=False))
 
     def drop(self, link: Link) -> None:
-        """Note that a memory states a relation no longer."""
         link.dropped_at, link.changed = self.now, True
         row = self.relations.of_id(link.relation_id)
         if row is not None:

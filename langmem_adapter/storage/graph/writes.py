@@ -58,12 +58,10 @@ class Claims:
 
 
 def normal(triple: Triple) -> Triple:
-    """A triple with its relation in the stored form."""
     return replace(triple, relation=relation_name(triple.relation))
 
 
 def ends(triple: Triple, scope: Scope) -> tuple[EntityReference, EntityReference]:
-    """A triple's two ends."""
     return relation_end(triple.source, scope), relation_end(triple.target, scope)
 
 
@@ -74,7 +72,6 @@ def relates_two(triple: Triple, scope: Scope) -> bool:
 
 
 def single(triple: Triple) -> bool:
-    """Whether its source has one such target at a time."""
     return is_single(triple.relation) if triple.single is None else triple.single
 
 
@@ -182,7 +179,6 @@ class RelationWriter:
         self._before: dict[str, Relation | None] = {}  # the relations that it touched, as they were
 
     def write(self, claims: Claims) -> tuple[RelationChange, ...]:
-        """Carry out one decision."""
         if claims.before not in {None, claims.after}:
             self._retract(claims)
         if claims.gap is not None:
@@ -430,7 +426,6 @@ class _Taking:
     scope_row: ScopeRow
 
     def look_up(self, pairs: Sequence[tuple[EntityReference, EntityReference]]) -> None:
-        """Read what is known between some ends."""
         self.rows.read_names({self.scope_row.id}, {end.key for both in pairs for end in both})
         nodes = [self._nodes(both) for both in pairs]
         pks = {(one.pk, other.pk) for one, other in nodes if one is not None and other is not None}
@@ -441,7 +436,6 @@ class _Taking:
         return [self.rows.names.get((self.scope_row.id, end.key)) for end in both]
 
     def take(self, both: tuple[EntityReference, EntityReference], triple: Triple) -> Taken:
-        """Take one over."""
         source, target = self._nodes(both)
         if both[0].key == both[1].key or (source is not None and source is target):  # they may have been merged
             return "same"
