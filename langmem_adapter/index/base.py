@@ -175,11 +175,6 @@ def stored_vector_length(connection: Connection, space: Space) -> int | None:
     return None if embedding is None else len(embedding) // _NUMBER
 
 
-def vector_length(rows: Rows) -> int | None:
-    """How many numbers the first vector among *rows* has; `None` where there is none."""
-    return next((len(row.embedding) // _NUMBER for row in rows if row.embedding is not None), None)
-
-
 def as_batch(rows: Rows, dimensions: int) -> Batch:
     there = [row for row in rows if row.embedding is not None]
     return Batch(

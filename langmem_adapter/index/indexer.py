@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import weakref
 from abc import ABC, abstractmethod
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,6 @@ from langmem_adapter.index.base import (
     count_rows,
     read_all,
     stored_vector_length,
-    vector_length,
 )
 from langmem_adapter.index.generations import Generation, Generations
 from langmem_adapter.index.segment import Contents, ExactIndex, SegmentError
@@ -258,7 +257,8 @@ class Indexer(VectorFeed):
         return count
 
     def _apply(self, rows: Rows) -> None:
-        index = self._make_index(lambda: vector_length(rows))
+        first = next((row.embedding for row in rows if row.embedding is not None), None)
+        index = self._make_index(None if first is None else len(first) // 4)
         if index is None:
             return
         batch = as_batch(rows, index.dimensions)
@@ -271,7 +271,7 @@ class Indexer(VectorFeed):
     def _rebuild(self, connection: Connection, progress: Callable[[int, int], None] | None = None) -> int:
         end = feed.last(connection, self._fingerprint)
         total = count_rows(connection, self._space)
-        index = self._make_index(lambda: stored_vector_length(connection, self._space))
+        index = self._make_index(stored_vector_length(connection, self._space))
         if index is not None:
             report = None if progress is None else lambda count: progress(count, total)
             index.adopt(read_all(connection, self._space, index.dimensions, report))
@@ -280,19 +280,15 @@ class Indexer(VectorFeed):
         self._behind = self._pending = total
         return total
 
-    def _make_index(self, read_dimensions: Callable[[], int | None]) -> ExactIndex | None:
-        """The index; a new one where the length of its vectors is known now."""
-        if self.index is not None:
-            return self.index
-        dimensions = read_dimensions()
-        return None if dimensions is None else self._factory(dimensions)
+    def _make_index(self, dimensions: int | None) -> ExactIndex | None:
+        return self._factory(dimensions) if self.index is None and dimensions is not None else self.index
 
     # ── its files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def write_segment(self, *, ending: bool = False) -> bool:
         """See `VectorFeed.write_segment`: where something (at the end: much) changed, and no other process writes."""
         try:
-            if ending and self._behind < max(1, self._size // _WORTH) and self._count_unread() < self._every:
+            if ending and self._behind < max(1, self._size // _WORTH):
                 return False
             super().pull()  # what others deleted, or erased, must not come back to the disk
             return self._merge()
@@ -318,18 +314,9 @@ class Indexer(VectorFeed):
             self.index.hold(self.index.contents.closed())
 
     def finish(self) -> None:
-        """Write what has changed: more than a hundredth, or *merge_after* changes since the last search."""
+        """Write what has changed, where it is more than a hundredth."""
         if self._files is not None and not self._database.inherited:
             self.write_segment(ending=True)
-
-    def _count_unread(self) -> int:
-        try:
-            if self.version in {None, self._database.version()}:
-                return 0
-            with self._database.read() as connection:
-                return feed.last(connection).applied - self._cursor.applied
-        except StorageError:  # it was closed before, or its file is gone: nothing is left to write
-            return 0
 
     def _is_due(self) -> bool:
         return self._pending >= max(self._every, self._size // _SHARE)
@@ -533,7 +520,6 @@ class SharedIndexer(VectorFeed):
         # change. `test_many_feeders_of_one_store_miss_nothing`
         total = count_rows(turn.connection, self._space)
         index.refill(turn.connection, lambda count: None if progress is None else progress(count, total))
-        index.settle(turn.connection)
         turn.cursor = end
         return total
 
@@ -546,37 +532,23 @@ class SharedIndexer(VectorFeed):
             self.index = None if dimensions is None else self._factory(dimensions)
         return self.index
 
-    # ── taking turns ────────────────────────────────────────────────────────────────────────────────────────────────
-
     @contextmanager
     def _take_turn(self, index: SharedIndex) -> Iterator[_Turn]:
-        turns = self._turn_on_postgres if self._database.dialect == "postgresql" else self._turn_on_sqlite
-        with turns(index) as turn:
-            if not self._ready:
-                index.prepare(turn.connection)
-            yield turn
-        self._cursor, self._ready = turn.cursor, True
-
-    @contextmanager
-    def _turn_on_postgres(self, index: SharedIndex) -> Iterator[_Turn]:
-        with self._database.derived(feed.lock_of(index.name)) as connection:
-            cursor = self._read_cursor(index, connection)
-            turn = _Turn(connection, cursor)
-            yield turn
-            if turn.cursor is not None and turn.cursor != cursor and not index.private:
-                feed.put(connection, index.name, turn.cursor)
-
-    @contextmanager
-    def _turn_on_sqlite(self, index: SharedIndex) -> Iterator[_Turn]:
-        # Contract: not the database's own write lock, since writers would have to wait for a store at the other end of a
-        # network; a separate lock, for this index. `test_whoever_waits_too_long_for_another_feeder_is_told`
-        with self._alone(index):
-            with self._database.read() as connection:
+        # Contract: on SQLite not the database's own write lock, since writers would have to wait for a store at the other end
+        # of a network; a separate lock, for this index. `test_whoever_waits_too_long_for_another_feeder_is_told`
+        on_postgres = self._database.dialect == "postgresql"
+        lock = self._database.derived(feed.lock_of(index.name)) if on_postgres else self._alone(index)
+        with lock as shared:
+            with self._database.read() if shared is None else nullcontext(shared) as connection:
                 cursor = self._read_cursor(index, connection)
                 turn = _Turn(connection, cursor)
+                if not self._ready:
+                    index.prepare(connection)
                 yield turn
             if turn.cursor is not None and turn.cursor != cursor and not index.private:
-                self._database.write(partial(feed.put, name=index.name, cursor=turn.cursor))
+                put = partial(feed.put, name=index.name, cursor=turn.cursor)
+                self._database.write(put) if shared is None else put(shared)
+        self._cursor, self._ready = turn.cursor, True
 
     def _read_cursor(self, index: SharedIndex, connection: Connection) -> Cursor | None:
         return self._cursor if index.private else feed.get(connection, index.name)

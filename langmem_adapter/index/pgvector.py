@@ -137,8 +137,7 @@ class PgVectorIndex:
         """Make the table, where it is missing; `require_pgvector` has seen to the extension."""
         self._table.create(connection, checkfirst=True)
 
-    def settle(self, connection: Connection) -> None:
-        """Make the graph, where it is missing: after the first filling, because row by row it takes many times as long."""
+    def build_graph(self, connection: Connection) -> None:
         if self._exact_up_to is not None:
             full = self.dimensions <= _MOST_OF_FULL
             what = "embedding vector_ip_ops" if full else f"(embedding::halfvec({self.dimensions})) halfvec_ip_ops"
@@ -157,6 +156,7 @@ class PgVectorIndex:
             self.take(connection, rows)
             done += len(rows)
             report(done)
+        self.build_graph(connection)  # after the first filling: row by row it takes many times as long
 
     def holds(self, connection: Connection, cursor: Cursor) -> bool:  # noqa: ARG002 - an external store could lie
         """Whether the table is where the cursor says: always, they are committed together."""

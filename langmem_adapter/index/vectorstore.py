@@ -105,9 +105,6 @@ class VectorStoreIndex:
         with self._translated:
             self._store.check(self.dimensions, None)
 
-    def settle(self, connection: Connection) -> None:
-        """Nothing: a store sees to itself."""
-
     def take(self, connection: Connection, rows: Rows) -> None:
         """Bring in changed memories."""
         batch, database = as_batch(rows, self.dimensions), _mark(connection)

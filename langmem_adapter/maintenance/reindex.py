@@ -8,7 +8,6 @@ an `EmbeddingMismatchError` at the next search or write.
 
 from __future__ import annotations
 
-import secrets
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -20,14 +19,14 @@ from sqlalchemy import and_, delete, func, insert, select, update
 from langmem_adapter.arguments import bounded
 from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.models import embedding_limits, fingerprint, resolve_embeddings
-from langmem_adapter.errors import ConflictError, StorageError
+from langmem_adapter.errors import ConflictError
 from langmem_adapter.index.generations import erase_index_files
 from langmem_adapter.settings import Settings, chosen_database
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.feed import last_seq
+from langmem_adapter.storage.feed import insert_changes
 from langmem_adapter.storage.migrations import prepare
-from langmem_adapter.storage.tables import MEMORIES, changes, memories, reembedded
+from langmem_adapter.storage.tables import MEMORIES, memories, reembedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 _TARGET: Final = "reindex"  # key in `meta`: fingerprint of the model that the vectors kept aside are made with
 _PATIENT: Final = 3  # rounds after which what others write meanwhile is embedded while they wait
-_CHUNK: Final = 10_000
 
 _LACKING: Final = (
     select(memories.c.pk, memories.c.seq, memories.c.text)
@@ -140,7 +138,10 @@ class _Change:
                 self._prepare()
                 if self.database.write(partial(self._switch, most=self._most(turn))):
                     break
-            self._drop_files()
+            if (
+                self.database.path is not None
+            ):  # the next program that opens the database makes an index of the new model
+                erase_index_files(self.database.path)
             total = self._progress()[1]
             self.progress(total, total)
         return Reindexed(total, self.embedded, resumed, before, self.target)
@@ -226,32 +227,11 @@ class _Change:
             return False
         if rows:
             self._keep(connection, rows, self._vectors(rows))
-        self._tell_indexes(connection)
+        pks = connection.execute(select(memories.c.pk).order_by(memories.c.pk)).scalars().all()
+        insert_changes(connection, MEMORIES, pks, "put")
         new = select(reembedded.c.embedding).where(reembedded.c.pk == memories.c.pk).scalar_subquery()
         connection.execute(update(memories).values(embedding=new))
         connection.execute(delete(reembedded))
         meta.put(connection, meta.EMBEDDINGS, self.target)
         meta.drop(connection, _TARGET)
         return True
-
-    def _tell_indexes(self, connection: Connection) -> None:
-        pks = connection.execute(select(memories.c.pk).order_by(memories.c.pk)).scalars().all()
-        first = last_seq(connection) + 1
-        for start in range(0, len(pks), _CHUNK):
-            rows = (
-                {"seq": first + place, "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": pk, "op": "put"}
-                for place, pk in enumerate(pks[start : start + _CHUNK], start)
-            )
-            connection.execute(insert(changes), list(rows))
-
-    def _drop_files(self) -> None:
-        """Remove the index of the old model; the next program that opens the database makes a new one."""
-        path = self.database.path
-        if path is None:
-            return
-        try:
-            erase_index_files(path)
-        except OSError as error:
-            raise StorageError(
-                f"the embeddings were changed, but files of the index beside {path} could not be removed: {error}"
-            ) from error

@@ -194,16 +194,6 @@ def translate_errors(where: str) -> Iterator[None]:
         raise GraphServerError(message, transient=passing) from error
 
 
-@contextmanager
-def _ignore_existing() -> Iterator[None]:
-    """Let a constraint or index be there already: Memgraph has no `IF NOT EXISTS`."""
-    try:
-        yield
-    except exceptions.ClientError as error:
-        if "already exists" not in str(error):
-            raise
-
-
 def _reason(error: Exception) -> str:
     """The operating system's error, which the driver wraps in several others; else the driver's text."""
     cause: BaseException | None = error
@@ -354,8 +344,11 @@ class Target:
         """Make constraints and indexes, where they are missing."""
         with self._session() as session:
             for statement in schema(self.dialect or dialect_of(self.driver), self.label):
-                with _ignore_existing():
+                try:
                     session.run(statement).consume()
+                except exceptions.ClientError as error:  # Memgraph has no `IF NOT EXISTS`
+                    if "already exists" not in str(error):
+                        raise
 
     def mark(self) -> Mark | None:
         """How far the mirror has come; `None` where the target knows nothing of it."""
@@ -369,21 +362,17 @@ class Target:
 
     def write(self, was: Mark | None, now: Mark, batch: MirrorBatch) -> None:
         """Write a batch and move the mark from what it was read as, in one transaction."""
-        if batch.gone:
-            self._loosen(batch.gone)
+        if batch.gone:  # their relations go bit by bit: one transaction could not hold those of a hub
+            values = {"lineage": self.lineage, "pks": list(batch.gone), "most": _FREED}
+            with self._session() as session:
+                while session.execute_write(_gone, self._statements.loosen, values):
+                    pass
         self._carry_out(was, now, lambda work: self._put(work, batch))
 
     def clear(self, was: Mark | None, now: Mark) -> int:
         """Remove some of what the mirror has written, and move the mark, or raise `Overtaken`; of nothing, all is gone."""
         values = {"lineage": self.lineage, "most": _FREED, **self.within}
         return self._carry_out(was, now, lambda work: sum(_gone(work, one, values) for one in self._statements.clear))
-
-    def _loosen(self, pks: Sequence[int]) -> None:
-        """Take the relations of nodes that go away bit by bit: one transaction could not hold those of a hub."""
-        values = {"lineage": self.lineage, "pks": list(pks), "most": _FREED}
-        with self._session() as session:
-            while session.execute_write(_gone, self._statements.loosen, values):
-                pass
 
     def _carry_out(self, was: Mark | None, now: Mark, do: Callable[[ManagedTransaction], T]) -> T:
         # Contract: of two mirrors that read the same mark one alone writes. The first statement writes to the mark, which locks

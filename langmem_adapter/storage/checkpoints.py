@@ -43,7 +43,7 @@ from langmem_adapter.storage.tables import metadata
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Select
+    from sqlalchemy import ColumnElement, Connection
 
 Version: TypeAlias = "str | int | float"
 """Of a channel; it grows with every change."""
@@ -290,16 +290,16 @@ class _Node(NamedTuple):
 _STEP: Final = (checkpoints.c.id, checkpoints.c.parent_id, checkpoints.c.versions, WHOLE.label("whole"))
 
 
-def _ancestry() -> Select[Any]:
-    """A checkpoint and its nearest ancestors, the checkpoint first."""
-    first = select(*_STEP, literal(1).label("depth")).where(in_space(checkpoints), checkpoints.c.id == bindparam("one"))
-    chain = first.cte("chain", recursive=True)
-    is_parent = checkpoints.c.id == chain.c.parent_id, chain.c.depth < bindparam("stride")
-    chain = chain.union_all(select(*_STEP, chain.c.depth + 1).where(in_space(checkpoints), *is_parent))
-    return select(*(chain.c[column.name] for column in _STEP)).order_by(chain.c.depth)
-
-
-_ANCESTRY: Final = Prepared(_ancestry())
+_one: Final = select(*_STEP, literal(1).label("depth")).where(
+    in_space(checkpoints), checkpoints.c.id == bindparam("one")
+)
+_chain: Final = _one.cte("chain", recursive=True)
+_parents: Final = select(*_STEP, _chain.c.depth + 1).where(
+    in_space(checkpoints), checkpoints.c.id == _chain.c.parent_id, _chain.c.depth < bindparam("stride")
+)
+_chained: Final = _chain.union_all(_parents)
+_ANCESTRY: Final = Prepared(select(*(_chained.c[column.name] for column in _STEP)).order_by(_chained.c.depth))
+"""A checkpoint and its nearest ancestors, the checkpoint first."""
 _LATEST_OF_THREAD: Final = Prepared(select(func.max(checkpoints.c.id).label("id")).where(in_space(checkpoints), WHOLE))
 _STORED: Final = Prepared(
     select(channel_values.c.slot).where(in_space(channel_values), any_of(channel_values.c.slot, "slots"))

@@ -39,7 +39,7 @@ from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage import checkpoints as threads
 from langmem_adapter.storage import items, meta
 from langmem_adapter.storage.conversations import conversations, notes, turns
-from langmem_adapter.storage.feed import INSERT_CHANGE, last_seq, new_change
+from langmem_adapter.storage.feed import insert_changes, last_seq
 from langmem_adapter.storage.jobs import jobs
 from langmem_adapter.storage.queries import any_of
 from langmem_adapter.storage.scopes import OWNER, ids_within, of_row, reach, within
@@ -173,7 +173,8 @@ def erasure_preview(connection: Connection, scope: Scope) -> Erasure:
 def _remove(connection: Connection, scope: Scope | None) -> Erasure:
     traces_of_others = None if scope is None else _TracesOfOthers(connection, scope)
     for space, rows in ((MEMORIES, memories), (RELATIONS, relations), (ENTITIES, entities)):
-        _feed(connection, space, connection.execute(select(rows.c.pk).where(belongs(rows, scope))).scalars().all())
+        pks = connection.execute(select(rows.c.pk).where(belongs(rows, scope))).scalars().all()
+        insert_changes(connection, space, sorted(pks), "delete")
     _retract_statements(connection, select(scopes.c.id).where(reach(scope)))
     more: dict[str, Any] = {"relations": _count_relations(connection, scope)}
     if scope is None:
@@ -210,11 +211,6 @@ def _count_relations(connection: Connection, scope: Scope | None) -> int:
     return int(connection.execute(query).scalar_one())
 
 
-def _feed(connection: Connection, space: str, pks: Sequence[int]) -> None:
-    first = last_seq(connection) + 1
-    INSERT_CHANGE.run(connection, *(new_change(seq, space, pk, "delete") for seq, pk in enumerate(sorted(pks), first)))
-
-
 def _delete(connection: Connection, rows: Any, condition: ColumnElement[bool]) -> int:
     return connection.execute(delete(rows).where(condition)).rowcount
 
@@ -233,7 +229,8 @@ def _retract_statements(connection: Connection, ids: Select[Any]) -> None:
     # A relation without any memory was written by hand and stays.
     unstated = relations.c.retired_at.is_(None), is_stated, ~is_stated.where(link.dropped_at.is_(None))
     connection.execute(update(relations).where(retracted, *unstated).values(retired_at=datetime.now(UTC)))
-    _feed(connection, RELATIONS, connection.execute(select(relations.c.pk).where(retracted)).scalars().all())
+    pks = connection.execute(select(relations.c.pk).where(retracted)).scalars().all()
+    insert_changes(connection, RELATIONS, sorted(pks), "delete")
 
 
 class _TracesOfOthers:

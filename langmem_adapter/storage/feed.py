@@ -74,6 +74,7 @@ class Space:
         return self.scope.label("scope_id"), self.embedding.label("embedding"), *self.more
 
 
+_CHUNK: Final = 10_000
 _MODEL: Final = "embeddings"
 _REMEDY: Final = (
     "langmem-adapter reindex -d {location} --embeddings NAME (in Python: langmem_adapter.maintenance.reindex)"
@@ -98,6 +99,13 @@ INSERT_CHANGE: Final = Prepared(insert(changes))
 def new_change(seq: int, space: str, row: int, op: str) -> dict[str, Any]:
     """A row for `INSERT_CHANGE`: *op* is `"put"` or `"delete"`."""
     return {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": row, "op": op}
+
+
+def insert_changes(connection: Connection, space: str, pks: Sequence[int], op: str) -> None:
+    """Write a change of each of some rows."""
+    for start in range(0, len(pks), _CHUNK):
+        rows = enumerate(pks[start : start + _CHUNK], last_seq(connection) + 1)
+        INSERT_CHANGE.run(connection, *(new_change(seq, space, pk, op) for seq, pk in rows))
 
 
 # ── the feed ────────────────────────────────────────────────────────────────────────────────────────────────────────

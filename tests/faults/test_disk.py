@@ -218,26 +218,6 @@ def test_memory_names_the_fix_where_files_cannot_be_written(database: str, file_
         assert memory.verify().ok
 
 
-def lose_the_folder(database: str) -> dict[str, Any]:
-    obey_modes()
-    memory, journal, _ = fill(database)
-    folder = Path(database).parent
-    folder.chmod(0o500)
-    try:
-        add(memory, journal, "added while the folder was read-only")
-        found = memory.search("added while", user_id=USER)[0].text
-        return {"found": found, "snapshot": memory.parts.indexer.write_segment(), "verified": memory.verify().ok}
-    finally:
-        memory.close()
-        folder.chmod(0o700)
-
-
-def test_memory_in_a_folder_that_becomes_read_only(database: str) -> None:
-    told = call(lose_the_folder, database)
-    assert told == {"found": "added while the folder was read-only", "snapshot": False, "verified": True}
-    assert call(examine, database, Path(database).parent.parent / "journals") == []
-
-
 # ── files that are no database ──────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -240,18 +240,6 @@ class TestInTheBackground:
         assert Generations.for_database(path, PRINT).manifest.exists()
         assert follow().verify().ok
 
-    def test_closing_waits_for_it_and_leaves_everything_written(
-        self, book: Book, path: Path, follow: Follow, vectors: Vectors
-    ) -> None:
-        indexer = follow(writing=once(lambda: time.sleep(0.3)), merge_after=10)
-        book.put(vectors[:10])
-        indexer.pull()
-        book.put(vectors[10:15])
-        indexer.pull()
-        indexer.close()
-        assert written(path)[0] == 15
-        assert [thread for thread in threading.enumerate() if "langmem" in thread.name] == []
-
     def test_a_failure_is_logged_and_counted_and_tried_again_after_as_many_changes(
         self, book: Book, tmp_path: Path, follow: Follow, vectors: Vectors, caplog: pytest.LogCaptureFixture
     ) -> None:

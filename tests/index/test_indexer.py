@@ -6,9 +6,7 @@ import itertools
 import logging
 import os
 import shutil
-import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -101,48 +99,6 @@ class TestPull:
             event.remove(Engine, "begin", note)
         assert len(begun) == 1
 
-    def test_two_indexers_see_each_others_commits(self, book: Book, follow: Follow, vectors: Vectors) -> None:
-        one, other = follow(), follow(kind="exact")
-        for place in range(10):
-            pks = book.put(vectors[place : place + 1])
-            for indexer in (one, other):
-                indexer.pull()
-                assert held(indexer).search(vectors[place], 1, scopes=[1]).pks.tolist() == pks
-
-    def test_more_changes_than_one_batch_holds(self, book: Book, follow: Follow, make_vectors: Any) -> None:
-        indexer = follow()
-        book.put(make_vectors(1, D))
-        indexer.pull()
-        book.put(make_vectors(10_500, D))
-        assert indexer.pull() == 10_500
-        assert indexer.verify().ok
-
-    def test_two_threads_pull_once_each_and_agree(self, book: Book, follow: Follow, vectors: Vectors) -> None:
-        indexer, together = follow(), threading.Barrier(4)
-
-        def work(number: int) -> None:
-            for place in range(number, 60, 4):
-                together.wait(10)
-                (pk,) = book.put(vectors[place : place + 1], scope=number + 1)
-                indexer.pull()
-                assert held(indexer).search(vectors[place], 1, scopes=[number + 1]).pks.tolist() == [pk]
-
-        with ThreadPoolExecutor(4) as pool:
-            for future in [pool.submit(work, number) for number in range(4)]:
-                future.result()
-        assert len(held(indexer)) == 60
-        assert indexer.verify().ok
-
-    def test_works_in_memory_without_any_file(self, vectors: Vectors) -> None:
-        book = Book(Database(":memory:"))
-        indexer = Indexer(book.database, partial(open_index, "exact"), fingerprint=PRINT)
-        pks = book.put(vectors[:3])
-        indexer.pull()
-        assert held(indexer).pks().tolist() == pks
-        assert indexer.write_segment() is False
-        indexer.close()
-        book.database.close()
-
 
 class TestDimensions:
     def test_are_taken_from_the_first_memory(self, book: Book, follow: Follow, vectors: Vectors) -> None:
@@ -200,15 +156,6 @@ class TestSnapshots:
         follow().close()
         assert place.stat().st_ino == first
 
-    @pytest.mark.parametrize("count", [9, 10])
-    def test_closing_writes_one_for_many_changes_that_nobody_searched(
-        self, book: Book, path: Path, follow: Follow, vectors: Vectors, count: int
-    ) -> None:
-        indexer = follow(merge_after=10)
-        book.put(vectors[:count])
-        indexer.close()
-        assert manifest_of(path).exists() is (count == 10)
-
     def test_a_closed_index_lets_go_of_its_file(self, book: Book, follow: Follow, vectors: Vectors) -> None:
         book.put(vectors[:30])
         indexer = follow()
@@ -259,16 +206,6 @@ class TestSnapshots:
         assert f"the database is read instead: {place} " in caplog.text
         assert caplog.text.count(str(place)) == 1
 
-    def test_one_of_another_length_is_not_used(
-        self, book: Book, follow: Follow, make_vectors: Any, vectors: Vectors
-    ) -> None:
-        book.put(vectors[:5])
-        follow().close()
-        book.database.write(lambda c: c.execute(update(memories).values(embedding=make_vectors(1, 8).tobytes())))
-        indexer = follow(dimensions=8)
-        assert held(indexer).dimensions == 8
-        assert indexer.verify().ok
-
     def test_one_from_after_a_restored_backup_is_not_used(
         self, book: Book, path: Path, follow: Follow, vectors: Vectors
     ) -> None:
@@ -299,20 +236,6 @@ class TestSnapshots:
         assert indexer.verify().ok
         assert indexer.failures == 0
         other.database.close()
-
-    @pytest.mark.parametrize("folder", ["missing", "a file"])
-    def test_where_none_can_be_written_everything_else_works(
-        self, book: Book, tmp_path: Path, follow: Follow, vectors: Vectors, folder: str
-    ) -> None:
-        (tmp_path / "a file").touch()
-        indexer = follow(files=Generations(tmp_path / folder / "x.index"), merge_after=1)
-        before = indexer.failures
-        pks = book.put(vectors[:3])
-        assert indexer.pull() == 3
-        assert held(indexer).pks().tolist() == pks
-        assert indexer.write_segment() is False
-        indexer.close()
-        assert indexer.failures > before
 
     def test_none_stays_that_nobody_can_tell_to_be_clean(self, path: Path, book: Book, vectors: Vectors) -> None:
         class Closing(Generations):

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pytest
-from sqlalchemy import delete, event, make_url, select, text
+from sqlalchemy import event, make_url, select, text
 
 from langmem_adapter import Memory
-from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
+from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.indexer import SharedIndexer
 from langmem_adapter.index.pgvector import PgVectorIndex, require_pgvector
 from langmem_adapter.index.segment import ExactIndex
-from langmem_adapter.storage import feed as following
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.migrations import prepare
-from langmem_adapter.storage.tables import changes, cursors, memories
+from langmem_adapter.storage.tables import cursors
 from tests.programs import Program, python
 
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class TestGraph:
         with database.derived(1) as connection:
             index.prepare(connection)
             index.on(connection).update(batch)
-            index.settle(connection)
+            index.build_graph(connection)
         oracle.update(batch)
         return index, oracle
 
@@ -129,7 +128,7 @@ class TestGraph:
         with database.derived(1) as connection:
             index.prepare(connection)
             index.on(connection).update(batch)
-            index.settle(connection)
+            index.build_graph(connection)
         oracle.update(batch)
         found = index.search(vectors[7], 5, scopes=[1])
         assert found.pks.tolist() == oracle.search(vectors[7], 5, scopes=[1]).pks.tolist()
@@ -161,22 +160,6 @@ class TestFeed:
         assert {indexer.pull() for indexer in feeds} == {0}
         assert {indexer.applied for indexer in feeds} == {120}
 
-    def test_follows_updates_and_deletes(
-        self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any
-    ) -> None:
-        vectors = make_vectors(10, D)
-        one, other = follow(), follow()
-        assert one.index is None
-        write(database, make_batch(range(1, 6), [1] * 5, vectors[:5]))
-        one.pull()
-        write(database, make_batch([2], [1], vectors[8:9], gone=[3]))
-        other.pull()
-        assert one.pull() == 0
-        assert held(one).pks().tolist() == [1, 2, 4, 5]
-        assert held(one).search(vectors[8], 1, scopes=[1]).pks.tolist() == [2]
-        assert one.verify().ok
-        assert not other.write_segment()
-
     def test_nothing_is_locked_or_written_when_nothing_was_committed(
         self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any
     ) -> None:
@@ -193,29 +176,6 @@ class TestFeed:
         assert other.applied == 2
         assert not [statement for statement in said if "advisory" in statement or "INSERT" in statement]
 
-    def test_a_history_that_went_back_is_read_anew(
-        self,
-        database: Database,
-        follow: Follow,
-        make_vectors: Any,
-        make_batch: Any,
-        write: Any,
-        caplog: pytest.LogCaptureFixture,
-    ) -> None:
-        vectors = make_vectors(40, D)
-        write(database, make_batch(range(1, 11), [1] * 10, vectors[:10]))
-        indexer = follow()
-
-        def go_back(connection: Connection) -> None:
-            connection.execute(delete(memories).where(memories.c.pk > 5))
-            connection.execute(delete(changes).where(changes.c.seq > 5))
-
-        database.write(go_back)
-        write(database, make_batch(range(6, 26), [1] * 20, vectors[20:]))
-        indexer.pull()
-        assert indexer.verify().ok
-        assert "rebuilding it" in caplog.text
-
     def test_rebuild_repairs_what_verify_found_and_tells_how_far_it_is(
         self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any
     ) -> None:
@@ -231,21 +191,6 @@ class TestFeed:
         assert indexer.rebuild(lambda done, total: seen.append((done, total))) == 8
         assert seen == [(8, 8)]
         assert indexer.verify().ok
-
-    def test_a_failed_pull_moves_nothing(
-        self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any
-    ) -> None:
-        write(database, make_batch([1], [1], make_vectors(1, D)))
-        indexer = follow()
-        write(database, make_batch([2], [1], make_vectors(1, D, 2)))
-        write(database, make_batch([3], [1], make_vectors(1, 5)))
-        for _ in range(2):
-            with pytest.raises(EmbeddingMismatchError, match=r"row 3 .*reindex"):
-                indexer.pull()
-        assert held(indexer).pks().tolist() == [1]
-        with database.read() as connection:
-            kept = following.get(connection, held(indexer).name)
-        assert kept is not None and kept.applied == 1
 
 
 class TestRefusals:
@@ -300,30 +245,6 @@ with Memory(url, index="pgvector") as memory:
 
 
 class TestMemory:
-    def test_keeps_finds_changes_and_forgets(self, postgres_url: str) -> None:
-        with Memory(postgres_url, index="pgvector") as memory:
-            assert memory.search("anything", user_id="alice") == []
-            memory.add("I am vegetarian and I live in Lyon.", user_id="alice")
-            memory.add("I live in Oslo.", user_id="bob")
-            (home,) = memory.search("Where does she live?", user_id="alice", k=1)
-            assert home.text == "Lives in Lyon"
-            memory.update(home.id, "Lives in Paris")
-            assert memory.search("Paris", user_id="alice", k=1)[0].text == "Lives in Paris"
-            memory.delete_all(user_id="alice")
-            assert memory.search("Paris", user_id="alice") == []
-            assert memory.verify().ok
-        with Memory(postgres_url, index="faiss") as plain, Memory(postgres_url, index="pgvector") as shared:
-            for memory in (plain, shared):
-                assert [hit.text for hit in memory.search("Oslo", user_id="bob")] == ["Lives in Oslo"]
-
-    async def test_many_searches_at_once_need_one_connection_each(self, postgres_url: str) -> None:
-        import asyncio
-
-        async with Memory(postgres_url, index="pgvector") as memory:
-            await asyncio.gather(*(memory.aadd(f"Owns lamp {i}", user_id="u", infer=False) for i in range(40)))
-            found = await asyncio.gather(*(memory.asearch(f"lamp {i}", user_id="u", k=3) for i in range(40)))
-            assert all(len(hits) == 3 for hits in found)
-
     def test_two_processes_see_each_others_memories_at_once(self, postgres_url: str) -> None:
         with Memory(postgres_url, index="pgvector") as memory:
             memory.add("Owns a lamp", user_id="both", infer=False)

@@ -155,23 +155,6 @@ class TestDamage:
             with pytest.raises(SegmentError, match=r"of the vector index|memory\.index"):
                 read_all(files, index)
 
-    def test_of_a_block_that_nobody_touches_hurts_nobody(
-        self, tmp_path: Path, make_vectors: Any, make_batch: Any
-    ) -> None:
-        files, rows = Generations(tmp_path / "x.index"), block_rows(D)
-        index = FaissIndex(D)
-        index.update(make_batch(range(2 * rows), (n // rows for n in range(2 * rows)), make_vectors(2 * rows, D)))
-        files.publish(index.contents, CURSOR)
-        with segment_of(files).open("r+b") as file:
-            file.seek(-3, os.SEEK_END)
-            file.write(b"x")
-        again = opened(files)
-        assert again is not None
-        query = index.vectors(np.array([3]))[0]
-        assert again.search(query, 1, scopes=[0]).pks.tolist() == [3]
-        with pytest.raises(SegmentError, match="checksum"):
-            again.search(query, 1, scopes=[1])
-
     def test_damage_in_a_later_block_is_found_each_time(
         self, tmp_path: Path, make_vectors: Any, make_batch: Any
     ) -> None:
@@ -357,3 +340,24 @@ def test_a_search_sees_an_update_whole_or_not_at_all(make_vectors: Any) -> None:
         finally:
             done.set()
         assert all(task.result(30) for task in looking)
+
+
+def test_a_search_uses_one_thread_and_leaves_the_callers_setting_alone(
+    make_vectors: Any, make_batch: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used, compare = list[int](), faiss.fvec_inner_products_by_idx  # type: ignore[attr-defined]  # not in FAISS' own stubs
+
+    def count(*arguments: Any) -> None:
+        used.append(faiss.omp_get_max_threads())
+        compare(*arguments)
+
+    monkeypatch.setattr(faiss, "fvec_inner_products_by_idx", count)
+    index = FaissIndex(D)
+    index.update(make_batch(range(10), [1] * 10, make_vectors(10, D)))
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(2)
+    try:
+        index.search(np.ones(D, np.float32), 3, scopes=[1])
+        assert (used, faiss.omp_get_max_threads()) == ([1], 2)
+    finally:
+        faiss.omp_set_num_threads(before)

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
@@ -23,7 +22,6 @@ from langmem_adapter.index.segment import ExactIndex
 from langmem_adapter.index.stores import wrap_store
 from langmem_adapter.index.vectorstore import VectorStoreIndex
 from langmem_adapter.storage import feed
-from langmem_adapter.storage import feed as following
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import changes, memories
@@ -94,28 +92,6 @@ class Broken(InMemoryVectorStore):
 
 
 class TestSearch:
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_who_searched_is_told(
-        self, kind: str, follow: Follow, open_store: Any, make_vectors: Any, put: Any
-    ) -> None:
-        vectors = make_vectors(50, D)
-        put(range(1, 51), [1] * 50, vectors)
-        store = open_store(kind, D)
-        for exact_up_to, strategy in ((0, wrap_store(store).kind), (50, "exact")):
-            index = held(follow(store, exact_up_to=exact_up_to))
-            assert index.search(vectors[3], 5, scopes=[1]).strategy == strategy
-        named = index.search(vectors[3], 5, scopes=[1], pks=np.array([4, 9]))
-        assert (named.pks[0], named.strategy) == (4, "exact")
-
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_of_many_equal_memories_the_oldest_come_first(
-        self, kind: str, follow: Follow, open_store: Any, make_vectors: Any, put: Any
-    ) -> None:
-        equal = np.repeat(make_vectors(1, D), 60, axis=0)
-        put(range(60, 0, -1), [1] * 60, equal)
-        found = held(follow(open_store(kind, D))).search(equal[0], 5, scopes=[1])
-        assert found.pks.tolist() == [1, 2, 3, 4, 5]
-
     def test_a_rare_scope_is_complete_in_a_store_without_filters(
         self, database: Database, follow: Follow, open_store: Any, make_vectors: Any, make_batch: Any, write: Any
     ) -> None:
@@ -219,19 +195,6 @@ class TestFeed:
             found = held(indexer).search(make_vectors(1, D, 6)[0], 1, scopes=[2])
             assert (found.pks.tolist(), found.strategy) == ([6], opened_kind(kind))
             assert indexer.verify().ok
-
-    def test_stores_of_one_process_have_cursors_of_their_own(
-        self, database: Database, follow: Follow, open_store: Any, make_vectors: Any, put: Any
-    ) -> None:
-        for kind in KINDS:
-            feeds = [follow(open_store(kind, D)) for _ in range(2)]
-            for start in (0, 5):
-                put(range(start + 1, start + 6), [1] * 5, make_vectors(5, D, start))
-                for indexer in feeds:
-                    indexer.pull()
-                    assert indexer.verify().ok
-            with database.read() as connection:
-                assert following.get(connection, f"store:{kind}:memories") is None
 
     def test_a_failed_write_is_a_typed_error_and_nothing_is_lost(
         self, follow: Follow, make_vectors: Any, put: Any, spelt: Embeddings

@@ -7,10 +7,8 @@ import math
 import os
 import secrets
 import shutil
-import socketserver
 import threading
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -25,7 +23,6 @@ from langmem_adapter.records.scope import Scope
 from tests.benchmarks.measure import QUICK
 from tests.benchmarks.mirror import measure_mirror
 from tests.bolt import GraphServer, lineage_of, nodes, relations
-from tests.cases import each
 from tests.faults.proxy import Proxy
 from tests.mirror.same import assert_same, moment
 from tests.mirror.script import USERS, History
@@ -313,11 +310,6 @@ def test_run_once_after_a_restored_backup_rebuilds(bolt_server: GraphServer, tmp
         assert_same(memory, bolt_server, ["alice"])
 
 
-def test_run_once_of_an_empty_memory(memory: Memory, bolt_server: GraphServer) -> None:
-    with mirroring(memory, bolt_server) as mirror:
-        assert not mirror.run_once().changed
-
-
 # ── a server that is away ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -372,39 +364,6 @@ def test_run_once_with_an_older_bolt(memory: Memory, bolt_server: GraphServer) -
     ):
         mirror.run_once()
     assert_same(memory, bolt_server, ["alice"])
-
-
-@each(
-    ("answer", "told"),
-    [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "looks like HTTP"),
-        (b"\x00\x00\x00\x09", "does not support communication with this driver"),
-        (b"", "incomplete handshake"),
-    ],
-)
-def test_run_once_with_a_server_without_bolt(memory: Memory, answer: bytes, told: str) -> None:
-    memory.graph.add("Anna", "lives in", "Lyon", **ALICE)
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(Answering, answer)) as other:
-        threading.Thread(target=other.serve_forever, args=(0.01,)).start()
-        with (
-            memory.graph.mirror(f"bolt://127.0.0.1:{other.server_address[1]}", username="a", password="b") as mirror,  # noqa: S106
-            pytest.raises((StorageError, InvalidInputError), match=told),
-        ):
-            mirror.run_once()
-        other.shutdown()
-
-
-class Answering(socketserver.BaseRequestHandler):
-    """Says one thing and goes."""
-
-    def __init__(self, answer: bytes, *given: Any) -> None:
-        self._answer = answer
-        super().__init__(*given)
-
-    def handle(self) -> None:
-        """Say it."""
-        self.request.recv(100)
-        self.request.sendall(self._answer)
 
 
 async def test_mirror_refuses_unusable_targets(memory: Memory) -> None:

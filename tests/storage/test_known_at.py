@@ -6,7 +6,6 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -19,7 +18,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import Decision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.memories import AsOf, current_vectors, memories_as_of, page, page_as_of
+from langmem_adapter.storage.memories import AsOf, memories_as_of, page, page_as_of
 from langmem_adapter.storage.tables import history
 from langmem_adapter.storage.write import Write
 
@@ -78,43 +77,6 @@ def test_known_at_leaves_out_expired_memories(diary: Diary) -> None:
     diary.apply(Decision("UPDATE", short, None, keep_expiry=False))
     assert [item.id for item in diary.at(now + timedelta(hours=1))] == [short]
     assert [item.expires_at for item in diary.at(after_add)] == [now + timedelta(hours=1)]
-
-
-def test_known_at_stays_within_its_scope(diary: Diary) -> None:
-    other = Diary(diary.database, Scope(user_id="Alice"))
-    part = Diary(diary.database, Scope(user_id="alice", run_id="1"))
-    for each in (diary, other, part):
-        each.add(f"Said in {each.scope}")
-    now = datetime.now(UTC)
-    assert diary.at(now) == diary.now()
-    assert len(diary.at(now)) == 2
-    assert part.at(now) == part.now()
-    assert other.at(now) == other.now()
-
-
-def test_known_at_filters_read_the_memory_as_it_was(diary: Diary) -> None:
-    home = diary.add("Lives in Oslo", metadata={"city": "Oslo"}, memory_type="fact", actor_id="alice")
-    diary.add("Has a cat")
-    first = datetime.now(UTC)
-    diary.apply(Decision("UPDATE", home, "Lives in Rome", metadata={"city": "Rome"}))
-    for filters in ({"city": "Oslo"}, {"text": {"icontains": "oslo"}}, {"metadata.city": "Oslo", "actor_id": "alice"}):
-        assert [item.id for item in diary.at(first, filters=parse_filter(filters))] == [home]
-        assert diary.at(datetime.now(UTC), filters=parse_filter(filters)) == []
-    assert [item.id for item in diary.at(first, memory_type="fact")] == [home]
-    assert diary.at(first, memory_type="other") == []
-
-
-def test_current_vectors_has_those_of_unchanged_texts(diary: Diary) -> None:
-    stays, changes, goes = (diary.add(text) for text in ("Likes tea", "Lives in Oslo", "Has a cat"))
-    moment = datetime.now(UTC)
-    diary.apply(Decision("UPDATE", changes, "Lives in Rome"), Decision("DELETE", goes, None))
-    with diary.database.read() as connection:
-        found = memories_as_of(connection, ALICE, AsOf(known_at=moment))
-        vectors = current_vectors(connection, found)
-    pks = {known.item.id: known.pk for known in found}
-    assert set(pks) == {stays, changes, goes}
-    assert list(vectors) == [pks[stays]]
-    np.testing.assert_array_equal(vectors[pks[stays]], HashEmbeddings(64).vector("Likes tea"))
 
 
 @pytest.mark.parametrize("filtered", [False, True])

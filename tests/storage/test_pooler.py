@@ -52,25 +52,6 @@ def test_prepare_threshold_none_serves_eight_threads_through_pgbouncer(postgres_
             assert memory.verify().ok
 
 
-@pytest.mark.parametrize("how", ["setting", "environment", "engine"])
-def test_prepare_threshold_is_read_from_everywhere(
-    how: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with pooled(postgres_url, size=1) as url:
-        settings = Settings(prepare_threshold=None) if how == "setting" else None
-        database: Any = url
-        if how == "engine":
-            database = create_engine(url, connect_args={"prepare_threshold": None})
-        elif how == "environment":
-            monkeypatch.setenv("LANGMEM_ADAPTER_PREPARE_THRESHOLD", "none")
-        with (
-            Memory(database, embeddings="hash:64", graph=True, settings=settings) as memory,
-            SQLAlchemySaver(memory if how == "setting" else database) as saver,
-        ):
-            use(memory, saver, "alice")
-            use(memory, saver, "bob")
-
-
 @pytest.mark.parametrize("index", ["exact", "pgvector"])
 def test_purge_vacuums_behind_a_pooler_and_sets_nothing(postgres_url: str, index: Any) -> None:
     settings = Settings(prepare_threshold=None, busy_timeout=0.2)
@@ -135,14 +116,3 @@ def test_database_names_the_setting_that_pgbouncer_refuses(
     with pooled(postgres_server, mode=mode) as url, pytest.raises(StorageError, match=fix) as caught:
         Memory(url.update_query_dict(query), embeddings="hash:64")
     assert not caught.value.transient
-
-
-def test_database_names_pool_size_where_a_pooler_is_full(postgres_server: str) -> None:
-    with pooled(postgres_server, clients=1) as url:
-        one, other = Database(url), Database(url)
-        with one.read():
-            with pytest.raises(StorageError, match="pool_size") as caught:
-                read(other)
-            assert caught.value.transient
-        one.close()
-        other.close()

@@ -7,7 +7,6 @@ posts the difference, table by table. It holds the write lock, so nothing that i
 from __future__ import annotations
 
 import json
-import secrets
 import uuid
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -20,7 +19,7 @@ from sqlalchemy.ext.compiler import compiles
 from langmem_adapter.names import is_symmetric, relation_end
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.records.scope import shallow
-from langmem_adapter.storage.feed import INSERT_CHANGE
+from langmem_adapter.storage.feed import INSERT_CHANGE, new_change
 from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.scopes import of_row
 from langmem_adapter.storage.tables import (
@@ -550,7 +549,7 @@ class GraphRows:
 
     def _change(self, space: str, pk: int, op: str, seq: int) -> None:
         self._in_feed.add((space, pk))
-        self._changes.append({"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": pk, "op": op})
+        self._changes.append(new_change(seq, space, pk, op))
 
     # ── posting ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -108,11 +108,6 @@ def test_relations_are_read_as_written(book: Book) -> None:
     assert (written.valid_from, written.valid_to, written.retired_at) == (day(1), day(9), None)
 
 
-def test_relations_and_entities_of_an_empty_graph(book: Book) -> None:
-    assert book.read() == [] and book.entities() == []
-    assert book.read(GraphTime(START, START, history=True), entity="Anna", relation="likes") == []
-
-
 def test_relations_of_another_scope_are_not_read(database: Database) -> None:
     owners = [Scope("alice"), Scope("Alice"), Scope("bob"), Scope(None, "alice"), Scope(None, None, "alice")]
     for number, scope in enumerate(owners):
@@ -157,22 +152,6 @@ def test_pages_of_relations_hold_each_once(database: Database) -> None:
         assert [relation for page in seen for relation in page] == whole
         assert len({relation.id for relation in whole}) == len(whole) > 3
         assert all(len(page) == k for page in seen[:-1])
-
-
-def test_relations_of_many_scopes_are_in_the_same_order(database: Database) -> None:
-    for number in range(70):
-        Book(database, Scope("alice", run_id=str(number))).state("Anna", "likes", f"thing {number}")
-    expected = [f"Anna likes thing {number}" for number in reversed(range(70))]
-    assert Book(database).texts() == Book(database).texts(entity="ANNA") == expected
-    assert Book(database).texts(k=5) == expected[:5]
-    anna = Book(database).entities(k=1)
-    assert [(entity.name, entity.mentions) for entity in anna] == [("Anna", 70)]
-
-
-def test_after_refuses_a_strange_cursor(book: Book) -> None:
-    for after in ("nonsense", "", "e30=", "WzEsMl0=", "WyIxIl0=", "W3RydWVd", "Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OTld"):
-        with pytest.raises(InvalidInputError, match="cursor"):
-            book.read(after=after)
 
 
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from sqlalchemy import event, func, select
 
-from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph import rows as sql
 from langmem_adapter.storage.graph.reads import GraphTime
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.tables import CURRENT, relations
 from tests.cases import each
-from tests.storage.graph.small_graph import Graph, by_hand
+from tests.storage.graph.small_graph import Graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -143,12 +142,3 @@ def test_around_a_hub_costs_little_more_than_a_count(hub: Graph) -> None:
             look()
             driver.set_progress_handler(None, 0)
     assert 0 < steps["newest"] < 4 * steps["count"], steps
-
-
-def test_restore_of_a_memory_of_a_hub_reads_its_own_relations(hub: Graph) -> None:
-    memory = hub.add("Has seen Bonn", "user visited Bonn", when=2019)
-    hub.decide("DELETE", memory, None, when=None)
-    hub.decide("ADD", memory, "Has seen Bonn", when=2019)
-    assert "alice visited Bonn 2019-" in hub.now()
-    hub.said("user visited Ulm", 2019)
-    by_hand(hub.ledger, edits.withdraw, hub.ids()["alice visited Ulm 2019-"])

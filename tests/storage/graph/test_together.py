@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,12 +13,11 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger
 from langmem_adapter.storage.migrations import prepare
-from langmem_adapter.storage.tables import entities, entity_names, history, relation_memories, relations, scopes
-from tests.faults.processes import call, start
+from langmem_adapter.storage.tables import entities, entity_names, history, relation_memories, relations
+from tests.faults.processes import call
 from tests.storage.graph.small_graph import Graph
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 LONG: Final = os.environ.get("FAULTS") == "long"
@@ -108,46 +106,3 @@ def test_relate_from_two_processes_on_one_file(tmp_path: Path) -> None:
 
 
 # ── killed ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _wait(database: Database, text: str, count: int) -> None:
-    """Until so many memories with such texts have been committed, and some of each scope."""
-    told = select(func.count(), func.count(history.c.scope_id.distinct())).where(history.c.new_memory.like(text))
-    while True:
-        with database.read() as connection:
-            memories, owners = connection.execute(told).one()
-        if memories >= count and owners == len(SCOPES):
-            return
-        time.sleep(0.01)
-
-
-@pytest.fixture
-def killed(tmp_path: Path) -> Iterator[Database]:
-    """A database whose writers were killed again and again."""
-    where = str(tmp_path / "m.db")
-    prepared = Database(where)
-    prepare(prepared)
-    for number in range(40 if LONG else 4):
-        process = start(state_all, where, f"k{number}", 10_000)
-        _wait(prepared, f"fact k{number}%", 10 + 7 * (number % 4))
-        process.kill()
-        process.join()
-        process.close()
-    yield prepared
-    prepared.close()
-
-
-@pytest.mark.timeout(300)
-def test_kill_of_a_writer_leaves_each_memory_with_all_its_relations(killed: Database) -> None:
-    examine(killed)
-    links = relation_memories.c
-    with killed.read() as connection:
-        written = dict(connection.execute(select(history.c.memory_id, history.c.new_memory)).all())
-        said: dict[str, int] = dict(
-            connection.execute(select(links.memory_id, func.count()).group_by(links.memory_id)).all()
-        )
-        known = set(connection.execute(select(relations.c.id)).scalars())
-        assert set(connection.execute(select(links.relation_id)).scalars()) <= known
-        assert connection.execute(select(func.count()).select_from(scopes)).scalar() == len(SCOPES)
-    assert written
-    assert said == dict.fromkeys(written, 4)

@@ -274,60 +274,7 @@ def test_relations_contradict_within_the_scopes_of_one_user(graph: Graph) -> Non
     assert here in graph.sayers(graph.ids()["Ann likes tea 2019-"])
 
 
-def test_relations_of_two_scopes_stay_in_both(graph: Graph) -> None:
-    user = str(graph.scope.user_id)
-    runs = [Graph(graph.ledger, Scope(user_id=user, run_id=name)) for name in ("one", "two")]
-    for run in runs:
-        run.add("Likes tea", "Ann likes tea", when=2019)
-    graph.add("Likes tea, still", "Ann likes tea", when=2021)
-    believed = [row for row in graph.rows() if row.retired_at is None]
-    assert len({row.scope_id for row in believed}) == len(believed) == 2
-
-
-def test_relate_ends_one_of_two_hundred_relations(graph: Graph) -> None:
-    near = [
-        triple(f"user {verb} {name}")
-        for verb in ("visited", "likes", "knows", "born_in")
-        for name in ("Paris", "Lyon_2")
-    ]
-    near += [triple(f"{name} lives_in Paris") for name in ("Ann", "Bob", "Paris_Hilton", "user2", "alice_2")]
-    near += [triple(f"{name} married_to {name}_2") for name in ("Ann", "Bob")]
-    near += [triple(f"user visited city_{place}") for place in range(90)]
-    near += [triple(f"friend_{place} lives_in city_{place}") for place in range(200 - len(near) - 1)]
-    graph.apply(
-        graph.decision("ADD", "m" + str(graph.scope.user_id), "much", *near, triple("user lives_in Paris"), when=2019)
-    )
-    before = graph.ids()
-    assert len(before) >= 190
-    graph.said("user lives_in Lyon", 2021)
-    after = graph.ids()
-    assert set(before) - set(after) == {"alice lives_in Paris 2019-"}
-    assert set(after) - set(before) == {"alice lives_in Paris 2019-2021", "alice lives_in Lyon 2021-"}
-    assert all(after[words] == before[words] for words in set(after) & set(before))
-
-
 # ── size ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-WIDE = ["北京大学" * 50, "👩‍👩‍👧‍👦" * 18 + "🏳️‍🌈", "مدينة نيويورك " * 14, "é" * 200, "x" * 200]
-
-
-@pytest.mark.parametrize("name", WIDE, ids=["chinese", "emoji", "arabic", "accents", "letters"])
-def test_relate_keeps_long_names_of_every_script(graph: Graph, name: str) -> None:
-    for when in (2019, 2020):
-        graph.ledger.relate(graph.scope, [Triple("user", "likes", name)], time=year(when))
-    (row,) = graph.rows()
-    assert (row.target, row.mentions) == (name.strip(), 2)
-
-
-def test_relate_of_a_thousand_relations_in_one_write(graph: Graph) -> None:
-    triples = [
-        Triple(f"person {place}", "lives_in" if place % 2 else "likes", f"city {place % 70}") for place in range(1_000)
-    ]
-    assert len(graph.ledger.relate(graph.scope, triples, time=year(2019))) == 1_000
-    again = graph.ledger.relate(graph.scope, triples, time=year(2020))
-    assert [change.event for change in again] == ["NONE"] * 1_000
-    assert len(graph.rows()) == 1_000
-
 
 # ── a repeated run, and none at all ─────────────────────────────────────────────────────────────────────────────────────
 
