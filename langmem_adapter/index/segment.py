@@ -535,11 +535,11 @@ class ExactIndex:
         segment, tail = contents.segment, contents.tail
         rows, newer = contents.rows(scopes, pks), contents.tail_rows(scopes, pks)
         segment.rows.check(rows)
-        found, scores = segment.catalogue.pks[rows], self._products(query, segment.rows.vectors, rows)
+        candidates, scores = segment.catalogue.pks[rows], self._products(query, segment.rows.vectors, rows)
         if newer is None or not len(newer):
-            return found, scores
+            return candidates, scores
         more = self._products(query, tail.vectors, newer)
-        return np.concatenate([found, tail.pks[newer]]), np.concatenate([scores, more])
+        return np.concatenate([candidates, tail.pks[newer]]), np.concatenate([scores, more])
 
     def _products(self, query: Vectors, vectors: Vectors, rows: Where) -> Scores:
         return cosines(vectors[rows], query)
