@@ -267,8 +267,6 @@ class Embedder:
                 store.popitem(last=False)
         return value
 
-    # ── what a model returned ────────────────────────────────────────────────────────────────────────────────────────
-
     def _checked(self, texts: Sequence[str], vectors: Sequence[Any]) -> dict[str, UnitVectors]:
         """Unit vectors by text; each is a separate read-only array."""
         rows = vectors if self._vector is not None else _matrix(texts, vectors)

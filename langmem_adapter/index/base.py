@@ -98,19 +98,9 @@ class VectorView(Protocol):
     def search(
         self, query: Vectors, k: int, *, scopes: Collection[int], pks: Pks | None = None, ordered: bool = True
     ) -> Nearest:
-        """The *k* nearest memories.
+        """The *k* nearest memories within scopes, however small; only these *pks* of them, where a filter chose some.
 
-        Args:
-            query: One unit vector, shape (dimensions,).
-            k: At least 1.
-            scopes: Ids of the scopes to search; complete within them, however small.
-            pks: Search only these rows of those scopes (a filter's outcome); `None` means all.
-            ordered: Whether they must come best first; sorting takes longer than comparing.
-
-        Raises:
-            EmbeddingMismatchError: The query has another length.
-            InvalidInputError: The query holds NaN or infinity.
-            StorageError: A database or a store was asked, and failed.
+        Without *ordered* they may come in any order: sorting takes longer than comparing.
         """
 
     def scores(self, query: Vectors, pks: Pks) -> Scores:
@@ -294,11 +284,7 @@ def align_values(wanted: Pks, there: Pks, values: NDArray[_Number], missing: flo
 
 
 def read_memories(connection: Connection, pks: Pks, dimensions: int) -> Batch:
-    """Those of the given memories that exist, each once, in no order.
-
-    Raises:
-        EmbeddingMismatchError: A vector has another length.
-    """
+    """Those of the given memories that exist, each once, in no order."""
     rows = [
         row for chunk in _chunks(pks.tolist()) for row in connection.execute(_ROW.where(memories.c.pk.in_(chunk))).all()
     ]

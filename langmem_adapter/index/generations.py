@@ -80,27 +80,16 @@ class Generations:
 
     @classmethod
     def for_database(cls, database: Path, mark: str, *, mapped: bool = True) -> Generations:
-        """Those beside an SQLite file, of one embedding model.
-
-        Example:
-            >>> Generations.for_database(Path("memory.db"), "hash:512").manifest.name
-            'memory.db.ac859cc6fbd99e77.index'
-        """
+        """Those beside an SQLite file, of one embedding model."""
         digest = xxhash.xxh3_64_hexdigest(mark.encode())
         return cls(database.with_name(f"{database.name}.{digest}.index"), mapped=mapped)
-
-    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def changed(self) -> bool:
         """Whether another manifest lies there than the one that was opened or written last."""
         return self._stamp() not in (self._seen, ())
 
     def latest(self, fingerprint: str) -> Generation | None:
-        """The latest generation; `None` where there is none, or another process removes it.
-
-        Raises:
-            SegmentError: It cannot be read, is damaged, or was made with another embedding model.
-        """
+        """The latest generation; `None` where there is none, or another process removes it."""
         for _ in range(_TRIES):
             try:
                 self._seen = self._stamp()
@@ -132,8 +121,6 @@ class Generations:
         except OSError:
             return ()
         return stat_.st_ino, stat_.st_mtime_ns, stat_.st_size
-
-    # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def merging(self) -> AbstractContextManager[bool]:
         """Be the only one, of all processes, who writes a generation; gives whether that is so."""
@@ -189,9 +176,6 @@ def erase_index_files(database: Path, *, patience: float = 5.0) -> tuple[int, in
     """Remove every generation of every index of an SQLite file; returns how many files were removed, and how many are left.
 
     Waits *patience* seconds for a process that writes one, and for files that cannot be removed at the moment.
-
-    Raises:
-        OSError: The folder cannot be read.
     """
     name = re.escape(database.name)
     ours = re.compile(rf"\.?{name}\.[0-9a-f]{{16}}\.(?:index(?:\..*\{_SUFFIX})?|\d+\.faiss)")

@@ -202,8 +202,6 @@ class Indexer(VectorFeed):
     def applied(self) -> int:
         return self._cursor.applied
 
-    # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
-
     def pull(self) -> int:
         count = super().pull()
         if count and self._is_due():
@@ -282,8 +280,6 @@ class Indexer(VectorFeed):
 
     def _make_index(self, dimensions: int | None) -> ExactIndex | None:
         return self._factory(dimensions) if self.index is None and dimensions is not None else self.index
-
-    # ── its files ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def write_segment(self, *, ending: bool = False) -> bool:
         """See `VectorFeed.write_segment`: where something (at the end: much) changed, and no other process writes."""

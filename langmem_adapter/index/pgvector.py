@@ -94,13 +94,10 @@ class _Statements:
 
 
 class PgVectorIndex:
-    """A table of vectors in the Postgres that holds the memories.
+    """A table of vectors in the Postgres that holds the memories; see `require_pgvector`.
 
-    Args:
-        database: A Postgres with the extension `vector`, 0.8 or newer; see `require_pgvector`.
-        dimensions: Length of the vectors, at most 16,000; above 2,000 the graph holds halves (`halfvec`), above 4,000 there
-            is none and every search compares all rows.
-        exact_up_to: Rows in the scopes of a search up to which all of them are compared; `None`: always, without a graph.
+    Up to *exact_up_to* rows in the scopes of a search all of them are compared; `None`: always, without a graph. Of vectors
+    of more than 2,000 numbers the graph holds halves (`halfvec`), above 4,000 there is none.
     """
 
     private: Final = False
@@ -130,8 +127,6 @@ class PgVectorIndex:
         index = copy(self)
         vars(index).update(_reading=session, _writing=session)
         return index
-
-    # ── the table ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, connection: Connection) -> None:
         """Make the table, where it is missing; `require_pgvector` has seen to the extension."""
@@ -174,8 +169,6 @@ class PgVectorIndex:
                 connection.execute(delete(self._table).where(self._statements.of_pks), {"pks": batch.gone.tolist()})
             if rows:
                 connection.execute(self._statements.upsert, rows)
-
-    # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def __len__(self) -> int:
         with self._reading() as connection:

@@ -58,12 +58,7 @@ class Catalogue:
 
     @classmethod
     def of(cls, pks: Pks, scopes: Pks) -> Catalogue:
-        """Of rows that are sorted by scope.
-
-        Example:
-            >>> Catalogue.of(np.array([7, 9, 8]), np.array([1, 1, 4])).starts.tolist()
-            [0, 2, 3]
-        """
+        """Of rows that are sorted by scope."""
         first = np.flatnonzero(np.concatenate([[True], scopes[1:] != scopes[:-1]])[: len(scopes)])
         order = np.argsort(pks, kind="stable")
         return cls(pks, scopes[first], np.append(first, len(pks)), pks[order], order.astype(np.uint32))
@@ -130,10 +125,6 @@ class FileRows(LoadedRows):
 
     Each block is compared with its checksum when it is touched for the first time, and not again: a block that is overwritten
     in place after that is not noticed. *descriptor* belongs to this object from now on.
-
-    Raises:
-        SegmentError: The file has another size or header.
-        OSError: It cannot be mapped.
     """
 
     def __init__(self, descriptor: int, count: int, dimensions: int, digests: Digests) -> None:
@@ -275,8 +266,6 @@ class Tail:
         parts = [entry[0][: entry[1]] for entry in entries if entry]
         parts = [rows if rows[-1] < self.count else rows[: rows.searchsorted(self.count)] for rows in parts]
         return (parts[0] if len(parts) == 1 else np.concatenate(parts)) if parts else None
-
-    # ── for the one writer ──────────────────────────────────────────────────────────────────────────────────────────
 
     def remove(self, pks: Pks, update: int) -> int:
         """Mark the rows of these memories as removed by an update, and return their number."""

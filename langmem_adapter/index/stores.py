@@ -51,12 +51,7 @@ class StoreEntry:
 
 
 class Store:
-    """Any LangChain store: documents; ready vectors where it has `add_embeddings`. Methods may raise what its driver raises.
-
-    Attributes:
-        kind: Its kind, for people.
-        collection: Name of the collection in it.
-    """
+    """Any LangChain store: documents; ready vectors where it has `add_embeddings`. Methods may raise what its driver raises."""
 
     def __init__(self, store: Any) -> None:
         self._store: Final = store
@@ -125,11 +120,7 @@ class Store:
     ) -> tuple[list[int], int]:
         """Pks of the nearest, and how many it gave in all; fewer than *k* means that there are no more.
 
-        Args:
-            query: A unit vector.
-            k: How many to ask for.
-            scopes: Restrict to these as the store can; `None` means all.
-            database: The mark of the database; entries of others are left out.
+        The store narrows by *scopes* as it can. *database* is the mark of the database: entries of others are left out.
         """
         documents = self._store.similarity_search_by_vector(query.tolist(), k=k)
         every = [document.metadata for document in documents]

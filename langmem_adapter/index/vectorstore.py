@@ -67,18 +67,8 @@ _NEWEST: Final = (
 class VectorStoreIndex:
     """A vector store, fed from the change feed and searched together with the database.
 
-    Give each database its own collection: a copy of a database (a backup put elsewhere) has the same ids.
-
-    Args:
-        store: A LangChain vector store, as `langmem_adapter.index.stores.wrap_store` takes it. For Qdrant, a payload index on
-            `metadata.scope_id` speeds up searches in large collections.
-        database: The truth.
-        dimensions: Length of the vectors.
-        exact_up_to: Memories in the scopes of a search up to which the database compares all of them itself.
-
-    Attributes:
-        name: The name of its cursor.
-        private: Whether the store lives in this process and dies with it, so that its cursor must, too.
+    Up to *exact_up_to* memories in the scopes of a search the database compares all of them itself. Each database needs its
+    own collection: a copy of a database (a backup put elsewhere) has the same ids.
     """
 
     def __init__(self, store: Store, database: Database, dimensions: int, *, exact_up_to: int = 1_000) -> None:
@@ -98,8 +88,6 @@ class VectorStoreIndex:
         index = copy(self)
         vars(index).update(_reading=partial(nullcontext, connection))
         return index
-
-    # ── feeding ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def prepare(self, connection: Connection) -> None:  # noqa: ARG002 - the feed's signature
         with self._translated:
@@ -152,8 +140,6 @@ class VectorStoreIndex:
     def _get(self, ids: Sequence[str]) -> Mapping[str, StoreEntry] | None:
         with self._lock.reading(), self._translated:
             return self._store.get(ids) if ids else {}
-
-    # ── searching ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def __len__(self) -> int:
         with self._reading() as connection:
@@ -223,8 +209,6 @@ class VectorStoreIndex:
     def _read(self, pks: Pks) -> Batch:
         with self._reading() as connection:
             return read_memories(connection, pks, self.dimensions)
-
-    # ── comparing ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def compare(self, connection: Connection) -> Verification:
         """What the store itself holds, and the memories: as far as the store lets itself be looked into."""

@@ -166,8 +166,6 @@ class _Change:
             ready, every = (int(connection.execute(query).scalar_one()) for query in (_READY, _COUNT))
         return ready, every
 
-    # ── batch by batch ──────────────────────────────────────────────────────────────────────────────────────────────
-
     def _prepare(self) -> None:
         done, total = self._progress()
         for rows in self._lacking():
@@ -215,8 +213,6 @@ class _Change:
         raise ConflictError(
             f"another reindex began, to {target or 'the model in use'}; this one, to {self.target}, ends"
         )
-
-    # ── the switch ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _switch(self, connection: Connection, most: int) -> bool:
         """Change over, unless more than *most* memories lack a vector; up to so many are embedded while writers wait."""

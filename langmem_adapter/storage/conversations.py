@@ -409,12 +409,7 @@ _CHUNK: Final = 500  # keys of one command: Redis answers no other client meanwh
 
 
 def redis_key(*parts: str) -> str:
-    """A key of parts, each escaped, so that no two lists of parts share one.
-
-    Example:
-        >>> redis_key("chats", "ada:1", "2"), redis_key("chats", "ada", "1:2")
-        ('chats:ada%3A1:2', 'chats:ada:1%3A2')
-    """
+    """A key of parts, each escaped, so that no two lists of parts share one."""
     return ":".join(quote(part, safe="") for part in parts)
 
 

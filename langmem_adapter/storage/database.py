@@ -93,12 +93,8 @@ class _QueuedWrite(Generic[T]):
 class GroupCommit:
     """The queue of one database.
 
-    Sync callers flush on the calling thread; async callers let a thread of the queue flush, and await their future.
-
-    Args:
-        location: The database's, for errors.
-        transaction: A write transaction that waits for other processes for so many seconds.
-        patience: Seconds that each write waits, from when it was queued.
+    Sync callers flush on the calling thread; async callers let a thread of the queue flush, and await their future. A write
+    waits *patience* seconds for other processes, from when it was queued.
     """
 
     def __init__(
@@ -226,17 +222,7 @@ class GroupCommit:
 
 
 class Database:
-    """One SQL database: SQLite (embedded, the default) or Postgres.
-
-    Args:
-        where: A path (SQLite), `":memory:"`, an SQLAlchemy URL, or an `Engine` for Postgres.
-        busy_timeout: This and the rest as in `Settings`.
-
-    Raises:
-        InvalidInputError: *where* names no database that is supported.
-        MissingDependencyError: The driver is not installed.
-        StorageError: The database cannot be opened.
-    """
+    """One SQL database: SQLite (embedded, the default) or Postgres. The options are those of `Settings`."""
 
     def __init__(
         self,
@@ -261,8 +247,6 @@ class Database:
         self._file: sqlite.Identity = None  # which file lies at the path, as it was first used
         self._loss = ""
         _OPEN.add(self)
-
-    # ── what it is ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def dialect(self) -> str:
@@ -289,15 +273,9 @@ class Database:
         """Whether this process was forked from the one that opened the database; then it cannot be used here."""
         return os.getpid() != self._process
 
-    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A read transaction: all of it sees one state of the database.
-
-        Raises:
-            StorageError: The database failed.
-        """
+        """A read transaction: all of it sees one state of the database."""
         self._refuse()
         with translated(self.location), self._hold(), self._reads.begin() as connection:
             self._begin(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -336,17 +314,11 @@ class Database:
             finally:
                 self._poll.give_back()
 
-    # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def write(self, work: Callable[[Connection], T]) -> T:
         """Run *work* in a write transaction and return its result once that is committed.
 
-        Args:
-            work: Gets the connection, must not commit, and may run on another thread than the caller's. If it raises, only
-                its own changes are undone.
-
-        Raises:
-            StorageError: The database failed; nothing of *work* is kept, unless the message says that this is unknown.
+        It must not commit, and may run on another thread than the caller's. If it raises, only its own changes are undone. Of
+        a `StorageError` nothing is kept, unless the message says that this is unknown.
         """
         return self._writers.wait([self._enqueue(work)])[0].result()
 
@@ -403,11 +375,7 @@ class Database:
             self._refuse_loss(connection)
 
     def vacuum(self, table: str) -> None:
-        """Vacuum a table on Postgres, once nothing else changes it.
-
-        Raises:
-            StorageError: It was not vacuumed; the message says why.
-        """
+        """Vacuum a table on Postgres, once nothing else changes it; a `StorageError` says why it was not."""
         # Contract: nothing is set for a session, which a pooler shares; so the server does not wait for the lock, and a warning
         # says that it did not vacuum. `test_purge_vacuums_behind_a_pooler_and_sets_nothing`
         end, statement = time.monotonic() + self._busy_timeout, f'VACUUM (SKIP_LOCKED) "{table}"'
@@ -537,8 +505,6 @@ class Database:
                 f"{self.location}: the file was removed or replaced after it was opened here; open it again, and restore "
                 "backups into the file itself (langmem-adapter copy BACKUP FILE --replace), which running programs follow"
             )
-
-    # ── the engine ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _create_engine(self, url: URL, threshold: int | None, pool: Mapping[str, Any]) -> Engine:
         if url.get_backend_name() == "sqlite":

@@ -40,9 +40,7 @@ _MODEL: Final = re.compile(r"[a-z_]{2,}:[^/\\]")  # as LangChain names models: P
 def url_of(where: str | Path | URL | Engine) -> URL:
     """The URL of a database: a path (SQLite), `":memory:"`, a URL as text or SQLAlchemy's own, or an `Engine` for Postgres.
 
-    Raises:
-        InvalidInputError: It names no database that is supported, says more than where an SQLite file lies, or cannot be told
-            apart from its password; the message shows nothing of it.
+    Where a name cannot be told apart from its password, the error shows nothing of it.
     """
     if isinstance(where, Mapping):
         raise InvalidInputError("a mapping is no database; Mem0's configurations are for langmem_adapter.adapters.mem0")

@@ -115,10 +115,8 @@ def submit(connection: Connection, requests: Sequence[Mapping[str, Any]], most: 
     """Accept all of some adds or none, within a write transaction, and return their jobs in order.
 
     *requests* are checked arguments of `Memory.add`, of plain JSON types. An idempotency key that named a job of the same
-    scope before returns that job; where it failed, it is tried again. Jobs that ended a day ago are removed.
-
-    Raises:
-        QueueFullError: More than *most* would wait.
+    scope before returns that job; where it failed, it is tried again. Jobs that ended a day ago are removed. Where more than
+    *most* would wait, it raises a `QueueFullError`.
     """
     now = datetime.now(UTC)
     connection.execute(delete(jobs).where(jobs.c.state.in_(FINISHED), jobs.c.updated_at < now - _RETENTION))
@@ -167,10 +165,6 @@ def cancel(connection: Connection, job_id: str, scope: Scope | None) -> None:
 
     Contract: of a cancelled job nothing was, or will be, written; so one that was released after it had begun cannot be
     cancelled either. tests/server/test_jobs.py::test_job_is_either_begun_or_cancelled
-
-    Raises:
-        MemoryNotFoundError: There is none, or it lies outside *scope*.
-        ConflictError: It has begun.
     """
     read(connection, job_id, scope)
     is_new = jobs.c.id == job_id, jobs.c.state == "waiting", jobs.c.updated_at == jobs.c.created_at  # `take` sets it

@@ -60,13 +60,8 @@ class Ledger:
     def apply(self, write: Write) -> tuple[Change, ...]:
         """Carry out a list of decisions in one transaction, and return the change that each made, in order.
 
-        Raises:
-            ConflictError: A memory changed since `Decision.seen`; or another write that compared the same memories came
-                between; or the id of an ADD is not free.
-            MemoryNotFoundError: A memory does not exist, or lies outside `Write.within`.
-            InvalidInputError: A decision cannot be carried out.
-            EmbeddingMismatchError: The stored vectors are those of another embedding model.
-            StorageError: The database failed.
+        It raises a `ConflictError` where a memory changed since `Decision.seen`, another write that compared the same memories
+        came between, or the id of an ADD is not free.
         """
         return self.database.write(self._work(write))
 
@@ -100,8 +95,6 @@ class Ledger:
         # Contract: no task blocks a thread while it waits for its turn: threads are few, and reads need them.
         # tests/test_concurrency.py::test_tasks_read_while_others_wait_for_the_write_lock
         return Plan.calling(self.database.write, self.database.awrite, work)
-
-    # ── the knowledge graph, by hand ────────────────────────────────────────────────────────────────────────────────
 
     @planned
     def relate(

@@ -71,12 +71,8 @@ def split_context(context: str) -> list[str]:
 def postings(row: Mapping[str, Any], language: str = ENGLISH, words: Words | None = None) -> list[dict[str, Any]]:
     """The rows of one memory; the speaker's day, month and year are words as well.
 
-    A text in the user's own words has no attributes: it is not compared with statements.
-
-    Args:
-        row: Its scope_id, pk, text, context, created_at, utc_offset and is_verbatim.
-        language: As for `text.words`.
-        words: The words of its texts, where they are split already.
+    A text in the user's own words has no attributes: it is not compared with statements. *row* has its scope_id, pk, text,
+    context, created_at, utc_offset and is_verbatim; *words* are those that are split already.
     """
     split = (words or Words()).of
     counts: Counter[str] = Counter()

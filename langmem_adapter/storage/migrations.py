@@ -104,10 +104,6 @@ def prepare(database: Database, language: str | None = None) -> None:
 
     Another *language* than the database has writes all its words anew, in one transaction. Other processes that have it open
     follow: writers and searches read the language from the database. `None` keeps it; a new database is English.
-
-    Raises:
-        InvalidInputError: No such language.
-        StorageError: It cannot be opened, belongs to another program, or is newer than this code.
     """
     language = None if language is None else check_language(language)
     migrate(database)

@@ -188,16 +188,7 @@ class _List(TypeDecorator[Any]):
 class any_of(FunctionElement[Any]):  # noqa: N801 - used like SQLAlchemy's functions
     """The condition that a column has one of the values of a list, which is one parameter however long it is.
 
-    Args:
-        column: An indexed column of numbers or texts.
-        values: The values, or the parameter's name.
-
-    Example:
-        >>> from sqlalchemy import Integer, column, create_engine, literal, select
-        >>> chosen = select(literal(7).label("seven")).where(any_of(column("seven", Integer), "numbers"))
-        >>> with create_engine("sqlite://").begin() as connection:
-        ...     connection.execute(chosen, {"numbers": [5, 6, 7]}).all()
-        [(7,)]
+    *values* are the values, or the parameter's name.
     """
 
     inherit_cache = True

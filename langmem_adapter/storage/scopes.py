@@ -28,19 +28,12 @@ _NAMESPACE: Final = uuid.UUID("6f2d1c1e-9f1b-5d0a-8a53-6c616e676d65")
 
 @dataclass(frozen=True, slots=True)
 class ScopeCount:
-    """One scope that has memories.
-
-    Attributes:
-        scope: The scope.
-        memories: The number of its memories.
-        updated_at: When the latest of them changed.
-        created_at: The date of the earliest.
-    """
+    """One scope that has memories."""
 
     scope: Scope
     memories: int
-    updated_at: datetime
-    created_at: datetime
+    updated_at: datetime  # when the latest of them changed
+    created_at: datetime  # the date of the earliest
 
 
 OWNER: Final = [scopes.c[name] for name in SCOPE_FIELDS]
@@ -60,12 +53,7 @@ def id_within(scope: Scope, name: str) -> str:
 
 
 def between(wide: Scope, narrow: Scope) -> list[Scope]:
-    """Every scope from a wide one to a narrow one within it, both included.
-
-    Example:
-        >>> len(between(Scope(user_id="ann"), Scope("ann", "guide", "r1")))
-        4
-    """
+    """Every scope from a wide one to a narrow one within it, both included."""
     more = [name for name in narrow.named if name not in wide.named]
     chosen = chain.from_iterable(combinations(more, count) for count in range(len(more) + 1))
     return [Scope(**wide.named, **{name: narrow.named[name] for name in names}) for names in chosen]

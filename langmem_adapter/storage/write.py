@@ -328,8 +328,6 @@ class WriteRows:
     def post(self) -> None:
         self._rows.post(self._connection, self._language, self._words)
 
-    # ── one decision ────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _add(self, decision: Decision) -> Change:
         if decision.text is None or self._write.scope is None:
             raise InvalidInputError("an ADD needs the text of the new memory and its scope: pass both")
@@ -404,8 +402,6 @@ class WriteRows:
                 self._add_date(decision, text)
             self._claim(decision, row, row["text"], row["text"])
         return Change(decision.memory_id, decision.text or "", "NONE", reason=decision.reason)
-
-    # ── a statement of another date ─────────────────────────────────────────────────────────────────────────────────
 
     def _place_in_time(self, decision: Decision) -> Decision:
         if decision.after is None:
@@ -523,8 +519,6 @@ class WriteRows:
         )
         if claims.triples or claims.retracts:
             self._claims[self._place] = claims
-
-    # ── the rows of one decision ────────────────────────────────────────────────────────────────────────────────────
 
     def _next_revision(self, old: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
         return {**old, "seq": self._rows.draw(), "revision": old["revisions"] + 1, **changes}

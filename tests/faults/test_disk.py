@@ -14,7 +14,7 @@ import pytest
 from langmem_adapter.errors import LangmemAdapterError, StorageError
 from tests.faults.examine import examine
 from tests.faults.journal import Journal
-from tests.faults.kernel import SYNCS, WRITES, obey_modes, small_disk, under_faults
+from tests.faults.kernel import SYNCS, WRITES, obey_modes, under_faults
 from tests.faults.processes import call
 from tests.faults.worker import USER, open_memory, snapshot_failures
 
@@ -136,41 +136,6 @@ def test_add_survives_a_crash_right_after_a_failure(
 
 
 # ── a disk that is really full ──────────────────────────────────────────────────────────────────────────────────────
-
-
-def fill_a_small_disk(folder: Path) -> dict[str, Any]:
-    (folder / "db").mkdir()
-    make_space = small_disk(folder / "db", 5 << 20)
-    memory, journal, ids = fill(str(folder / "db" / "memory.db"))
-    error = _fill_up(memory, journal)
-    told = {
-        "error": error,
-        "update": error_of(lambda: memory.update(ids[0], "words " * 16_000)),
-        "found": memory.search("note 3", user_id=USER)[0].text,
-        "verified": memory.verify().ok,
-    }
-    make_space()
-    add(memory, journal, "after space was made")
-    memory.close()
-    return {**told, "wrong": examine(str(folder / "db" / "memory.db"), folder / "journals")}
-
-
-def _fill_up(memory: Memory, journal: Journal) -> str:
-    for number in range(500):
-        try:
-            add(memory, journal, f"number {number}{' words' * 4000}")
-        except StorageError as error:
-            return str(error)
-    return "the disk never became full"
-
-
-def test_add_on_a_full_disk(tmp_path: Path) -> None:
-    told = call(fill_a_small_disk, tmp_path)
-    for error in (told["error"], told["update"]):
-        assert "database or disk is full" in error or "disk I/O error" in error
-    assert told["found"] == "note 3"
-    assert told["verified"]
-    assert told["wrong"] == []
 
 
 # ── a disk that may not be written ──────────────────────────────────────────────────────────────────────────────────

@@ -173,17 +173,6 @@ class TestSnapshots:
         assert file() is None
         indexer.close()
 
-    def test_one_is_written_after_so_many_changes(
-        self, book: Book, path: Path, follow: Follow, vectors: Vectors
-    ) -> None:
-        place = manifest_of(path)
-        indexer = follow(merge_after=10)
-        for start, there in ((0, False), (5, True)):
-            book.put(vectors[start : start + 5])
-            indexer.pull()
-            indexer.settle()
-            assert place.exists() is there
-
     @pytest.mark.parametrize("damage", [lambda d: d[:-9], lambda d: d[:200] + b"!" + d[201:], lambda d: d + b"x"])
     def test_a_damaged_one_is_read_anew_from_the_database(
         self,
@@ -205,23 +194,6 @@ class TestSnapshots:
         assert indexer.failures == 1
         assert f"the database is read instead: {place} " in caplog.text
         assert caplog.text.count(str(place)) == 1
-
-    def test_one_from_after_a_restored_backup_is_not_used(
-        self, book: Book, path: Path, follow: Follow, vectors: Vectors
-    ) -> None:
-        book.put(vectors[:10])
-        backup = path.with_name("backup.db")
-        _copy(path, backup)
-        book.put(vectors[10:20])
-        follow().close()
-        book.database.close()
-        _copy(backup, path)
-        again = Book(Database(path))
-        again.put(vectors[20:50])  # more than were lost: the change numbers do not tell
-        indexer = follow()
-        assert indexer.verify().ok
-        assert held(indexer).search(vectors[15], 1, scopes=[1]).scores[0] < 0.99
-        again.database.close()
 
     def test_one_of_another_database_is_not_used(
         self, book: Book, path: Path, follow: Follow, vectors: Vectors
@@ -358,12 +330,3 @@ class TestRebuildAndVerify:
         indexer.pull()
         assert indexer.verify().ok
         assert len(held(indexer)) == 25
-
-
-def _copy(source: Path, target: Path) -> None:
-    import sqlite3
-
-    with sqlite3.connect(source) as old, sqlite3.connect(target) as new:
-        old.backup(new)
-    old.close()
-    new.close()

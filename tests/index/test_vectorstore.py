@@ -18,7 +18,6 @@ from langmem_adapter import Memory
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
 from langmem_adapter.index.indexer import SharedIndexer
-from langmem_adapter.index.segment import ExactIndex
 from langmem_adapter.index.stores import wrap_store
 from langmem_adapter.index.vectorstore import VectorStoreIndex
 from langmem_adapter.storage import feed
@@ -92,18 +91,6 @@ class Broken(InMemoryVectorStore):
 
 
 class TestSearch:
-    def test_a_rare_scope_is_complete_in_a_store_without_filters(
-        self, database: Database, follow: Follow, open_store: Any, make_vectors: Any, make_batch: Any, write: Any
-    ) -> None:
-        vectors, oracle = make_vectors(600, D), ExactIndex(D)
-        batch = make_batch(range(1, 601), (2 if i % 100 == 0 else 1 for i in range(600)), vectors)
-        write(database, batch)
-        oracle.update(batch)
-        index = held(follow(open_store("any store", D)))
-        for k in (1, 5, 6, 30):
-            found = index.search(vectors[7], k, scopes=[2])
-            assert found.pks.tolist() == oracle.search(vectors[7], k, scopes=[2]).pks.tolist()
-
     @pytest.mark.parametrize("kind", KINDS)
     def test_what_the_store_lost_behind_our_back_is_found_in_the_database(
         self, kind: str, follow: Follow, open_store: Any, make_vectors: Any, put: Any

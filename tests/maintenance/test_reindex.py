@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain_core.embeddings import Embeddings
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import ConflictError, EmbeddingMismatchError
@@ -192,19 +192,6 @@ def test_reindex_killed_goes_on_where_it_stopped(url: str) -> None:
         assert memory.verify().ok
 
 
-def test_reindex_with_a_failing_model_keeps_its_work(url: str) -> None:
-    def fail(call: int) -> None:
-        if call >= 3:
-            raise ConnectionError("no answer")
-
-    fill(url)
-    with pytest.raises(ConnectionError):
-        reindex(url, Hooked(fail), batch=10)
-    fill(url, 1)
-    done = reindex(url, Hooked(), batch=10)
-    assert (done.memories, done.resumed, done.embedded) == (31, 20, 11)
-
-
 # ── beside others ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -260,15 +247,7 @@ def test_reindex_refuses_the_old_model_afterwards(url: str, dimensions: int) -> 
         item = old.get_all(user_id="a")[0]
         assert old.search("boat", user_id="a")
         reindex(url, Hooked(dimensions=dimensions))
-        for call in (
-            lambda: old.search("boat", user_id="a"),
-            lambda: old.search("boat", user_id="a"),
-            lambda: old.add("I like tea.", user_id="a"),
-            lambda: old.add("I like tea.", user_id="a", infer=False),
-            lambda: old.update(item.id, "Owns a canoe"),
-            lambda: old.restore(item.id, 1),
-            old.verify,
-        ):
+        for call in needing_vectors(old, item.id):
             with pytest.raises(EmbeddingMismatchError, match=f"open it again with the embeddings other:{dimensions}"):
                 call()
         assert old.get(item.id).text == item.text
@@ -276,20 +255,6 @@ def test_reindex_refuses_the_old_model_afterwards(url: str, dimensions: int) -> 
     with Memory(url, embeddings=Hooked(dimensions=dimensions)) as new:
         assert new.verify().ok
         assert len(new.get_all(user_id="a")) == 4
-
-
-@pytest.mark.postgres
-def test_purge_with_pgvector_needs_no_model(postgres_url: str) -> None:
-    with Memory(postgres_url, embeddings="hash:64", index="pgvector") as memory:
-        memory.add_many([{"messages": "Owns a boat", "user_id": user, "infer": False} for user in ("a", "b")])
-    with Memory(postgres_url, embeddings="hash:128", index="pgvector") as memory:
-        erased = memory.purge(user_id="a")
-        assert erased.complete, erased.remains
-        with pytest.raises(EmbeddingMismatchError, match="open it again"):
-            memory.search("boat", user_id="b")
-    with Memory(postgres_url, embeddings="hash:64", index="pgvector") as memory:
-        assert memory.verify().ok
-        assert memory.search("boat", user_id="b")
 
 
 def test_reindex_keeps_no_memory_purged_meanwhile(url: str) -> None:
@@ -317,23 +282,3 @@ def test_reindex_overtaken_by_another_is_a_conflict(url: str) -> None:
         reindex(url, Hooked(overtake), batch=10)
     with Memory(url, embeddings="hash:128") as memory:
         assert memory.verify().ok
-
-
-def test_reindex_uses_no_vector_of_an_older_text(url: str) -> None:
-    fill(url, 3)
-
-    def fail(call: int) -> None:
-        if call >= 3:
-            raise ConnectionError("no answer")
-
-    with pytest.raises(ConnectionError):
-        reindex(url, Hooked(fail), batch=1)
-    with Memory(url, embeddings="hash:64") as memory:
-        for item in memory.get_all(user_id="a"):
-            memory.update(item.id, f"{item.text}, sold")
-    database = Database(url)
-    database.write(lambda c: c.execute(update(tables.reembedded).values(embedding=b"old")))
-    database.close()
-    assert reindex(url, Hooked()).resumed == 0
-    kept = vectors(url)
-    assert kept == fresh(kept, Hooked())

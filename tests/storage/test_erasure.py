@@ -9,7 +9,6 @@ import re
 import shutil
 import sqlite3
 import sys
-import threading
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -291,33 +290,6 @@ def test_purge_reports_a_reader_that_keeps_the_log(folder: Path, memory: Memory)
         again = memory.purge(user_id=user)
         assert (again.memories, again.complete) == (0, True)
         assert scan(folder, needles) == {}
-
-
-def test_purging_beside_writers_loses_nothing_of_theirs(folder: Path) -> None:
-    errors: list[BaseException] = []
-    with Memory(folder / "m.db", embeddings="hash:64", settings=Settings(merge_after=1)) as memory:
-
-        def write(owner: str) -> None:
-            try:
-                for number in range(15):
-                    memory.add(f"{owner} note {number}", user_id=owner, infer=False)
-            except BaseException as error:  # noqa: BLE001 - a thread's error must reach the test
-                errors.append(error)
-
-        threads = [threading.Thread(target=write, args=(owner,)) for owner in ("alice", "bob")]
-        for thread in threads:
-            thread.start()
-        for _ in range(4):
-            memory.search("note", user_id="alice")
-            memory.purge(user_id="alice")
-        for thread in threads:
-            thread.join()
-        assert errors == []
-        assert len(memory.get_all(user_id="bob")) == 15
-        memory.purge(user_id="alice")
-        needles = [HashEmbeddings(64).vector(f"alice note {number}").tobytes() for number in range(15)]
-        assert scan(folder, [b"alice note", *needles]) == {}
-        assert memory.verify().ok
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -13,8 +13,6 @@ from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.errors import StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
-from langmem_adapter.storage.database import Database
-from langmem_adapter.twins import attempt
 from tests.cases import each
 from tests.pooler import pooled
 
@@ -73,33 +71,6 @@ def test_purge_vacuums_behind_a_pooler_and_sets_nothing(postgres_url: str, index
             (remaining,) = memory.purge(user_id="alice").remains
         assert "lock not available" in remaining
         session.dispose()
-    direct.dispose()
-
-
-def read(database: Database, times: int = 1) -> None:
-    for _ in range(times):
-        with database.read() as connection:
-            assert connection.execute(text("SELECT 1")).scalar() == 1
-
-
-def test_a_mixed_up_prepared_statement_names_prepare_threshold(postgres_url: str) -> None:
-    direct = create_engine(postgres_url, isolation_level="AUTOCOMMIT")
-    with pooled(postgres_url, size=1) as url:
-        one, other = Database(url, prepare_threshold=3), Database(url, prepare_threshold=3)
-        read(one, 6)
-        with pytest.raises(StorageError, match=r"already exists .*\?prepare_threshold=None") as caught:
-            read(other, 6)
-        assert not caught.value.transient
-        with direct.connect() as connection:
-            connection.execute(
-                text("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
-                     "AND datname = current_database()")
-            )  # fmt: skip
-        errors = [error for _ in range(3) if (error := attempt(read, one).error) is not None]
-        assert "does not exist (a pooler" in str(errors[-1])
-        assert "?prepare_threshold=None" in str(errors[-1])  # an earlier one may tell of the connection that has ended
-        one.close()
-        other.close()
     direct.dispose()
 
 

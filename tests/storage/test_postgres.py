@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import traceback
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -11,9 +10,8 @@ from uuid import uuid4
 
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
-from sqlalchemy import URL, Engine, NullPool, bindparam, create_engine, event, insert, make_url, text
+from sqlalchemy import URL, Engine, bindparam, create_engine, event, insert, make_url, text
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, StorageError
@@ -62,29 +60,6 @@ def test_memory_ignores_settings_of_the_server(postgres_url: str, *, own_engine:
                     **OWN,
                     "datestyle": "German, DMY",
                 }
-
-
-def test_busy_timeout_ends_the_wait_for_another_writer(postgres_url: str) -> None:
-    standing, free = threading.Event(), threading.Event()
-    one = Database(postgres_url, busy_timeout=float("inf"))
-
-    def stand(_: Connection) -> None:
-        standing.set()
-        free.wait()
-
-    thread = threading.Thread(target=one.write, args=(stand,))
-    thread.start()
-    standing.wait()
-    try:
-        with Memory(postgres_url, embeddings="hash:64", settings=Settings(busy_timeout=0.1)) as memory:
-            with pytest.raises(StorageError, match="busy_timeout") as caught:
-                memory.add("I like tea.", user_id="a", infer=False)
-            assert caught.value.transient
-            assert not memory.get_all(user_id="a").items
-    finally:
-        free.set()
-        thread.join()
-        one.close()
 
 
 _ANY: Final = text("SELECT 1")
@@ -190,15 +165,6 @@ def test_prepare_threshold_of_the_url_comes_before_the_setting(
 def test_database_refuses_parameters_that_no_url_can_have(query: dict[str, str], message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         Database(make_url("postgresql+psycopg://127.0.0.1:9/x").update_query_dict(query))
-
-
-def test_database_refuses_engines_without_transactions(postgres_url: str) -> None:
-    engine = create_async_engine(postgres_url)
-    for given in (engine, engine.sync_engine):
-        with pytest.raises(InvalidInputError, match=r"asyncio alone; write postgresql\+psycopg://"):
-            Memory(given)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInputError, match="without AUTOCOMMIT"):
-        Memory(create_engine(postgres_url, isolation_level="AUTOCOMMIT", poolclass=NullPool))
 
 
 @pytest.fixture

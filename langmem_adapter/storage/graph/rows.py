@@ -343,8 +343,6 @@ class GraphRows:
     _changes: list[dict[str, Any]] = field(default_factory=list)
     _in_feed: set[tuple[str, int]] = field(default_factory=set)
 
-    # ── reading ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def read_names(self, scope_ids: Collection[int], keys: Collection[str]) -> None:
         rows = NAMES.rows(self.connection, {"scopes": scope_ids, "keys": keys})
         self._read_nodes(row.entity_pk for row in rows)
@@ -426,8 +424,6 @@ class GraphRows:
         self.by_key[key].append(node)
         node.keys.add(key)
 
-    # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def node_of(self, pk: int) -> EntityNode:
         self._read_nodes([pk])
         return self.nodes[pk]
@@ -464,8 +460,6 @@ class GraphRows:
             confidence=row.confidence,
             memory_ids=tuple(id_ for id_ in self.supporting_memory_ids(row.id) if id_ != BY_HAND),
         )
-
-    # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def node(self, scope_row: ScopeRow, end: EntityReference, kind: str, time: datetime) -> EntityNode:
         """The entity at an end of a triple, a new one where there is none; this is one more mention of it."""
@@ -550,8 +544,6 @@ class GraphRows:
     def _change(self, space: str, pk: int, op: str, seq: int) -> None:
         self._in_feed.add((space, pk))
         self._changes.append(new_change(seq, space, pk, op))
-
-    # ── posting ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def post(self) -> None:
         """Write the difference, and name it in the change feed."""

@@ -208,8 +208,6 @@ class RelationWriter:
             row = self._rows.relations.of_id(relation_id)
             self._before[relation_id] = None if row is None else self._rows.record(row)
 
-    # ── a memory states it no longer ────────────────────────────────────────────────────────────────────────────────
-
     def _retract(self, claims: Claims) -> None:
         for link in self._rows.mentions(str(claims.memory_id)):
             row = self._rows.relations.of_id(link.relation_id)
@@ -252,8 +250,6 @@ class RelationWriter:
                 self._before[part.id] = None
                 self._rows.hand_on(row.id, part)
 
-    # ── a memory states it again ────────────────────────────────────────────────────────────────────────────────────
-
     def _state_again(self, claims: Claims) -> None:
         """A memory that comes back states again what it stated when it was dropped, as far as its text still does."""
         links = self._rows.mentions(str(claims.memory_id))
@@ -290,8 +286,6 @@ class RelationWriter:
         last = self._rows.last_retired([row.id for row in joined])
         for row in joined:
             self._return(last.get(row.id, row), claims)
-
-    # ── a memory states it ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _state(self, triple: Triple, claims: Claims) -> None:
         scope_row, time = claims.scope_row, claims.time

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.results import Change
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.tables import entities, entity_names, relation_memories, relations
+from langmem_adapter.storage.tables import entities, relation_memories, relations
 from tests.storage.graph.small_graph import Graph, triple, year
 
 # A name, statements with their dates (and when they hold, or that they are over), and what is current afterwards.
@@ -207,21 +206,6 @@ def test_decision_reports_each_relation_once(graph: Graph) -> None:
         assert said <= set(connection.execute(select(relations.c.id)).scalars())
 
 
-def test_known_at_keeps_older_relations(graph: Graph) -> None:
-    graph.said("user lives_in Paris", 2019)
-    then = datetime.now(UTC)
-    graph.said("user lives_in Berlin", 2021)
-    between = datetime.now(UTC)
-    graph.said("user lives_in Rome", 2020)
-    assert graph.known(then) == ["alice lives_in Paris 2019-"]
-    assert graph.known(between) == ["alice lives_in Berlin 2021-", "alice lives_in Paris 2019-2021"]
-    assert graph.now() == [
-        "alice lives_in Berlin 2021-",
-        "alice lives_in Paris 2019-2020",
-        "alice lives_in Rome 2020-2021",
-    ]
-
-
 def test_relation_id_stays_at_the_end_and_is_new_when_it_holds_again(graph: Graph) -> None:
     graph.said("user lives_in Paris", 2019)
     first = graph.ids()["alice lives_in Paris 2019-"]
@@ -298,21 +282,3 @@ def test_idempotency_key_repeats_no_relation(graph: Graph) -> None:
     assert graph.rows() == rows
     assert [len(change.relations) for change in first] == [2, 1]
     assert [Change.from_json(change.to_json()) for change in first] == list(first)
-
-
-def test_apply_that_fails_leaves_no_relation(graph: Graph) -> None:
-    graph.add("Lives in Paris", "user lives_in Paris", when=2019)
-    rows = graph.rows()
-    missing = graph.decision("DELETE", "nobody", None)
-    with pytest.raises(LookupError):
-        graph.apply(
-            graph.decision("ADD", f"x{graph.scope.user_id}", "Lives in Rome", "user lives_in Rome", when=2021), missing
-        )
-    assert graph.rows() == rows
-    with graph.ledger.database.read() as connection:
-        assert (
-            connection.execute(
-                select(func.count()).where(entity_names.c.key == "rome", entity_names.c.scope_id == rows[0].scope_id)
-            ).scalar()
-            == 0
-        )
