@@ -54,24 +54,6 @@ class Embedder:
     In a trace a call of the model is a run named `embed`, without the vectors. Safe to use from many threads; two that miss the
     same text at the same time may both embed it. If a model refuses a call that may be too large, smaller ones follow: half of
     the texts (the size that works is kept), or half of the letters of a single text.
-
-    Args:
-        embeddings: Any LangChain embeddings.
-        dimensions: Length of the vectors already stored; `None` learns it from the first vectors.
-        cached: How many vectors to remember.
-        limits: How long a call may take, how often it is repeated and how many texts it may have; `None` for embeddings that
-            are computed in this process.
-
-    Attributes:
-        embeddings: The model that makes them.
-        dimensions: Length of the vectors; `None` before the first.
-        asks_nobody: Whether it is quick: vectors are made in this process.
-
-    Example:
-        >>> from langmem_adapter.embedding.models import HashEmbeddings
-        >>> embedder = Embedder(HashEmbeddings(64), dimensions=None)
-        >>> embedder.vectors(["Likes tea", "Likes coffee", "Likes tea"]).shape, embedder.dimensions
-        ((3, 64), 64)
     """
 
     def __init__(
@@ -80,8 +62,8 @@ class Embedder:
         if cached < 1:
             raise InvalidInputError(f"an embedder remembers at least one vector, not {cached}")
         self.embeddings: Final = embeddings
-        self.asks_nobody: Final = limits is None
-        self.dimensions = dimensions
+        self.asks_nobody: Final = limits is None  # vectors are made in this process
+        self.dimensions = dimensions  # `None` until the first vectors
         # Our own embeddings, unless a subclass has other methods.
         plain = all(getattr(type(embeddings), name) is getattr(LocalEmbeddings, name) for name in _METHODS)
         self._vector = embeddings.vector if isinstance(embeddings, LocalEmbeddings) and plain else None
@@ -96,15 +78,8 @@ class Embedder:
     def vectors(self, texts: Sequence[str]) -> Plan[UnitVectors]:
         """Unit vectors of texts.
 
-        Texts that are not remembered are embedded in calls of up to `embedding_batch` texts, each of them once.
-
-        Returns:
-            Shape (n, dimensions), float32, C-contiguous; (0, 0) for no texts before the first vector.
-
-        Raises:
-            EmbeddingMismatchError: The vectors have another dimension than those stored.
-            InvalidInputError: The model returned too few vectors, or one without direction (NaN, infinite, all zeros).
-            ModelError: It failed, or did not answer in time.
+        Texts that are not remembered are embedded in calls of up to `embedding_batch` texts, each of them once. The result has
+        the shape (n, dimensions), float32, C-contiguous; (0, 0) for no texts before the first vector.
         """
         if texts:
             self._refuse_reentrance()
@@ -118,10 +93,7 @@ class Embedder:
 
     @planned
     def query(self, text: str) -> Plan[UnitVectors]:
-        """The unit vector of a question: shape (dimensions,), float32, read-only.
-
-        It raises what `vectors` raises.
-        """
+        """The unit vector of a question: shape (dimensions,), float32, read-only."""
         self._refuse_reentrance()
         if (vector := self._recall(("query", text))) is not None:
             return Plan.of(vector)

@@ -219,21 +219,7 @@ _FORMS: Final = "write 'static', 'hash:512', or 'provider:name' as in 'openai:te
 
 
 def resolve_embeddings(spec: str | Embeddings, settings: Settings) -> Embeddings:
-    """The embeddings for a name.
-
-    Args:
-        spec: `"static"`, `"hash"`, `"hash:512"`, a name for LangChain's `init_embeddings`, or embeddings, used as they are.
-        settings: `base_url` and `api_key` for a name.
-
-    Raises:
-        InvalidInputError: The name is not understood, or the key is missing.
-        MissingDependencyError: The provider's package, or the extra `static`, is not installed.
-
-    Example:
-        >>> from langmem_adapter.settings import Settings
-        >>> resolve_embeddings("hash:64", Settings()).dimensions
-        64
-    """
+    """The embeddings for `"static"`, `"hash"`, `"hash:512"`, or a name for LangChain's `init_embeddings`."""
     if isinstance(spec, Embeddings):
         return spec
     if not isinstance(spec, str):
@@ -262,10 +248,6 @@ def fingerprint(embeddings: Embeddings) -> str:
 
     Two embeddings of the same class, model and dimensions have one fingerprint, whatever server they ask. Other attributes
     do not count. Where they should, give the class its own `fingerprint` text.
-
-    Example:
-        >>> fingerprint(HashEmbeddings(512))
-        'hash:512/2'
     """
     if isinstance(embeddings, HashEmbeddings):
         return f"hash:{embeddings.dimensions}/{embeddings.version}"

@@ -61,19 +61,14 @@ SharedIndex: TypeAlias = "PgVectorIndex | VectorStoreIndex"
 
 
 class Follower(ABC):
-    """A copy of rows of the database, which one thread at a time brings up to date.
-
-    Attributes:
-        lock: Held while the copy is brought up to date.
-        version: `Database.version` before the copy was last brought up to date: it contains everything committed before that.
-    """
+    """A copy of rows of the database, which one thread at a time brings up to date."""
 
     def __init__(self) -> None:
         # Contract: only the thread that holds it moves the cursor and writes to the copy; a thread may take it again, since a
         # damaged block may be met while rows are compared. `test_only_one_thread_moves_it_on`,
         # `test_verify_mends_what_it_finds_damaged`
         self.lock: Final = threading.RLock()
-        self.version: Hashable = None
+        self.version: Hashable = None  # of the database: the copy contains everything that was committed before it
 
     def catch_up(self, read_version: Callable[[], Hashable]) -> int:
         """Apply what was committed since the copy was last brought up to date, and return the number of changes."""
@@ -151,15 +146,9 @@ class Indexer(VectorFeed):
     generation of its files that fits; what is missing comes from the database. Later ones are written by a thread in the
     background, by `close`, and when the interpreter ends.
 
-    Args:
-        database: The source of truth, its tables made.
-        index_factory: Makes an empty index for vectors of a given length.
-        fingerprint: Of the embedding model in use; files made with another one are not opened.
-        dimensions: Length of the vectors; `None` takes it from the first row.
-        space: Which rows are indexed; by default memories.
-        files: Where it is kept; by default beside an SQLite file, and nowhere for a database in memory or on a server.
-        mapped: Whether its file is mapped; else it is read into memory.
-        merge_after: Changes after which a generation is written, or a tenth of the index where that is more.
+    Without *dimensions* their number is that of the first row. *files* are by default beside an SQLite file, and none for a
+    database in memory or on a server. A generation is written after *merge_after* changes, or a tenth of the index where that
+    is more.
     """
 
     def __init__(  # noqa: PLR0913 - what is followed, and where the copy lies: none of them has a place elsewhere

@@ -83,14 +83,6 @@ class Mirror:
     Attributes:
         applied: Number of the last change that the target is known to show; 0 until it is filled.
         steps: Marks of the target that were read or written: it grows as long as the mirror gets on.
-
-    Args:
-        database: The memory's.
-        driver: The target: a `neo4j.Driver`, which stays the caller's to close, or an address like `bolt://localhost:7687`.
-        name: The database there; `None` for the server's default.
-        scope: Only this graph; `None` for all scopes.
-        username: This and all else as `GraphMemory.mirror` takes them.
-        embedder: Makes an `embedding` of each name; `None` for none.
     """
 
     def __init__(

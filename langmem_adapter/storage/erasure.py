@@ -422,21 +422,13 @@ _SUMS: Final[dict[str, Any]] = {"memories": func.sum, "relations": func.sum, "fi
 
 @dataclass(frozen=True, slots=True)
 class ScopeUsage:
-    """What a user, an agent or a run has.
+    """What a user, an agent or a run has."""
 
-    Attributes:
-        scope: A read of it sees all that is counted here.
-        memories: Current memories.
-        relations: Current and ended relations.
-        first: The date of the earliest memory, or when the earliest conversation began; `None` where there is neither any more.
-        last: When the latest of them changed.
-    """
-
-    scope: Scope
+    scope: Scope  # a read of it sees all that is counted here
     memories: int
-    relations: int
-    first: datetime | None
-    last: datetime | None
+    relations: int  # current and ended
+    first: datetime | None  # when the earliest memory or conversation began; `None` where there is neither any more
+    last: datetime | None  # when the latest of them changed
 
 
 def list_usage(

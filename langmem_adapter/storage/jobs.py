@@ -82,29 +82,19 @@ class QueueFullError(LangmemAdapterError):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """An add that is carried out later.
+    """An add that is carried out later."""
 
-    Attributes:
-        id: A UUID in text form; the same for the same idempotency key in the same scope.
-        request: The arguments of the add; after its end the idempotency key alone.
-        result: The result without its changes, when it is done.
-        progress: The stage of the pipeline that it has reached.
-        error: Why it failed: `status` (HTTP's number) and `detail`.
-        attempts: How many workers began it and did not give it back.
-        updated_at: When it was last taken, renewed or finished.
-    """
-
-    id: str
+    id: str  # a UUID; the same for the same idempotency key in the same scope
     scope: Scope
     kind: str
     state: JobState
-    request: Mapping[str, Any]
-    result: Mapping[str, Any] | None
-    progress: str | None
-    error: Mapping[str, Any] | None
-    attempts: int
+    request: Mapping[str, Any]  # the arguments of the add; after its end the idempotency key alone
+    result: Mapping[str, Any] | None  # without its changes, when it is done
+    progress: str | None  # the stage of the pipeline that it has reached
+    error: Mapping[str, Any] | None  # why it failed: `status` (HTTP's number) and `detail`
+    attempts: int  # how many workers began it and did not give it back
     created_at: datetime
-    updated_at: datetime
+    updated_at: datetime  # when it was last taken, renewed or finished
 
     @property
     def key(self) -> str:

@@ -37,17 +37,11 @@ _PEPPER: Final = "key_pepper"  # key in `meta`
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key without its secret.
-
-    Attributes:
-        id: Its name in lists and logs; not secret.
-        scope: The scope that it reaches; `None` for all.
-        rights: Of `RIGHTS`.
-    """
+    """A key without its secret; its id is no secret."""
 
     id: str
     name: str
-    scope: Scope | None
+    scope: Scope | None  # `None` for all
     rights: frozenset[str]
     created_at: datetime
     revoked_at: datetime | None = None

@@ -7,7 +7,6 @@ transaction, so several processes may open a new file at once: one migrates, the
 
 from __future__ import annotations
 
-import logging
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -172,25 +171,14 @@ def _create_statements(dialect_name: str) -> tuple[str, ...]:
 
 
 def _run_revisions(connection: Connection, version: str) -> None:
-    loggers = [logging.getLogger(f"alembic.runtime.{name}") for name in ("migration", "plugins")]
-    for logger in loggers:  # Alembic's steps do not belong into the program's log
-        logger.addFilter(_is_warning)
-    try:
-        from alembic.migration import MigrationContext  # noqa: PLC0415 - half a second that only an old database costs
-        from alembic.operations import Operations  # noqa: PLC0415 - the same
+    from alembic.migration import MigrationContext  # noqa: PLC0415 - half a second that only an old database costs
+    from alembic.operations import Operations  # noqa: PLC0415 - the same
 
-        operations = Operations(MigrationContext.configure(connection))
-    finally:
-        for logger in loggers:
-            logger.removeFilter(_is_warning)
+    operations = Operations(MigrationContext.configure(connection))
     for revision, change in REVISIONS.items():
         if revision > version:
             change(operations)
     connection.execute(text("UPDATE alembic_version SET version_num = :head"), {"head": HEAD})
-
-
-def _is_warning(record: logging.LogRecord) -> bool:
-    return record.levelno >= logging.WARNING
 
 
 def _has_words_of(connection: Connection, language: str) -> bool:

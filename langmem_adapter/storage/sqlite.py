@@ -162,11 +162,7 @@ def open_file(path: Path, *, timeout: float) -> FileConnection:
 
 
 def open_wal(path: Path, *, timeout: float) -> FileConnection:
-    """Open a database file: with a write-ahead log, durable, with deleted rows overwritten.
-
-    Raises:
-        StorageError: See `open_file`; the file has several names, is a mount point, or is in use with another log.
-    """
+    """Open a database file: with a write-ahead log, durable, with deleted rows overwritten."""
     with suppress(OSError):  # SQLite says why it cannot be opened
         if path.exists() and not path.is_file():
             raise StorageError(

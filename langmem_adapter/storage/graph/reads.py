@@ -377,11 +377,7 @@ def entity_page(
     unrelated: bool = False,
     after: str | None = None,
 ) -> EntityPage:
-    """Entities within *scope*, the most mentioned first; `GraphMemory.entities` says what the arguments mean.
-
-    Raises:
-        InvalidInputError: The cursor is none of ours.
-    """
+    """Entities within *scope*, the most mentioned first; `GraphMemory.entities` says what the arguments mean."""
     scope_ids = expand(connection, scope)
     groups = EntityGroups(connection, scope_ids)
     place = (2**31 - 1, HIGHEST) if after is None else parse_cursor(after, int, int)
