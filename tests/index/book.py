@@ -1,17 +1,21 @@
-"""Memories and changes written straight into the tables, as the ledger does, without texts and words."""
+"""Memories and changes written straight into the tables, as the ledger does, without words."""
 
 from __future__ import annotations
 
-import secrets
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import delete, func, insert, select, update
+import numpy as np
+from sqlalchemy import delete, insert, select, update
 
-from langmem_adapter.storage.tables import changes, memories, metadata, scopes
+from langmem_adapter.index.base import Batch
+from langmem_adapter.storage.feed import insert_changes, last_seq
+from langmem_adapter.storage.tables import MEMORIES, memories, metadata, scopes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from sqlalchemy import Connection
 
     from langmem_adapter.index.base import Vectors
@@ -21,7 +25,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Book:
-    """Writes memories and their changes straight into the tables, as the ledger does."""
+    """Commits memories of a database whose tables it makes."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -34,48 +38,49 @@ class Book:
         self.database.write(partial(_change, pk=pk, vector=vector))
 
     def remove(self, *pks: int) -> None:
-        self.database.write(partial(_remove, pks=pks))
+        nothing = np.empty((0, 1), np.float32)
+        self.database.write(partial(write_batch, batch=batch_of([], [], nothing, pks)))
 
 
-def record(connection: Connection, row: int | None, op: str, space: str = "memories") -> int:
-    seq = _next(connection)
-    connection.execute(insert(changes), _line(seq, row or seq, op, space))
-    return seq
-
-
-def _next(connection: Connection) -> int:
-    return int(connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one()) + 1
-
-
-def _line(seq: int, row: int, op: str, space: str = "memories") -> dict[str, Any]:
-    return {"seq": seq, "nonce": secrets.token_bytes(8), "space": space, "row": row, "op": op}
+def batch_of(pks: Iterable[int], scope_ids: Iterable[int], vectors: Vectors, gone: Iterable[int] = ()) -> Batch:
+    made, of, without = (np.fromiter(numbers, np.int64) for numbers in (pks, scope_ids, gone))
+    return Batch(made, of, vectors, without)
 
 
 def put(connection: Connection, vectors: Vectors, scope: int) -> list[int]:
-    if connection.execute(select(scopes.c.id).where(scopes.c.id == scope)).scalar() is None:
-        row = {"id": scope, "key": str(scope), "user_id": str(scope), "word_count": 0}
-        connection.execute(insert(scopes), row)
-    pks = list(range(first := _next(connection), first + len(vectors)))
-    if pks:
-        connection.execute(insert(changes), [_line(pk, pk, "put") for pk in pks])
-        connection.execute(
-            insert(memories), [_memory(pk, vector, scope) for pk, vector in zip(pks, vectors, strict=True)]
-        )
+    pks = list(range(first := last_seq(connection) + 1, first + len(vectors)))
+    write_batch(connection, batch_of(pks, [scope] * len(pks), vectors))
     return pks
 
 
-def _memory(pk: int, vector: Vectors, scope: int) -> dict[str, Any]:
-    texts = {"text": "t", "context": "", "metadata": {}, "hash": "h", "created_at": NOW, "updated_at": NOW}
-    numbers = {"pk": pk, "id": str(pk), "scope_id": scope, "seq": pk, "revision": 1}
-    return {**texts, **numbers, "embedding": vector.tobytes()}
-
-
 def _change(connection: Connection, pk: int, vector: Vectors) -> None:
-    seq = record(connection, pk, "put")
-    connection.execute(update(memories).where(memories.c.pk == pk).values(embedding=vector.tobytes(), seq=seq))
+    scope = connection.execute(select(memories.c.scope_id).where(memories.c.pk == pk)).scalar_one()
+    write_batch(connection, batch_of([pk], [scope], vector[None]))
 
 
-def _remove(connection: Connection, pks: tuple[int, ...]) -> None:
-    for pk in pks:
-        record(connection, pk, "delete")
+def write_batch(connection: Connection, batch: Batch) -> None:
+    known = set(connection.execute(select(memories.c.pk)).scalars())
+    seq, gone = last_seq(connection), [pk for pk in batch.gone.tolist() if pk in known]
+    insert_changes(connection, MEMORIES, batch.pks.tolist(), "put")
+    insert_changes(connection, MEMORIES, gone, "delete")
+    for pk in gone:
         connection.execute(delete(memories).where(memories.c.pk == pk))
+    for scope in {*batch.scopes.tolist()} - set(connection.execute(select(scopes.c.id)).scalars()):
+        row = {"id": scope, "key": str(scope), "user_id": str(scope), "word_count": 0}
+        connection.execute(insert(scopes), row)
+    fixed = {"context": "", "metadata": {}, "hash": "h", "created_at": NOW, "updated_at": NOW, "revision": 1}
+    rows = zip(batch.pks.tolist(), batch.scopes.tolist(), batch.vectors, strict=True)
+    fresh = []
+    for place, (pk, scope, vector) in enumerate(rows, 1):
+        values = {"scope_id": scope, "text": spell(vector), "embedding": vector.tobytes(), "seq": seq + place}
+        if pk in known:
+            connection.execute(update(memories).where(memories.c.pk == pk).values(values))
+        else:
+            fresh.append({"pk": pk, "id": str(pk), **values, **fixed})
+    if fresh:
+        connection.execute(insert(memories), fresh)
+
+
+def spell(vector: Vectors) -> str:
+    """A text that spells a vector: a store that embeds by itself comes to the same vectors as we do."""
+    return vector.astype("<f4").tobytes().hex()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
 import uuid
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -14,41 +12,26 @@ import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore
-from sqlalchemy import delete, func, insert, select, update
 
 from langmem_adapter.index.base import Batch, check_batch
 from langmem_adapter.index.indexer import SharedIndexer
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.migrations import prepare
-from langmem_adapter.storage.tables import MEMORIES, changes, memories, scopes
-from tests.index.book import Book
+from tests.index.book import Book, batch_of, write_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from langchain_core.vectorstores import VectorStore
-    from sqlalchemy import Connection
 
-    from langmem_adapter.index.base import Pks, Vectors
+    from langmem_adapter.index.base import Vectors
     from langmem_adapter.index.pgvector import PgVectorIndex
-
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-class MakeBatch(Protocol):
-    def __call__(
-        self, pks: Iterable[int], scopes: Iterable[int], vectors: Vectors, gone: Iterable[int] = ()
-    ) -> Batch: ...
 
 
 class MakeVectors(Protocol):
     def __call__(self, count: int, dimensions: int, seed: int = 0) -> Vectors: ...
-
-
-def _pks(numbers: Iterable[int]) -> Pks:
-    return np.fromiter(numbers, np.int64)
 
 
 @pytest.fixture
@@ -64,11 +47,8 @@ def book(path: Path) -> Iterator[Book]:
 
 
 @pytest.fixture(scope="session")
-def make_batch() -> MakeBatch:
-    def make(pks: Iterable[int], scopes: Iterable[int], vectors: Vectors, gone: Iterable[int] = ()) -> Batch:
-        return Batch(_pks(pks), _pks(scopes), vectors, _pks(gone))
-
-    return make
+def make_batch() -> Callable[..., Batch]:
+    return batch_of
 
 
 @pytest.fixture(scope="session")
@@ -85,11 +65,7 @@ def make_vectors() -> MakeVectors:
 
 
 class Spelt(Embeddings):
-    """Texts that spell their vectors: a store that embeds by itself comes to the same vectors as we do."""
-
-    @staticmethod
-    def text(vector: Vectors) -> str:
-        return vector.astype("<f4").tobytes().hex()
+    """Of texts that spell their vectors."""
 
     def embed_query(self, text: str) -> list[float]:
         numbers: list[float] = np.frombuffer(bytes.fromhex(text), "<f4").tolist()
@@ -124,49 +100,10 @@ class Fed:
         self.feed.pull()
 
 
-def write_batch(connection: Connection, batch: Batch) -> None:
-    """Write memories and their changes straight into the tables, as the ledger does, under pks of the test's own."""
-    known = set(connection.execute(select(memories.c.pk)).scalars())
-    seq = int(connection.execute(select(func.coalesce(func.max(changes.c.seq), 0))).scalar_one())
-    gone = [pk for pk in batch.gone.tolist() if pk in known]
-    ops = [(pk, "put") for pk in batch.pks.tolist()] + [(pk, "delete") for pk in gone]
-    if not ops:
-        return
-    rows = [
-        {"seq": seq + i, "nonce": secrets.token_bytes(8), "space": MEMORIES, "row": pk, "op": op}
-        for i, (pk, op) in enumerate(ops, 1)
-    ]
-    connection.execute(insert(changes), rows)
-    for pk in gone:
-        connection.execute(delete(memories).where(memories.c.pk == pk))
-    _write_scopes(connection, set(batch.scopes.tolist()))
-    _write_memories(connection, batch, known, seq)
-
-
 @pytest.fixture(scope="session")
 def write() -> Callable[[Database, Batch], None]:
     """Commits a batch as memories, the way any process would."""
     return lambda database, batch: database.write(partial(write_batch, batch=batch))
-
-
-def _write_scopes(connection: Connection, wanted: set[int]) -> None:
-    for scope in wanted - set(connection.execute(select(scopes.c.id)).scalars()):
-        row = {"id": scope, "key": str(scope), "user_id": str(scope), "word_count": 0}
-        connection.execute(insert(scopes), row)
-
-
-def _write_memories(connection: Connection, batch: Batch, known: set[int], seq: int) -> None:
-    fixed = {"context": "", "metadata": {}, "hash": "h", "created_at": NOW, "updated_at": NOW, "revision": 1}
-    fresh = []
-    rows = zip(batch.pks.tolist(), batch.scopes.tolist(), batch.vectors, strict=True)
-    for place, (pk, scope, vector) in enumerate(rows, 1):
-        told = {"scope_id": scope, "text": Spelt.text(vector), "embedding": vector.tobytes(), "seq": seq + place}
-        if pk in known:
-            connection.execute(update(memories).where(memories.c.pk == pk).values(told))
-        else:
-            fresh.append({"pk": pk, "id": str(pk), **told, **fixed})
-    if fresh:
-        connection.execute(insert(memories), fresh)
 
 
 class OpenStore(Protocol):
