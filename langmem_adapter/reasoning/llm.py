@@ -211,7 +211,7 @@ def _kept_words(
     with suppress(UnusableReplyError):
         extraction, _ = read(schema.of([{schema.root: items[:-1] if reply.tool_calls else items}]))
         if extraction.facts:
-            note = f"{why}; {len(extraction.facts)} complete facts of it were kept"
+            note = f"{why}; complete facts that were kept: {len(extraction.facts)}"
             return replace(extraction, notes=(*extraction.notes, note))
     kept = _RULES.extract.invoke(question)
     return replace(kept, notes=(f"{why}; what was said is kept in its own words",))

@@ -41,6 +41,10 @@ class UnusableReplyError(Exception):
     """What is wrong with a reply, in words that the model itself can act on."""
 
 
+class CutOffError(UnusableReplyError):
+    """The reply was cut off at the length limit."""
+
+
 class DeclinedError(UnusableReplyError):
     """The model declined; asking again is pointless."""
 

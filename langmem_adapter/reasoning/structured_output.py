@@ -23,6 +23,7 @@ from langmem_adapter.forks import Lock
 from langmem_adapter.providers import TOKEN_FIELDS, context_excess, model_name, status_of
 from langmem_adapter.reasoning.prompts import repair, with_form
 from langmem_adapter.reasoning.replies import (
+    CutOffError,
     DeclinedError,
     ReplyModel,
     UnenforcedSchemaError,
@@ -89,14 +90,15 @@ def structured(
                 channel.shows_form = channel.shows_form or isinstance(error, UnenforcedSchemaError)
                 kept = first if last else None
                 if kept is None and (last or isinstance(error, DeclinedError)):
-                    after = ", also after one repair" if last else ""
+                    after = ", also after one repair" if last and repairs else ""
                     why = f"the reply of {channel.name} could not be used{after}: {error}"
                     if keep is None:
                         raise ModelReplyError(f"{why}; nothing was changed", reply=text) from None
                     kept = keep(why, message)
                 if kept is not None:
                     return channel.noted(Plan.of((kept, used)), usable=False)
-                problem, usable = str(error), False
+                shorter = "; send the same, complete but shorter" if isinstance(error, CutOffError) else ""
+                problem, usable = f"{error}{shorter}", False
             else:
                 value, problem, usable = result, listed_problems(problems), True
                 if last or not problem:
@@ -317,9 +319,7 @@ def read_reply(message: AIMessage, schema: type[M]) -> M:
         return schema.of(json_values(message.text))
     except UnusableReplyError:
         if is_cut_off:
-            raise UnusableReplyError(
-                "the reply was cut off at the length limit; send the same, complete but shorter"
-            ) from None
+            raise CutOffError("the reply was cut off at the length limit") from None
         raise
 
 

@@ -7,6 +7,7 @@ searched; nothing is dropped from a list that was already cut.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping  # noqa: TC003 - `pipeline.state` checks by these types
 from dataclasses import dataclass, field, replace
@@ -75,6 +76,7 @@ _LETTERS: Final = 400  # shown of a text where not everything fits; every settin
 _MOST_SHARES: Final = 5  # fifty facts are compared at once
 _MOST_READ: Final = 20  # times as many as fit: among the nearest are texts that are never compared
 _MOST_NAMED: Final = 3  # texts that a request to forget may mean
+_OWNER: Final = re.compile(r"^我们?的?")  # it makes other words of what follows, in a language without spaces
 _RESERVED: Final = 4  # a quarter of the places is for the newest, and as much for what the graph names
 
 
@@ -509,7 +511,11 @@ def _neighbourhood(
     every = [*ordered, *memories.texts(connection, others, _LETTERS)]
     place = {row.pk: number for number, row in enumerate(every)}
     language = language_of(connection)
-    wishes = {str(number): fact.removeprefix(FORGET) for number, fact in enumerate(facts) if fact.startswith(FORGET)}
+    wishes = {
+        str(number): _OWNER.sub("", fact.removeprefix(FORGET))
+        for number, fact in enumerate(facts)
+        if fact.startswith(FORGET)
+    }
     return Neighbourhood(
         seen=seen,
         known=tuple(_candidate(row, scope) for row in every),

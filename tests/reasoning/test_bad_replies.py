@@ -133,7 +133,8 @@ def test_on_bad_reply_an_extraction_that_stays_unusable_keeps_complete_items_or_
         ":memory:", model=ScriptedChatModel(replies=[*replies, "no json", "no json"]), embeddings="hash:64"
     ) as memory:
         result = memory.add("My name is Lena. Tea is what keeps me going.", user_id="u")
-        assert "could not be used" in result.notes[0]
+        assert "could not be used" in result.notes[0] and "send the same" not in result.notes[0]
+        assert ("one repair" in result.notes[0]) is (result.usage.model_calls == 2)
         items = {item.text.rstrip("."): item.is_verbatim for item in memory.get_all(user_id="u")}
     assert items == dict(kept)
 

@@ -67,6 +67,13 @@ def test_model_profile_in_the_small_profile_rules_read_what_is_certain_and_no_st
         assert (texts(memory), len(model.calls)) == (expected, calls)
 
 
+def test_model_profile_in_the_small_profile_the_note_of_a_bad_reply_names_no_repair() -> None:
+    _, memory = small("no json")
+    with memory:
+        (note,) = memory.add(POLO, user_id="u").notes
+        assert "could not be used: " in note and "repair" not in note
+
+
 def test_model_profile_in_the_small_profile_requests_to_forget_need_no_model() -> None:
     model, memory = small()
     with memory:

@@ -270,9 +270,15 @@ def test_add_forget_deletes_an_equal_text_and_else_names_the_texts_with_those_wo
             memory.add(text, user_id="u")
         for wish in ("Forget that I live in Lyon.", "Please forget that I think we should buy milk."):
             assert [change.event for change in memory.add(wish, user_id="u").results] == ["DELETE"]
-        result = memory.add("Forget that my key is blue.", user_id="u")
-        assert "under the blue pot" in result.notes[0]
+        for wish in ("Forget that my key is blue.", "Delete what I said about the spare key."):
+            assert "under the blue pot" in memory.add(wish, user_id="u").notes[0]
         assert [item.text for item in memory.get_all(user_id="u")] == ["The spare key is under the blue pot."]
+
+
+def test_add_forget_names_the_texts_with_those_words_in_chinese() -> None:
+    with Memory(":memory:") as memory:
+        memory.add("我想我们该给那只鹦鹉买个新笼子。", user_id="u")
+        assert "买个新笼子" in memory.add("请忘记我的鹦鹉。", user_id="u").notes[0]
 
 
 FORGOTTEN: Final = [
