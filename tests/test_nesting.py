@@ -93,3 +93,14 @@ def test_whatever_is_kept_can_be_asked_for(memory: Memory) -> None:
         assert [item.id for item in memory.get_all(user_id="c", filters=wanted)] == [change.id]
     with pytest.raises(FilterError, match=f"{DEEPEST} deep"):
         memory.get_all(user_id="c", filters={"a": {"eq": nested(DEEPEST + 1)}})
+
+
+def test_metadata_of_lists_that_share_lists_is_refused(memory: Memory) -> None:
+    value: Any = ["x"]
+    for _ in range(10):
+        value = [value, value]
+    memory.add("I like jam.", user_id="d", infer=False, metadata={"a": value})
+    for _ in range(DEEPEST - 13):
+        value = [value, value]
+    with pytest.raises(InvalidInputError, match="more than 10,000,000 values"):
+        memory.add("I like tea.", user_id="d", infer=False, metadata={"a": value})

@@ -141,7 +141,7 @@ def json_object(text: str | None, name: str = "--metadata") -> dict[str, Any] | 
         return None
     try:
         value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInputError(f'{name} is no JSON: {error}; write it like \'{{"source": "chat"}}\'') from None
     if not isinstance(value, dict):
         raise InvalidInputError(f'{name} must be a JSON object, like \'{{"source": "chat"}}\'')

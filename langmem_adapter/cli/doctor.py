@@ -122,8 +122,12 @@ def _database(call: Invocation, *, fix: bool) -> Iterator["Check"]:
 
 
 def _make_writable(path: "Path") -> None:
-    for each in (path, path.parent):
-        with suppress(OSError):  # it belongs to another user; the check of the file says so
+    from langmem_adapter.storage.drivers import SQLITE_HEADER
+
+    with suppress(OSError):  # it belongs to another user; the check of the file says so
+        with path.open("rb") as file:
+            is_database = file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
+        for each in (path, path.parent) if is_database else ():
             each.chmod(each.stat().st_mode | stat.S_IWUSR)
 
 

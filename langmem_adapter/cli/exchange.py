@@ -13,7 +13,7 @@ import typer
 
 from langmem_adapter.cli.inputs import STDIN, of_file
 from langmem_adapter.cli.options import Invocation, option
-from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
+from langmem_adapter.cli.output import CommandError, Steps, counted
 from langmem_adapter.records.escapes import MEMORY_COLUMNS, memory_line
 from langmem_adapter.records.scope import SCOPE_FIELDS, as_data
 
@@ -169,26 +169,21 @@ def import_(
     $ langmem-adapter import alice.jsonl --as user_id=bob --dry-run
     $ gunzip -c all.jsonl.gz | langmem-adapter import - --everything
     """
-    from langmem_adapter.embedding.models import fingerprint
     from langmem_adapter.storage import meta
-    from langmem_adapter.storage.lossless.imports import LosslessImport
-    from langmem_adapter.storage.migrations import prepare
 
     fields = dict(each.partition("=")[::2] for each in as_ or ())
     if not all(fields.values()) or not fields.keys() <= set(SCOPE_FIELDS):
         raise CommandError("--as is FIELD=NAME", "write --as user_id=bob")
-    rejected = RejectedLines(call, file)
+    rejected = RejectedLines(call, STDIN if dry_run else file)
+    call.options["model"] = "offline"  # none is called
     with ExitStack() as opened:
         opened.enter_context(of_file(file, "read"))
         stream: Any = sys.stdin.buffer if file == STDIN else opened.enter_context(Path(file).open("rb"))
         first = stream.readline()
         if _is_everything(first) and not everything and not call.scope:
             raise CommandError("this file holds all scopes", "give --everything, or -u NAME for one user's")
-        database = opened.enter_context(call.database(create=True))
-        prepare(database, call.settings.language)
-        embedder = call.embedder()
-        mark = fingerprint(embedder.embeddings)
-        note = f"embedding up to {{:,}} memories with {meta.spelled(mark)[0]}"
+        memory = opened.enter_context(call.memory(create=True, quiet=True))
+        model = meta.spelled(memory.parts.fingerprint)[0]
         bar = opened.enter_context(Steps(call.output, what="lines"))
 
         def show(done: int, total: int) -> None:
@@ -196,16 +191,16 @@ def import_(
                 rejected.remove()
             bar.show(done, total)
 
-        import_ = LosslessImport(
-            *(database, mark, embedder.vectors, lambda count: call.output.note(note.format(count))),
-            within=None if everything else call.within,
-            renamed=fields,
-            name=file,
+        report = memory.import_(
+            chain([first], stream),
+            as_scope=fields or None,
             dry_run=dry_run,
+            name=file,
+            announce=lambda count: call.output.note(f"embedding up to {count:,} memories with {model}"),
             rejected=rejected.write,
             progress=show,
+            **({} if everything else call.scope),
         )
-        report = import_.run(chain([first], stream))
     _report(call, report, rejected)
 
 
@@ -217,7 +212,7 @@ def _is_everything(first: bytes) -> bool:
 
 
 class RejectedLines:
-    """The rejected lines: a file beside the imported one, which only its owner may read; of stdin notes on stderr."""
+    """The rejected lines: a file beside the imported one, which only its owner may read; of stdin and of a dry run notes."""
 
     def __init__(self, call: Invocation, file: str) -> None:
         self._call = call
@@ -232,23 +227,23 @@ class RejectedLines:
     def write(self, each: Any) -> None:
         """Keep a line."""
         if self.path is None:
-            self._call.output.aside(f"line {each.line}: {each.reason}", "red", whole=True)
+            place = f"line {each.line}" if hasattr(each, "line") else each.place
+            self._call.output.aside(f"{place}: {each.reason}", "red", whole=True)
             return
         with of_file(self.path, "write"):
             handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             with open(handle, "w", encoding="utf-8", errors="backslashreplace") as lines:  # noqa: PTH123 - open already
                 lines.write(json.dumps(as_data(each), ensure_ascii=False) + "\n")
 
+    def failure(self, message: str, number: int) -> CommandError:
+        """What ends a command that rejected so many lines."""
+        hint = f"see {self.path}" if self.path is not None and number else ""
+        return CommandError(message, hint, code="partial")
+
 
 def _report(call: Invocation, report: "ImportReport", rejected: RejectedLines) -> None:
     picture = f"went on at line {report.resumed_at:,}; " if report.resumed_at else ""
     picture += f"{report.lines:,} lines: {report.added:,} added, {report.known:,} known, {report.rejected:,} rejected"
     picture += " (nothing was written)" if report.is_dry_run else ""
-    if report.complete:
-        call.output.show([report], columns=_IMPORTED, picture=picture)
-        return
-    hint = f"see {rejected.path}" if rejected.path is not None and report.rejected else ""
-    error = CommandError(report.problem or f"{counted(report.rejected, 'line')} rejected", hint, code="partial")
-    call.output.show([report], columns=_IMPORTED, picture=picture, error=error.to_json())
-    call.output.note("; ".join(filter(None, (error.message, hint))), "yellow")
-    raise typer.Exit(ExitCode.PARTIAL)
+    failure = rejected.failure(report.problem or f"{counted(report.rejected, 'line')} rejected", report.rejected)
+    call.output.show([report], columns=_IMPORTED, picture=picture, failure=None if report.complete else failure)

@@ -462,18 +462,14 @@ def import_(
             report = memory.graph.load(stream, format=format, **how)
     if not report.read:
         call.output.note(f"nothing to take in from {'stdin' if source == STDIN else redact_url(source)}", "yellow")
-    extra: dict[str, Any] = {}
-    if report.refused:
-        message = f"{counted(report.refused, 'relation')} refused"
-        error = CommandError(message, "correct those and import them", code="partial")
-        extra = {"failed": [as_data(each) for each in report.refusals], "error": error.to_json()}
+    message = f"{counted(report.refused, 'relation')} refused"
+    failure = CommandError(message, "correct those and import them", code="partial") if report.refused else None
+    extra: dict[str, Any] = {"failed": [as_data(each) for each in report.refusals]} if report.refused else {}
     row = {name: getattr(report, name) for name in _GRAPH_IMPORTED}
     picture = f"{report.read:,} read: {report.added:,} added, {report.widened:,} widened, {report.known:,} known"
     picture += f", {report.past:,} not believed any more" if report.past else ""
     picture += f", {report.refused:,} refused" if report.refused else ""
-    call.output.show([row], columns=_GRAPH_IMPORTED, picture=picture, **extra)
-    if report.refused:
-        raise typer.Exit(ExitCode.PARTIAL)
+    call.output.show([row], columns=_GRAPH_IMPORTED, picture=picture, failure=failure, **extra)
 
 
 # ── graph servers ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,7 +22,7 @@ from langmem_adapter.cli.options import (
     option,
     scopes_in_words,
 )
-from langmem_adapter.cli.output import ExitCode, visible
+from langmem_adapter.cli.output import ExitCode
 from langmem_adapter.records.checks import parse_timezone
 from langmem_adapter.records.scope import SCOPE_FIELDS, as_data, as_iso, shallow
 
@@ -86,7 +86,7 @@ def search(
         hits = memory.search(" ".join(query), k=k, **scope, **how)
         text = "passage" if max_tokens else "text"
         columns = ["relevance", "score", "id", text, *(["explanation"] if explain else [])]
-        why = {} if hits.abstained is None else {"abstained": as_data(hits.abstained)}
+        why: dict[str, Any] = {} if hits.abstained is None else {"abstained": as_data(hits.abstained)}
         ordered = sorted(hits, key=lambda hit: (hit.relevance, hit.score), reverse=True)
         call.output.show(ordered, columns=columns, picture=pictures.hits_table, row=_row, **why)
         if hits.abstained is not None:
@@ -155,7 +155,7 @@ def users(call: Invocation) -> None:
         {**shallow(each.scope), "memories": each.memories, "updated_at": as_iso(each.updated_at)} for each in counts
     ]
     cells = (
-        (Text(visible(named(each.scope.named))), Text(f"{each.memories:,}"), Text(pictures.moment(each.updated_at)))
+        (Text(named(each.scope.named)), Text(f"{each.memories:,}"), Text(pictures.moment(each.updated_at)))
         for each in counts
     )
     columns, head = (*SCOPE_FIELDS, "memories", "updated_at"), ("scope", "memories", "updated")

@@ -3,14 +3,15 @@
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 from rich.text import Text
 
 from langmem_adapter.cli.exchange import RejectedLines
+from langmem_adapter.cli.inputs import STDIN
 from langmem_adapter.cli.options import Invocation, option
-from langmem_adapter.cli.output import CommandError, ExitCode, Steps, visible
+from langmem_adapter.cli.output import Steps, one_line
 from langmem_adapter.records.scope import as_data
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ __all__ = ["chat", "langgraph", "mem0", "threads"]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Count and check, and write nothing.")]
 Address = Annotated[str, typer.Argument(metavar="ADDRESS", help="An SQLite file, or the URL of a Postgres database.")]
 
-_COLUMNS: Final = ("read", "added", "unchanged", "left_out", "rejected")
+_COLUMNS: Final = ("read", "added", "unchanged", "left_out")
 _MOST: Final = 20  # users that are listed
 
 
@@ -41,7 +42,7 @@ def mem0(
     """Migrate the memories of Mem0 0.1 to 2.x, with their histories.
 
     Without DIR Mem0's default folders are searched. Each memory keeps its id, dates, user, agent, run,
-    metadata, actor and expiry. With -u, memories that name no user become that user's, deleted ones too.
+    metadata, actor and expiry. Memories that name no user become those of -u, deleted ones too.
 
     [bold]Examples[/bold]
     $ langmem-adapter migrate mem0 --dry-run
@@ -69,8 +70,9 @@ def langgraph(
 ) -> None:
     """Migrate the items of a LangGraph store; LangMem's memories become memories.
 
-    In --namespace, {user}, {agent} and {run} stand for labels that name the scope.
-    Items elsewhere, or of another form, become items of the store. Keys, dates and TTL are kept.
+    In --namespace, {user}, {agent} and {run} stand for labels that name the scope;
+    without one of them the memories become those of -u. Items elsewhere, or of
+    another form, become items of the store. Keys, dates and TTL are kept.
 
     [bold]Examples[/bold]
     $ langmem-adapter migrate langgraph store.db --dry-run
@@ -119,8 +121,9 @@ def chat(
 ) -> None:
     """Migrate conversations: exports of ChatGPT or Claude, LangChain's messages, JSON lines.
 
-    Messages are kept word for word, in a conversation for each chat. --remember adds
-    them to the memories as well, after it says how many model calls that takes.
+    Messages are kept word for word, in a conversation for each chat. Those that name no
+    user become those of -u. --remember adds them to the memories as well, after it says
+    how many model calls that takes.
 
     [bold]Examples[/bold]
     $ langmem-adapter migrate chat export.zip -u alice --dry-run
@@ -154,31 +157,22 @@ def _migration(call: Invocation, name: str, *, dry_run: bool) -> "Iterator[tuple
 
     if dry_run and call.path is not None and identity(call.path) is None:
         call.options["database"] = ":memory:"  # a dry run makes no file
-    rejected = RejectedLines(call, f"migrate-{name}")
+    rejected = RejectedLines(call, STDIN if dry_run else f"migrate-{name}")
     rejected.remove()
     with ExitStack() as opened:
         memory = opened.enter_context(call.memory(create=True))
         bar = opened.enter_context(Steps(call.output, what="rows"))
         migration = Migration(memory, dry_run=dry_run, rejected=rejected.write, progress=lambda done: bar.show(done, 0))
         yield migration, memory
-    report, extra = migration.report, dict[str, Any]()
-    if report.rejected:
-        failure = CommandError(f"{report.rejected:,} rows were rejected", f"see {rejected.path}", code="partial")
-        extra = {"error": failure.to_json()}
-        call.output.aside(f"{failure.message}; {failure.hint}", "yellow")
+    report = migration.report
+    failure = rejected.failure(f"{report.rejected:,} rows were rejected", report.rejected)
+    totals = {name: getattr(report, name).total() for name in _COLUMNS} | {"rejected": report.rejected}
     call.output.show(
-        [as_data(report) if call.output.as_json else _totals(report)],
-        columns=_COLUMNS,
-        picture=lambda _: Text("\n".join(map(visible, _lines(report)))),
-        **extra,
+        [as_data(report) if call.output.as_json else totals],
+        columns=[*totals],
+        picture=lambda _: Text("\n".join(map(one_line, _lines(report)))),
+        failure=failure if report.rejected else None,
     )
-    if report.rejected:
-        raise typer.Exit(ExitCode.PARTIAL)
-
-
-def _totals(report: "MigrationReport") -> dict[str, int]:
-    counters = {name: getattr(report, name) for name in _COLUMNS}
-    return {name: count if isinstance(count, int) else count.total() for name, count in counters.items()}
 
 
 def _lines(report: "MigrationReport") -> "Iterator[str]":

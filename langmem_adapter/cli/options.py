@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, Final, ParamSpec
 import typer
 
 from langmem_adapter.arguments import memory_id_of
-from langmem_adapter.cli.output import DOCTOR, CommandError, ExitCode, Output, failure_of
+from langmem_adapter.cli.output import DOCTOR, CommandError, ExitCode, Output, failure_of, one_line
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError
 from langmem_adapter.forks import cached_property
 from langmem_adapter.records.scope import Scope
@@ -262,8 +262,8 @@ def scopes_in_words(scopes: Sequence[ScopeCount], most: int = 8) -> str:
 
 
 def named(scope: Mapping[str, str]) -> str:
-    """A scope in words: `user=alice run=7`."""
-    return " ".join(f"{name.removesuffix('_id')}={value}" for name, value in scope.items())
+    """A scope in words on one line: `user=alice run=7`."""
+    return " ".join(f"{name.removesuffix('_id')}={one_line(value)}" for name, value in scope.items())
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:

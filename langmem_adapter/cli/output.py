@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
@@ -139,6 +140,7 @@ class Output:
         columns: Sequence[str],
         picture: str | Callable[[Sequence[T]], RenderableType],
         row: Callable[[T], Mapping[str, Any]] | None = None,
+        failure: CommandError | None = None,
         **extra: object,
     ) -> None:
         """Print records; a terminal shows nothing where there are none.
@@ -148,8 +150,10 @@ class Output:
             columns: Keys of the rows that a tab-separated line has, in order.
             picture: A sentence for a terminal, or a function that makes a picture.
             row: Makes a row of a record; `None`: by its fields.
+            failure: Why the command ends after that, with the failure's exit code.
             **extra: Further keys of the envelope; an `error` makes it `"ok": false`, a `next` is also printed on stderr.
         """
+        extra |= {} if failure is None else {"error": failure.to_json()}
         rows = map(row or _fields, records)
         if self.as_json:
             self._envelope({"data": list(rows), "count": len(records), **extra})
@@ -162,6 +166,9 @@ class Output:
             self.out.print(picture(records))
         if extra.get("next") is not None:
             self.note(f"more: --after {extra['next']}", whole=True)
+        if failure is not None:
+            self.aside("; ".join(filter(None, (failure.message, failure.hint))), "yellow")
+            raise typer.Exit(failure.exit_code)
 
     def write(self, text: str, **extra: object) -> None:
         """Print a text that is the data, as it is; with `--json` under `"text"`."""

@@ -205,7 +205,7 @@ def _dim(text: str) -> Text:
 
 def _with_id(text: str, record: MemoryItem | TraceSummary) -> Text:
     """A text, with its record's id and scope below."""
-    return Text.assemble(visible(text), "\n", (f"{record.id}  {visible(named(record.scope.named))}", "dim"))
+    return Text.assemble(visible(text), "\n", (f"{record.id}  {named(record.scope.named)}", "dim"))
 
 
 def traces_table(page: Iterable[TraceSummary]) -> Table:
@@ -229,7 +229,7 @@ def whole_trace(trace: Trace, *, marks: bool) -> RenderableType:
     usage = trace.result.usage
     spent = _cost(usage.model_calls, sum(usage.milliseconds.values()))
     return Group(
-        Text.assemble((trace.id, "bold"), (f"  {visible(named(trace.scope.named))}", "dim")),
+        Text.assemble((trace.id, "bold"), (f"  {named(trace.scope.named)}", "dim")),
         Text(f"{moment(trace.created_at)}  {visible(trace.result.mode)}  {spent}", style="dim"),
         _part("said", [f"{turn.actor}: {turn.text}" for turn in trace.turns]),
         _part("facts", [fact.text for fact in trace.facts]),

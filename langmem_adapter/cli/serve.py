@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from langmem_adapter.cli.options import GraphOption, Invocation, flags, named, option
-from langmem_adapter.cli.output import CommandError, visible
+from langmem_adapter.cli.output import CommandError, one_line
 from langmem_adapter.errors import MissingDependencyError
 from langmem_adapter.records.scope import SCOPE_FIELDS
 
@@ -113,7 +113,7 @@ def _keys_table(keys: "Sequence[Key]") -> Table:
     for key in keys:
         cells = (key.name, _reach(key), ", ".join(sorted(key.rights)))
         revoked = f"{key.revoked_at:%Y-%m-%d}" if key.revoked_at else ""
-        table.add_row(key.id, *(Text(visible(cell)) for cell in cells), f"{key.created_at:%Y-%m-%d}", revoked)
+        table.add_row(key.id, *(Text(one_line(cell)) for cell in cells), f"{key.created_at:%Y-%m-%d}", revoked)
     return table
 
 

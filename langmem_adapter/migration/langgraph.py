@@ -7,25 +7,31 @@ from __future__ import annotations
 
 import json
 from contextlib import closing, contextmanager
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
+from langchain_core.runnables import RunnableConfig
 from sqlalchemy import inspect, text
 
 from langmem_adapter.adapters.checkpointer import check_serializer
-from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, MissingDependencyError
+from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.migration.writer import (
+    DAMAGE,
     ItemRow,
     MemoryRow,
     RevisionRow,
     SkippedRow,
     open_source,
+    owner_of,
     read_only,
+    row_or_rejection,
     time_of,
 )
-from langmem_adapter.records.scope import Scope
+from langmem_adapter.records.checks import check_text
 from langmem_adapter.storage.drivers import path_of, url_of
+from langmem_adapter.storage.items import encode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,22 +40,22 @@ if TYPE_CHECKING:
 
     from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
     from langmem_adapter.migration.writer import Migration, SourceRow
-
+    from langmem_adapter.records.scope import Scope
 
 _LABELS: Final = {f"{{{name}}}": f"{name}_id" for name in ("user", "agent", "run")}
 _MADE: Final = UUID("9d5e4c0a-3a57-5f0e-9b0c-6d6967726174")
-_DAMAGE: Final = AttributeError, KeyError, NotImplementedError, RecursionError, TypeError, ValueError
 _TTL: Final = ("expires_at", "ttl_minutes")
 
 
-def store_rows(address: str, namespace: str | None, path: str | None, scope: Scope | None) -> Iterator[SourceRow]:
+def store_rows(address: str, namespace: str | None, path: str | None, owner: Scope | None) -> Iterator[SourceRow]:
     """The rows of a store's table, in the order of their last change.
 
-    Items of a *namespace* like `memories/{user}` are memories: {user}, {agent} and {run} are labels that name the scope.
-    *path* is the field with the text, as `content.text`; `None` knows LangMem's two formats.
+    Items of a *namespace* like `memories/{user}` are memories: {user}, {agent} and {run} are labels that name the scope; where
+    the namespace has none of these they get the *owner*. *path* is the field with the text, as `content.text`; `None` knows
+    LangMem's two formats.
     """
     pattern = None if namespace is None else tuple(namespace.strip("/").split("/"))
-    if pattern is not None and scope is None and not _LABELS.keys() & set(pattern):
+    if pattern is not None and owner is None and not _LABELS.keys() & set(pattern):
         raise InvalidInputError("--namespace names no user: write {user} for the label of the user, or give -u NAME")
     with open_source(address) as connection:
         reader = inspect(connection)
@@ -60,45 +66,41 @@ def store_rows(address: str, namespace: str | None, path: str | None, scope: Sco
         query = f"SELECT prefix, key, value, created_at, updated_at, {more} FROM store ORDER BY updated_at, prefix, key"  # noqa: S608 - our own names
         for row in connection.execute(text(query)):
             place = f"item {row.prefix}/{row.key}"
-            try:
-                value = row.value if isinstance(row.value, dict) else json.loads(row.value)
-                if not isinstance(value, dict):
-                    raise InvalidInputError("its value is no object")
-                yield _row(row, place, value, pattern, path, scope)
-            except (LangmemAdapterError, *_DAMAGE) as error:
-                yield SkippedRow(place, str(error), "items", is_rejected=True)
+            yield row_or_rejection(place, "items", partial(_row, row, place, pattern, path, owner))
 
 
-def _row(
-    row: Any, place: str, value: dict[str, Any], pattern: Sequence[str] | None, path: str | None, scope: Scope | None
-) -> SourceRow:
-    labels = tuple(str(row.prefix).split("."))
+def _row(row: Any, place: str, pattern: Sequence[str] | None, path: str | None, owner: Scope | None) -> SourceRow:
+    value = row.value if isinstance(row.value, dict) else json.loads(row.value)
+    if not isinstance(value, dict):
+        raise InvalidInputError("its value is no object")
+    labels, key = tuple(str(row.prefix).split(".")), check_text(row.key, "key")
+    encode(labels)  # refuses what cannot be kept
     dates: dict[str, Any] = {name: time_of(getattr(row, name)) for name in ("created_at", "updated_at", "expires_at")}
     if dates["created_at"] is None or dates["updated_at"] is None:
         raise InvalidInputError("it has no date")
-    owner = _owner(pattern, labels, scope)
-    content = None if owner is None else _text_of(value, path)
-    if owner is None or content is None:
+    fields = _scope_fields(pattern, labels)
+    scope = None if fields is None else owner_of(fields, owner)
+    content = None if scope is None else _text_of(value, path)
+    if scope is None or content is None:
         ttl = None if row.ttl_minutes is None else float(row.ttl_minutes)
-        return ItemRow(place=place, namespace=labels, key=row.key, value=value, ttl=ttl, **dates)
+        return ItemRow(place=place, namespace=labels, key=key, value=value, ttl=ttl, **dates)
     try:
-        id_ = str(UUID(row.key))
+        id_ = str(UUID(key))
     except ValueError:
-        id_ = str(uuid5(_MADE, f"{row.prefix}/{row.key}"))
+        id_ = str(uuid5(_MADE, f"{row.prefix}/{key}"))
     metadata = {name: each for name, each in value.items() if path is not None and name != path.split(".")[0]}
     added = RevisionRow("ADD", content, dates["updated_at"], reason=f"migrated from the store, namespace {row.prefix}")
-    return MemoryRow(place=place, id=id_, scope=owner, revisions=[added], metadata=metadata, **dates)
+    return MemoryRow(place=place, id=id_, scope=scope, revisions=[added], metadata=metadata, **dates)
 
 
-def _owner(pattern: Sequence[str] | None, labels: Sequence[str], scope: Scope | None) -> Scope | None:
-    """The scope of an item; `None` where its namespace is another one."""
+def _scope_fields(pattern: Sequence[str] | None, labels: Sequence[str]) -> dict[str, str] | None:
+    """What the labels of a namespace name; `None` where it is another one."""
     if pattern is None or len(pattern) != len(labels):
         return None
     pairs = list(zip(pattern, labels, strict=True))
     if any(part != label for part, label in pairs if part not in _LABELS):
         return None
-    named = {_LABELS[part]: label for part, label in pairs if part in _LABELS}
-    return Scope(**{**({} if scope is None else scope.named), **named})
+    return {_LABELS[part]: label for part, label in pairs if part in _LABELS}
 
 
 def _text_of(value: Mapping[str, Any], path: str | None) -> str | None:
@@ -130,13 +132,18 @@ def copy_threads(
         threads = connection.execute(query).scalars().all()
     with _saver(address, check_serializer(target.serde)) as source:
         for thread_id in threads:
+            place, config = f"thread {thread_id}", RunnableConfig(configurable={"thread_id": thread_id})
             try:
-                for each in reversed(list(source.list({"configurable": {"thread_id": thread_id}}))):
-                    migration.count("checkpoints", is_new=_copy(each, target, is_dry_run=migration.report.is_dry_run))
-            except (InvalidInputError, *_DAMAGE) as error:
+                # Deleted here since: its mark is here, and no checkpoint is.
+                is_gone = migration.is_marked(place) and not any(target.list(config, limit=1))
+                for each in reversed(list(source.list(config))):
+                    is_new = not is_gone and _copy(each, target, is_dry_run=migration.report.is_dry_run)
+                    migration.count("checkpoints", is_new=is_new)
+                migration.mark([place])
+            except DAMAGE as error:
                 is_refused = isinstance(error, InvalidInputError)
                 reason = f"{error}; --allow MODULE:NAME allows a type" if is_refused else f"it is damaged: {error}"
-                migration.skip(SkippedRow(f"thread {thread_id}", reason, "threads", is_rejected=True))
+                migration.skip(SkippedRow(place, reason, "threads", is_rejected=True))
             migration.step()
 
 

@@ -11,45 +11,48 @@ import json
 import os
 import pickle
 from collections import defaultdict
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import md5
 from io import BytesIO
-from itertools import accumulate
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import NAMESPACE_URL, uuid5
 
 from sqlalchemy import text
 
-from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.migration.writer import MemoryRow, RevisionRow, SkippedRow, open_source, time_of
-from langmem_adapter.records.checks import quoted
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.errors import InvalidInputError
+from langmem_adapter.migration.writer import (
+    DAMAGE,
+    HISTORY_OF_REJECTED,
+    NO_OWNER,
+    MemoryRow,
+    RevisionRow,
+    SkippedRow,
+    open_source,
+    owner_of,
+    time_of,
+)
+from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.scope import SCOPE_FIELDS
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator, Mapping, Sequence
 
     from langmem_adapter.migration.writer import SourceRow
+    from langmem_adapter.records.scope import Scope
+
+    Payload: TypeAlias = Mapping[str, Any] | InvalidInputError | None
+    """The fields of a memory, or why they cannot be read; `None` where only its history is left."""
 
 _TELEMETRY: Final = "mem0migrations"
 _OWN_FIELDS: Final = (
     f"id data memory hash metadata created_at updated_at role actor_id memory_type expiration_date score \
     text_lemmatized {' '.join(SCOPE_FIELDS)}".split()
 )
-_DAMAGE: Final = (
-    pickle.UnpicklingError,
-    AttributeError,
-    EOFError,
-    IndexError,
-    KeyError,
-    MemoryError,
-    OverflowError,
-    TypeError,
-    ValueError,
-)
+_BROKEN: Final = (*DAMAGE, pickle.UnpicklingError, EOFError, MemoryError)
 _QDRANT: Final = "qdrant_client.http.models.models"
 _COLUMNS: Final = "id memory_id old_memory new_memory new_value event created_at updated_at actor_id role".split()
 _LINES: Final = frozenset({".jsonl", ".ndjson"})
@@ -74,10 +77,7 @@ def find_store(where: Path | None, history: Path | None = None, collection: str 
     if where is None:
         owner = os.getuid() if hasattr(os, "getuid") else 0  # a folder in /tmp may be another user's
         places = [place for place in places if not place.exists() or place.stat().st_uid == owner]
-    stores = sorted({store for place in places for store in _stores_in(place)})
-    stores = [
-        (path, kind) for path, kind in stores if collection in {None, path.stem if kind == "faiss" else path.name}
-    ]
+    stores = sorted({store for place in places for store in _stores_in(place, collection)})
     if not stores:
         raise InvalidInputError(_NO_STORE.format(" or ".join(map(str, places))))
     if len(stores) > 1:
@@ -91,46 +91,41 @@ def find_store(where: Path | None, history: Path | None = None, collection: str 
     return Mem0Store(path, kind, history or next((each for each in near if each.is_file()), None))
 
 
-def _stores_in(place: Path) -> Iterator[tuple[Path, str]]:
+def _stores_in(place: Path, collection: str | None) -> Iterator[tuple[Path, str]]:
     if place.is_file():
         yield place, "json"
-    yield from ((path, "faiss") for path in place.rglob("*.faiss") if path.stem != _TELEMETRY)
-    for path in place.rglob("collection/*/storage.sqlite"):
-        if path.parent.name != _TELEMETRY and not path.parent.name.endswith("_entities"):
-            yield path.parent, "qdrant"
+    stores = [(path, "faiss", path.stem) for path in place.rglob("*.faiss")]
+    stores += [(path.parent, "qdrant", path.parent.name) for path in place.rglob("collection/*/storage.sqlite")]
+    for path, kind, name in stores:
+        if collection == name or (collection is None and name != _TELEMETRY and not name.endswith("_entities")):
+            yield path, kind
 
 
-def memory_rows(store: Mem0Store, scope: Scope | None, lost: Counter[str]) -> Iterator[SourceRow]:
+def memory_rows(store: Mem0Store, owner: Scope | None, lost: Counter[str]) -> Iterator[SourceRow]:
     """The memories of a store with their histories, the oldest change first; *lost* counts what has no place here.
 
-    Memories that name no user, deleted ones among them, get the *scope*; without one they are left out.
+    Memories that name no user, deleted ones among them, get the *owner*; without one they are left out.
     """
+    changes: defaultdict[str, list[RevisionRow]] = defaultdict(list)
+    if store.history is not None:
+        yield from _read_history(store.history, changes)
     payloads = {"faiss": _faiss, "qdrant": _qdrant, "json": _json}[store.kind](store.memories)
-    damaged: list[SkippedRow] = []
-    history = {} if store.history is None else _history(store.history, damaged)
-    yield from damaged
     rows: list[MemoryRow] = []
-    for place, id_, payload in payloads:
-        changes = history.pop(id_, [])
+    for place, id_, payload in chain(payloads, _deleted(changes)):
+        own = changes.pop(id_, [])
         try:
-            row, skipped = _memory(place, id_, payload, changes, scope, lost)
-        except (LangmemAdapterError, ValueError, OverflowError) as error:
-            row, skipped = None, _skip(changes, "history of a memory that was rejected")
+            row, skipped = _memory(place, id_, payload, own, owner, lost)
+        except DAMAGE as error:
+            row, skipped = None, _skip(own, HISTORY_OF_REJECTED)
             skipped.append(SkippedRow(place, str(error), "memories", is_rejected=True))
         yield from skipped
         rows += [] if row is None else [row]
-    for id_, changes in history.items():
-        if changes[-1].event != "DELETE":
-            yield from _skip(changes, "history of a memory that is not in this store")
-        elif scope is None:
-            yield from _skip(changes, "history of a deleted memory, which names no user; -u NAME takes it")
-        else:
-            revisions, skipped = _revisions(changes)
-            yield from skipped
-            dates: dict[str, Any] = {"created_at": changes[0].time, "updated_at": changes[-1].time}
-            if revisions:
-                rows.append(MemoryRow(place=f"history of {id_}", id=id_, scope=scope, revisions=revisions, **dates))
     yield from sorted(rows, key=lambda row: row.updated_at)
+
+
+def _deleted(changes: Mapping[str, Sequence[RevisionRow]]) -> Iterator[tuple[str, str, Payload]]:
+    """Memories of which only the history is left, when all others are read."""
+    yield from ((f"history of {id_}", id_, None) for id_ in list(changes))
 
 
 def _skip(changes: Sequence[RevisionRow], reason: str) -> list[SkippedRow]:
@@ -138,37 +133,32 @@ def _skip(changes: Sequence[RevisionRow], reason: str) -> list[SkippedRow]:
 
 
 def _memory(
-    place: str,
-    id_: str,
-    payload: Mapping[str, Any],
-    changes: list[RevisionRow],
-    scope: Scope | None,
-    lost: Counter[str],
+    place: str, id_: str, payload: Payload, changes: list[RevisionRow], owner: Scope | None, lost: Counter[str]
 ) -> tuple[MemoryRow | None, list[SkippedRow]]:
-    content, metadata = payload.get("data", payload.get("memory")), payload.get("metadata")
-    if not isinstance(content, str) or not content.strip():
-        raise InvalidInputError("it has no text")
-    fields = {**metadata} if isinstance(metadata, dict) else {}
-    fields |= {name: value for name, value in payload.items() if value is not None}
-    named = {name: str(fields[name]) for name in SCOPE_FIELDS if fields.get(name)}
-    owner = Scope(**named) if named else scope
-    if owner is None:
-        reason = "that names no user, agent or run; -u NAME takes it"
-        return None, [
-            SkippedRow(place, f"memory {reason}", "memories"),
-            *_skip(changes, f"history of a memory {reason}"),
-        ]
-    if fields.get("hash", digest := md5(content.encode(), usedforsecurity=False).hexdigest()) != digest:
-        lost["text that does not fit its hash; it is taken as it is"] += 1
-    revisions, skipped = _revisions(changes)
+    """A memory with its history, and the rows of the history that have no place in it."""
+    if isinstance(payload, InvalidInputError):
+        raise payload
+    if payload is None and changes[-1].event != "DELETE":
+        return None, _skip(changes, "history of a memory that is not in this store")
+    content, fields = (None, dict[str, Any]()) if payload is None else _read_payload(payload, lost)
+    scope = owner_of(fields, owner)
+    if scope is None and payload is None:
+        return None, _skip(changes, "history of a deleted memory, which names no user; -u NAME takes it")
+    if scope is None:
+        skipped = _skip(changes, f"history of a memory {NO_OWNER}")
+        return None, [SkippedRow(place, f"memory {NO_OWNER}", "memories"), *skipped]
+    revisions, skipped = _split_history(changes)
+    if payload is None and not revisions:
+        return None, skipped
     created, updated = time_of(fields.get("created_at")), time_of(fields.get("updated_at"))
     created = created or (revisions[0].time if revisions else updated)
     if created is None:
         raise InvalidInputError("it has no date")
     updated = max(updated or created, created)
     if revisions and revisions[-1].event == "DELETE":
-        lost["deleted memory that Mem0 left in its vectors; it stays deleted"] += 1
         updated = revisions[-1].time
+        if payload is not None:
+            lost["deleted memory that Mem0 left in its vectors; it stays deleted"] += 1
     elif revisions and revisions[-1].text == content:
         revisions[-1] = replace(revisions[-1], time=updated)
     else:
@@ -177,15 +167,23 @@ def _memory(
     day = time_of(fields.get("expiration_date"))
     more: dict[str, Any] = {name: fields.get(name) for name in ("memory_type", "actor_id", "role")}
     more["metadata"] = {name: value for name, value in fields.items() if name not in _OWN_FIELDS}
-    more |= {
-        "created_at": created,
-        "updated_at": updated,
-        "expires_at": None if day is None else day + timedelta(days=1),
-    }
-    return MemoryRow(place=place, id=id_, scope=owner, revisions=_in_order(revisions), **more), skipped
+    more |= {"created_at": created, "updated_at": updated, "expires_at": day and day + timedelta(days=1)}
+    return MemoryRow(place=place, id=check_text(id_, "id"), scope=scope, revisions=revisions, **more), skipped
 
 
-def _revisions(changes: Sequence[RevisionRow]) -> tuple[list[RevisionRow], list[SkippedRow]]:
+def _read_payload(payload: Mapping[str, Any], lost: Counter[str]) -> tuple[str, dict[str, Any]]:
+    """The text of a memory, and its other fields with the metadata among them."""
+    content, metadata = payload.get("data", payload.get("memory")), payload.get("metadata")
+    if not isinstance(content, str) or not content.strip():
+        raise InvalidInputError("it has no text")
+    fields = {**metadata} if isinstance(metadata, dict) else {}
+    fields |= {name: value for name, value in payload.items() if value is not None}
+    if fields.get("hash", digest := md5(content.encode(), usedforsecurity=False).hexdigest()) != digest:
+        lost["text that does not fit its hash; it is taken as it is"] += 1
+    return content, fields
+
+
+def _split_history(changes: Sequence[RevisionRow]) -> tuple[list[RevisionRow], list[SkippedRow]]:
     """The history rows that follow each other, and those that do not."""
     revisions: list[RevisionRow] = []
     skipped: list[SkippedRow] = []
@@ -196,17 +194,11 @@ def _revisions(changes: Sequence[RevisionRow]) -> tuple[list[RevisionRow], list[
             revisions.append(change)
         else:
             skipped += _skip([change], f"{change.event} that does not follow from the rows before it")
-    return _in_order(revisions), skipped
+    return revisions, skipped
 
 
-def _in_order(revisions: Sequence[RevisionRow]) -> list[RevisionRow]:
-    times = accumulate((each.time for each in revisions), max)
-    return [replace(each, time=time) for each, time in zip(revisions, times, strict=True)]
-
-
-def _history(path: Path, damaged: list[SkippedRow]) -> dict[str, list[RevisionRow]]:
-    """The rows of `history.db` by memory, in their order; versions differ in their columns."""
-    changes: defaultdict[str, list[RevisionRow]] = defaultdict(list)
+def _read_history(path: Path, changes: defaultdict[str, list[RevisionRow]]) -> Iterator[SkippedRow]:
+    """Read `history.db` by memory, in the order of its rows, and give those that are damaged; versions differ in columns."""
     with open_source(path) as connection:
         columns = {row.name for row in connection.exec_driver_sql("PRAGMA table_info(history)")}
         if not {"memory_id", "event"} <= columns:
@@ -218,18 +210,15 @@ def _history(path: Path, damaged: list[SkippedRow]) -> dict[str, list[RevisionRo
             try:
                 dates = time_of(row.created_at), time_of(row.updated_at)
             except InvalidInputError as error:
-                damaged.append(SkippedRow(f"history row {row.id}", str(error), "revisions", is_rejected=True))
+                yield SkippedRow(f"history row {row.id}", str(error), "revisions", is_rejected=True)
                 continue
             latest = max(filter(None, (latest, *dates)))
             content = row.new_memory if row.new_memory is not None else row.new_value
-            more = row.id, row.actor_id, row.role
-            changes[str(row.memory_id)].append(
-                RevisionRow(row.event, content, dates[row.event != "ADD"] or latest, *more)
-            )
-    return changes
+            time, more = dates[row.event != "ADD"] or latest, (str(row.id or ""), row.actor_id, row.role)
+            changes[str(row.memory_id)].append(RevisionRow(row.event, content, time, *more))
 
 
-def _faiss(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _faiss(path: Path) -> Iterator[tuple[str, str, Payload]]:
     json_file, pickle_file = path.with_suffix(".json"), path.with_suffix(".pkl")
     if json_file.is_file():  # Mem0 2 reads it, and nothing else where both are there
         docstore = _parsed(json_file, json_file.read_bytes())
@@ -245,31 +234,38 @@ def _faiss(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
         yield f"memory {id_}", str(id_), payload if isinstance(payload, dict) else {}
 
 
-def _qdrant(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _qdrant(path: Path) -> Iterator[tuple[str, str, Payload]]:
     with open_source(path / "storage.sqlite") as connection:
         for number, row in enumerate(connection.execute(text("SELECT point FROM points ORDER BY rowid")), 1):
-            fields = getattr(_unpickled(row.point, f"point {number}"), "fields", {})
-            payload = fields.get("payload")
-            yield f"point {number}", str(fields.get("id")), payload if isinstance(payload, dict) else {}
+            place = f"point {number}"
+            try:
+                fields = getattr(_unpickled(row.point, place), "fields", {})
+                payload = fields.get("payload")
+                yield place, str(fields.get("id")), payload if isinstance(payload, dict) else {}
+            except InvalidInputError as error:
+                yield place, "", error
 
 
-def _json(path: Path) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+def _json(path: Path) -> Iterator[tuple[str, str, Payload]]:
     content = path.read_bytes()
-    lines = [line for line in content.split(b"\n") if line.strip()]
-    rows = [_line(path, line) for line in lines] if path.suffix in _LINES else _parsed(path, content)
-    rows = rows.get("results") if isinstance(rows, dict) else rows
+    if path.suffix in _LINES:
+        rows: Any = [_line(path, line) for line in content.split(b"\n") if line.strip()]
+    else:
+        rows = _parsed(path, content)
+        rows = rows.get("results") if isinstance(rows, dict) else rows
     if not isinstance(rows, list):
         raise InvalidInputError(f'{path} is not what get_all gives: a list of memories, or one under "results"')
     for number, row in enumerate(rows, 1):
-        payload = row if isinstance(row, dict) else {}
-        made = uuid5(NAMESPACE_URL, json.dumps(payload, sort_keys=True))
-        yield f"row {number}", str(payload.get("id") or made), payload
+        id_ = row.get("id") if isinstance(row, dict) else None
+        made = uuid5(NAMESPACE_URL, json.dumps(row, sort_keys=True, default=str))
+        yield f"row {number}", str(id_ or made), row if isinstance(row, dict | InvalidInputError) else {}
 
 
 def _line(path: Path, content: bytes) -> Any:
-    with suppress(InvalidInputError):
+    try:
         return _parsed(path, content)
-    return None  # a row without text, which is rejected
+    except InvalidInputError as error:
+        return error
 
 
 def _parsed(path: Path, content: bytes) -> Any:
@@ -307,6 +303,6 @@ def _unpickled(content: bytes, name: str) -> Any:
                 raise ValueError("written out it is larger than its file")
             part = part.fields if isinstance(part, _Stub) else part
             parts += part.values() if isinstance(part, dict) else part if isinstance(part, list | tuple) else ()
-    except _DAMAGE as error:
+    except _BROKEN as error:
         raise InvalidInputError(f"{name} is refused, since it is damaged or no pickle of a store: {error}") from None
     return value

@@ -5,50 +5,58 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter, defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import accumulate, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar
 from urllib.parse import quote
-from uuid import uuid4
+from uuid import UUID, uuid4, uuid5
 
-from sqlalchemy import create_engine, select
+from langgraph.store.base import InvalidNamespaceError, PutOp
+from sqlalchemy import create_engine, insert, select
 from sqlalchemy.exc import DBAPIError
 
-from langmem_adapter.adapters.store import FieldIndex, vector_bytes
+from langmem_adapter.adapters.store import FieldIndex, Operations, vector_bytes
 from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, StorageError
-from langmem_adapter.records.checks import check_text, json_object, redact_urls
-from langmem_adapter.records.scope import as_iso, shallow
-from langmem_adapter.storage import conversations, meta
+from langmem_adapter.records.checks import redact_urls
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope, as_iso, shallow
+from langmem_adapter.storage import conversations, items, meta
 from langmem_adapter.storage.conversations import Conversation, TurnFilter, drafts_of
 from langmem_adapter.storage.drivers import path_of, url_of
 from langmem_adapter.storage.feed import last_seq
-from langmem_adapter.storage.items import item_id, items
-from langmem_adapter.storage.lossless.export import KINDS, line_id, text_of
+from langmem_adapter.storage.lossless.export import KINDS, line_id
 from langmem_adapter.storage.lossless.imports import parse_line
-from langmem_adapter.storage.lossless.writer import ImportBatch, ImportLine, ImportUnit, Numbers
+from langmem_adapter.storage.lossless.writer import ImportBatch, ImportUnit, Numbers
 from langmem_adapter.storage.queries import any_of
 from langmem_adapter.storage.scopes import key_of
-from langmem_adapter.storage.tables import history, scopes
+from langmem_adapter.storage.tables import history, runs, scopes
 from langmem_adapter.text import text_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from langchain_core.messages import BaseMessage
     from sqlalchemy import Connection
 
     from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.records.scope import Scope
 
 T = TypeVar("T")
 
+DAMAGE: Final = (
+    *(LangmemAdapterError, AttributeError, IndexError, KeyError),
+    *(NotImplementedError, OverflowError, RecursionError, TypeError, ValueError),
+)
+"""What reading damaged data raises."""
+NO_OWNER: Final = "that names no user, agent or run; -u NAME takes it"
+HISTORY_OF_REJECTED: Final = "history of a memory that was rejected"
 _BATCH: Final = 1_000
-_MINUTE: Final = 60_000_000  # microseconds
-_OTHER_SCOPE: Final = "a memory with this id belongs to another user here"
 _PAGE: Final = 1_000
+_LISTED: Final = 1_000
+_LONGEST_ID: Final = 64
+_MARKS: Final = UUID("0c1f2b52-6c0f-5a0e-8f0e-6d61726b6564")
+_OTHER_SCOPE: Final = "a memory with this id belongs to another user here"
 _HEADER: Final = 100
 _MODES: Final = slice(18, 20)  # of the header: which journal those who write and read need
 
@@ -70,6 +78,7 @@ class RevisionRow:
 class MemoryRow:
     """A memory with its history, the oldest revision first; it is deleted where the last one is a DELETE."""
 
+    kind: ClassVar = "memories"
     place: str
     id: str
     scope: Scope
@@ -87,6 +96,7 @@ class MemoryRow:
 class ItemRow:
     """An item of a LangGraph store; *ttl* in minutes."""
 
+    kind: ClassVar = "items"
     place: str
     namespace: tuple[str, ...]
     key: str
@@ -101,6 +111,7 @@ class ItemRow:
 class ChatRow:
     """A message of a conversation; the message has an id."""
 
+    kind: ClassVar = "messages"
     place: str
     session: str
     scope: Scope
@@ -133,9 +144,7 @@ class MigrationReport:
     lost: Counter[str] = field(default_factory=Counter)  # parts of rows that have no place here
     users: Counter[str] = field(default_factory=Counter)
     is_dry_run: bool = False
-
-
-_COUNTED: Final = {MemoryRow: "memories", ItemRow: "items", ChatRow: "messages"}
+    rejections: list[SkippedRow] = field(default_factory=list)  # the first thousand
 
 
 class Migration:
@@ -155,9 +164,7 @@ class Migration:
     ) -> None:
         self.report = MigrationReport(is_dry_run=dry_run)
         self._parts = memory.parts
-        self._fields = FieldIndex(
-            memory.parts.embedder, memory.parts.fingerprint, ["$"]
-        )  # as MemoryStore(memory) has it
+        self._fields = FieldIndex(self._parts.embedder, self._parts.fingerprint, ["$"])  # as MemoryStore(memory) has it
         self._rejected = rejected
         self._progress = progress
 
@@ -172,14 +179,12 @@ class Migration:
         while batch := list(islice(source, _BATCH)):
             groups: defaultdict[type, list[Any]] = defaultdict(list)
             for row in batch:
+                self.report.read.update({row.kind: 1, "revisions": _revisions(row)})
                 if isinstance(row, SkippedRow):
-                    self.report.read[row.kind] += 1
                     self.skip(row)
                 else:
                     groups[type(row)].append(row)
             for kind, group in groups.items():
-                self.report.read[_COUNTED[kind]] += len(group)
-                self.report.read["revisions"] += sum(map(_revisions, group))
                 takers[kind](group)
             self.step()
         return self.report
@@ -197,6 +202,7 @@ class Migration:
         """Count a row that is not taken, and keep it where it was rejected."""
         if row.is_rejected:
             self.report.rejected += 1
+            self.report.rejections += [row][: _LISTED - len(self.report.rejections)]
             self._rejected(row)
         else:
             self.report.left_out[row.reason] += 1
@@ -204,103 +210,7 @@ class Migration:
     def _reject(self, row: Any, reason: object) -> None:
         self.skip(SkippedRow(row.place, str(reason), is_rejected=True))
         if revisions := _revisions(row):
-            self.report.left_out["history of a memory that was rejected"] += revisions
-
-    def _with_ids(self, rows: Sequence[Any], id_of: Callable[[Any], str]) -> tuple[list[Any], list[str]]:
-        """The rows with an id that can be looked up, and the ids; others are rejected."""
-        pairs = []
-        for row in rows:
-            try:
-                pairs.append((row, id_of(row)))
-            except LangmemAdapterError as error:
-                self._reject(row, error)
-        return [row for row, _ in pairs], [id_ for _, id_ in pairs]
-
-    def _take_memories(self, rows: list[MemoryRow]) -> None:
-        rows, _ = self._with_ids(rows, lambda row: check_text(row.id, "id"))
-        with self._parts.database.read() as connection:
-            query = select(history.c.memory_id, scopes.c.key).join(scopes, scopes.c.id == history.c.scope_id)
-            chosen = connection.execute(query.where(any_of(history.c.memory_id, [row.id for row in rows])))
-            here = {row.memory_id: row.key for row in chosen}
-        new: dict[str, MemoryRow] = {}
-        for row in rows:
-            if row.id in new or here.get(row.id, key_of(row.scope)) != key_of(row.scope):
-                self._reject(row, "another memory has the same id" if row.id in new else _OTHER_SCOPE)
-            elif row.id in here:
-                self.report.unchanged.update(memories=1, revisions=_revisions(row))
-            else:
-                new[row.id] = row
-        units, vectors = self._units(list(new.values())), dict[str, bytes]()
-        if not self.report.is_dry_run:
-            texts = list(dict.fromkeys(unit.memory["text"] for unit, _ in units if unit.memory is not None))
-            made = self._parts.embedder.vectors(texts) if texts else ()
-            vectors = {text: vector_bytes(each) for text, each in zip(texts, made, strict=True)}
-        taken = self._import(units, vectors)
-        self.report.added.update(memories=len(taken), revisions=sum(map(_revisions, taken)))
-        self._count_users(taken)
-
-    def _units(self, rows: Sequence[MemoryRow]) -> list[tuple[ImportUnit, MemoryRow]]:
-        now, number, units = as_iso(datetime.now(UTC)), 0, []
-        own_ids = {id_ for row in rows for id_ in _history_ids(row)}
-        with self._parts.database.read() as connection:
-            taken_ids = set(connection.execute(select(history.c.id).where(any_of(history.c.id, own_ids))).scalars())
-        for row in rows:
-            start = number
-            try:
-                lines: list[ImportLine] = []
-                before: str | None = None
-                shared = _shared_fields(row)
-                for place, revision in enumerate(row.revisions, 1):
-                    number += 1
-                    time, is_deleted = as_iso(revision.time), revision.event == "DELETE"
-                    line = {"kind": "revision", "id": line_id(row.id, place), "order": number, "revision": place}
-                    line |= {"history_id": _history_ids(row)[place - 1], "memory_id": row.id, "event": revision.event}
-                    if line["history_id"] in taken_ids:  # another memory's, here or in the source
-                        line["history_id"] = str(uuid4())
-                    taken_ids.add(line["history_id"])
-                    line |= {"old_memory": before, "new_memory": None if is_deleted else revision.text}
-                    line |= {"updated_at": None if revision.event == "ADD" else time, "valid_from": time}
-                    line |= {"recorded_at": now, "reason": revision.reason, "is_deleted": int(is_deleted)}
-                    own = {"actor_id": revision.actor_id, "role": revision.role}
-                    lines.append(parse_line({**shared, **line, **{k: v for k, v in own.items() if v}}, number))
-                    before = revision.text
-                memory = None
-                if row.revisions[-1].event != "DELETE":
-                    line = {
-                        "kind": "memory",
-                        "id": row.id,
-                        "order": number,
-                        "text": before,
-                        "hash": text_hash(before or ""),
-                    }
-                    line |= {"updated_at": as_iso(row.updated_at), "revision": len(lines), "revisions": len(lines)}
-                    memory = parse_line({**shared, **line}, number)
-                units.append((ImportUnit("revision", row.id, lines, memory), row))
-            except LangmemAdapterError as error:
-                number = start  # numbers have no gap: those of other rows follow
-                self._reject(row, error)
-        return units
-
-    def _import(self, units: list[tuple[ImportUnit, Any]], vectors: Mapping[str, bytes]) -> list[Any]:
-        """Take units through the writer of lossless imports; the rows of those that were taken."""
-        counts = dict.fromkeys(KINDS, 0) | dict.fromkeys(("item", "scope"), len(units))
-        counts["revision"] = sum(len(unit.lines) for unit, _ in units)
-        parts, is_dry_run = self._parts, self.report.is_dry_run
-
-        def post(connection: Connection) -> ImportBatch:
-            none = Numbers(last_seq(connection), counts, {"conversation": 0, "note": 0})
-            numbers = none if is_dry_run else Numbers.reserve(connection, counts)
-            batch = ImportBatch(connection, numbers, vectors=vectors, within=None, kept={}, extends=True)
-            batch.take(units[0][0].kind, [unit for unit, _ in units])
-            if not is_dry_run:
-                batch.post(meta.language_of(connection), parts.fingerprint, parts.fingerprint)
-            return batch
-
-        rejected = self._run(post).rejected if units else {}
-        for unit, row in units:
-            if unit.lines[0].number in rejected:
-                self._reject(row, rejected[unit.lines[0].number])
-        return [row for unit, row in units if unit.lines[0].number not in rejected]
+            self.report.left_out[HISTORY_OF_REJECTED] += revisions
 
     def _run(self, work: Callable[[Connection], T]) -> T:
         """Run work in a transaction, which of a dry run only reads."""
@@ -313,61 +223,151 @@ class Migration:
         for row in rows:
             self.report.users[" ".join(f"{name[:-3]}={value}" for name, value in row.scope.named.items())] += 1
 
-    def _take_items(self, rows: list[ItemRow]) -> None:
-        rows, ids = self._with_ids(rows, lambda row: item_id(row.namespace, check_text(row.key, "key")))
-        with self._parts.database.read() as connection:
-            here = set(connection.execute(select(items.c.id).where(any_of(items.c.id, ids))).scalars())
-        new = [(row, id_) for row, id_ in zip(rows, ids, strict=True) if id_ not in here]
-        self.report.unchanged["items"] += len(rows) - len(new)
-        texts: list[list[str]] = [[] for _ in new]
+    # Contract: an item or a thread that was taken and deleted here since does not come back; its mark is written with it.
+    # tests/migration/test_langgraph.py::test_migrate_langgraph_leaves_items_and_threads_alone_that_were_deleted
+    def mark(self, ids: Collection[str], write: Callable[[Connection], object] = lambda _: None) -> None:
+        """Write the rows of items and threads, and in the same transaction that these are taken."""
+
+        def work(connection: Connection) -> None:
+            write(connection)
+            now, new = datetime.now(UTC), [id_ for id_ in ids if id_ not in _marked(connection, ids)]
+            if new:
+                connection.execute(insert(runs), [{"key": _mark(id_), "created_at": now, "result": []} for id_ in new])
+
         if not self.report.is_dry_run:
-            texts = [self._fields.texts(row.value, None, f"the item {row.key!r}") for row, _ in new]
-        flat = list(chain.from_iterable(texts))
-        vectors = iter(self._parts.embedder.vectors(flat) if flat else ())
-        units: list[tuple[ImportUnit, Any]] = []
-        for (row, id_), own in zip(new, texts, strict=True):
-            number = len(units) + 1
-            line: dict[str, Any] = {"kind": "item", "id": id_, "namespace": list(row.namespace), "key": row.key}
-            line |= {name: as_iso(getattr(row, name)) for name in ("created_at", "updated_at", "expires_at")}
-            line |= {"order": number, "born": number, "vectors": [text_of(vector_bytes(next(vectors))) for _ in own]}
+            self._parts.database.write(work)
+
+    def is_marked(self, id_: str) -> bool:
+        """Whether a thread was taken before."""
+        with self._parts.database.read() as connection:
+            return bool(_marked(connection, [id_]))
+
+    def _take_memories(self, rows: list[MemoryRow]) -> None:
+        ids, history_ids = (
+            [row.id for row in rows],
+            [each.id for row in rows for each in row.revisions if _is_usable(each.id)],
+        )
+        with self._parts.database.read() as connection:
+            query = select(history.c.memory_id, scopes.c.key).join(scopes, scopes.c.id == history.c.scope_id)
+            chosen = connection.execute(query.where(any_of(history.c.memory_id, ids)))
+            here = {row.memory_id: row.key for row in chosen}
+            chosen = connection.execute(select(history.c.id).where(any_of(history.c.id, history_ids)))
+            used = {row.id for row in chosen}
+        new: dict[str, tuple[ImportUnit, MemoryRow]] = {}
+        for row in rows:
+            if row.id in new or here.get(row.id, key_of(row.scope)) != key_of(row.scope):
+                self._reject(row, "another memory has the same id" if row.id in new else _OTHER_SCOPE)
+            elif row.id in here:
+                self.report.unchanged.update(memories=1, revisions=_revisions(row))
+            else:
+                try:
+                    new[row.id] = _unit(row, used), row
+                except LangmemAdapterError as error:
+                    self._reject(row, error)
+        taken = self._import(list(new.values())) if new else []
+        self.report.added.update(memories=len(taken), revisions=sum(map(_revisions, taken)))
+        self._count_users(taken)
+
+    def _import(self, units: list[tuple[ImportUnit, MemoryRow]]) -> list[MemoryRow]:
+        """Take units through the writer of lossless imports; the rows of those that were taken."""
+        for number, line in enumerate((line for unit, _ in units for line in unit.lines), 1):
+            line.number = line["order"] = number
+        for unit, _ in units:
+            if unit.memory is not None:
+                unit.memory.number = unit.memory["order"] = unit.lines[-1].number
+        counts = dict.fromkeys(KINDS, 0) | {"scope": len(units), "revision": sum(len(unit.lines) for unit, _ in units)}
+        parts, is_dry_run, vectors = self._parts, self.report.is_dry_run, dict[str, bytes]()
+        if not is_dry_run:
+            texts = list(dict.fromkeys(unit.memory["text"] for unit, _ in units if unit.memory is not None))
+            made = parts.embedder.vectors(texts) if texts else ()
+            vectors = {text: vector_bytes(each) for text, each in zip(texts, made, strict=True)}
+
+        def post(connection: Connection) -> ImportBatch:
+            none = Numbers(last_seq(connection), counts, {"conversation": 0, "note": 0})
+            numbers = none if is_dry_run else Numbers.reserve(connection, counts)
+            batch = ImportBatch(connection, numbers, vectors=vectors, within=None, kept={}, extends=True)
+            batch.take("revision", [unit for unit, _ in units])
+            if not is_dry_run:
+                batch.post(meta.language_of(connection), parts.fingerprint, None)
+            return batch
+
+        rejected = self._run(post).rejected
+        for unit, row in units:
+            if unit.lines[0].number in rejected:
+                self._reject(row, rejected[unit.lines[0].number])
+        return [row for unit, row in units if unit.lines[0].number not in rejected]
+
+    def _take_items(self, rows: list[ItemRow]) -> None:
+        ids = [items.item_id(row.namespace, row.key) for row in rows]
+        with self._parts.database.read() as connection:
+            here = _marked(connection, ids) | _present(connection, ids)
+        new: dict[str, tuple[ItemRow, PutOp]] = {}
+        for id_, row in zip(ids, rows, strict=True):
+            if id_ in here or id_ in new:
+                self.report.unchanged["items"] += 1
+                continue
+            op = PutOp(row.namespace, row.key, dict(row.value), ttl=row.ttl)
             try:
-                line["ttl"] = None if row.ttl is None else max(1, round(row.ttl * _MINUTE))
-                line["value"] = json_object(dict(row.value), "the value")
-                units.append((ImportUnit("item", id_, [parse_line(line, number)]), row))
-            except (LangmemAdapterError, OverflowError, ValueError) as error:
+                Operations([op], self._fields)
+            except (LangmemAdapterError, InvalidNamespaceError, OverflowError) as error:
                 self._reject(row, error)
-        self.report.added["items"] += len(self._import(units, {}))
+            else:
+                new[id_] = row, op
+        self.report.added["items"] += len(new)
+        if self.report.is_dry_run:
+            return
+        work, puts = Operations([op for _, op in new.values()], self._fields), dict[str, items.Put]()
+        for (id_, (row, _)), put in zip(new.items(), work.puts(self._parts.embedder.vectors(work.texts)), strict=True):
+            expires = None if row.expires_at is None else items.counted(row.expires_at)
+            puts[id_] = replace(put, times=(items.counted(row.created_at), items.counted(row.updated_at), expires))
+
+        def write(connection: Connection) -> None:
+            meanwhile = _present(connection, puts)
+            chosen = [put for id_, put in puts.items() if id_ not in meanwhile]
+            items.write(connection, chosen, fingerprint=self._fields.mark)
+
+        self.mark(puts, write)
 
     def _take_messages(self, rows: list[ChatRow]) -> None:
-        talks: defaultdict[Conversation, list[tuple[ChatRow, Any]]] = defaultdict(list)
+        talks: defaultdict[Conversation, dict[str | None, tuple[ChatRow, Any]]] = defaultdict(dict)
         for row in rows:
             try:
-                talks[Conversation(row.session, row.scope)].append((row, drafts_of([row.message])[0]))
+                talk, draft = Conversation(row.session, row.scope), drafts_of([row.message])[0]
             except LangmemAdapterError as error:
                 self._reject(row, error)
+            else:
+                self.report.unchanged["messages"] += row.message.id in talks[talk]
+                talks[talk].setdefault(row.message.id, (row, draft))
 
-        def append(connection: Connection) -> list[list[tuple[ChatRow, Any]]]:
+        def append(connection: Connection) -> list[ChatRow]:
             taken = []
             for talk, members in talks.items():
-                ids = {row.message.id: (row, draft) for row, draft in members}
-                stored = conversations.read(connection, talk, TurnFilter(message_ids=list(ids)))
+                stored = conversations.read(connection, talk, TurnFilter(message_ids=list(members)))
                 here = {turn.message_id for turn in stored}
-                new = [each for id_, each in ids.items() if id_ not in here]
+                new = [each for id_, each in members.items() if id_ not in here]
                 if not self.report.is_dry_run:
                     times = [row.created_at for row, _ in new]
                     conversations.append(connection, talk, [draft for _, draft in new], times)
-                taken.append(new)
+                taken += [row for row, _ in new]
             return taken
 
-        taken = [row for members in self._run(append) for row, _ in members]
+        taken = self._run(append)
         self.report.added["messages"] += len(taken)
         self.report.unchanged["messages"] += sum(map(len, talks.values())) - len(taken)
         self._count_users(taken)
 
 
-def _history_ids(row: MemoryRow) -> list[str]:
-    ids = ((place, str(each.id or "")) for place, each in enumerate(row.revisions, 1))
-    return [id_ if id_ and id_.isprintable() else line_id(row.id, place) for place, id_ in ids]
+def _mark(id_: str) -> str:
+    return str(uuid5(_MARKS, id_))
+
+
+def _marked(connection: Connection, ids: Iterable[str]) -> set[str]:
+    keys = {_mark(id_): id_ for id_ in ids}
+    return {keys[row.key] for row in connection.execute(select(runs.c.key).where(any_of(runs.c.key, list(keys))))}
+
+
+def _present(connection: Connection, ids: Iterable[str]) -> set[str]:
+    return {row.id for row in connection.execute(select(items.items.c.id).where(any_of(items.items.c.id, list(ids))))}
 
 
 def _revisions(row: Any) -> int:
@@ -375,11 +375,49 @@ def _revisions(row: Any) -> int:
     return sum(each.id is not None for each in row.revisions) if isinstance(row, MemoryRow) else 0
 
 
-def _shared_fields(row: MemoryRow) -> dict[str, Any]:
-    """What the line of a memory and those of its revisions have in common."""
+def _is_usable(id_: str | None) -> bool:
+    return id_ is not None and 0 < len(id_) <= _LONGEST_ID and id_.isprintable()
+
+
+def _unit(row: MemoryRow, used: set[str]) -> ImportUnit:
+    """The lines of a memory, as an export has them; *used* are the ids of history rows that are not free."""
+    now, is_deleted = as_iso(datetime.now(UTC)), row.revisions[-1].event == "DELETE"
     dates = {name: as_iso(getattr(row, name)) for name in ("created_at", "expires_at")}
-    more = {"metadata": dict(row.metadata), "memory_type": row.memory_type, "context": "", "is_verbatim": False}
-    return {**shallow(row.scope), **dates, **more, "actor_id": row.actor_id, "role": row.role}
+    shared = {**shallow(row.scope), **dates, "metadata": dict(row.metadata), "memory_type": row.memory_type}
+    shared |= {"context": "", "is_verbatim": False, "actor_id": row.actor_id, "role": row.role}
+    lines, texts = [], [None, *(each.text for each in row.revisions)]
+    times = accumulate((each.time for each in row.revisions), max)
+    for place, (revision, moment) in enumerate(zip(row.revisions, times, strict=True), 1):
+        id_, time, is_end = revision.id or "", as_iso(moment), revision.event == "DELETE"
+        if not _is_usable(id_) or id_ in used:
+            id_ = str(uuid4())
+        used.add(id_)
+        line = dict[str, Any](kind="revision", id=line_id(row.id, place), memory_id=row.id, history_id=id_)
+        line |= {"revision": place, "event": revision.event, "old_memory": texts[place - 1]}
+        line |= {"new_memory": None if is_end else revision.text, "is_deleted": int(is_end), "reason": revision.reason}
+        line |= {"updated_at": None if revision.event == "ADD" else time, "valid_from": time, "recorded_at": now}
+        own = {name: value for name in ("actor_id", "role") if (value := getattr(revision, name))}
+        lines.append(parse_line({**shared, **line, **own}, place))
+    memory = None
+    if not is_deleted:
+        line = {"kind": "memory", "id": row.id, "text": texts[-1], "updated_at": as_iso(row.updated_at)}
+        line |= {"hash": text_hash(texts[-1] or ""), "revision": len(lines), "revisions": len(lines)}
+        memory = parse_line({**shared, **line}, len(lines))
+    return ImportUnit("revision", row.id, lines, memory)
+
+
+def owner_of(fields: Mapping[str, Any], owner: Scope | None) -> Scope | None:
+    """The scope of a row: what its fields name, else the owner of rows that name none."""
+    named = {name: str(fields[name]) for name in SCOPE_FIELDS if fields.get(name)}
+    return Scope(**named) if named else owner
+
+
+def row_or_rejection(place: str, kind: str, make: Callable[[], SourceRow]) -> SourceRow:
+    """The row that a function makes; a rejected one where the source's data are damaged."""
+    try:
+        return make()
+    except DAMAGE as error:
+        return SkippedRow(place, str(error), kind, is_rejected=True)
 
 
 def time_of(value: object) -> datetime | None:

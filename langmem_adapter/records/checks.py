@@ -110,6 +110,8 @@ def check_server_url(address: object, name: str = "") -> str:
 
 DEEPEST: Final = 64
 """Levels of nested objects and lists: what is read must not exhaust the stack of its reader."""
+LARGEST: Final = 10_000_000
+"""Values in an object with all that it holds."""
 
 _JSON: Final = json.JSONEncoder(
     ensure_ascii=False, allow_nan=False, default=dict
@@ -205,14 +207,28 @@ def json_object(value: object, name: str) -> str:
         raise InvalidInputError(f"{name} cannot be kept as JSON: {error}") from None
 
 
-def check_nesting(value: object, name: str, *, levels: int = DEEPEST) -> None:
-    """Refuse a value with more levels of objects and lists in each other than `DEEPEST`; the error calls it *name*."""
-    if not isinstance(value, Mapping | list | tuple):
-        return
-    if not levels:
-        raise InvalidInputError(f"{name} is nested deeper than {DEEPEST} levels of objects and lists; flatten it")
-    for part in value.values() if isinstance(value, Mapping) else value:
-        check_nesting(part, name, levels=levels - 1)
+def check_nesting(value: object, name: str) -> None:
+    """Refuse a value with more levels of objects and lists in each other than `DEEPEST`; the error calls it *name*.
+
+    Also one that is too large when it is written out: lists that hold one another can double with each level.
+    """
+    # Contract: a value is looked at once for each level that it lies on, however many lists share it.
+    # tests/test_nesting.py::test_metadata_of_lists_that_share_lists_is_refused
+    sizes: dict[tuple[int, int], tuple[object, int]] = {}  # the value is kept, so that its id stays its own
+
+    def size(part: object, levels: int) -> int:
+        if not isinstance(part, Mapping | list | tuple):
+            return 1
+        if not levels:
+            raise InvalidInputError(f"{name} is nested deeper than {DEEPEST} levels of objects and lists; flatten it")
+        key = id(part), levels
+        if key not in sizes:
+            inner = part.values() if isinstance(part, Mapping) else part
+            sizes[key] = part, 1 + sum(size(each, levels - 1) for each in inner)
+        return sizes[key][1]
+
+    if size(value, DEEPEST) > LARGEST:
+        raise InvalidInputError(f"{name} has more than {LARGEST:,} values when it is written out; keep less of it")
 
 
 def _strict(value: object, name: str) -> object:

@@ -24,6 +24,8 @@ UNREADABLE: Final = (
     "not a database URL; write it like sqlite:///folder/memory.db or postgresql+psycopg://user:password@host:5432/name, "
     f"{ENCODING_HINT}"
 )
+SQLITE_HEADER: Final = b"SQLite format 3\0"
+"""What a file of SQLite begins with."""
 _SQLITE: Final = ("sqlite", "sqlite+pysqlite")
 _ASYNC: Final = "for asyncio alone; write postgresql+psycopg://…, which the async methods use as well"
 _ASYNC_DRIVERS: Final = ("aiopg", "asyncpg", "psycopg_async")

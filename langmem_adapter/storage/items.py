@@ -198,6 +198,11 @@ def moment(at: int) -> datetime:
         return FIRST if isinstance(at, int | float) and at < 0 else LAST
 
 
+def counted(at: datetime) -> int:
+    """A time as items store it."""
+    return (at - EPOCH) // EPOCH.resolution
+
+
 def by_key(connection: Connection, namespace: Namespace, key: str) -> Any:
     """The row of one item, or `None`: the columns of `items` without the namespace's id, and its `path`."""
     return _BY_ID.first(connection, {"id": item_id(namespace, key)})
@@ -324,6 +329,8 @@ class Put:
     """Float32 bytes."""
     ttl: int | None = None
     """Its lifetime in microseconds after the last read or write; `None` for ever."""
+    times: tuple[int, int, int | None] | None = None
+    """When it was created and updated, and when it expires, if it comes from another store; `None` for now."""
 
 
 def write(connection: Connection, puts: Sequence[Put], *, fingerprint: str | None = None) -> None:
@@ -419,18 +426,21 @@ class _Entry:
         places = 1 if current is None else current.vectors
         # Also where two puts, or two clocks, have the same time.
         now = self._now if current is None else max(self._now, current.updated_at + 1)
+        born, expires = self._now, None if put.ttl is None else self._now + put.ttl
+        if put.times is not None:
+            born, now, expires = put.times
         values = {
             "value": put.value,
             "fields": put.fields,
             "vectors": len(put.vectors),
             "updated_at": now,
             "ttl": put.ttl,
-            "expires_at": None if put.ttl is None else self._now + put.ttl,
+            "expires_at": expires,
             "seq": self._draw_each(pk, max(places, len(put.vectors)), "put"),
         }
         if current is None:
             namespace_id = self._namespace_id(encode(put.namespace), pk)
-            new = {"pk": pk, "id": id_, "namespace_id": namespace_id, "key": put.key, "created_at": self._now}
+            new = {"pk": pk, "id": id_, "namespace_id": namespace_id, "key": put.key, "created_at": born}
             self._rows[_INSERT_ITEM].append(new | values)
         else:
             namespace_id = current.namespace_id

@@ -101,6 +101,9 @@ class StoreContract:
         self, request: pytest.FixtureRequest, make_store: Callable[..., BaseStore]
     ) -> Iterator[Callable[..., Any]]:
         """Makes stores that are called in one mode; differences are marked."""
+        unknown = {*self.modes} - {"sync", "async"} | {test for test in self.differs if not hasattr(self, test)}
+        if unknown or not self.modes:
+            pytest.fail(f"modes are 'sync' and 'async', differs names tests: {sorted(unknown)}", pytrace=False)
         if request.param not in self.modes:
             pytest.skip(f"not tested: {request.param}")
         name = request.node.originalname

@@ -228,3 +228,10 @@ def test_doctor_fix_makes_a_read_only_database_writable(data: Data, database: Pa
     database.chmod(0o400)
     data("doctor", "--fix")
     assert database.stat().st_mode & 0o200
+
+
+def test_doctor_fix_leaves_a_file_alone_that_is_no_database(data: Data, database: Path) -> None:
+    database.write_text("letters")
+    database.chmod(0o400)
+    data("doctor", "--fix", code=5)
+    assert not database.stat().st_mode & 0o200

@@ -52,8 +52,11 @@ def test_export_and_import_make_the_same_again(cli: Cli, data: Any, file: Path, 
 def test_import_names_rejected_lines_and_a_missing_end(cli: Cli, data: Any, file: Path) -> None:
     lines = file.read_bytes().splitlines(keepends=True)
     file.write_bytes(b"".join([*lines[:3], b"broken\n", *lines[3:-1]]))
-    ended = data("import", file, "--everything", code=6)
     rejected = Path(f"{file}.rejected.jsonl")
+    assert "line 4: it is no JSON object" in cli("import", file, "--everything", "--dry-run", code=6).stderr
+    assert not rejected.exists()
+    ended = data("import", file, "--everything", code=6)
+    cli("import", file, "--everything", "--dry-run", code=6)
     assert [json.loads(line) for line in rejected.read_text().splitlines()] == [
         {"line": 4, "reason": "it is no JSON object"}
     ]
@@ -108,11 +111,16 @@ def test_migrate_names_counts_users_and_losses_and_writes_nothing_in_a_dry_run(
     (told,) = report["data"]
     assert told["is_dry_run"] and told["added"]["memories"] == 3 and told["users"] == {"user=ann": 3}
     assert told["left_out"] == {"memory that names no user, agent or run; -u NAME takes it": 1}
+    assert [row["place"] for row in told["rejections"]] == ["row 4"]
     rejected = Path("migrate-mem0.rejected.jsonl")
+    assert not rejected.exists()
+    assert "row 4: it has no text" in cli("migrate", "mem0", file, "--dry-run", code=6).stderr
+    data("migrate", "mem0", file, code=6)
+    cli("migrate", "mem0", file, "--dry-run", code=6)
     assert [json.loads(line)["place"] for line in rejected.read_text().splitlines()] == ["row 4"]
     assert stat.S_IMODE(rejected.stat().st_mode) == 0o600
     file.write_text(json.dumps([*rows, nobody]))
-    assert data("migrate", "mem0", file, "-u", "bob")["data"][0]["users"] == {"user=ann": 3, "user=bob": 1}
+    assert data("migrate", "mem0", file, "-u", "bob")["data"][0]["users"] == {"user=bob": 1}
     assert not rejected.exists()
     assert [item["text"] for item in data("list", "-u", "bob")["data"]] == ["Likes jam"]
     assert cli("migrate", "mem0", file, "-u", "bob").stdout == "4\t0\t4\t0\t0\n"

@@ -298,6 +298,12 @@ def test_users_lists_whose_memories_there_are(data: Data, cli: Cli, alice: list[
     assert {line.split("\t")[0] for line in cli("users").stdout.splitlines()} == {"alice", "bob"}
 
 
+def test_users_shows_a_line_feed_of_an_id_escaped(cli: Cli, database: Path) -> None:
+    cli("add", "I like tea", "-u", "ann\nuser=bob  9")
+    assert "user=ann\\nuser=bob  9" in on_a_terminal([*COMMAND, "-d", str(database), "users"])
+    assert "no traces of user=x\\ny" in cli("trace", "-u", "x\ny").stderr
+
+
 def test_search_and_list_take_a_filter_and_list_as_of(data: Data) -> None:
     for year, home, topic in (("2024", "Lyon", "home"), ("2026", "Oslo", "home"), ("2025", "tea", "food")):
         text = f"I like {home}" if topic == "food" else f"I live in {home}"
@@ -308,7 +314,8 @@ def test_search_and_list_take_a_filter_and_list_as_of(data: Data) -> None:
     assert data("list", "-u", "ann", "--filter", '{"topic": "none"}')["count"] == 0
     assert [row["text"] for row in data("list", "-u", "ann", "--as-of", "2024-06-01")["data"]] == ["Lives in Lyon"]
     assert data("list", "-u", "ann", "--filter", '{"topic": {"$odd": 1}}', code=2)["error"]["code"] == "filter"
-    assert "--filter is no JSON" in data("list", "-u", "ann", "--filter", "{", code=2)["error"]["message"]
+    for broken in ("{", '{"a": 1' + "0" * 5_000 + "}"):
+        assert "--filter is no JSON" in data("list", "-u", "ann", "--filter", broken, code=2)["error"]["message"]
 
 
 def test_search_lists_hits_by_the_relevance_that_it_shows(data: Data, cli: Cli) -> None:

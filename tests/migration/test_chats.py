@@ -192,12 +192,15 @@ def test_migrate_chat_takes_json_lines_of_several_sessions(memory: Memory, tmp_p
     file.write_text("\n".join(map(json.dumps, lines)) + "\nbroken\n")
     kept: list[Any] = []
     report = migrate(memory, file, rejected=kept.append)
-    assert [row.place for row in kept] == [f"line {number}" for number in (4, 5, 6, 7, 8)]
+    assert [row.place for row in kept] == [f"line {number}" for number in (5, 6, 7, 8)]
     assert said(memory, "one") == [("human", "I live in Lyon"), ("ai", "Noted")] and len(said(memory, "two")) == 1
     file.write_text(file.read_text() + json.dumps({"role": "user", "content": "more", "session": "one"}) + "\n")
     assert migrate(memory, file).added["messages"] == 1
-    assert [row.message.text for row in chat_rows(str(file), None, Counter()) if hasattr(row, "message")] == ["mine"]
-    assert report.users == {"user=ann": 3}
+    assert report.users == {"user=ann": 3, "user=bob": 1}
+    kept.clear()
+    alone = migrate(memory, file, None, rejected=kept.append)
+    assert alone.unchanged["messages"] == 1 and len(kept) == 4
+    assert alone.left_out == {"message that names no user, agent or run; -u NAME takes it": 4}
 
 
 def test_migrate_chat_remembers_each_window_once(memory: Memory, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.migration.langgraph import copy_threads, store_rows
 from langmem_adapter.migration.mem0 import find_store, memory_rows
 from langmem_adapter.migration.writer import Migration, time_of
+from langmem_adapter.records.scope import Scope
 from tests.migration.conftest import digests
 from tests.store_kinds import expiry
 
@@ -145,6 +146,38 @@ def test_migrate_langgraph_makes_memories_of_langmems_formats(address: str, memo
     assert more.added["memories"] == 125
     item = next(each for each in memory.get_all(user_id="user2", k=1_000) if each.text == "Lyon")
     assert dict(item.metadata) == {"kind": "Trip"}
+
+
+def test_migrate_langgraph_gives_memories_that_name_no_user_to_the_owner(memory: Memory, tmp_path: Path) -> None:
+    address = str(tmp_path / "theirs" / "theirs.db")
+    with theirs(address, "store") as store:
+        store.put(("memories", "bob"), "1", {"content": "Likes tea"})
+        store.put(("memories",), "2", {"content": "Likes jam"})
+    for namespace in ("memories/{agent}", "memories"):
+        Migration(memory).take(store_rows(address, namespace, None, Scope(user_id="ann")))
+    assert [item.text for item in memory.get_all(agent_id="bob")] == ["Likes tea"]
+    assert [item.text for item in memory.get_all(user_id="ann")] == ["Likes jam"]
+
+
+def test_migrate_langgraph_leaves_items_and_threads_alone_that_were_deleted(address: str, memory: Memory) -> None:
+    with theirs(address, "store") as store, theirs(address, "checkpoint") as saver:
+        fill(store)
+        for number in range(2):
+            graph(saver).invoke({"said": ["hello"]}, thread(number))
+    ours, target = MemoryStore(memory), SQLAlchemySaver(memory)
+    migrate(memory, address)
+    copy_threads(address, target, Migration(memory))
+    ours.delete(("memories", "user0"), "key 0")
+    target.delete_thread("thread 0")
+    with theirs(address, "store") as store:
+        store.put(("memories", "user0"), "key new", {"content": "Likes figs"})
+    for dry_run in (True, False):
+        again, threads = migrate(memory, address, dry_run=dry_run), Migration(memory, dry_run=dry_run)
+        copy_threads(address, target, threads)
+        assert (again.added["items"], again.unchanged["items"]) == (1, ITEMS)
+        assert threads.report.added.total() == 0 and threads.report.unchanged["checkpoints"] > 0
+    assert ours.get(("memories", "user0"), "key 0") is None and ours.get(("memories", "user0"), "key new") is not None
+    assert [states(graph(target), number) == [None] for number in range(2)] == [True, False]
 
 
 def test_migrate_langgraph_refuses_what_it_cannot_read(memory: Memory, tmp_path: Path) -> None:

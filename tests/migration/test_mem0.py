@@ -162,6 +162,23 @@ def test_migrate_mem0_leaves_the_source_unchanged_while_mem0_holds_its_lock(
     assert [path.name for path in tmp_path.glob("wal.db*")] == ["wal.db"]
 
 
+def test_migrate_mem0_rejects_a_damaged_qdrant_point_alone(mem0_stores: Path, memory: Memory, tmp_path: Path) -> None:
+    folder = tmp_path / "collection" / "mem0"
+    folder.mkdir(parents=True)
+    (folder / "storage.sqlite").write_bytes(
+        (mem0_stores / "mem0-2-qdrant/qdrant/collection/mem0/storage.sqlite").read_bytes()
+    )
+    with sqlite3.connect(folder / "storage.sqlite") as connection:
+        points = [row for (row,) in connection.execute("SELECT rowid FROM points LIMIT 3")]
+        damage = [b"\x80\x04cut", None, pickle.dumps(_Call())]
+        connection.executemany("UPDATE points SET point = ? WHERE rowid = ?", zip(damage, points, strict=True))
+    rejected: list[SkippedRow] = []
+    report = migrate(memory, tmp_path, rejected=rejected.append)
+    assert (report.rejected, report.added["memories"]) == (3, report.read["memories"] - 3)
+    assert rejected == report.rejections and all("point " in row.place for row in rejected)
+    assert not (tmp_path / "called").exists()
+
+
 class _Call:
     def __reduce__(self) -> tuple[Any, ...]:
         return os.system, ("touch called",)

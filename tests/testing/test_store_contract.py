@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tests.store_kinds import Make, Memories
 
+pytest_plugins = ["pytester"]
+
 
 @pytest.fixture(scope="module")
 def memories(request: pytest.FixtureRequest) -> Iterator[Memories]:
@@ -68,3 +70,28 @@ class TestSqliteStore(StoreContract):
         yield make
         for connection in opened:
             connection.close()
+
+
+def test_store_contract_refuses_names_that_it_does_not_know(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        from langgraph.store.memory import InMemoryStore
+        from langmem_adapter.testing import StoreContract
+
+        class Base(StoreContract):
+            @pytest.fixture
+            def make_store(self):
+                return lambda index=None: InMemoryStore(index=index)
+
+        class TestModes(Base):
+            modes = ("snyc",)
+
+        class TestNone(Base):
+            modes = ()
+
+        class TestDiffers(Base):
+            differs = {"test_gone": "it had another name"}
+    """)
+    done = pytester.runpytest_inprocess("-p", "no:cacheprovider", "-k", "test_delete_and_put_again")
+    done.assert_outcomes(errors=6)
+    done.stdout.fnmatch_lines(["*differs names tests: *test_gone*"])
