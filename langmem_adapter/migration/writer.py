@@ -144,7 +144,7 @@ class MigrationReport:
     lost: Counter[str] = field(default_factory=Counter)  # parts of rows that have no place here
     users: Counter[str] = field(default_factory=Counter)
     is_dry_run: bool = False
-    rejections: list[SkippedRow] = field(default_factory=list)  # the first thousand
+    rejections: tuple[SkippedRow, ...] = ()  # the first thousand
 
 
 class Migration:
@@ -179,7 +179,8 @@ class Migration:
         while batch := list(islice(source, _BATCH)):
             groups: defaultdict[type, list[Any]] = defaultdict(list)
             for row in batch:
-                self.report.read.update({row.kind: 1, "revisions": _revisions(row)})
+                self.report.read[row.kind] += 1
+                self.report.read["revisions"] += _revisions(row)
                 if isinstance(row, SkippedRow):
                     self.skip(row)
                 else:
@@ -202,7 +203,7 @@ class Migration:
         """Count a row that is not taken, and keep it where it was rejected."""
         if row.is_rejected:
             self.report.rejected += 1
-            self.report.rejections += [row][: _LISTED - len(self.report.rejections)]
+            self.report.rejections += (row,) if len(self.report.rejections) < _LISTED else ()
             self._rejected(row)
         else:
             self.report.left_out[row.reason] += 1
@@ -230,9 +231,9 @@ class Migration:
 
         def work(connection: Connection) -> None:
             write(connection)
-            now, new = datetime.now(UTC), [id_ for id_ in ids if id_ not in _marked(connection, ids)]
-            if new:
-                connection.execute(insert(runs), [{"key": _mark(id_), "created_at": now, "result": []} for id_ in new])
+            now, keys = datetime.now(UTC), map(_mark, set(ids) - _marked(connection, ids))
+            if rows := [{"key": key, "created_at": now, "result": []} for key in keys]:
+                connection.execute(insert(runs), rows)
 
         if not self.report.is_dry_run:
             self._parts.database.write(work)
@@ -243,13 +244,10 @@ class Migration:
             return bool(_marked(connection, [id_]))
 
     def _take_memories(self, rows: list[MemoryRow]) -> None:
-        ids, history_ids = (
-            [row.id for row in rows],
-            [each.id for row in rows for each in row.revisions if _is_usable(each.id)],
-        )
+        history_ids = [each.id for row in rows for each in row.revisions if _is_usable(each.id)]
         with self._parts.database.read() as connection:
             query = select(history.c.memory_id, scopes.c.key).join(scopes, scopes.c.id == history.c.scope_id)
-            chosen = connection.execute(query.where(any_of(history.c.memory_id, ids)))
+            chosen = connection.execute(query.where(any_of(history.c.memory_id, [row.id for row in rows])))
             here = {row.memory_id: row.key for row in chosen}
             chosen = connection.execute(select(history.c.id).where(any_of(history.c.id, history_ids)))
             used = {row.id for row in chosen}
@@ -381,7 +379,7 @@ def _is_usable(id_: str | None) -> bool:
 
 def _unit(row: MemoryRow, used: set[str]) -> ImportUnit:
     """The lines of a memory, as an export has them; *used* are the ids of history rows that are not free."""
-    now, is_deleted = as_iso(datetime.now(UTC)), row.revisions[-1].event == "DELETE"
+    now = as_iso(datetime.now(UTC))
     dates = {name: as_iso(getattr(row, name)) for name in ("created_at", "expires_at")}
     shared = {**shallow(row.scope), **dates, "metadata": dict(row.metadata), "memory_type": row.memory_type}
     shared |= {"context": "", "is_verbatim": False, "actor_id": row.actor_id, "role": row.role}
@@ -399,7 +397,7 @@ def _unit(row: MemoryRow, used: set[str]) -> ImportUnit:
         own = {name: value for name in ("actor_id", "role") if (value := getattr(revision, name))}
         lines.append(parse_line({**shared, **line, **own}, place))
     memory = None
-    if not is_deleted:
+    if row.revisions[-1].event != "DELETE":
         line = {"kind": "memory", "id": row.id, "text": texts[-1], "updated_at": as_iso(row.updated_at)}
         line |= {"hash": text_hash(texts[-1] or ""), "revision": len(lines), "revisions": len(lines)}
         memory = parse_line({**shared, **line}, len(lines))
