@@ -84,7 +84,7 @@ def test_store_contract_refuses_names_that_it_does_not_know(pytester: pytest.Pyt
                 return lambda index=None: InMemoryStore(index=index)
 
         class TestModes(Base):
-            modes = ("snyc",)
+            modes = ("both",)
 
         class TestNone(Base):
             modes = ()
