@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from langmem_adapter.errors import StorageError
-from langmem_adapter.index.generations import Generations
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from tests.faults.campaign import copy_database
@@ -120,29 +119,6 @@ def test_search_uses_a_whole_snapshot(world: World, kind: str) -> None:
         assert answers(memory) == world.truth
         assert memory.verify().ok
         assert snapshot_failures(memory) == 0
-
-
-@pytest.mark.parametrize("kind", ["folder", "link", "missing", "empty", "unreadable"])
-def test_search_ignores_other_things_in_place_of_a_snapshot(world: World, tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "memory.db"
-    copy_database(world.path, path)
-    place = Generations.for_database(path, "hash:48/2").manifest
-    (honest,) = (data for name, data in world.other.items() if name.endswith(".index"))
-    (tmp_path / "elsewhere").write_bytes(honest)
-    match kind:
-        case "folder":
-            place.mkdir()
-        case "link":
-            place.symlink_to(tmp_path / "elsewhere")
-        case "empty":
-            place.touch()
-        case "unreadable":
-            place.write_bytes(honest)
-            place.chmod(0)
-    with open_memory(path) as memory:
-        assert answers(memory) == world.truth
-        assert memory.verify().ok
-    assert (tmp_path / "elsewhere").read_bytes() == honest
 
 
 # ── an older backup is put back ─────────────────────────────────────────────────────────────────────────────────────

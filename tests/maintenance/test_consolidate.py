@@ -72,16 +72,6 @@ def test_tidy_updates_by_a_later_memory(memory: Memory) -> None:
     assert memory.search("Lives in Lyon", user_id="alice")[0].id == first
 
 
-def test_tidy_compares_by_updated_at(memory: Memory) -> None:
-    for year, home in (("2020", "Kyoto"), ("2026", "Lyon")):
-        memory.add(f"I live in {home}.", user_id="alice", timestamp=f"{year}-05-01")
-    tell(memory, "Lives in Rome", timestamp="2023-05-01")
-    tidy(memory)
-    [item] = memory.get_all(user_id="alice")
-    assert (item.text, item.updated_at.year) == ("Lives in Lyon", 2026)
-    assert tidy(memory).changes == ()
-
-
 def test_tidy_rewrites_no_excerpt() -> None:
     update = json.dumps({"memory": [{"fact": 0, "event": "UPDATE", "id": "0", "text": "Lives in Lyon"}]})
     with Memory(":memory:", model=ScriptedChatModel(replies=[update])) as memory:

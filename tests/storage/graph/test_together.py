@@ -10,28 +10,16 @@ import pytest
 from sqlalchemy import func, select
 
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.ledger import Ledger
-from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import entities, entity_names, history, relation_memories, relations
-from tests.faults.processes import call
 from tests.storage.graph.small_graph import Graph
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from langmem_adapter.storage.database import Database
 
 LONG: Final = os.environ.get("FAULTS") == "long"
 SCOPES: Final = (Scope(user_id="alice"), Scope(user_id="bob"))
 THREADS: Final = 8
-
-
-def state_all(where: str, name: str, rounds: int) -> None:
-    """What one process does: eight threads state the same and other things of two users."""
-    database = Database(where)
-    ledger = Ledger(database, fingerprint="hash:64/2")
-    with ThreadPoolExecutor(THREADS) as threads:
-        list(threads.map(lambda number: _state(ledger, f"{name}{number}", rounds), range(THREADS)))
-    database.close()
 
 
 def _state(ledger: Ledger, name: str, rounds: int) -> None:
@@ -87,22 +75,6 @@ def test_relate_from_threads_of_one_ledger(shared_database: Database) -> None:
         assert {row.target for row in graph.rows()} | {"Ann", "Bea"} == expected
         (tea,) = [row for row in graph.rows() if row.retired_at is None and row.target == "tea"]
         assert tea.mentions == len(graph.sayers(tea.id)) == THREADS * rounds
-
-
-@pytest.mark.timeout(600)
-def test_relate_from_two_processes_on_one_file(tmp_path: Path) -> None:
-    where, rounds = str(tmp_path / "m.db"), 20 if LONG else 3
-    database = Database(where)
-    prepare(database)
-    with ThreadPoolExecutor(2) as both:
-        list(both.map(lambda name: call(state_all, where, name, rounds, seconds=500), "ab"))
-    examine(database)
-    with database.read() as connection:
-        told = connection.execute(
-            select(func.count()).select_from(relations).where(relations.c.mentions == 2 * THREADS * rounds)
-        )
-        assert (told.scalar() or 0) >= len(SCOPES)  # the tea of each
-    database.close()
 
 
 # ── killed ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
