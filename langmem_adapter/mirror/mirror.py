@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final, Self, get_args
@@ -110,6 +110,8 @@ class Mirror:
         self._target = Target(self._driver, server_name(driver), name, spoken, label, within)
         self._lock = Lock()
         self._goes_well = False
+        self._report = MirrorReport()  # of the run under way
+        self._filled: tuple[int, int] | None = None  # rows done and of all, counted once in a run
         self.applied = self.steps = 0
 
     def close(self) -> None:
@@ -193,94 +195,78 @@ class Mirror:
     def _run(self, progress: Callable[[int, int], None]) -> MirrorReport:
         with self._lock:
             self._goes_well = False
+            self._report, self._filled = MirrorReport(), None
             with self._database.read() as connection:
                 birth, newest = feed.birth(connection), feed.last(connection)
-            report = MirrorReport()
             if birth is not None:  # else nothing ever happened here
-                lineage, start = birth.hex(), Mark(newest.applied, newest.nonce.hex(), "clear")
-                key = blake2b(f"{lineage}/{self._about}".encode(), digest_size=16).hexdigest()
-                target = replace(self._target, key=key, lineage=lineage)
-                run = _Run(self._database, target, self._scope, self._embedder, start, progress, self._note)
-                report = run.carry_out()
+                self._target.lineage = birth.hex()
+                about = f"{self._target.lineage}/{self._about}"
+                self._target.key = blake2b(about.encode(), digest_size=16).hexdigest()
+                start = Mark(newest.applied, newest.nonce.hex(), "clear")
+                while not self._carry_out(start, progress):  # another process writes the same: go on from where that is
+                    self._filled = None
             self._goes_well = True
-            return report
+            return self._report
+
+    def _carry_out(self, start: Mark, progress: Callable[[int, int], None]) -> bool:
+        try:
+            mark = self._begin(start)
+            while mark.phase != "follow":
+                mark = self._clear(mark) if mark.phase == "clear" else self._fill(mark, progress)
+            self._report = replace(self._report, applied=self._follow_feed(mark))
+        except Overtaken:
+            return False
+        return True
+
+    def _begin(self, start: Mark) -> Mark:
+        """The mark in the target, a new one where it is not of this history."""
+        mark = self._target.mark()
+        with self._database.read() as connection:
+            if mark is not None and feed.is_known(connection, mark.cursor):
+                self._note(mark)
+                return mark
+        self._report = replace(self._report, rebuilt=True)
+        self._target.prepare()
+        return self._write(mark, start, MirrorBatch())
 
     def _note(self, mark: Mark) -> None:
         self.steps += 1
         self.applied = mark.applied if mark.phase == "follow" else 0
 
-
-@dataclass(slots=True)
-class _Run:
-    """One run, from where the target is to where the database is."""
-
-    database: Database
-    target: Target
-    scope: Scope | None
-    embedder: Embedder | None
-    start: Mark
-    progress: Callable[[int, int], None]
-    note: Callable[[Mark], None]  # called with each mark that the target has
-    report: MirrorReport = field(default_factory=MirrorReport)
-    filled: tuple[int, int] | None = None  # rows done and of all, counted once
-
-    def carry_out(self) -> MirrorReport:
-        while True:
-            try:
-                mark = self._begin()
-                while mark.phase != "follow":
-                    mark = self._clear(mark) if mark.phase == "clear" else self._fill(mark)
-                applied = self._follow(mark)
-            except Overtaken:  # another process writes the same: it goes on from where that is
-                self.filled = None
-                continue
-            return replace(self.report, applied=applied)
-
-    def _begin(self) -> Mark:
-        """The mark in the target, a new one where it is not of this history."""
-        mark = self.target.mark()
-        with self.database.read() as connection:
-            if mark is not None and feed.is_known(connection, mark.cursor):
-                self.note(mark)
-                return mark
-        self.report = replace(self.report, rebuilt=True)
-        self.target.prepare()
-        return self._write(mark, self.start, MirrorBatch())
-
     def _write(self, was: Mark | None, now: Mark, batch: MirrorBatch) -> Mark:
-        if self.embedder is not None and batch.nodes:
-            vectors = self.embedder.vectors([node["properties"]["name"] for node in batch.nodes])
+        if self._embedder is not None and batch.nodes:
+            vectors = self._embedder.vectors([node["properties"]["name"] for node in batch.nodes])
             for node, vector in zip(batch.nodes, vectors.tolist(), strict=True):
                 node["properties"]["embedding"] = vector
-        self.target.write(was, now, batch)
-        self.note(now)
-        self.report = replace(
-            self.report,
-            entities=self.report.entities + len(batch.nodes),
-            relations=self.report.relations + batch.ties,
-            removed=self.report.removed + len(batch.gone),
+        self._target.write(was, now, batch)
+        self._note(now)
+        self._report = replace(
+            self._report,
+            entities=self._report.entities + len(batch.nodes),
+            relations=self._report.relations + batch.ties,
+            removed=self._report.removed + len(batch.gone),
         )
         return now
 
     def _clear(self, mark: Mark) -> Mark:
         now = mark.moved("clear", 0)
-        if self.target.clear(mark, now):
+        if self._target.clear(mark, now):
             return now
         return self._write(now, now.moved("entities", 0), MirrorBatch())
 
-    def _fill(self, mark: Mark) -> Mark:
-        with self.database.read() as connection:
-            batch, last = rows.after(connection, self.scope, mark.phase, mark.place, _ROWS)
-            done, total = self.filled or rows.progress(connection, self.scope, mark.phase, mark.place)
+    def _fill(self, mark: Mark, progress: Callable[[int, int], None]) -> Mark:
+        with self._database.read() as connection:
+            batch, last = rows.after(connection, self._scope, mark.phase, mark.place, _ROWS)
+            done, total = self._filled or rows.progress(connection, self._scope, mark.phase, mark.place)
         following: Phase = "relations" if mark.phase == "entities" else "follow"
         now = mark.moved(mark.phase, last) if last is not None else mark.moved(following, 0)
         now = self._write(mark, now, batch)
         done += len(batch.nodes) + batch.ties
-        self.filled = done, max(done, total)  # more may have come since they were counted
-        self.progress(*self.filled)
+        self._filled = done, max(done, total)  # more may have come since they were counted
+        progress(*self._filled)
         return now
 
-    def _follow(self, mark: Mark) -> int:
+    def _follow_feed(self, mark: Mark) -> int:
         """Follow the feed to its end; the mark moves with what is written, and once more at the end."""
         now = mark
         while (step := self._next(now.cursor)) is not None:
@@ -293,9 +279,9 @@ class _Run:
         return now.applied
 
     def _next(self, cursor: feed.Cursor) -> tuple[feed.NamedRows, MirrorBatch] | None:
-        with self.database.read() as connection:
+        with self._database.read() as connection:
             named = feed.named(connection, cursor, _SPACES, _CHANGES)
-            return None if named is None else (named, rows.batch_of(connection, self.scope, named.rows))
+            return None if named is None else (named, rows.batch_of(connection, self._scope, named.rows))
 
 
 _AGAIN: Final = 60.0  # seconds after which what was refused is tried once more

@@ -321,16 +321,11 @@ class Put:
 
     namespace: Namespace
     key: str
-    value: str | None
-    """A JSON object as text; `None` deletes the item."""
-    fields: str | None = None
-    """The paths that it is indexed by, as JSON text; `None` for the store's own."""
-    vectors: Sequence[bytes] = ()
-    """Float32 bytes."""
-    ttl: int | None = None
-    """Its lifetime in microseconds after the last read or write; `None` for ever."""
-    times: tuple[int, int, int | None] | None = None
-    """When it was created and updated, and when it expires, if it comes from another store; `None` for now."""
+    value: str | None  # a JSON object as text; `None` deletes the item
+    fields: str | None = None  # the paths that it is indexed by, as JSON text; `None` for the store's own
+    vectors: Sequence[bytes] = ()  # float32
+    ttl: int | None = None  # its lifetime in microseconds after the last read or write; `None` for ever
+    times: tuple[int, int, int | None] | None = None  # created, updated, expires: of an item of another store; `None` for now
 
 
 def write(connection: Connection, puts: Sequence[Put], *, fingerprint: str | None = None) -> None:
