@@ -120,7 +120,6 @@ _CHUNK: Final = 8192  # rows looked at in one go: no second copy of a large batc
 
 
 def check_query(query: Vectors, dimensions: int) -> Vectors:
-    """Return *query*, contiguous, if an index of *dimensions* can be searched with it."""
     check_length("the query", len(query), dimensions)
     if not math.isfinite(np.vdot(query, query)) and not np.isfinite(query).all():
         raise InvalidInputError("the query vector holds NaN or infinity; the embedding model failed, embed it again")
@@ -144,7 +143,6 @@ def check_batch(batch: Batch, dimensions: int) -> None:
 
 
 def check_length(what: str, length: float, dimensions: int) -> None:
-    """Refuse a vector that an index of *dimensions* cannot hold or be asked with."""
     if length != dimensions:
         raise EmbeddingMismatchError(
             f"{what} has {length:g} dimensions, this index holds vectors of {dimensions}; open the database with the "
@@ -160,7 +158,6 @@ def count_rows(connection: Connection, space: Space) -> int:
 
 
 def stored_vector_length(connection: Connection, space: Space) -> int | None:
-    """How many numbers the vector of some row has; `None` where there is no row."""
     embedding = connection.execute(select(space.embedding).limit(1)).scalar_one_or_none()
     return None if embedding is None else len(embedding) // _NUMBER
 

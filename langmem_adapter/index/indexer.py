@@ -71,7 +71,6 @@ class Follower(ABC):
         self.version: Hashable = None  # of the database: the copy contains everything that was committed before it
 
     def catch_up(self, read_version: Callable[[], Hashable]) -> int:
-        """Apply what was committed since the copy was last brought up to date, and return the number of changes."""
         if read_version() == self.version and self._is_intact():
             return 0
         with self.lock:

@@ -363,7 +363,6 @@ class Contents:
         return rows
 
     def current(self, rows: Pks) -> Pks:
-        """Those of the segment's rows that have not gone."""
         return rows[is_current_at(self.removed_at[rows], self.update)] if self.removed_count else rows
 
     def tail_rows(self, scopes: Collection[int], pks: Pks | None) -> Pks | None:

@@ -28,8 +28,6 @@ _NEAR_ENOUGH: Final = 0.99  # cosine of two vectors of one text by one model, wh
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreEntry:
-    """A memory in a store."""
-
     id: str  # a UUID: Qdrant takes nothing else
     pk: int
     scope: int  # the id of its scope

@@ -213,9 +213,10 @@ class Mirror:
             mark = self._begin(start)
             while mark.phase != "follow":
                 mark = self._clear(mark) if mark.phase == "clear" else self._fill(mark, progress)
-            self._report = replace(self._report, applied=self._follow_feed(mark))
+            applied = self._follow_feed(mark)
         except Overtaken:
             return False
+        self._report = replace(self._report, applied=applied)
         return True
 
     def _begin(self, start: Mark) -> Mark:

@@ -203,7 +203,6 @@ def put_writes(connection: Connection, written: Collection[Mapping[str, Any]]) -
 
 
 def get(connection: Connection, space: ThreadSpace, checkpoint_id: str | None) -> Loaded | None:
-    """One checkpoint by its id, or the latest."""
     if checkpoint_id is None:
         row = _LATEST.first(connection, space._asdict())
     else:

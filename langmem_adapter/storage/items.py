@@ -219,7 +219,6 @@ def values_by_pks(connection: Connection, pks: Sequence[int]) -> list[Any]:
 
 
 def after(connection: Connection, pk: int, limit: int) -> list[Any]:
-    """The rows of the items after one, ascending by their numbers."""
     return list(connection.execute(_ROW.where(items.c.pk > pk).order_by(items.c.pk).limit(limit)))
 
 

@@ -144,7 +144,6 @@ def read(connection: Connection, job_id: str, scope: Scope | None) -> Job:
 def page(
     connection: Connection, scope: Scope | None, *, k: int, state: JobState | None = None, after: str | None = None
 ) -> tuple[list[Job], str | None]:
-    """Jobs within *scope* (`None`: all), newest first, and the cursor of the next page."""
     query = select(jobs).where(reach(scope, jobs), true() if state is None else jobs.c.state == state)
     rows, following = read_page(connection, query, jobs.c.created_at, jobs.c.id, k=k, after=after)
     return [_job(row) for row in rows], following

@@ -70,7 +70,6 @@ class Prepared:
             return form.read(cursor.fetchall())
 
     def first(self, connection: Connection, values: _Parameters = {}) -> Any:  # noqa: B006 - never written to
-        """The first row; `None` where there is none."""
         return next(iter(self.rows(connection, values)), None)
 
     def run(self, connection: Connection, *rows: _Parameters) -> None:

@@ -131,7 +131,6 @@ class Edits:
 
 
 def messages_of(connection: Connection, thread: MessageThread, ids: Collection[str]) -> dict[str, Any]:
-    """The rows of some messages, by id; messages without a row are missing."""
     rows = _MESSAGES.rows(connection, {"thread": thread.key, "ids": list(ids)})
     return {row.message_id: row for row in rows}
 

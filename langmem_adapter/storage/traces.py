@@ -138,7 +138,6 @@ def keep(
 def page(
     connection: Connection, scope: Scope | None, *, k: int, after: str | None = None
 ) -> tuple[list[TraceSummary], str | None]:
-    """Summaries of adds within *scope* (`None`: all), newest first, and the cursor of the next page."""
     query, order = select(*_LISTED).where(reach(scope, traces)), (traces.c.created_at, traces.c.id)
     rows, following = read_page(connection, query, *order, k=k, after=after)
     return [TraceSummary(row.id, of_row(row), row.created_at, **row.summary) for row in rows], following

@@ -115,7 +115,6 @@ class EntityGroups:
         return self._first[pk]
 
     def members(self, pk: int) -> list[int]:
-        """All that are one with an entity, itself among them."""
         return self._members[self.first(pk)]
 
     def all_members(self, pks: Collection[int]) -> list[int]:

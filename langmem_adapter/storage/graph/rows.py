@@ -351,12 +351,10 @@ class GraphRows:
                 self._name(self.nodes[row.entity_pk], row.key)
 
     def read_between(self, pairs: Collection[tuple[int, int]]) -> None:
-        """Read every current relation from the first to the second of some pairs of entities."""
         if pairs:
             self._read(BETWEEN, pairs_of(pairs))
 
     def read_of_ends(self, sources: Collection[int], targets: Collection[int], names: Collection[str]) -> None:
-        """Read the current relations of these names from some entities, or to some."""
         for statement, pks in ((FROM, sources), (TO, targets)):
             if pks:
                 self._read(statement, {"pks": pks, "names": names})
@@ -531,7 +529,6 @@ class GraphRows:
             self._put_in_feed(RELATIONS, row)
 
     def draw_pk(self, space: str) -> int:
-        """The number of a new row of a space."""
         seq = self.draw()
         self._change(space, seq, "put", seq)
         return seq

@@ -66,7 +66,6 @@ def ends(triple: Triple, scope: Scope) -> tuple[EntityReference, EntityReference
 
 
 def relates_two(triple: Triple, scope: Scope) -> bool:
-    """Whether its ends are two things; nothing is related to itself."""
     source, target = ends(triple, scope)
     return source.key != target.key
 
@@ -190,7 +189,6 @@ class RelationWriter:
         return self.changes()
 
     def changes(self) -> tuple[RelationChange, ...]:
-        """What became of the relations that it touched."""
         changes = (self._change(relation_id, before) for relation_id, before in self._before.items())
         return tuple(change for change in changes if change is not None)
 
