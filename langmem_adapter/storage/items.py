@@ -324,7 +324,9 @@ class Put:
     fields: str | None = None  # the paths that it is indexed by, as JSON text; `None` for the store's own
     vectors: Sequence[bytes] = ()  # float32
     ttl: int | None = None  # its lifetime in microseconds after the last read or write; `None` for ever
-    times: tuple[int, int, int | None] | None = None  # created, updated, expires: of an item of another store; `None` for now
+    times: tuple[int, int, int | None] | None = (
+        None  # created, updated, expires: of an item of another store; `None` for now
+    )
 
 
 def write(connection: Connection, puts: Sequence[Put], *, fingerprint: str | None = None) -> None:

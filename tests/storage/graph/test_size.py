@@ -15,7 +15,6 @@ from tests.cases import each
 from tests.storage.graph.small_graph import Graph
 
 if TYPE_CHECKING:
-
     from sqlalchemy import Connection
 
     from langmem_adapter.storage.database import Database
