@@ -2,7 +2,6 @@
 
 import tempfile
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -20,9 +19,9 @@ if TYPE_CHECKING:
 
     from langchain_core.language_models import BaseChatModel
 
-    from langmem_adapter.evaluation.prompts import JudgedAnswer, MemorySystem, PromptCase
+    from langmem_adapter.evaluation.prompts import JudgedAnswer, MemorySystem, PromptCase, PromptScore
     from langmem_adapter.evaluation.questions import Dialogue, EvalQuestion
-    from langmem_adapter.evaluation.runner import Means, Measured, MemoryOrigin, QuestionResult, Report, Silence
+    from langmem_adapter.evaluation.runner import MemoryOrigin, QuestionResult, Report
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.providers import Limits
 
@@ -73,7 +72,12 @@ def conversations(
 
     cuts, before = _numbers(k), None if against is None else read_run(against)
     talks = read_conversations(file, roles=("user",) if user_turns else ("user", "assistant"))[:limit]
-    selected = _select([question for talk in talks for question in talk.questions], categories, file)
+    selected = [question for talk in talks for question in talk.questions]
+    if not selected:
+        raise InvalidInputError(f"{file} has no question that names a turn")
+    names = _names(categories, "--categories", sorted({question.category for question in selected} - {""}))
+    if categories is not None:
+        selected = [question for question in selected if question.category in names]
     turns = sum(talk.turns for talk in talks)
     with scratch_memory(call) as memory:
         with Steps(call.output, turns, what="turns") as steps:
@@ -83,7 +87,8 @@ def conversations(
             silences = silence(memory, talks, answers, others=others, progress=steps.show)
         how = "facts extracted" if infer else "turns kept word for word"
         extra = {"turns": turns, "infer": infer, **_left_out(call, talks)}
-        _report(call, memory, answers, (f"{file.name}, {how}", "conversation"), before, silences, **extra)
+        title = f"{file.name}, {how}"
+        _report(call, memory, answers, before, title=title, group="conversation", silence=silences, **extra)
         if others and not silences:
             call.output.aside("foreign questions: none, since there is no other conversation to ask them of")
 
@@ -123,10 +128,11 @@ def questions(
                     code="nothing_found",
                 )
         check(memory, selected)
-        report = _report(call, memory, _ask(call, memory, selected, cuts), (file.name, "scope"), before)
-    missed = [each for each in report.questions if each.missed]
+        answers = _ask(call, memory, selected, cuts)
+        _report(call, memory, answers, before, title=file.name, group="scope", silence=[])
+    missed = [each for each in answers if each.missed]
     if missed:
-        summary = f"{len(missed)} of {len(report.questions)} questions did not find everything within ten hits"
+        summary = f"{len(missed)} of {len(answers)} questions did not find everything within ten hits"
         call.output.aside(summary, "yellow")
     for each in missed[:_NAMED]:
         call.output.aside(f"{each.where}: {len(each.ranks)} of {each.pieces} found · {each.question}")
@@ -134,21 +140,11 @@ def questions(
         call.output.aside(f"and {len(missed) - _NAMED} more; --json names all")
 
 
-# ── before ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _numbers(text: str) -> list[int]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and 1 <= int(part) <= _MOST for part in parts):
         raise InvalidInputError(f"-k takes numbers from 1 to {_MOST:,} with commas between them, not {text!r}")
     return sorted({int(part) for part in parts})
-
-
-def _select(questions: "list[EvalQuestion]", categories: str | None, file: Path) -> "list[EvalQuestion]":
-    if not questions:
-        raise InvalidInputError(f"{file} has no question that names a turn")
-    names = _names(categories, "--categories", sorted({question.category for question in questions} - {""}))
-    return questions if categories is None else [question for question in questions if question.category in names]
 
 
 def _names(text: str | None, option: str, existing: list[str]) -> list[str]:
@@ -186,54 +182,57 @@ def _report(
     call: Invocation,
     memory: "Memory",
     answers: "Sequence[QuestionResult]",
-    names: tuple[str, str],
-    before: "list[Measured] | None",
-    silences: "Sequence[Silence]" = (),
+    before: "list[QuestionResult] | None",
+    *,
+    title: str,
+    group: str,
+    silence: list[dict[str, Any]],
     **extra: object,
-) -> "Report":
-    """Show the report; its title and groups are *names*."""
-    from langmem_adapter.evaluation.runner import Means, differences, summarise
+) -> None:
+    """Show the report, with the range of its metrics over the conversations or scopes, which *group* names."""
+    from langmem_adapter.evaluation.runner import differences, summarise
 
     report, embeddings = summarise(answers), memory.parts.fingerprint
-    changed = [] if before is None else differences(report.questions, before)
-    more = {**report.to_json(), "silence": [each.to_json() for each in silences], "against": changed, **extra}
-    columns = [column for column in report.scores[0].to_json() if column != "apart"]
-    picture = partial(_scores_table, title=f"{names[0]} · {embeddings}")
-    call.output.show(report.scores, columns=columns, picture=picture, row=Means.to_json, embeddings=embeddings, **more)
-    for line in _notes(report, silences, changed, names[1]):
+    changed = [] if before is None else differences(answers, before)
+    more = {**report.to_json(), "embeddings": embeddings, "silence": silence, "against": changed, **extra}
+    columns = [column for column in report.scores[0] if column != "apart"]
+    call.output.show(
+        report.scores, columns=columns, picture=lambda rows: _scores_table(rows, f"{title} · {embeddings}"), **more
+    )
+    for line in _notes(report, silence, changed, group):
         call.output.aside(line)
-    return report
 
 
 def _notes(
-    report: "Report", silences: "Sequence[Silence]", changed: "Sequence[dict[str, Any]]", group: str
+    report: "Report", silence: list[dict[str, Any]], changed: list[dict[str, Any]], group: str
 ) -> "Iterator[str]":
     yield f"context of ten hits {report.tokens:.0f} tokens (approximate)"
     yield f"a search {report.p50:.1f} ms, 95 % within {report.p95:.1f} ms"
     for metric, (low, high) in report.intervals.items():
-        each_of = [scores[metric] for scores in report.conversations]
+        each_of = [row[metric] for row in report.conversations]
         spread = f", {min(each_of):.3f} to {max(each_of):.3f} by {group}" if len(each_of) > 1 else ""
         yield f"{metric} {low:.3f} to {high:.3f} (95 %){spread}"
-    for each in silences:
+    for row in silence:
         yield (
-            f"foreign questions, names {each.names}: AUROC {each.auroc:.3f}; {each.silent:.3f} of {each.foreign:,} silent "
-            f"at relevance {each.threshold:.2f}, where 0.95 of the user's are answered"
-        )
+            "foreign questions, names {names}: AUROC {auroc:.3f}; {silent:.3f} of {foreign:,} silent "
+            "at relevance {threshold:.2f}, where 0.95 of the user's are answered"
+        ).format(**row)
     for row in changed:
         yield f"{row['metric']} {row['difference']:+.3f} ({row['low']:+.3f} to {row['high']:+.3f}) against the earlier run"
 
 
-def _scores_table(rows: "Sequence[Means]", *, title: str) -> Table:
-    metrics = [metric for metric in rows[0].means if metric in _SHORT or metric.removeprefix("recall@").isdecimal()]
-    columns = ["questions", "n", *(_SHORT.get(metric, metric.replace("recall", "r")) for metric in metrics)]
+def _scores_table(rows: "Sequence[dict[str, Any]]", title: str) -> Table:
+    metrics = [name for name in rows[0] if name in _SHORT or name.removeprefix("recall@").isdecimal()]
     cells = []
-    for scores in rows:
-        name = f"({scores.category})" if scores.apart else scores.category
-        cells.append([name, f"{scores.questions:,}", *(f"{scores[metric]:.3f}" for metric in metrics)])
-    return _table(columns, cells, title=title)
+    for row in rows:
+        name = f"({row['category']})" if row["apart"] else row["category"]
+        cells.append([name, row["questions"], *(f"{row[metric]:.3f}" for metric in metrics)])
+    return _table(
+        ["questions", "n", *(_SHORT.get(name, name.replace("recall", "r")) for name in metrics)], cells, title
+    )
 
 
-def _table(columns: "Sequence[str]", rows: "Iterable[Sequence[object]]", *, title: str = "") -> Table:
+def _table(columns: "Sequence[str]", rows: "Iterable[Sequence[object]]", title: str = "") -> Table:
     """A table as wide as its cells; the row "overall" is bold, and one in parentheses dim."""
     table = plain_table(columns, ())
     for row in rows:
@@ -277,7 +276,7 @@ def prompts(
     $ langmem-adapter eval prompts --model offline
     $ langmem-adapter eval prompts --model openai:gpt-5-mini --against mem0
     """
-    from langmem_adapter.evaluation.prompts import Mem0System, OwnSystem, read_cases
+    from langmem_adapter.evaluation.prompts import Mem0System, OwnSystem, read_cases, run_cases, totals
 
     cases = read_cases()
     names = _names(kinds, "--kinds", list(dict.fromkeys(case.kind for case in cases)))
@@ -288,30 +287,20 @@ def prompts(
             folder = Path(folders.enter_context(tempfile.TemporaryDirectory(prefix="langmem-adapter-mem0-")))
             model, _ = chat_model(call)
             systems.append(Mem0System(model, memory.parts.embedder.embeddings, folder))
-        rows, texts = [], {}
+        rows: list[dict[str, Any]] = []
+        texts = {}
         for system in systems:
-            scores = _run(call, system, cases)
-            rows += [{"system": system.name, **score.to_json()} for score in scores[0]]
-            texts[system.name] = scores[1]
+            with Steps(call.output, len(cases), what=f"conversations through {system.name}") as steps:
+                scores = run_cases(system, cases, progress=steps.advance)
+            rows += [{"system": system.name, **score.to_json()} for score in totals(scores)]
+            texts[system.name] = [_conversation(case, score) for case, score in zip(cases, scores, strict=True)]
         call.output.show(rows, columns=[*rows[0]], picture=_prompts_table, mode=memory.mode, conversations=texts)
 
 
-def _run(call: Invocation, system: "MemorySystem", cases: "list[PromptCase]") -> tuple[list[Any], list[dict[str, Any]]]:
-    """The sums, and each conversation with the texts that were stored."""
-    from langmem_adapter.evaluation.prompts import run_cases, totals
-
-    with Steps(call.output, len(cases), what=f"conversations through {system.name}") as steps:
-        scores = run_cases(system, cases, progress=steps.advance)
-    each = [
-        {
-            **score.to_json(),
-            "errors": score.errors,
-            "turns": [turn["text"] for turn in case.turns],
-            "memories": list(score.texts),
-        }
-        for case, score in zip(cases, scores, strict=True)
-    ]
-    return totals(scores), each
+def _conversation(case: "PromptCase", score: "PromptScore") -> dict[str, Any]:
+    """A conversation with the texts that were stored."""
+    turns = [turn["text"] for turn in case.turns]
+    return {**score.to_json(), "errors": score.errors, "turns": turns, "memories": list(score.texts)}
 
 
 def _prompts_table(rows: "Sequence[dict[str, Any]]") -> Table:
@@ -319,9 +308,6 @@ def _prompts_table(rows: "Sequence[dict[str, Any]]") -> Table:
     columns = [*(["system"] if several else []), *(column for column in rows[0] if column not in _HIDDEN)]
     heads = [_SHORT_COLUMNS.get(column, column) for column in columns]
     return _table(heads, ([row[column] for column in columns] for row in rows))
-
-
-# ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def answers(
@@ -396,18 +382,15 @@ def chat_model(call: Invocation) -> "tuple[BaseChatModel, Limits]":
 
 
 def _show_answers(call: Invocation, judged: "Sequence[JudgedAnswer]", target: Path) -> None:
-    categories = [*dict.fromkeys(each.category for each in judged if each.category), "overall"]
     rows = []
-    for category in categories:
-        chosen = [each for each in judged if category in {each.category, "overall"}]
-        right = sum(each.is_right for each in chosen)
-        rows.append(
-            {"category": category, "questions": len(chosen), "right": right, "share": round(right / len(chosen), 4)}
-        )
+    for category in [*dict.fromkeys(each.category for each in judged if each.category), "overall"]:
+        chosen = [each.is_right for each in judged if category in {each.category, "overall"}]
+        counts = {"questions": len(chosen), "right": sum(chosen), "share": round(sum(chosen) / len(chosen), 4)}
+        rows.append({"category": category, **counts})
     tokens = {name: sum(getattr(each, name) for each in judged) for name in ("calls", "input_tokens", "output_tokens")}
     columns = [*rows[0]]
 
     def picture(rows: "Sequence[dict[str, Any]]") -> Table:
-        return _table(columns, ([str(value) for value in row.values()] for row in rows), title=str(target))
+        return _table(columns, ([str(value) for value in row.values()] for row in rows), str(target))
 
     call.output.show(rows, columns=columns, picture=picture, file=str(target), **tokens)

@@ -1,10 +1,7 @@
 """Evaluation of a chat model: memories of sixty short conversations, also of an installed Mem0, and answers from memories.
 
-`langmem-adapter eval prompts`: each conversation has a scope of its own. At its end every stored text is compared with what a
-right memory contains and with what must be gone; so the figures do not depend on a judge.
-
-`langmem-adapter eval answers`: the model answers questions from what a memory recalls, and judges the answers. Each answer is
-appended to a file as soon as it is judged, so that a run that broke off goes on where it stopped.
+`eval prompts` compares every stored text with what a right memory contains and with what must be gone; no judge is asked. In
+`eval answers` the model judges its answers; each is appended to a file, so that a run that broke off goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -125,17 +122,7 @@ class OwnSystem:
 
 
 class Mem0System:
-    """An installed Mem0 with the same model and embeddings, in a folder of its own.
-
-    Args:
-        model: A chat model that speaks OpenAI's protocol.
-        embeddings: Its vectors.
-        folder: An empty folder.
-
-    Raises:
-        MissingDependencyError: Mem0 is not installed.
-        InvalidInputError: The chat model does not speak OpenAI's protocol.
-    """
+    """An installed Mem0 with the same model, which has to speak OpenAI's protocol, and embeddings, in an empty folder."""
 
     def __init__(self, model: BaseChatModel, embeddings: Embeddings, folder: Path) -> None:
         from langchain_openai.chat_models.base import BaseChatOpenAI  # noqa: PLC0415 - slow to import, and offline needs none
@@ -148,14 +135,9 @@ class Mem0System:
             raise MissingDependencyError("--against mem0 needs Mem0: pip install mem0ai") from error
         if not isinstance(model, BaseChatOpenAI):
             raise InvalidInputError("--against mem0 needs a chat model that speaks OpenAI's protocol, as openai:NAME")
-        client = model.root_client
-        dimensions = len(embeddings.embed_query("size"))
-        llm = {
-            "model": model.model_name,
-            "api_key": client.api_key,
-            "openai_base_url": str(client.base_url),
-            "temperature": 0.0,
-        }
+        client, dimensions = model.root_client, len(embeddings.embed_query("size"))
+        llm = {"model": model.model_name, "api_key": client.api_key, "openai_base_url": str(client.base_url)}
+        llm["temperature"] = 0.0
         store = {"path": str(folder / "qdrant"), "collection_name": "eval", "embedding_model_dims": dimensions}
         config = {
             "llm": {"provider": "openai", "config": llm},
@@ -165,21 +147,17 @@ class Mem0System:
         }
         self._mem0 = mem0.Memory.from_config(config)
         self._usage = Usage()
-        self._count_calls()
-        self.name = f"mem0 {mem0.__version__}"
-        self.errors: tuple[type[Exception], ...] = (*_MEM0_ERRORS, import_module("openai").OpenAIError)
-
-    def _count_calls(self) -> None:
         completions = self._mem0.llm.client.chat.completions
         create = completions.create
 
         def counted(**arguments: Any) -> Any:
             reply = create(**arguments)
-            usage = reply.usage
-            self._usage += Usage(1, usage.prompt_tokens, usage.completion_tokens)
+            self._usage += Usage(1, reply.usage.prompt_tokens, reply.usage.completion_tokens)
             return reply
 
         completions.create = counted
+        self.name = f"mem0 {mem0.__version__}"
+        self.errors: tuple[type[Exception], ...] = (*_MEM0_ERRORS, import_module("openai").OpenAIError)
 
     def add(self, messages: list[dict[str, str]], user_id: str, timestamp: str | None) -> Usage:
         """Remember messages; without their time, which Mem0 1.x cannot be given."""
@@ -199,12 +177,7 @@ class Mem0System:
 
 
 def read_cases() -> list[PromptCase]:
-    """The conversations that come with the package.
-
-    Example:
-        >>> len(read_cases())
-        60
-    """
+    """The conversations that come with the package."""
     text = resources.files(__package__).joinpath("prompts.jsonl").read_text(encoding="utf-8")
     rows = map(json.loads, text.splitlines())
     return [PromptCase(row["kind"], *(tuple(row[name]) for name in ("turns", "facts", "ended"))) for row in rows]
@@ -230,20 +203,18 @@ def _score(system: MemorySystem, case: PromptCase, user_id: str) -> PromptScore:
             errors[type(error).__name__] += 1
     seconds = time.perf_counter() - start
     texts = system.texts(user_id)
-    stated = [{fact for fact in case.facts if states(text, fact)} for text in texts]
     covered: set[str] = set()
-    copied = 0
-    for facts in stated:
+    copied = wrong = 0
+    for text in texts:
+        facts = {fact for fact in case.facts if states(text, fact)}
         copied += bool(facts) and facts <= covered
         covered |= facts
+        wrong += not facts and not any(states(text, end) for end in case.ended)
     return PromptScore(
         case.kind,
         facts=len(case.facts),
         right=len(covered),
-        wrong=sum(
-            not facts and not any(states(text, end) for end in case.ended)
-            for facts, text in zip(stated, texts, strict=True)
-        ),
+        wrong=wrong,
         copied=copied,
         updates=len(case.ended),
         ended=sum(not any(states(text, end) for text in texts) for end in case.ended),
@@ -278,21 +249,16 @@ def states(text: str, fact: str) -> bool:
 
 def totals(scores: Sequence[PromptScore]) -> list[PromptScore]:
     """The sums of each kind, in the order of the conversations, and of all as `"overall"`."""
-    kinds = [*dict.fromkeys(score.kind for score in scores), "overall"]
-    return [_sum(kind, [score for score in scores if kind in {score.kind, "overall"}]) for kind in kinds]
+    sums = []
+    for kind in [*dict.fromkeys(score.kind for score in scores), "overall"]:
+        chosen = [score for score in scores if kind in {score.kind, "overall"}]
+        counts = ("facts", "right", "wrong", "copied", "updates", "ended", "seconds")
+        numbers: dict[str, Any] = {name: sum(getattr(score, name) for score in chosen) for name in counts}
+        errors = sum((Counter(score.errors) for score in chosen), Counter[str]())
+        usage = sum((score.usage for score in chosen), Usage())
+        sums.append(PromptScore(kind, **numbers, errors=errors, usage=replace(usage, calls=())))
+    return sums
 
-
-def _sum(kind: str, scores: Sequence[PromptScore]) -> PromptScore:
-    counts = ("facts", "right", "wrong", "copied", "updates", "ended")
-    numbers: dict[str, Any] = {name: sum(getattr(score, name) for score in scores) for name in counts}
-    errors = sum((Counter(score.errors) for score in scores), Counter[str]())
-    usage = sum((score.usage for score in scores), Usage())
-    return PromptScore(
-        kind, **numbers, errors=errors, usage=replace(usage, calls=()), seconds=sum(score.seconds for score in scores)
-    )
-
-
-# ── answers ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 OUTPUT: Final = 60
 """Tokens that an answer and its judgement have, about."""
@@ -365,11 +331,7 @@ def answer_prompts(
 def run_answers(
     channel: Channel, prompts: Sequence[AnswerPrompt], file: Path, *, progress: Callable[[int], object] = lambda _: None
 ) -> list[JudgedAnswer]:
-    """Let the model answer and judge each prompt, and append each answer to *file*; *progress* is called with 1 after each.
-
-    Raises:
-        ModelError: The model cannot be reached or says nothing. The answers so far are in the file.
-    """
+    """Let the model answer and judge each prompt, and append each answer to *file*; *progress* is called with 1 after each."""
     answers = []
     for prompt in prompts:
         answers.append(_answer(channel, prompt))
@@ -399,11 +361,7 @@ def _answer(channel: Channel, prompt: AnswerPrompt) -> JudgedAnswer:
 
 
 def read_answers(file: Path, model: str) -> list[JudgedAnswer]:
-    """The answers that *model* gave in an earlier run; none where there is no file.
-
-    Raises:
-        InvalidInputError: A line is not an answer of such a run.
-    """
+    """The answers that *model* gave in an earlier run; none where there is no file."""
     if not file.exists():
         return []
     answers = []

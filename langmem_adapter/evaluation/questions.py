@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,9 +35,7 @@ class EvalQuestion:
     where: str  # its place in its file, in words
     evidence: tuple[str, ...] = ()  # ids of the memories, or of the turns they came from, that have to be found
     contains: tuple[str, ...] = ()  # texts that have to be found within a hit; case does not matter
-    sessions: tuple[
-        int, ...
-    ] = ()  # the numbers of the sessions that hold the evidence, where it lies in a conversation
+    sessions: tuple[int, ...] = ()  # the numbers of the sessions of a conversation that hold the evidence
     category: str = ""  # its kind, which gets a row in the report; empty for none
     apart: bool = False  # left out of the overall numbers
     time: datetime | None = None  # when it is asked; `None` for now
@@ -52,13 +50,7 @@ class EvalQuestion:
 def read_questions(path: Path, scope: Mapping[str, str] | None = None, *, answers: bool = False) -> list[EvalQuestion]:
     """Read one's own questions: a JSON object a line, as `langmem-adapter eval questions --help` says.
 
-    Args:
-        path: The file, in UTF-8.
-        scope: Fields of the scope for lines that do not name them.
-        answers: Whether each line needs an "answer" rather than what a hit has to be.
-
-    Raises:
-        InvalidInputError: It cannot be read, holds no question, or a line cannot be used; the message names the line.
+    *scope* is for lines that name none; with *answers* each line needs an "answer" instead of what a hit has to be.
     """
     questions = list(_lines(path, scope or {}, answers=answers))
     if not questions:
@@ -87,7 +79,7 @@ def _question(data: object, scope: Mapping[str, str], where: str, *, answers: bo
     for key in data:
         if key not in _KEYS:
             raise InvalidInputError(f"unknown key {key!r}; write one of {', '.join(_KEYS)}")
-    expected, contains = (check_texts(data.get(key, []), f'"{key}"') for key in ("expected", "contains"))
+    expected, contains = (_texts(data.get(key, []), f'"{key}"') for key in ("expected", "contains"))
     answer = check_text(data.get("answer", ""), '"answer"')
     if answers and not answer.strip():
         raise InvalidInputError('"answer" is missing: give the right answer in words')
@@ -96,29 +88,23 @@ def _question(data: object, scope: Mapping[str, str], where: str, *, answers: bo
             '"expected" is missing: give "expected": [memory ids], or "contains": [texts of a right hit]'
         )
     named = {name: data[name] for name in SCOPE_FIELDS if data.get(name) is not None}
-    category = check_category(data.get("category", ""), '"category"')
-    text = check_question(data.get("question"), '"question"')
+    text, category = _text_and_category(data, "category")
     return EvalQuestion(text, Scope(**{**scope, **named}), where, expected, contains, category=category, answer=answer)
 
 
-def check_question(value: object, name: str) -> str:
-    """The text of a question, which its file calls so; an `InvalidInputError` where it is none, or blank."""
-    text = check_text(value, name)
+def _text_and_category(row: Mapping[str, Any], key: str, where: str = "") -> tuple[str, str]:
+    """The text of a question, and its kind, which its row has under *key*."""
+    text = check_text(row.get("question"), f'{where}"question"')
     if not text.strip():
-        raise InvalidInputError(f"{name} is blank")
-    return text
-
-
-def check_category(value: object, name: str) -> str:
-    """A kind of question; an `InvalidInputError` where it is no text, or means all of them."""
-    category = check_text(value, name)
+        raise InvalidInputError(f'{where}"question" is blank')
+    category = check_text("" if row.get(key) is None else row[key], f'{where}"{key}"')
     if category == OVERALL:
-        raise InvalidInputError(f"{name} cannot be {OVERALL!r}, which means all of them")
-    return category
+        raise InvalidInputError(f'{where}"{key}" cannot be {OVERALL!r}, which means all of them')
+    return text, category
 
 
-def check_texts(value: object, name: str) -> tuple[str, ...]:
-    """Texts, each once, one alone for a list of it; an `InvalidInputError` where they are none, or one is blank."""
+def _texts(value: object, name: str) -> tuple[str, ...]:
+    """Texts, each once, one alone for a list of it."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) and text.strip() for text in texts):
         raise InvalidInputError(f"{name} must be a list of texts, none of them blank")
@@ -195,9 +181,6 @@ def read_conversations(path: Path, *, roles: Iterable[str] = ("user", "assistant
     The plain one: each with `user`, `sessions` (`time` in ISO 8601 or null, `turns` with `id`, `text`, and optionally `role`
     and `speaker`), `questions` (`question`, `gold`: ids of turns, optionally `cat`, and `time`: when it is asked). Only turns
     of these *roles* are read.
-
-    Raises:
-        InvalidInputError: It cannot be read, or something is missing; the message says where.
     """
     try:
         samples = json.loads(read_text(path))
@@ -222,16 +205,22 @@ def _conversation(sample: Mapping[str, Any], roles: set[str]) -> Dialogue:
     places = {turn.id: number for number, session in enumerate(sessions) for turn in session.turns}
     kept, left_out, unusable = [], [], []
     for number, row in enumerate(sample["questions"], 1):
-        question = _conversation_question(name, f"question {number} of {name}", row)
-        evidence = tuple(turn for turn in question.evidence if turn in places)
-        if evidence:
-            kept.append(
-                replace(question, evidence=evidence, sessions=tuple(sorted({places[turn] for turn in evidence})))
-            )
-            wrong = (turn for turn in question.evidence if turn not in places)
-            unusable += [f"{question.where}: {turn!r} is no turn" for turn in wrong]
-        else:
-            left_out.append(f"{question.where} names no turn: {question.text}")
+        where = f"question {number} of {name}"
+        text, category = _text_and_category(row, "cat", f"{where}: ")
+        gold = _texts(row["gold"], f'{where}: "gold"')
+        evidence = tuple(turn for turn in gold if turn in places)
+        if not evidence:
+            left_out.append(f"{where} names no turn: {text}")
+            continue
+        unusable += [f"{where}: {turn!r} is no turn" for turn in gold if turn not in places]
+        question = EvalQuestion(
+            *(text, Scope(user_id=name), where, evidence),
+            sessions=tuple(sorted({places[turn] for turn in evidence})),
+            category=category,
+            apart=row.get("apart") is True,
+            time=datetime.fromisoformat(row["time"]) if row.get("time") else None,
+        )
+        kept.append(question)
     return Dialogue(name, sessions, tuple(kept), tuple(left_out), tuple(unusable))
 
 
@@ -244,34 +233,19 @@ def _session(session: Mapping[str, Any], roles: set[str]) -> Session:
     return Session(time, tuple(turn for turn in turns if turn.text and turn.role in roles))
 
 
-def _conversation_question(name: str, where: str, row: Mapping[str, Any]) -> EvalQuestion:
-    text, gold = check_question(row["question"], f'{where}: "question"'), check_texts(row["gold"], f'{where}: "gold"')
-    category = check_category("" if row.get("cat") is None else row["cat"], f'{where}: "cat"')
-    time, apart = datetime.fromisoformat(row["time"]) if row.get("time") else None, row.get("apart") is True
-    return EvalQuestion(text, Scope(user_id=name), where, gold, category=category, apart=apart, time=time)
-
-
-# ── LoCoMo ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _plain(sample: Mapping[str, Any]) -> dict[str, Any]:
     """A conversation of LoCoMo's in the plain form."""
     name, conversation = sample["sample_id"], sample["conversation"]
-    numbers = sorted(int(match[1]) for key in conversation if (match := _SESSION.fullmatch(key)))
     sessions = []
-    for number in numbers:
-        turns = [
-            {"id": turn["dia_id"], "speaker": turn["speaker"], "text": f"{turn['text']}{_photo(turn)}"}
-            for turn in conversation[f"session_{number}"]
-        ]
+    for number in sorted(int(match[1]) for key in conversation if (match := _SESSION.fullmatch(key))):
+        turns = []
+        for turn in conversation[f"session_{number}"]:
+            photo = f" [shares a photo: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
+            turns.append({"id": turn["dia_id"], "speaker": turn["speaker"], "text": f"{turn['text']}{photo}"})
         time = datetime.strptime(conversation[f"session_{number}_date_time"], _DATE).replace(tzinfo=UTC)
         sessions.append({"time": time.isoformat(), "turns": turns})
     questions = [_plain_question(f"question {number} of {name}", qa) for number, qa in enumerate(sample["qa"], 1)]
     return {"user": name, "sessions": sessions, "questions": questions}
-
-
-def _photo(turn: Mapping[str, Any]) -> str:
-    return f" [shares a photo: {turn['blip_caption']}]" if turn.get("blip_caption") else ""
 
 
 def _plain_question(where: str, qa: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,6 @@
 """An evaluation run, its metrics (recall, MRR, abstention), its report, and the comparison with another run.
 
-A hit is judged by the pieces of evidence that it brings. `ranks` holds, for each piece that was found, the rank (from 1) of
-the first hit that brings it, in ascending order; pieces that were not found are missing from it.
-
-A question about one conversation is asked of others, as it is, and with the names of its speakers replaced by the names of
-those who speak there: only what was said can then tell that nothing is known.
+Ranks are those (from 1) of the first hit that brings a piece of evidence, ascending, without the pieces that were not found.
 """
 
 from __future__ import annotations
@@ -28,13 +24,19 @@ from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.evaluation.questions import OVERALL, read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from langmem_adapter.evaluation.questions import Dialogue, EvalQuestion, Session
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import Hit
 
+CONTEXT: Final = 10
+"""Hits of the measured search: the default of `Memory.search`."""
+BUDGET: Final = 500
+"""Tokens of a smaller context, of which the evidence is measured, too."""
+_MOST: Final = 100  # hits that `BUDGET` tokens may be filled with
+_NAMED: Final = 5  # absent memories in one message
 _DRAWS: Final = 2_000
 
 
@@ -48,15 +50,11 @@ def reciprocal_rank(ranks: Sequence[int]) -> float:
     return 1 / ranks[0] if ranks else 0.0
 
 
-def ndcg(ranks: Sequence[int], pieces: int, k: int = 10) -> float:
-    """Normalised discounted cumulative gain of the first *k* hits, with binary relevance (Järvelin and Kekäläinen 2002).
-
-    A memory that was made of several turns may bring several pieces at once: these count as if they came one right after
-    the other, so that 1 stays the best there is. A second hit with a piece already found adds nothing.
-    """
+def ndcg(ranks: Sequence[int], pieces: int, k: int = CONTEXT) -> float:
+    """Normalised discounted cumulative gain of the first *k* hits, with binary relevance (Järvelin and Kekäläinen 2002)."""
     last = gain = 0.0
     for rank in ranks:
-        last = max(rank, last + 1)
+        last = max(rank, last + 1)  # several pieces in one hit count as if they came one right after the other
         gain += 1 / math.log2(last + 1) if last <= k else 0
     return gain / sum(1 / math.log2(rank + 1) for rank in range(1, min(pieces, k) + 1))
 
@@ -67,10 +65,7 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 
 def context_tokens(hits: Sequence[Hit]) -> int:
-    """Tokens of a prompt's context that lists hits with date and speaker, by LangChain's approximate count.
-
-    That count takes four characters for a token, which is about right for English and too few tokens for Chinese.
-    """
+    """Tokens of a prompt's context that lists hits with date and speaker, at four characters a token."""
     lines = (f"- {hit.item.created_at:%Y-%m-%d} {hit.item.actor_id or ''}: {hit.text}" for hit in hits)
     return count_tokens_approximately([HumanMessage("\n".join(lines))])
 
@@ -89,23 +84,12 @@ def silent(own: Sequence[float], foreign: Sequence[float], answered: float = 0.9
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Where the mean lies with 95 % confidence, by a bootstrap over the values with a fixed seed.
-
-    Of differences between two runs, question by question, it is the paired interval: one without 0 is a change.
-    """
+    """Where the mean lies with 95 % confidence, by a bootstrap over the values with a fixed seed."""
     array = np.asarray(values, float)
     rng = np.random.default_rng(0)
     means = [array[rng.integers(0, len(array), len(array))].mean() for _ in range(_DRAWS)]
     low, high = np.quantile(means, (0.025, 0.975))
     return float(low), float(high)
-
-
-CONTEXT: Final = 10
-"""Hits of the measured search: the default of `Memory.search`."""
-BUDGET: Final = 500
-"""Tokens of a smaller context, of which the evidence is measured, too."""
-_MOST: Final = 100  # hits that `BUDGET` tokens may be filled with
-_NAMED: Final = 5  # absent memories in one message
 
 
 @dataclass(slots=True)
@@ -118,16 +102,24 @@ class MemoryOrigin:
 
 @dataclass(frozen=True, slots=True)
 class QuestionResult:
-    """The result of one question."""
+    """A question (see `EvalQuestion`) and what was found for it."""
 
-    question: EvalQuestion
-    # for each number of hits asked for, the ranks of the evidence among them; see `metrics`
-    ranks: Mapping[int, tuple[int, ...]]
-    sessions: tuple[int, ...] = ()  # the same for the sessions that hold the evidence, among ten hits
-    within: tuple[int, ...] = ()  # the ranks of the evidence among the hits of a search for `BUDGET` tokens
+    where: str
+    question: str
+    scope: str
+    category: str
+    apart: bool
+    pieces: int
+    ranks: tuple[int, ...]  # of the evidence among ten hits
+    metrics: Mapping[str, float]
     relevance: float = 0.0  # of the most relevant hit
-    tokens: int = 0  # tokens of the ten hits as context
-    milliseconds: float = 0.0  # time of the search for ten hits, embedding the question included
+    tokens: int = 0  # of the ten hits as context
+    milliseconds: float = 0.0  # of the search for ten hits, embedding the question included
+
+    @property
+    def missed(self) -> bool:
+        """Whether some of the evidence is not among ten hits."""
+        return len(self.ranks) < self.pieces
 
 
 def ingest(
@@ -142,9 +134,6 @@ def ingest(
     Each turn is kept word for word, and stands for itself. With *infer* facts are extracted: one counts for the turn that it
     was found in, and for every later one that says the same; an update for the turn that brought it alone: where it joined two,
     recall is a lower bound. *progress* is called with the number of turns of each session.
-
-    Raises:
-        InvalidInputError: The memory knows one of the users, or *infer* is given to a memory that keeps no traces.
     """
     users = {count.scope.user_id for count in memory.scopes()}
     if existing := [talk.id for talk in conversations if talk.id in users]:
@@ -201,20 +190,16 @@ def ask(
     cuts: Sequence[int] = (5, 10, 20),
     progress: Callable[[int], object] = lambda _: None,
 ) -> list[QuestionResult]:
-    """Search every question, once for each number of hits and once for `BUDGET` tokens.
+    """Search every question, once for each number of hits in *cuts* and once for `BUDGET` tokens.
 
-    Args:
-        memory: Where to search.
-        questions: What to search.
-        sources: What each memory stands for, as `ingest` gives it; without it each stands for itself.
-        cuts: Numbers of hits.
-        progress: Called with 1 after each question.
+    *sources* says what each memory stands for, as `ingest` returns it; without it each stands for itself. *progress* is called
+    with 1 after each question.
     """
-    answers = []
+    results = []
     for question in questions:
-        answers.append(_answer(memory, question, sources, cuts))
+        results.append(_ask(memory, question, sources, cuts))
         progress(1)
-    return answers
+    return results
 
 
 def best(hits: Sequence[Hit]) -> float:
@@ -222,79 +207,78 @@ def best(hits: Sequence[Hit]) -> float:
     return max((hit.relevance for hit in hits), default=0.0)
 
 
-def _answer(
+def _ask(
     memory: Memory, question: EvalQuestion, sources: Mapping[str, MemoryOrigin] | None, cuts: Sequence[int]
 ) -> QuestionResult:
     how: dict[str, Any] = {**question.scope.named, "reference_date": question.time}
     began = time.perf_counter()
-    context = memory.search(question.text, k=CONTEXT, **how)
+    ten = memory.search(question.text, k=CONTEXT, **how)
     milliseconds = (time.perf_counter() - began) * 1_000
-    lists = {k: context if k == CONTEXT else memory.search(question.text, k=k, **how) for k in {*cuts, CONTEXT}}
+    metrics = {}
+    for k in sorted({*cuts, CONTEXT}):
+        hits = ten if k == CONTEXT else memory.search(question.text, k=k, **how)
+        metrics[f"recall@{k}"] = recall(_ranks(question, hits, sources), question.pieces, k)
+    ranks = _ranks(question, ten, sources)
+    metrics |= {"mrr": reciprocal_rank(ranks), f"ndcg@{CONTEXT}": ndcg(ranks, question.pieces)}
+    small = memory.search(question.text, k=_MOST, max_tokens=BUDGET, **how)
+    metrics[f"recall@{BUDGET} tokens"] = len(_ranks(question, small, sources)) / question.pieces
+    if question.sessions:
+        sessions = [_origin(hit, sources).sessions for hit in ten]
+        first = _first_hits([number in each for each in sessions] for number in question.sessions)
+        metrics["session recall"] = recall(first, len(question.sessions), CONTEXT)
+        metrics["first session"] = float(first[:1] == (1,))
     return QuestionResult(
-        question,
-        {k: _ranks(_matches(question, hits, sources)) for k, hits in lists.items()},
-        _ranks([[number in _source(hit, sources).sessions for hit in context] for number in question.sessions]),
-        _ranks(_matches(question, memory.search(question.text, k=_MOST, max_tokens=BUDGET, **how), sources)),
-        best(context),
-        context_tokens(context),
+        question.where,
+        question.text,
+        " ".join(question.scope.named.values()),
+        question.category,
+        question.apart,
+        question.pieces,
+        ranks,
+        metrics,
+        best(ten),
+        context_tokens(ten),
         milliseconds,
     )
 
 
-def _matches(
-    question: EvalQuestion, hits: Sequence[Hit], sources: Mapping[str, MemoryOrigin] | None
-) -> list[list[bool]]:
-    """For each piece of evidence, whether each hit brings it."""
-    turns = [_source(hit, sources).turns for hit in hits]
+def _ranks(question: EvalQuestion, hits: Sequence[Hit], sources: Mapping[str, MemoryOrigin] | None) -> tuple[int, ...]:
+    turns = [_origin(hit, sources).turns for hit in hits]
     texts = [_folded(hit.text) for hit in hits] if question.contains else []
     by_id = [[piece in each for each in turns] for piece in question.evidence]
-    return by_id + [[_folded(piece) in text for text in texts] for piece in question.contains]
+    return _first_hits(by_id + [[_folded(piece) in text for text in texts] for piece in question.contains])
 
 
-def _source(hit: Hit, sources: Mapping[str, MemoryOrigin] | None) -> MemoryOrigin:
+def _first_hits(matches: Iterable[list[bool]]) -> tuple[int, ...]:
+    """The ranks, where *matches* has for each piece of evidence whether each hit brings it."""
+    return tuple(sorted(each.index(True) + 1 for each in matches if True in each))
+
+
+def _origin(hit: Hit, sources: Mapping[str, MemoryOrigin] | None) -> MemoryOrigin:
     return MemoryOrigin({hit.id}) if sources is None else sources.get(hit.id, MemoryOrigin())
-
-
-def _ranks(matches: Sequence[Sequence[bool]]) -> tuple[int, ...]:
-    return tuple(sorted(list(each).index(True) + 1 for each in matches if True in each))
 
 
 def _folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
-    """How well the relevance of the best hit separates own questions from foreign ones."""
-
-    names: str  # `"as asked"`, or `"replaced"`
-    own: int  # how many questions about the conversation itself there are
-    foreign: int  # how many about others
-    auroc: float  # the chance that a question about this user has the more relevant hit
-    threshold: float  # the highest that answers 0.95 of the questions about this user
-    silent: float  # the share of foreign ones that get nothing with it
-
-    def to_json(self) -> dict[str, Any]:
-        """As one flat row."""
-        return {key: round(value, 4) if isinstance(value, float) else value for key, value in asdict(self).items()}
-
-
 def silence(
     memory: Memory,
     conversations: Sequence[Dialogue],
-    answers: Sequence[QuestionResult],
+    results: Sequence[QuestionResult],
     *,
     others: int,
     progress: Callable[[int, int], object] = lambda *_: None,
-) -> list[Silence]:
+) -> list[dict[str, Any]]:
     """Ask each question of the *others* that follow its own conversation: as it is, and with all names of speakers replaced.
 
-    The *memory* is what `runner.ingest` filled with these conversations; answers to questions apart are left out. *progress* is
-    called with the number of questions that were asked, and that of all. There is a row for each way of asking; none without
-    a user or a question, and no second where a speaker has no name.
+    The *memory* is what `ingest` filled with these conversations; results of questions apart are left out. *progress* is
+    called with the number of questions that were asked, and that of all. There is a row for each way of asking: the AUROC of
+    the relevance of the best hit, the `threshold` that answers 0.95 of the user's questions, the share `silent` with it. None
+    without a user or a question, and no second where a speaker has no name: only what was said could tell.
     """
-    own = [answer.relevance for answer in answers if not answer.question.apart]
-    foreign = list(_foreign(conversations, answers, others))
+    own = [result.relevance for result in results if not result.apart]
+    foreign = list(_foreign(conversations, results, others))
     have_names = all(talk.speakers for talk in conversations)
     ways = (("as asked", "replaced") if have_names else ("as asked",)) if foreign else ()
     rows = []
@@ -304,7 +288,9 @@ def silence(
             query = text if names == "as asked" else renamed(text, theirs.speakers, ours.speakers)
             scores.append(best(memory.search(query, user_id=ours.id, k=CONTEXT)))
             progress(place, len(ways) * len(foreign))
-        rows.append(Silence(names, len(own), len(scores), auroc(own, scores), *silent(own, scores)))
+        threshold, share = silent(own, scores)
+        values = {"auroc": auroc(own, scores), "threshold": threshold, "silent": share}
+        rows.append({"names": names, "own": len(own), "foreign": len(scores), **_rounded(values)})
     return rows
 
 
@@ -321,77 +307,36 @@ def renamed(text: str, theirs: Sequence[str], ours: Sequence[str]) -> str:
 
 
 def _foreign(
-    conversations: Sequence[Dialogue], answers: Sequence[QuestionResult], others: int
+    conversations: Sequence[Dialogue], results: Sequence[QuestionResult], others: int
 ) -> Iterator[tuple[str, Dialogue, Dialogue]]:
     """Questions with the conversation that they are about, and another that they are asked of."""
     for place, theirs in enumerate(conversations):
         following = [*conversations[place + 1 :], *conversations[:place]][:others]
-        questions = [each.question for each in answers if each.question.scope.user_id == theirs.id]
-        yield from ((question.text, theirs, ours) for ours in following for question in questions if not question.apart)
-
-
-# ── report ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One question (see `EvalQuestion`), the ranks of its evidence among ten hits, and the metrics that `measured` gives."""
-
-    where: str
-    question: str
-    scope: str
-    category: str
-    apart: bool
-    pieces: int
-    ranks: tuple[int, ...]
-    metrics: Mapping[str, float]
-
-    @property
-    def missed(self) -> bool:
-        """Whether some of the evidence is not among ten hits."""
-        return len(self.ranks) < self.pieces
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """Means of the metrics over questions of one category, or of one conversation."""
-
-    category: str
-    questions: int
-    means: Mapping[str, float]
-    apart: bool = False
-
-    def __getitem__(self, metric: str) -> float:
-        """The mean of one metric."""
-        return self.means[metric]
-
-    def to_json(self) -> dict[str, Any]:
-        """As one flat row."""
-        means = {metric: round(mean, 4) for metric, mean in self.means.items()}
-        return {"category": self.category, "questions": self.questions, **means, "apart": self.apart}
+        questions = [each.question for each in results if each.scope == theirs.id and not each.apart]
+        yield from ((question, theirs, ours) for ours in following for question in questions)
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The results of a run."""
+    """The results of a run; rows have `category`, `questions`, a mean for each metric, and `apart`."""
 
-    questions: tuple[Measured, ...]  # one by one
-    scores: tuple[Means, ...]  # by kind of question, then overall, then the kinds that are not counted in it
-    conversations: tuple[Means, ...]  # by conversation; of the questions that are counted
+    questions: Sequence[QuestionResult]
+    scores: list[dict[str, Any]]  # by kind of question, then overall, then the kinds that are not counted in it
+    conversations: list[dict[str, Any]]  # by conversation; of the questions that are counted
     intervals: Mapping[str, tuple[float, float]]  # where each overall mean lies with 95 % confidence
     tokens: float  # tokens of ten hits as context, on average
     p50: float  # median time of a search in milliseconds, embedding the question included
     p95: float  # time that 95 of 100 searches stay within
 
-    def __getitem__(self, category: str) -> Means:
-        """The scores of one kind, or `"overall"`."""
-        return {scores.category: scores for scores in self.scores}[category]
+    def __getitem__(self, category: str) -> dict[str, Any]:
+        """The row of one kind, or `"overall"`."""
+        return {row["category"]: row for row in self.scores}[category]
 
     def to_json(self) -> dict[str, Any]:
         """All but the scores, as plain JSON types."""
         return {
             "intervals": {metric: [round(end, 4) for end in ends] for metric, ends in self.intervals.items()},
-            "conversations": [scores.to_json() for scores in self.conversations],
+            "conversations": self.conversations,
             "context_tokens": round(self.tokens, 1),
             "p50_ms": round(self.p50, 2),
             "p95_ms": round(self.p95, 2),
@@ -399,91 +344,61 @@ class Report:
         }
 
 
-def measured(answer: QuestionResult) -> Measured:
-    """The metrics of an answer.
-
-    Beside those of `runner`: `session recall`, the share of the evidence's sessions among ten hits, and `first session`,
-    whether the first hit comes from one of them, for evidence in a conversation; `recall@500 tokens`, the recall of a search
-    with this `max_tokens`.
-    """
-    question, ten = answer.question, answer.ranks[CONTEXT]
-    metrics = {f"recall@{k}": recall(ranks, question.pieces, k) for k, ranks in sorted(answer.ranks.items())}
-    metrics["mrr"] = reciprocal_rank(ten)
-    metrics[f"ndcg@{CONTEXT}"] = ndcg(ten, question.pieces, CONTEXT)
-    metrics[f"recall@{BUDGET} tokens"] = len(answer.within) / question.pieces
-    if question.sessions:
-        metrics["session recall"] = recall(answer.sessions, len(question.sessions), CONTEXT)
-        metrics["first session"] = float(answer.sessions[:1] == (1,))
-    scope = " ".join(question.scope.named.values())
-    return Measured(
-        question.where, question.text, scope, question.category, question.apart, question.pieces, ten, metrics
-    )
-
-
-def summarise(answers: Sequence[QuestionResult]) -> Report:
-    """The report of a run, which has to have answers: else an `InvalidInputError`."""
-    if not answers:
+def summarise(results: Sequence[QuestionResult]) -> Report:
+    """The report of a run, which has to have results: else an `InvalidInputError`."""
+    if not results:
         raise InvalidInputError("there is no question to measure with")
-    questions = tuple(map(measured, answers))
-    together, apart = ([each for each in questions if each.apart == left_out] for left_out in (False, True))
-    times = [answer.milliseconds for answer in answers]
+    together, apart = ([each for each in results if each.apart == is_apart] for is_apart in (False, True))
+    overall = [_means(OVERALL, together)] if together else []
+    times = [result.milliseconds for result in results]
     return Report(
-        questions,
-        tuple(_scores(together, apart)),
-        tuple(_grouped(together, attrgetter("scope"))),
+        results,
+        [*_grouped(together, "category"), *overall, *_grouped(apart, "category")],
+        _grouped(together, "scope"),
         {metric: interval(values) for metric, values in _columns(together).items()},
-        fmean(answer.tokens for answer in answers),
+        fmean(result.tokens for result in results),
         percentile(times, 0.5),
         percentile(times, 0.95),
     )
 
 
-def _scores(together: Sequence[Measured], apart: Sequence[Measured]) -> Iterator[Means]:
-    yield from _grouped(together, attrgetter("category"))
-    if together:
-        yield _means(OVERALL, together)
-    yield from _grouped(apart, attrgetter("category"))
+def _grouped(results: Sequence[QuestionResult], field: str) -> list[dict[str, Any]]:
+    group = attrgetter(field)
+    names = sorted({group(result) for result in results} - {""})
+    return [_means(name, [result for result in results if group(result) == name]) for name in names]
 
 
-def _grouped(questions: Sequence[Measured], group: Callable[[Measured], str]) -> Iterator[Means]:
-    for name in sorted({group(question) for question in questions} - {""}):
-        yield _means(name, [question for question in questions if group(question) == name])
+def _means(name: str, results: Sequence[QuestionResult]) -> dict[str, Any]:
+    means = _rounded({metric: fmean(values) for metric, values in _columns(results).items()})
+    return {"category": name, "questions": len(results), **means, "apart": results[0].apart}
 
 
-def _means(name: str, questions: Sequence[Measured]) -> Means:
-    means = {metric: fmean(values) for metric, values in _columns(questions).items()}
-    return Means(name, len(questions), means, questions[0].apart)
-
-
-def _columns(questions: Sequence[Measured]) -> dict[str, list[float]]:
+def _columns(results: Sequence[QuestionResult]) -> dict[str, list[float]]:
     """The values of each metric that all have."""
-    every = [each.metrics for each in questions]
+    every = [each.metrics for each in results]
     shared = [metric for metric in next(iter(every), {}) if all(metric in metrics for metrics in every)]
     return {metric: [metrics[metric] for metrics in every] for metric in shared}
 
 
-# ── beside another run ────────────────────────────────────────────────────────────────────────────────────────────────
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in values.items()}
 
 
-def read_run(path: Path) -> list[Measured]:
+def read_run(path: Path) -> list[QuestionResult]:
     """The questions of an earlier run, from what it said with `--json`; an `InvalidInputError` where the file is none."""
     text = read_text(path)
     try:
-        rows = json.loads(text)["questions"]
-        return [Measured(**{**row, "ranks": tuple(row["ranks"])}) for row in rows]
+        return [QuestionResult(**{**row, "ranks": tuple(row["ranks"])}) for row in json.loads(text)["questions"]]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise InvalidInputError(
             f"{path} is no earlier run: write it with `langmem-adapter eval … --json > {path}`"
         ) from error
 
 
-def differences(now: Sequence[Measured], before: Sequence[Measured]) -> list[dict[str, Any]]:
-    """How much better each metric is than in an earlier run: the mean over the questions that both asked, question by question.
+def differences(now: Sequence[QuestionResult], before: Sequence[QuestionResult]) -> list[dict[str, Any]]:
+    """How much better each metric is than in an earlier run: the mean over the questions that both asked.
 
-    Each row has `low` and `high`, between which the `difference` lies with 95 % confidence. Questions apart do not count.
-
-    Raises:
-        InvalidInputError: The two have no question in common.
+    The `difference` of a row lies between `low` and `high` with 95 % confidence. Questions apart do not count.
     """
     earlier = {(each.scope, each.question): each for each in before}
     counted = [each for each in now if not each.apart]
@@ -491,10 +406,10 @@ def differences(now: Sequence[Measured], before: Sequence[Measured]) -> list[dic
     if not pairs:
         raise InvalidInputError("the two runs have no question in common; measure on the same file")
     new, old = _columns([each for each, _ in pairs]), _columns([each for _, each in pairs])
-    return [_difference(metric, values, old[metric]) for metric, values in new.items() if metric in old]
-
-
-def _difference(metric: str, now: Sequence[float], before: Sequence[float]) -> dict[str, Any]:
-    change = [value - old for value, old in zip(now, before, strict=True)]
-    mean, low, high = (round(number, 4) for number in (fmean(change), *interval(change)))
-    return {"metric": metric, "questions": len(change), "difference": mean, "low": low, "high": high}
+    rows = []
+    for metric in (metric for metric in new if metric in old):
+        change = [value - earlier for value, earlier in zip(new[metric], old[metric], strict=True)]
+        low, high = interval(change)
+        values = _rounded({"difference": fmean(change), "low": low, "high": high})
+        rows.append({"metric": metric, "questions": len(change), **values})
+    return rows

@@ -10,37 +10,33 @@ import pytest
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.evaluation.questions import read_conversations
-from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
 
-# ── LoCoMo ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_read_conversations_keeps_sessions_in_order(locomo_file: Callable[..., Path]) -> None:
+def test_read_conversations_reads_locomo(locomo_file: Callable[..., Path]) -> None:
     (talk,) = read_conversations(locomo_file())
-    assert talk.id == "talk-1"
+    assert (talk.id, talk.turns) == ("talk-1", 4)
     assert [session.time for session in talk.sessions] == [
         datetime(2023, 5, 8, 13, 56, tzinfo=UTC),
         datetime(2024, 3, 3, 9, 5, tzinfo=UTC),
     ]
     assert [[turn.id for turn in session.turns] for session in talk.sessions] == [["D1:1", "D1:2"], ["D2:1", "D2:2"]]
-    assert talk.turns == 4
-
-
-def test_read_conversations_adds_captions_of_photos(locomo_file: Callable[..., Path]) -> None:
-    photo = read_conversations(locomo_file())[0].sessions[1].turns[1]
+    photo = talk.sessions[1].turns[1]
     assert (photo.speaker, photo.text) == ("Mira", "Look at this! [shares a photo: a photo of a green kayak]")
-
-
-def test_read_conversations_repairs_ids_of_evidence(locomo_file: Callable[..., Path]) -> None:
-    evidence = {question.text: question.evidence for question in read_conversations(locomo_file())[0].questions}
-    assert evidence["Where does Mira live?"] == ("D1:1",)
-    assert evidence["What became of the boat Sparrow?"] == ("D2:1", "D1:2")
-    assert evidence["What colour is the kayak?"] == ("D2:2",)
+    assert [(each.where, each.category, each.apart, each.evidence) for each in talk.questions] == [
+        ("question 1 of talk-1", "single-hop", False, ("D1:1",)),
+        ("question 2 of talk-1", "multi-hop", False, ("D2:1", "D1:2")),
+        ("question 3 of talk-1", "open-domain", False, ("D2:2",)),
+        ("question 6 of talk-1", "adversarial", True, ("D1:1",)),
+    ]
+    assert talk.left_out == (
+        "question 4 of talk-1 names no turn: Who is Theo's aunt?",
+        "question 5 of talk-1 names no turn: When did it rain?",
+    )
+    assert talk.unusable == ("question 3 of talk-1: 'D' is no turn",)
 
 
 @pytest.mark.parametrize(
@@ -58,21 +54,6 @@ def test_read_conversations_reads_every_form_of_evidence(
 ) -> None:
     sample["qa"] = [{"question": "?", "evidence": written, "category": 1}]
     assert read_conversations(locomo_file())[0].questions[0].evidence == turns
-
-
-def test_read_conversations_names_questions_without_evidence(locomo_file: Callable[..., Path]) -> None:
-    (talk,) = read_conversations(locomo_file())
-    assert [question.where for question in talk.questions] == [f"question {n} of talk-1" for n in (1, 2, 3, 6)]
-    assert talk.left_out == (
-        "question 4 of talk-1 names no turn: Who is Theo's aunt?",
-        "question 5 of talk-1 names no turn: When did it rain?",
-    )
-    assert talk.unusable == ("question 3 of talk-1: 'D' is no turn",)
-
-
-def test_read_conversations_sets_adversarial_questions_apart(locomo_file: Callable[..., Path]) -> None:
-    kinds = {question.category: question.apart for question in read_conversations(locomo_file())[0].questions}
-    assert kinds == {"single-hop": False, "multi-hop": False, "open-domain": False, "adversarial": True}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +98,7 @@ PLAIN: dict[str, Any] = {
     "questions": [
         {"question": "我住在哪里？", "gold": ["1u"], "cat": "home"},
         {"question": "你怎么说？", "gold": ["1a", "2a", "3u"]},
-        {"question": "你说了什么？", "gold": ["2a"]},
+        {"question": "你说了什么？", "gold": "2a"},
     ],
 }  # fmt: skip
 
@@ -162,7 +143,7 @@ def test_read_conversations_names_an_unreadable_file(tmp_path: Path) -> None:
         read_conversations(tmp_path / "latin.json")
 
 
-@each(
+@pytest.mark.parametrize(
     ("row", "told"),
     [
         ({"cat": 3}, '"cat" must be a str'),
@@ -178,15 +159,3 @@ def test_read_conversations_names_a_wrong_question(tmp_path: Path, row: dict[str
     (tmp_path / "plain.json").write_text(json.dumps([{**PLAIN, "questions": asked}]), encoding="utf-8")
     with pytest.raises(InvalidInputError, match=f"question 2 of mei: .*{told}"):
         read_conversations(tmp_path / "plain.json")
-
-
-def test_read_conversations_takes_one_id_as_a_list(tmp_path: Path) -> None:
-    asked = [{"question": "我住在哪里？", "gold": "1u"}]
-    (tmp_path / "plain.json").write_text(json.dumps([{**PLAIN, "questions": asked}]), encoding="utf-8")
-    assert read_conversations(tmp_path / "plain.json")[0].questions[0].evidence == ("1u",)
-
-
-def test_read_conversations_names_a_blank_question(locomo_file: Callable[..., Path], sample: dict[str, Any]) -> None:
-    sample["qa"][1]["question"] = " "
-    with pytest.raises(InvalidInputError, match='question 2 of talk-1: "question" is blank'):
-        read_conversations(locomo_file())

@@ -24,16 +24,12 @@ RELEVANT = st.lists(st.booleans(), max_size=30)
 MISSING = st.integers(0, 4)
 
 
-def ranks_of(relevant: list[bool]) -> list[int]:
-    return [rank for rank, right in enumerate(relevant, 1) if right]
-
-
 @given(RELEVANT, MISSING, st.integers(1, 30))
 def test_recall_mrr_and_ndcg_equal_the_textbook(relevant: list[bool], missing: int, k: int) -> None:
     pieces = sum(relevant) + missing
     if not pieces:
         return
-    ranks = ranks_of(relevant)
+    ranks = [rank for rank, right in enumerate(relevant, 1) if right]
     assert recall(ranks, pieces, k) == sum(relevant[:k]) / pieces
     assert reciprocal_rank(ranks) == (1 / (relevant.index(True) + 1) if any(relevant) else 0)
     gains = sum(right / math.log2(place + 2) for place, right in enumerate(relevant[:k]))
@@ -43,21 +39,14 @@ def test_recall_mrr_and_ndcg_equal_the_textbook(relevant: list[bool], missing: i
 
 @given(st.lists(st.integers(1, 20), min_size=1, max_size=12).map(sorted), MISSING)
 def test_ndcg_lies_between_zero_and_one(ranks: list[int], missing: int) -> None:
-    pieces = len(ranks) + missing
-    for score in (recall(ranks, pieces, 10), reciprocal_rank(ranks), ndcg(ranks, pieces)):
-        assert 0 <= score <= 1 + 1e-9
+    assert 0 <= ndcg(ranks, len(ranks) + missing) <= 1 + 1e-9
 
 
-def test_ndcg_of_one_hit_with_all_evidence_is_one() -> None:
-    assert ndcg([1, 1, 1], pieces=3) == 1
-    assert recall([1, 1, 1], pieces=3, k=1) == 1
-
-
-def test_ndcg_of_a_worked_example() -> None:
+def test_ndcg_and_recall_of_worked_examples() -> None:
+    assert ndcg([1, 1, 1], pieces=3) == recall([1, 1, 1], pieces=3, k=1) == 1
     # Three pieces, found at 1 and 4: (1 + 1/log2(5)) / (1 + 1/log2(3) + 1/log2(4)).
     assert ndcg([1, 4], pieces=3) == pytest.approx(0.6713, abs=1e-4)
-    assert ndcg([11], pieces=1) == 0
-    assert ndcg([], pieces=1) == 0
+    assert ndcg([11], pieces=1) == ndcg([], pieces=1) == 0
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0.01, 1))

@@ -62,11 +62,8 @@ def test_read_questions_names_a_wrong_line(lines: Callable[..., Path], row: obje
         read_questions(lines(good, "", row), {"user_id": "ada"})
 
 
-def test_read_questions_needs_a_scope(lines: Callable[..., Path]) -> None:
+def test_read_questions_needs_a_scope_and_a_question(lines: Callable[..., Path]) -> None:
     with pytest.raises(InvalidInputError, match="line 1: user_id is missing"):
         read_questions(lines({"question": "Where?", "contains": ["a"]}))
-
-
-def test_read_questions_refuses_a_file_without_questions(lines: Callable[..., Path]) -> None:
     with pytest.raises(InvalidInputError, match="holds no question"):
         read_questions(lines("", "  "), {"user_id": "ada"})
