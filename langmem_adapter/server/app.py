@@ -25,11 +25,11 @@ from langmem_adapter.server import mem0
 from langmem_adapter.server.auth import NobodyError, by_keys, locally, principal_of
 from langmem_adapter.server.calls import Anyone, Service
 from langmem_adapter.server.guard import POLICY, BodyError, Guard, Rate
-from langmem_adapter.server.jobs import Workers
+from langmem_adapter.server.jobs import Rebuilding, Workers
 from langmem_adapter.server.log import Logged
 from langmem_adapter.server.page import router as page
-from langmem_adapter.server.page.layout import OPEN_FORMS, PREFIX, Shell, by_sessions
-from langmem_adapter.server.problems import answer_errors
+from langmem_adapter.server.page.layout import OPEN_FORMS, by_sessions, refuse
+from langmem_adapter.server.problems import PAGE, answer_errors, is_page
 from langmem_adapter.server.v1 import routes
 from langmem_adapter.twins import run_in_executor
 
@@ -99,30 +99,36 @@ def create_app(
     if auth not in ("keys", "local") and not callable(auth):
         raise InvalidInputError(f'auth is "keys", "local" or your own function, not {quoted(auth)}')
     authenticate: Auth = auth if callable(auth) else by_keys(memory) if auth == "keys" else locally
-    visit = by_sessions(memory) if auth == "keys" else authenticate
-    workers, tools = Workers(memory), None
+    service = Service(
+        memory=memory,
+        authenticate=authenticate,
+        visit=by_sessions(memory) if auth == "keys" else authenticate,
+        needs_login=auth == "keys",
+        fetch_images=fetch_images,
+        workers=Workers(memory),
+        rebuilding=Rebuilding(memory),
+    )
+    tools = None
     if flag(mcp, "mcp"):
         from langmem_adapter.server.mcp import Mounted  # noqa: PLC0415 - another extra
 
         tools = Mounted(memory, authenticate)
-    app = _app(workers, tools)
+    app = _app(service.workers, tools)
     counted = _metrics(app, memory) if flag(metrics, "metrics") else None
-    shell = Shell(memory, visit, needs_login=auth == "keys")
 
     async def admit(connection: HTTPConnection) -> int:
         path = connection.url.path.removeprefix(connection.scope.get("root_path", ""))
         if path in OPEN_FORMS:
             return _SHORT
         try:
-            await principal_of(connection, visit if shell.holds(path) else authenticate)
+            await principal_of(connection, service.visit if is_page(path) else authenticate)
         except NobodyError as error:
             raise BodyError(401, str(error)) from None
         return max_body
 
     app.add_middleware(Guard, hosts=hosts, admit=admit, timeout=request_timeout, rate=Rate(per_minute))
     app.add_middleware(Logged, count=None if counted is None else counted.request)
-    app.state.service = Service(memory, authenticate, fetch_images, workers)
-    app.state.shell, app.state.ending = shell, False
+    app.state.service, app.state.refuse, app.state.ending = service, refuse, False
     answer_errors(app)
     _add_docs(app)
     app.include_router(mem0.router)
@@ -152,25 +158,20 @@ def _app(workers: Workers, tools: Mounted | None) -> FastAPI:
 
 
 class _Files(StaticFiles):
-    """Files that a browser keeps; it asks each time whether they have changed."""
-
     def file_response(self, *arguments: Any, **named: Any) -> Response:
         answer = super().file_response(*arguments, **named)
-        answer.headers["cache-control"] = "no-cache"
+        answer.headers["cache-control"] = "no-cache"  # a browser keeps files, and asks whether they have changed
         return answer
 
 
 def _add_docs(app: FastAPI) -> None:
-    """`/docs`: the OpenAPI document in Swagger UI, from files of this package, without inline scripts; `/` leads to the page.
-
-    Addresses are relative, so that it works below any other path.
-    """
+    """`/docs`: the OpenAPI document in Swagger UI, without inline scripts; `/` leads to the page, by a relative address."""
     pages = Environment(loader=FileSystemLoader(_HERE / "templates"), autoescape=True, undefined=StrictUndefined)
     app.mount("/static", _Files(directory=_HERE / "static"), name="static")
 
     @app.get("/", include_in_schema=False)
     async def home() -> RedirectResponse:
-        return RedirectResponse(PREFIX.removeprefix("/"))
+        return RedirectResponse(PAGE.removeprefix("/"))
 
     @app.get("/docs", include_in_schema=False)
     async def docs() -> HTMLResponse:

@@ -56,12 +56,7 @@ class Principal:
             raise ForbiddenError("this concerns all scopes: it needs an admin key that reaches everything")
 
     def narrowed(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """The caller's own fields of a scope and those that a request names, for any method of `Memory`.
-
-        Raises:
-            ForbiddenError: The request names another scope.
-            ScopeError: A field is blank.
-        """
+        """The caller's own fields of a scope and those that a request names, for any method of `Memory`."""
         scope = optional_scope(fields)
         requested = {} if scope is None else scope.named
         own = {} if self.scope is None else self.scope.named

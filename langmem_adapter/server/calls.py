@@ -15,7 +15,7 @@ from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.pipeline.parse import address, is_image
 from langmem_adapter.server.auth import Principal, principal_of
-from langmem_adapter.server.jobs import Workers
+from langmem_adapter.server.jobs import Rebuilding, Workers
 
 if TYPE_CHECKING:
     from langmem_adapter.server.auth import Auth
@@ -25,14 +25,17 @@ _KEY: Final = Security(APIKeyHeader(name="X-API-Key", auto_error=False))
 _BEARER: Final = Security(HTTPBearer(auto_error=False))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """What all routes of an app share; *fetch_images*: whether images may be named by addresses."""
+    """What all routes of an app share."""
 
     memory: Memory
     authenticate: "Auth"
-    fetch_images: bool
+    visit: "Auth"  # the same on the web page
+    needs_login: bool
+    fetch_images: bool  # whether images may be named by addresses
     workers: Workers
+    rebuilding: Rebuilding
 
 
 def service_of(request: Request) -> Service:

@@ -26,6 +26,7 @@ from langmem_adapter.errors import InvalidInputError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     Admit = Callable[[HTTPConnection], Awaitable[int]]
@@ -49,10 +50,7 @@ _HEADERS: Final = {
 
 
 class Rate:
-    """At most so many requests a minute from one caller, counted in this process; unused ones are saved up for one minute.
-
-    With 0 any number may come.
-    """
+    """At most so many requests a minute (0: any number) from one caller; unused ones are saved up for one minute."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
@@ -74,14 +72,8 @@ class Rate:
 class Guard:
     """Refuses hosts and origins that are not ours, bodies that are too long, callers that come too often.
 
-    A page of another site that had its name resolve to this machine (DNS rebinding) sends its own name as `Host`.
-
-    Args:
-        app: The app that answers.
-        hosts: Names that a request may give as `Host`, without port; `"*"` for any.
-        admit: Says how many bytes of a body a request may send, or raises `BodyError`; called before any of it is read.
-        timeout: Seconds in which more of a body must arrive, at 20 bytes a second in the long run.
-        rate: Counts requests by the address that they come from.
+    A page of another site that had its name resolve to this machine (DNS rebinding) sends its own name as `Host`. *admit* says
+    how many bytes of a body a request may send, or raises `BodyError`; it is called before any of it is read.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Collection[str], admit: Admit, timeout: float, rate: Rate) -> None:
@@ -107,29 +99,27 @@ class Guard:
         body = _Body(receive, partial(self._admit, HTTPConnection(scope)), headers, self._timeout, scope["state"])
         answer = _answering(send, number, body)
         refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            status, detail, more = refusal
-            await JSONResponse({"detail": detail}, status, more)(scope, receive, answer)
-            return
-        await self._app(scope, body.receive, answer)
+        if refusal is None:
+            await self._app(scope, body.receive, answer)
+        else:
+            await refusal(scope, receive, answer)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, dict[str, str]] | None:
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
         here, origin = headers.get("host", ""), headers.get("origin")
         if "*" not in self._hosts and re.sub(r":\d*$", "", here).casefold() not in self._hosts:
-            return 421, "this server is not called by that name; see the option --host-name", {}
+            return _refusal(421, "this server is not called by that name; see the option --host-name")
         if headers.get("sec-fetch-site") == "cross-site" and headers.get("sec-fetch-mode") != "navigate":
             # It could not read the answer, but tell from the time that it takes what is kept.
-            return 403, "another site may not read here", {}
-        if (
-            scope["method"] not in _SAFE
-            and origin is not None
-            and origin.partition("://")[2].casefold() != here.casefold()
-        ):
-            return 403, "another site may not write here", {}
+            return _refusal(403, "another site may not read here")
+        is_foreign = origin is not None and origin.partition("://")[2].casefold() != here.casefold()
+        if is_foreign and scope["method"] not in _SAFE:
+            return _refusal(403, "another site may not write here")
         wait = self._rate.wait(_network(scope["client"][0]) if scope.get("client") else "")
-        if wait:
-            return 429, "too many requests", {"retry-after": str(int(wait) + 1)}
-        return None
+        return _refusal(429, "too many requests", {"retry-after": str(int(wait) + 1)}) if wait else None
+
+
+def _refusal(status: int, detail: str, headers: Mapping[str, str] | None = None) -> Response:
+    return JSONResponse({"detail": detail}, status, headers)
 
 
 class _Body:

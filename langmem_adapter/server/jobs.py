@@ -1,4 +1,4 @@
-"""Background jobs of the server: workers carry out adds sent with `wait=false`, as tasks on its event loop."""
+"""Background work of the server: workers carry out adds sent with `wait=false`, as tasks on its event loop; rebuilds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import logging
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
@@ -19,10 +20,11 @@ from langmem_adapter.records.results import AddResult, Usage
 from langmem_adapter.server.log import logged
 from langmem_adapter.server.problems import answer_of
 from langmem_adapter.storage import jobs
-from langmem_adapter.twins import run_in_executor
+from langmem_adapter.twins import in_thread, run_in_executor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
+    from concurrent.futures import Future
 
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.storage.jobs import Job
@@ -37,12 +39,8 @@ _MOST_WAITING: Final = 1_000
 class Workers:
     """Some workers for the jobs of one memory; other processes may have some for the same database.
 
-    They begin with the app's lifespan, or with the first job: a mounted app has no lifespan.
-
-    Args:
-        memory: The memory that is served.
-        lease: Seconds without a renewal after which another worker takes a job.
-        most: How many jobs may wait.
+    They begin with the app's lifespan, or with the first job: a mounted app has no lifespan. Another worker takes a job after
+    *lease* seconds without a renewal; *most* jobs may wait.
     """
 
     def __init__(self, memory: Memory, *, lease: float = 30.0, most: int = _MOST_WAITING) -> None:
@@ -64,11 +62,7 @@ class Workers:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def submit(self, requests: Sequence[Mapping[str, Any]]) -> list[Job]:
-        """Accept all of some adds or none, each a mapping of `Memory.add`'s arguments of plain JSON types.
-
-        Raises:
-            QueueFullError: Too many jobs would wait.
-        """
+        """Accept all of some adds or none, each a mapping of `Memory.add`'s arguments of plain JSON types."""
         parts = self._memory.parts
         await run_in_executor(lambda: [run_of(request, parts.longest) for request in requests])
         accepted = await parts.database.awrite(partial(jobs.submit, requests=requests, most=self._most))
@@ -86,33 +80,30 @@ class Workers:
             self._tasks = [begin(self._work(uuid4().hex)) for _ in range(_AT_ONCE)]
 
     async def _work(self, owner: str) -> None:
+        parts = self._memory.parts
         try:
-            await self._take_jobs(owner)
+            while not parts.database.closed:
+                try:
+                    self._called.clear()
+                    job = None
+                    if await run_in_executor(parts.reading, jobs.are_ready):
+                        job = await parts.database.awrite(partial(jobs.take, owner=owner, lease=self._lease))
+                    if job is not None:
+                        self._called.set()  # there may be more, for the others
+                        await self._carry_out(job, owner)
+                        continue
+                except StorageError as error:
+                    _log.warning("jobs wait, since the database cannot be used: %s", logged(error))
+                    await self._release(owner)
+                    await asyncio.sleep(_LOOK)
+                with suppress(TimeoutError):
+                    # Contract: not `wait_for`, which overlooks a cancellation on Python 3.11.
+                    # tests/server/test_jobs.py::test_workers_end_at_any_moment_after_a_job_came
+                    async with asyncio.timeout(_LOOK):
+                        await self._called.wait()
         except asyncio.CancelledError:
             await self._release(owner)
             raise
-
-    async def _take_jobs(self, owner: str) -> None:
-        parts = self._memory.parts
-        while not parts.database.closed:
-            try:
-                self._called.clear()
-                job = None
-                if await run_in_executor(parts.reading, jobs.are_ready):
-                    job = await parts.database.awrite(partial(jobs.take, owner=owner, lease=self._lease))
-                if job is not None:
-                    self._called.set()  # there may be more, for the others
-                    await self._carry_out(job, owner)
-                    continue
-            except StorageError as error:
-                _log.warning("jobs wait, since the database cannot be used: %s", logged(error))
-                await self._release(owner)
-                await asyncio.sleep(_LOOK)
-            with suppress(TimeoutError):
-                # Contract: not `wait_for`, which overlooks a cancellation on Python 3.11.
-                # tests/server/test_jobs.py::test_workers_end_at_any_moment_after_a_job_came
-                async with asyncio.timeout(_LOOK):
-                    await self._called.wait()
 
     async def _release(self, owner: str) -> None:
         with suppress(StorageError):  # then the lease runs out
@@ -153,9 +144,13 @@ class Workers:
             _log.warning("job %s: %s", job.id, logged(error))
         elif error is not None and not isinstance(error, LangmemAdapterError):
             _log.error("job %s: %s", job.id, type(error).__name__, exc_info=error)
-        end: dict[str, Any] = (
-            {"result": _stored_result(work.result())} if error is None else {"error": answer_of(error, job.id)}
-        )
+        end: dict[str, Any] = {}
+        if error is None:  # the changes are those of its run, see `result_of`
+            done = work.result()
+            usage = {**done.usage.to_json(), "calls": []}
+            end["result"] = {"mode": done.mode, "usage": usage, "notes": list(done.notes), "trace_id": done.trace_id}
+        else:
+            end["error"] = answer_of(error, job.id)
         await self._memory.parts.database.awrite(partial(jobs.finish, job=job, owner=owner, **end))
 
 
@@ -177,12 +172,6 @@ class _Stages(AsyncCallbackHandler):
         self.reached = (metadata or {}).get("langgraph_node", self.reached)
 
 
-def _stored_result(result: AddResult) -> dict[str, Any]:
-    """The part of a result that a job stores; the changes are those of its run."""
-    usage = {**result.usage.to_json(), "calls": []}
-    return {"mode": result.mode, "usage": usage, "notes": list(result.notes), "trace_id": result.trace_id}
-
-
 def result_of(memory: Memory, job: Job) -> AddResult | None:
     """The result of a job; `None` before it is done."""
     if job.result is None:
@@ -190,3 +179,37 @@ def result_of(memory: Memory, job: Job) -> AddResult | None:
     changes = memory.parts.ledger.finished(job.scope, job.key) or ()
     usage, notes = Usage.from_json(job.result["usage"]), tuple(job.result["notes"])
     return AddResult(changes, job.result["mode"], usage, notes, job.result["trace_id"])
+
+
+class Rebuilding:
+    """Rebuilds the index of a memory, one time after the other; *progress* is for the template."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._lock = Lock()
+        self.progress: dict[str, Any] | None = None
+
+    def begin(self) -> None:
+        """Begin, unless it is under way."""
+        with self._lock:
+            if self.progress is None or not self.progress["running"]:
+                self._report(0, 0)
+                in_thread(self._rebuild).add_done_callback(self._end)
+
+    def _rebuild(self) -> int:
+        indexer = self._memory.parts.indexer
+        number = indexer.rebuild(self._report)
+        indexer.write_segment()  # the file beside the database may be what was wrong
+        return number
+
+    def _report(self, done: int, total: int) -> None:
+        self.progress = {"running": True, "done": done, "total": total}
+
+    def _end(self, work: Future[int]) -> None:
+        error = work.exception()
+        if error is None:
+            self.progress = {"running": False, "done": work.result(), "error": ""}
+            return
+        _log.error("the index was not rebuilt: %s", type(error).__name__, exc_info=error)
+        text = str(error) if isinstance(error, LangmemAdapterError) else "something went wrong here; the log has it"
+        self.progress = {"running": False, "error": text}

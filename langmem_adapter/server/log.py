@@ -26,24 +26,16 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 
 
 class JSONLines(logging.Formatter):
-    """A record as one line of JSON; of an error its kind and where it was raised, since its message may quote a memory.
-
-    Example:
-        >>> record = logging.LogRecord("server", logging.INFO, __file__, 1, "ready", None, None)
-        >>> json.loads(JSONLines().format(record))["message"]
-        'ready'
-    """
+    """A record as one line of JSON; of an error its kind and where it was raised, since its message may quote a memory."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line: dict[str, Any] = {
-            "time": at,
-            "level": record.levelname,
-            "logger": record.name,
-            "message": _message(record),
-        }
-        line |= getattr(record, _FIELDS, {})
+        line: dict[str, Any] = {"time": at, "level": record.levelname, "logger": record.name}
+        # The SDK of MCP quotes what clients sent, partly by the root's logger: of its records only where.
+        is_ours = record.name.startswith(_OURS) or "mcp" not in Path(record.pathname).parts
+        message = record.getMessage() if is_ours else f"{record.pathname}:{record.lineno} {record.funcName}"
+        line |= {"message": message, **getattr(record, _FIELDS, {})}
         if (error := record.exc_info[1] if record.exc_info else None) is not None:
             frames = traceback.extract_tb(error.__traceback__)
             line["error"] = type(error).__name__
@@ -52,10 +44,7 @@ class JSONLines(logging.Formatter):
 
 
 class Logged:
-    """Writes a line for each request: route, status, time, caller; no path and no query, which hold ids and names.
-
-    Its span loses both, too. *count* is called with method, template of the route, status and seconds.
-    """
+    """Writes a line for each request: route, status, time, caller; no path and no query, which hold ids and names."""
 
     def __init__(self, app: ASGIApp, *, count: Callable[[str, str, int, float], None] | None = None) -> None:
         self._app = app
@@ -81,10 +70,14 @@ class Logged:
             await self._app(scope, receive, noting)
         finally:
             seconds = time.perf_counter() - began
-            _log.info("request", extra={_FIELDS: _fields(scope, status, seconds)})
+            method, route, state = scope["method"], getattr(scope.get("route"), "path", None), scope.get("state", {})
+            fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1000, 1)}
+            fields |= {"request_id": state.get("request_id"), "caller": state.get("caller")}
+            if (trace_id := tracing.trace_id()) is not None:
+                fields["trace_id"] = trace_id
+            _log.info("request", extra={_FIELDS: fields})
             if self._count is not None:
-                method = scope["method"] if scope["method"] in _METHODS else "_OTHER"
-                self._count(method, _route(scope) or "", status, seconds)
+                self._count(method if method in _METHODS else "_OTHER", route or "", status, seconds)
 
 
 def logged(error: BaseException) -> str:
@@ -102,21 +95,3 @@ def write_log() -> None:
     logging.basicConfig(handlers=[lines], level=logging.WARNING)
     for name in _OURS:
         logging.getLogger(name).setLevel(logging.INFO)
-
-
-def _route(scope: Scope) -> str | None:
-    return getattr(scope.get("route"), "path", None)
-
-
-def _fields(scope: Scope, status: int, seconds: float) -> dict[str, Any]:
-    state, traced = scope.get("state", {}), tracing.trace_id()
-    fields = {"method": scope["method"], "route": _route(scope), "status": status, "ms": round(seconds * 1000, 1)}
-    fields |= {"request_id": state.get("request_id"), "caller": state.get("caller")}
-    return fields if traced is None else {**fields, "trace_id": traced}
-
-
-def _message(record: logging.LogRecord) -> str:
-    """What is said; of the SDK of MCP only where, since it quotes what clients sent, partly by the root's logger."""
-    if record.name.startswith(_OURS) or "mcp" not in Path(record.pathname).parts:
-        return record.getMessage()
-    return f"{record.pathname}:{record.lineno} {record.funcName}"

@@ -246,7 +246,12 @@ async def history(call: Reads, memory_id: str) -> list[dict[str, Any]]:
 @router.put("/memories/{memory_id}", summary="Update a memory", responses=_ABSENT)
 async def update(call: Writes, memory_id: str, body: Mem0Update) -> Mem0Done:
     """Change a memory by hand; its history keeps the old text."""
-    await call.memory.aupdate(memory_id, **_changes(body), **call.effective_scope())
+    if body.text is not None and body.data is not None and body.text != body.data:
+        raise InvalidInputError("text and data mean the same thing and differ; give one of them")
+    new: dict[str, Any] = {"text": body.data if body.text is None else body.text, "metadata": body.metadata}
+    if "expiration_date" in body.model_fields_set:
+        new["expires_at"] = parse_expiry(body.expiration_date)
+    await call.memory.aupdate(memory_id, **new, **call.effective_scope())
     return Mem0Done(message="Memory updated successfully!")
 
 
@@ -297,15 +302,6 @@ def _needed_scope(principal: Principal, named: Mapping[str, Any]) -> dict[str, A
 async def _delete_all(memory: Memory, scope: Mapping[str, Any]) -> None:
     await memory.adelete_all(**scope)
     await memory.graph.adelete_all(**scope)
-
-
-def _changes(body: Mem0Update) -> dict[str, Any]:
-    if body.text is not None and body.data is not None and body.text != body.data:
-        raise InvalidInputError("text and data mean the same thing and differ; give one of them")
-    new: dict[str, Any] = {"text": body.data if body.text is None else body.text, "metadata": body.metadata}
-    return new | (
-        {"expires_at": parse_expiry(body.expiration_date)} if "expiration_date" in body.model_fields_set else {}
-    )
 
 
 def _entities(counts: Iterable[scopes.ScopeCount]) -> list[Mem0Entity]:

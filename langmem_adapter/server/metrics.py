@@ -1,7 +1,6 @@
 """Metrics for Prometheus (extra `metrics`): requests, operations, tokens, the queue of jobs, the index; without names or ids.
 
-Each process counts its own; with the variable `PROMETHEUS_MULTIPROC_DIR`, which `serve --workers` sets, every process answers
-with the sum. The queue is read from the database at each request; the index is that of the process that answers.
+Processes of `serve --workers` count together, in the folder of `PROMETHEUS_MULTIPROC_DIR`; the index is that of the one asked.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class Metrics:
         self._tokens = Counter(
             "langmem_adapter_model_tokens", "Tokens of these calls, as the model reports them.", ["type"], registry=own
         )
-        self._state = _State(memory)
+        self._parts = memory.parts
         memory.parts.telemetry.observers.append(self._operation)
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -76,7 +75,7 @@ class Metrics:
         else:
             registry.register(self._registry)
             ProcessCollector(registry=registry)
-        registry.register(self._state)
+        registry.register(self)
         return generate_latest(registry)
 
     def _operation(self, seen: Observed) -> None:
@@ -87,15 +86,9 @@ class Metrics:
             self._tokens.labels("input").inc(seen.usage.input_tokens)
             self._tokens.labels("output").inc(seen.usage.output_tokens)
 
-
-class _State:
-    """The current state of database, queue and index."""
-
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        parts = self._memory.parts
+        """The current state of database, queue and index."""
+        parts = self._parts
         try:
             queue, last = parts.reading(lambda connection: (jobs.queue(connection), feed.last_seq(connection)))
         except StorageError:

@@ -30,6 +30,8 @@ _log = logging.getLogger("langmem_adapter.server")
 
 OURS: Final = "/v1"
 """Where our own routes begin."""
+PAGE: Final = "/ui"
+"""Where the web page is."""
 _MOST_PROBLEMS: Final = 100  # that an answer lists: a body may have millions
 _STATUS: Final = {NobodyError: 401, ForbiddenError: 403, QueueFullError: 429}  # the others: `errors.outcome_of`
 
@@ -46,11 +48,12 @@ def answer_errors(app: FastAPI) -> None:
 def problem(request: Request, status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:
     """An error as an answer; *detail*: what is wrong, and what to do, a list where several fields are."""
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
-    page = request.app.state.shell
-    if page.holds(path):
-        view: Response = page.refuse(request, status, detail, headers)
+    more = dict(headers or {})
+    if is_page(path):
+        view: Response = request.app.state.refuse(request, status, detail, more)
         return view
-    more = {**(headers or {}), **({"www-authenticate": "Bearer"} if status == HTTPStatus.UNAUTHORIZED else {})}
+    if status == HTTPStatus.UNAUTHORIZED:
+        more["www-authenticate"] = "Bearer"
     if not path.startswith(f"{OURS}/"):
         return _EscapedJSON({"detail": detail}, status, more)
     body = {"type": "about:blank", "title": HTTPStatus(status).phrase, "status": status, "detail": detail}
@@ -60,6 +63,11 @@ def problem(request: Request, status: int, detail: Any, headers: Mapping[str, st
     if hasattr(request.state, "progress"):  # part of the work is done
         body |= request.state.progress()
     return _EscapedJSON(body, status, more, media_type="application/problem+json")
+
+
+def is_page(path: str) -> bool:
+    """Whether a path of the app is one of the web page's."""
+    return f"{path}/".startswith(f"{PAGE}/")
 
 
 class _EscapedJSON(JSONResponse):

@@ -66,32 +66,20 @@ def search(call: Call, **more: Any) -> Any:
     [
         {"x') OR '1'='1": 1},
         {"topic' OR 1=1 --": "pets"},
-        {"a.b": 1},
-        {"$": 1},
         {"$where": "1"},
-        {'"': 1},
         {"": 1},
-        {"ключ": 1},
         {"metadata.topic": CANARY},
         {"topic": {"regex": ".*"}},
-        {"topic": {"$ne": ""}},
         {"user_id": "alice"},
-        {"user_id": "*"},
         {"user_id": {"ne": "bob"}},
         {"user_id": {"in": ["alice", "bob"]}},
         {"user_id": ["alice"]},
-        {"user_id": None},
-        {"user_id": {}},
         {"OR": [{"user_id": "alice"}, {"user_id": "bob"}]},
         {"NOT": [{"user_id": "bob"}]},
-        {"AND": [{"user_id": "bob"}, {"user_id": "alice"}]},
         {"AND": [{"OR": [{"AND": [{"user_id": "alice"}]}]}]},
         {"topic": {"eq": {"a": [1]}}},
         {"n": float("nan")},
-        {"n": float("inf")},
         {"n": 10**400},
-        {"n": True},
-        {"n": None},
         {"n": {"gt": "' OR 1=1"}},
         {NUL: 1},
         {"topic": NUL},
@@ -107,28 +95,21 @@ def test_filters_stay_within_the_scope(call: Call, filters: Any) -> None:
     ("method", "path"),
     [
         ("GET", "/memories?user_id=alice"),
-        ("GET", "/memories?user_id=*"),
         ("GET", "/memories?user_id=bob&user_id=alice"),
         ("GET", "/memories?user_id=%00"),
-        ("GET", "/memories?top_k=1e9"),
-        ("GET", "/memories?top_k=0x10"),
         ("GET", "/memories?filters=%7B%7D"),
         ("GET", "/memories/..%2f..%2fetc%2fpasswd"),
         ("GET", "/memories/%00"),
         ("GET", "/memories/%ed%a0%80"),
         ("GET", "/memories/' OR '1'='1"),
-        ("GET", "/memories/*"),
         ("GET", "/memories/" + "x" * 5_000),
         ("GET", "/memories/%25/history"),
         ("DELETE", "/memories/%25"),
         ("DELETE", "/memories"),
         ("DELETE", "/memories?user_id=alice"),
         ("DELETE", "/memories?user_id=bob&user_id=alice"),
-        ("DELETE", "/memories?user_id=*"),
         ("DELETE", "/entities/user/alice"),
-        ("DELETE", "/entities/user/*"),
         ("DELETE", "/entities/user/%20"),
-        ("DELETE", "/entities/user_id/alice"),
         ("POST", "/reset"),
         ("POST", "/search?user_id=alice"),
     ],
@@ -175,18 +156,14 @@ def test_stored_texts_are_data(call: Call, content: bytes, statuses: set[int]) -
     assert answer.status_code in statuses, answer.text
 
 
-def test_key_of_another_database_is_refused(memory: Memory) -> None:
-    with Memory(":memory:") as other:
-        headers = key(other, None, "admin")
-    assert client(memory).get("/memories", headers=headers).status_code == 401
-
-
 def test_errors_repeat_no_body_and_no_key(memory: Memory) -> None:
     http, headers = client(memory), key(memory)
     sent = {"query": {"secret": CANARY}, "user_id": "bob"}
     answer = http.post("/search", json=sent, headers=headers)
     assert answer.status_code == 422 and CANARY not in answer.text
     assert headers["X-API-Key"] not in http.get("/memories?user_id=x", headers=headers).text
+    with Memory(":memory:") as other:
+        assert http.get("/memories", headers=key(other, None, "admin")).status_code == 401
 
 
 def fields(count: int) -> dict[str, int]:
@@ -231,15 +208,6 @@ def test_the_messages_of_a_request_are_at_most_max_messages(
     assert client(memory).post(path, json=form([message] * 3), headers=headers).status_code in {200, 201, 202}
     answer = client(memory).post(path, json=form([message] * 4), headers=headers)
     assert answer.status_code == 422 and "at most 3 messages" in answer.text
-
-
-def test_text_is_no_page(memory: Memory) -> None:
-    with Memory(":memory:") as own:
-        http = client(own, auth="local")
-        http.post("/memories", json={"messages": "<script>alert(1)</script>", "user_id": "a", "infer": False})
-        answer = http.get("/memories?user_id=a")
-    assert answer.headers["content-type"] == "application/json"
-    assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 TEXTS = st.text(max_size=40)

@@ -84,6 +84,8 @@ def test_revoked_key_is_refused_at_once(memory: Memory) -> None:
     http, headers = client(memory), key(memory)
     assert http.get("/memories/x", headers=headers).status_code == 200
     (one,) = memory.parts.reading(keys.listed)
+    answer = http.get("/memories/x", headers=key(memory, ALICE, "write"))
+    assert (answer.status_code, answer.json()) == (403, {"detail": "this needs a key with the right to read"})
     assert memory.parts.database.write(lambda c: keys.revoke(c, one.id))
     assert not memory.parts.database.write(lambda c: keys.revoke(c, one.id))
     assert http.get("/memories/x", headers=headers).status_code == 401
@@ -98,11 +100,6 @@ def test_no_secret_is_stored_and_purge_removes_keys_of_its_scope(memory: Memory,
     assert [one.scope for one in memory.parts.reading(keys.listed)] == [None, Scope(user_id="bob")]
     assert memory.reset().keys == 1
     assert [one.scope for one in memory.parts.reading(keys.listed)] == [None]
-
-
-def test_key_without_the_right_is_refused(memory: Memory) -> None:
-    answer = client(memory).get("/memories/x", headers=key(memory, ALICE, "write"))
-    assert (answer.status_code, answer.json()) == (403, {"detail": "this needs a key with the right to read"})
 
 
 @pytest.mark.parametrize(
@@ -127,11 +124,7 @@ def test_auth_local_serves_local_connections_only(memory: Memory, headers: dict[
     assert http.get("/memories/x", headers=headers).status_code == status
     assert TestClient(app, client=("10.0.0.7", 1)).get("/memories/x").status_code == 401
 
-
-def test_auth_local_refuses_a_proxy_without_headers(memory: Memory) -> None:
-    app = create_app(memory, auth="local")
-
-    async def proxied(scope: Asked, receive: Receive, send: Send) -> None:
+    async def proxied(scope: Asked, receive: Receive, send: Send) -> None:  # by one that adds no header
         await app({**scope, "http_version": "1.0"}, receive, send)
 
     assert TestClient(proxied, client=HERE).get("/memories/x").status_code == 401
@@ -154,18 +147,12 @@ def test_repeated_query_parameter_is_refused(memory: Memory, path: str) -> None:
     assert len(memory.get_all(user_id="bob")) == 1
 
 
-def test_per_minute_limits_requests(memory: Memory) -> None:
-    http = client(memory, per_minute=2)
-    answers = [http.get("/memories/x") for _ in range(3)]
-    assert [answer.status_code for answer in answers] == [401, 401, 429]
-    assert int(answers[2].headers["retry-after"]) > 0
-
-
 def test_per_minute_counts_an_ipv6_network_as_one_caller(memory: Memory) -> None:
     app = create_app(memory, auth="keys", hosts=["testserver"], per_minute=1)
     visitors = ("2001:db8::1", "2001:db8::2", "2001:db8:0:1::1", "::ffff:10.0.0.7", "10.0.0.7", "10.0.0.8")
     statuses = [TestClient(app, client=(each, 1)).get("/memories/x").status_code for each in visitors]
     assert statuses == [401, 429, 401, 401, 429, 401]
+    assert int(TestClient(app, client=("10.0.0.8", 1)).get("/memories/x").headers["retry-after"]) > 0
 
 
 def test_every_response_has_request_id_and_security_headers(memory: Memory) -> None:

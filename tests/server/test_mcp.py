@@ -35,7 +35,7 @@ from tests.programs import COMMAND, python
 from tests.server.conftest import key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
 USERS = ("alice", "bob")
 ALICE = Principal("alice", Scope(user_id="alice"), frozenset({"read", "write"}))
@@ -58,58 +58,63 @@ async def found(client: ClientSession, query: str, **arguments: Any) -> dict[str
     return dict(answer.structuredContent or {})
 
 
-@pytest.mark.parametrize("graph", [False, True])
-def test_mcp_lists_relations_with_a_graph_only(graph: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    with Memory(":memory:", graph=graph) as memory:
-        tools = asyncio.run(create_mcp(memory, lambda _: ALICE).list_tools())
-    assert ("relations" in {tool.name for tool in tools}) is graph
+async def with_client(memory: Memory, use: Callable[[ClientSession], Awaitable[Any]], who: Principal = ALICE) -> Any:
+    async with connected(create_mcp(memory, lambda _: who)._mcp_server) as client:
+        return await use(client)
+
+
+def test_create_mcp_lists_relations_with_a_graph_only_and_leaves_logging_unchanged(memory: Memory) -> None:
+    root = logging.getLogger()
+    before = [*root.handlers], root.level
+    with Memory(":memory:") as plain:
+        for each, has_graph in ((memory, True), (plain, False)):
+            tools = asyncio.run(create_mcp(each, lambda _: ALICE).list_tools())
+            assert ("relations" in {tool.name for tool in tools}) is has_graph
+    assert ([*root.handlers], root.level) == before
 
 
 def test_mcp_tools_search_add_update_and_delete(memory: Memory) -> None:
-    async def use() -> None:
-        async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
-            (added,) = await call(client, "add_memory", text="我住在里昂。")
-            assert added["event"] == "ADD"
-            [hit] = (await found(client, "她住在哪里？"))["memories"]
-            assert hit["id"] == added["id"]
-            await client.call_tool("update_memory", {"memory_id": hit["id"], "text": "住在奥斯陆"})
-            assert [step["event"] for step in await call(client, "memory_history", memory_id=hit["id"])] == [
-                "ADD",
-                "UPDATE",
-            ]
-            listed = (await client.read_resource("memory://memories")).contents[0]  # type: ignore[arg-type]  # a URL
-            assert [item["text"] for item in json.loads(listed.text)] == ["住在奥斯陆"]  # type: ignore[union-attr]
-            await client.call_tool("delete_memory", {"memory_id": hit["id"]})
-            assert await found(client, "家") == {"memories": [], "nothing": "no memory to search"}
+    async def use(client: ClientSession) -> None:
+        (added,) = await call(client, "add_memory", text="我住在里昂。")
+        assert added["event"] == "ADD"
+        [hit] = (await found(client, "她住在哪里？"))["memories"]
+        assert hit["id"] == added["id"]
+        await client.call_tool("update_memory", {"memory_id": hit["id"], "text": "住在奥斯陆"})
+        assert [step["event"] for step in await call(client, "memory_history", memory_id=hit["id"])] == [
+            "ADD",
+            "UPDATE",
+        ]
+        listed = (await client.read_resource("memory://memories")).contents[0]  # type: ignore[arg-type]  # a URL
+        assert [item["text"] for item in json.loads(listed.text)] == ["住在奥斯陆"]  # type: ignore[union-attr]
+        await client.call_tool("delete_memory", {"memory_id": hit["id"]})
+        assert await found(client, "家") == {"memories": [], "nothing": "no memory to search"}
 
-    asyncio.run(use())
+    asyncio.run(with_client(memory, use))
 
 
 def test_add_memory_and_search_memories_take_a_timezone(memory: Memory) -> None:
     far = "Pacific/Kiritimati"
 
-    async def use() -> None:
-        async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
-            (added,) = await call(client, "add_memory", text="I visited Rome today.", timezone=far)
-            assert added["text"] == f"Visited Rome on {datetime.now(ZoneInfo(far)).date()}"
-            assert (await found(client, "Tom", timezone=far))["memories"]
-            refused = await client.call_tool("search_memories", {"query": "Tom", "timezone": "Mars/Base"})
-            assert refused.isError and "Mars/Base" in str(refused.content)
+    async def use(client: ClientSession) -> None:
+        (added,) = await call(client, "add_memory", text="I visited Rome today.", timezone=far)
+        assert added["text"] == f"Visited Rome on {datetime.now(ZoneInfo(far)).date()}"
+        assert (await found(client, "Tom", timezone=far))["memories"]
+        refused = await client.call_tool("search_memories", {"query": "Tom", "timezone": "Mars/Base"})
+        assert refused.isError and "Mars/Base" in str(refused.content)
 
-    asyncio.run(use())
+    asyncio.run(with_client(memory, use))
 
 
 def test_mcp_errors_are_words_and_stay_within_the_scope(memory: Memory) -> None:
     bobs = str(memory.add("I live in Oslo.", user_id="bob").results[0].id)
 
-    async def use() -> None:
-        async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
-            assert (await found(client, "Oslo"))["memories"] == []
-            for tool, more in (("memory_history", {}), ("delete_memory", {}), ("update_memory", {"text": "x"})):
-                assert bobs in (await call(client, tool, memory_id=bobs, **more))["error"]
-            assert "bob" not in str(await found(client, "x", user_id="bob"))
+    async def use(client: ClientSession) -> None:
+        assert (await found(client, "Oslo"))["memories"] == []
+        for tool, more in (("memory_history", {}), ("delete_memory", {}), ("update_memory", {"text": "x"})):
+            assert bobs in (await call(client, tool, memory_id=bobs, **more))["error"]
+        assert "bob" not in str(await found(client, "x", user_id="bob"))
 
-    asyncio.run(use())
+    asyncio.run(with_client(memory, use))
 
 
 @pytest.mark.parametrize(
@@ -120,12 +125,8 @@ def test_mcp_errors_are_words_and_stay_within_the_scope(memory: Memory) -> None:
     ],
 )
 def test_mcp_needs_rights_and_a_scope(memory: Memory, principal: Principal, said: str) -> None:
-    async def use() -> None:
-        async with connected(create_mcp(memory, lambda _: principal)._mcp_server) as client:
-            assert said in (await call(client, "add_memory", text="I like tea."))["error"]
-
-    asyncio.run(use())
-    assert memory.stats().memories == 0
+    answer = asyncio.run(with_client(memory, lambda client: call(client, "add_memory", text="I like tea."), principal))
+    assert said in answer["error"] and memory.stats().memories == 0
 
 
 class Careless(HashEmbeddings):
@@ -138,15 +139,11 @@ class Careless(HashEmbeddings):
 
 
 def test_mcp_writes_unexpected_errors_to_the_log_only(caplog: pytest.LogCaptureFixture) -> None:
-    async def use(memory: Memory) -> str:
-        async with connected(create_mcp(memory, lambda _: ALICE)._mcp_server) as client:
-            return str((await call(client, "search_memories", query="What tea?"))["error"])
-
     with Memory(":memory:", embeddings=Careless(64)) as memory:
         memory.add("I like tea.", user_id="alice")
-        told = asyncio.run(use(memory))
-    number = told.rpartition(" ")[2]
-    assert "hunter2" not in told and number in caplog.text
+        answer = asyncio.run(with_client(memory, lambda client: call(client, "search_memories", query="What tea?")))
+    number = answer["error"].rpartition(" ")[2]
+    assert "hunter2" not in answer["error"] and number in caplog.text
 
 
 def test_mcp_client_starts_the_command(tmp_path: Path) -> None:
@@ -271,10 +268,3 @@ def test_log_line_names_the_caller_of_mcp(memory: Memory, caplog: pytest.LogCapt
     lines = [json.loads(JSONLines().format(record)) for record in caplog.records if record.getMessage() == "request"]
     known = headers["X-API-Key"].split("_")[1]
     assert [(line["caller"], line["status"]) for line in lines] == [(known, 200), (None, 401)]
-
-
-def test_create_mcp_leaves_logging_unchanged(memory: Memory) -> None:
-    root = logging.getLogger()
-    before = [*root.handlers], root.level
-    create_mcp(memory, lambda _: ALICE)
-    assert ([*root.handlers], root.level) == before

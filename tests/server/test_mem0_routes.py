@@ -58,12 +58,15 @@ def test_mem0_routes_do_the_seven_operations(wire: httpx.Client) -> None:
     found = wire.post("/search", json={"query": "where does she live?", "filters": {"user_id": "alice"}}).json()
     assert found["results"][0]["memory"] == "Lives in Lyon"
 
+    (row,) = wire.post("/memories", json={"messages": "I live in Rome now.", "user_id": "alice"}).json()["results"]
+    assert (row["event"], row["previous_memory"]) == ("UPDATE", "Lives in Lyon")
     changed = wire.put(f"/memories/{second['id']}", json={"text": "Lives in Oslo"})
     assert changed.json() == {"message": "Memory updated successfully!"}
     steps = wire.get(f"/memories/{second['id']}/history").json()
     assert [(step["event"], step["old_memory"], step["new_memory"]) for step in steps] == [
         ("ADD", None, "Lives in Lyon"),
-        ("UPDATE", "Lives in Lyon", "Lives in Oslo"),
+        ("UPDATE", "Lives in Lyon", "Lives in Rome"),
+        ("UPDATE", "Lives in Rome", "Lives in Oslo"),
     ]
 
     assert wire.delete(f"/memories/{first['id']}").json() == {"message": "Memory deleted successfully"}
@@ -73,12 +76,6 @@ def test_mem0_routes_do_the_seven_operations(wire: httpx.Client) -> None:
 
     assert wire.post("/reset").json() == {"message": "All memories reset"}
     assert wire.get(f"/memories/{first['id']}/history").json() == []
-
-
-def test_mem0_add_updates_a_memory(http: TestClient) -> None:
-    http.post("/memories", json={"messages": "I live in Lyon.", "user_id": "alice"})
-    (row,) = http.post("/memories", json={"messages": "I live in Oslo now.", "user_id": "alice"}).json()["results"]
-    assert (row["event"], row["previous_memory"]) == ("UPDATE", "Lives in Lyon")
 
 
 @pytest.mark.parametrize(
@@ -135,14 +132,11 @@ def test_mem0_invalid_request_is_a_list_of_places(
     assert answer.json()["detail"][0]["loc"][:2] == where
 
 
-def test_mem0_ignores_empty_ids(http: TestClient) -> None:
+def test_mem0_ignores_empty_ids_and_unknown_ids_are_null(http: TestClient) -> None:
     memory_id = added(http)
     assert http.get("/memories?user_id=alice&agent_id=&run_id=").json()["results"][0]["id"] == memory_id
     body = {"query": "tea", "user_id": "alice", "agent_id": "", "filters": {"run_id": ""}}
     assert http.post("/search", json=body).json()["results"][0]["id"] == memory_id
-
-
-def test_mem0_unknown_ids_are_null_and_empty(http: TestClient) -> None:
     unknown = http.get("/memories/unknown")
     assert (unknown.status_code, unknown.json()) == (200, None)
     assert http.get("/memories/unknown/history").json() == []
@@ -189,20 +183,14 @@ def test_mem0_update_takes_each_field(http: TestClient, name: str) -> None:
     assert "expiration_date" not in http.get(f"/memories/{memory_id}").json()
 
 
-def test_mem0_reset_erases_one_scope(http: TestClient) -> None:
-    hers, his = added(http), added(http, user_id="bob")
-    assert http.post("/reset", json={"user_id": "alice"}).json() == {"message": "All memories reset"}
-    assert http.get(f"/memories/{hers}/history").json() == []
-    assert len(http.get(f"/memories/{his}/history").json()) == 1
-
-
-def test_mem0_reset_stays_within_the_scope_of_the_key(memory: Memory) -> None:
+def test_mem0_reset_erases_one_scope_within_that_of_the_key(memory: Memory) -> None:
     hers, his = remembered(memory, "alice"), remembered(memory, "bob")
     http, headers = client(memory), key(memory, Scope("alice"), "admin")
     assert http.post("/reset", json={"user_id": "bob"}, headers=headers).status_code == 403
-    assert http.post("/reset", headers=headers).status_code == 200
-    assert [item.id for item in memory.get_all(user_id="bob")] == [his]
-    assert not memory.get_all(user_id="alice") and hers != his
+    for body in (None, {"user_id": "alice"}):
+        assert http.post("/reset", json=body, headers=key(memory, Scope("alice"), "admin")).status_code == 200
+        assert client(memory, auth="local").get(f"/memories/{hers}/history").json() == []
+    assert len(memory.history(his)) == 1
 
 
 def test_mem0_routes_for_admins(memory: Memory) -> None:
@@ -228,24 +216,16 @@ def test_mem0_routes_refuse_a_scope_with_blanks(memory: Memory) -> None:
     assert len(memory.get_all(user_id="alice")) == 1
 
 
-def test_mem0_entities_are_counted_and_deleted(http: TestClient) -> None:
+def test_mem0_entities_are_counted_and_deleted_within_the_scope_of_the_key(memory: Memory, http: TestClient) -> None:
     added(http)
     added(http, agent_id="guide")
     added(http, user_id="bob")
     told = {(row["type"], row["id"]): row["total_memories"] for row in http.get("/entities").json()}
     assert told == {("agent", "guide"): 1, ("user", "alice"): 2, ("user", "bob"): 1}
+    his = client(memory).get("/entities", headers=key(memory, Scope("bob"))).json()
+    assert [(row["type"], row["id"]) for row in his] == [("user", "bob")]
     assert http.delete("/entities/user/alice").json() == {"message": "Entity deleted"}
     assert [row["id"] for row in http.get("/entities").json()] == ["bob"]
-
-
-def test_mem0_entities_stay_within_the_scope_of_the_key(memory: Memory) -> None:
-    remembered(memory, "alice", agent_id="guide")
-    remembered(memory, "bob", agent_id="guide")
-    rows = client(memory).get("/entities", headers=key(memory)).json()
-    assert [(row["type"], row["id"], row["total_memories"]) for row in rows] == [
-        ("agent", "guide", 1),
-        ("user", "alice", 1),
-    ]
 
 
 @pytest.mark.parametrize("path", ELSEWHERE)
@@ -292,15 +272,11 @@ ELSEWHERE_IMAGE: Final = "http://169.254.169.254/latest"
     ],
 )
 def test_mem0_images_are_not_fetched(memory: Memory, http: TestClient, content: Any) -> None:
-    body = {"messages": [{"role": "user", "content": content}], "user_id": "alice"}
+    body: dict[str, Any] = {"messages": [{"role": "user", "content": content}], "user_id": "alice"}
     answer = http.post("/memories", json=body)
     assert (answer.status_code, "data: URLs" in answer.json()["detail"]) == (400, True)
     allowed = client(memory, auth="local", fetch_images=True).post("/memories", json=body)
     assert "data: URLs" not in allowed.text
-
-
-def test_mem0_data_url_of_an_image_passes(http: TestClient) -> None:
     part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}
-    told = {"role": "user", "content": [{"type": "text", "text": "I live in Lyon."}, part]}
-    answer = http.post("/memories", json={"messages": [told], "user_id": "alice"})
-    assert answer.json()["results"][0]["memory"] == "Lives in Lyon"
+    body["messages"] = [{"role": "user", "content": [{"type": "text", "text": "I live in Lyon."}, part]}]
+    assert http.post("/memories", json=body).json()["results"][0]["memory"] == "Lives in Lyon"

@@ -50,18 +50,10 @@ def problem(answer: Any, status: int) -> str:
     return str(body["detail"])
 
 
-# ── memories ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_add_search_and_import_take_a_timezone(http: TestClient) -> None:
     late = {"timestamp": "2026-06-12T00:30", "timezone": "Asia/Shanghai"}
     assert added(http, "I visited Rome yesterday.", **late)["text"] == "Visited Rome on 2026-06-11"
-    line = {
-        "text": "Walked yesterday.",
-        "created_at": "2026-06-12T00:30",
-        "timezone": "Asia/Shanghai",
-        "user_id": "alice",
-    }
+    line = {"text": "Walked.", "created_at": late["timestamp"], "timezone": late["timezone"], "user_id": "alice"}
     assert http.post("/v1/import", content=json.dumps(line)).json()["imported"] == 1
     dates = [item["created_at"] for item in http.get("/v1/memories", params={"user_id": "alice"}).json()["items"]]
     assert dates == ["2026-06-12T00:30:00+08:00"] * 2
@@ -99,21 +91,16 @@ def test_memory_is_added_changed_deleted_and_restored(http: TestClient, said: st
 
 
 def test_memories_are_listed_page_by_page(http: TestClient) -> None:
-    for number in range(5):
+    for number in range(3):
         added(http, f"fact {number}", infer=False, metadata={"even": number % 2 == 0})
-    found, after = [], None
-    while True:
-        page = http.get(
-            "/v1/memories", params={"user_id": "alice", "k": 2, **({"after": after} if after else {})}
-        ).json()
-        found += [item["text"] for item in page["items"]]
-        if (after := page["next"]) is None:
-            break
-    assert found == [f"fact {number}" for number in (4, 3, 2, 1, 0)]
+    first = http.get("/v1/memories?user_id=alice&k=2").json()
+    rest = http.get("/v1/memories", params={"user_id": "alice", "after": first["next"]}).json()
+    assert [item["text"] for item in first["items"] + rest["items"]] == ["fact 2", "fact 1", "fact 0"]
+    assert rest["next"] is None
     even = http.get("/v1/memories", params={"user_id": "alice", "filters": '{"even": true}'}).json()["items"]
-    assert [item["text"] for item in even] == ["fact 4", "fact 2", "fact 0"]
+    assert [item["text"] for item in even] == ["fact 2", "fact 0"]
     assert "no cursor" in problem(http.get("/v1/memories?user_id=alice&after=x"), 400)
-    assert http.request("DELETE", "/v1/memories?user_id=alice").json() == {"deleted": 5}
+    assert http.request("DELETE", "/v1/memories?user_id=alice").json() == {"deleted": 3}
 
 
 def test_search_takes_explain_filters_as_of_and_known_at(http: TestClient) -> None:
@@ -140,8 +127,6 @@ def test_search_threshold_is_a_number_or_auto_and_abstained_says_why(http: TestC
     for wrong in ("many", 7):
         answer = http.post("/v1/search", json={**asked, "threshold": wrong})
         assert answer.status_code == 422 and "Input should be 'auto'" in answer.text
-    schema = http.get("/openapi.json").json()["components"]["schemas"]["Search"]["properties"]["threshold"]
-    assert {"const": "auto", "type": "string"} in schema["anyOf"]
 
 
 def test_idempotency_key_adds_once(http: TestClient) -> None:
@@ -186,9 +171,6 @@ def test_purge_erases_memories_and_waiting_jobs(memory: Memory, http: TestClient
     assert (erased["revisions"] in {1, 2}, erased["jobs"]) == (True, 1)  # a worker may have been faster
     assert erased.keys() == {field.name for field in fields(Erasure)}
     assert memory.get_all(user_id="alice").items == ()
-
-
-# ── the rest ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_relations_and_entities_are_listed_and_added(http: TestClient) -> None:
@@ -281,18 +263,17 @@ def test_conversations_turns_are_read_backwards(memory: Memory, http: TestClient
     assert http.get(f"{where}/turns?user_id=bob").json() == {"items": [], "next": None}
 
 
-def test_export_can_be_imported_into_another_scope(http: TestClient, tmp_path: Path) -> None:
-    for number in range(3):
-        added(http, f"fact {number}", infer=False, metadata={"n": number}, timestamp=f"202{number}-01-01T00:00:00Z")
+def test_export_streams_all_pages_and_can_be_imported_into_another_scope(memory: Memory, http: TestClient) -> None:
+    messages = [f"fact {number}" for number in range(600)]
+    memory.add(messages, user_id="alice", infer=False, metadata={"n": 1}, timestamp="2020-01-01T00:00:00Z")
     lines = http.get("/v1/export?user_id=alice").text.replace('"alice"', '"bob"')
-    report = http.post("/v1/import", content=lines).json()
-    assert report == {"imported": 3, "refused": 0, "errors": []}
+    assert http.post("/v1/import", content=lines).json() == {"imported": 600, "refused": 0, "errors": []}
 
     def shown(user: str) -> list[tuple[Any, ...]]:
-        items = http.get(f"/v1/memories?user_id={user}").json()["items"]
-        return [tuple(item[name] for name in ("text", "metadata", "created_at", "actor_id", "role")) for item in items]
+        items = memory.get_all(user_id=user, k=1_000)
+        return sorted((item.text, item.created_at, item.actor_id, item.role, *item.metadata) for item in items)
 
-    assert shown("alice") == shown("bob")
+    assert shown("alice") == shown("bob") and len(shown("bob")) == 600
 
 
 def test_import_reads_create_time(http: TestClient) -> None:
@@ -319,22 +300,12 @@ def test_import_reports_bad_lines_and_takes_the_others(http: TestClient) -> None
     assert len(http.get("/v1/memories?user_id=alice").json()["items"]) == 1
 
 
-def test_export_streams_all_pages(memory: Memory, http: TestClient) -> None:
-    memory.add_many([{"messages": [f"fact {number}" for number in range(1200)], "user_id": "alice", "infer": False}])
-    with http.stream("GET", "/v1/export?user_id=alice") as answer:
-        texts = [json.loads(line)["text"] for line in answer.iter_lines()]
-    assert sorted(texts) == sorted(f"fact {number}" for number in range(1200))
-
-
 def test_health_and_ready_need_no_key(memory: Memory, keyed: TestClient) -> None:
     assert keyed.get("/v1/health").json()["status"] == "alive"
     assert keyed.get("/v1/ready").json()["status"] == "ready"
     memory.parts.database.close()
     assert keyed.get("/v1/health").status_code == 200
     assert str(memory.location) not in problem(keyed.get("/v1/ready"), 503)
-
-
-# ── who may do what ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_key_sets_its_scope_and_refuses_others(memory: Memory, keyed: TestClient) -> None:
@@ -398,16 +369,6 @@ def test_invalid_bodies_are_problems_that_repeat_nothing(http: TestClient, path:
         )
 
 
-def test_every_route_is_described_in_openapi(http: TestClient) -> None:
-    paths = http.get("/openapi.json").json()["paths"]
-    ours = {path: how for path, how in paths.items() if path.startswith("/v1/")}
-    assert len(ours) >= 20
-    for path, operations in ours.items():
-        for operation in operations.values():
-            assert operation["summary"] and operation["description"], path
-            assert "application/problem+json" in operation["responses"]["default"]["content"], path
-
-
 ANSWERED = {
     "MemoryResponse": (
         "actor_id agent_id created_at expires_at hash id is_verbatim memory_type metadata revision role run_id text "
@@ -431,29 +392,21 @@ ANSWERED = {
 """The fields of answers, which clients name: a record's new field is shown by whoever adds it here."""
 
 
-def test_response_models_have_the_known_fields(http: TestClient) -> None:
-    schemas = http.get("/openapi.json").json()["components"]["schemas"]
+def test_openapi_has_the_known_fields_and_describes_everything(http: TestClient) -> None:
+    document = http.get("/openapi.json").json()
+    schemas = document["components"]["schemas"]
     for name, known in ANSWERED.items():
-        assert sorted(schemas[name]["properties"]) == known.split(), name
-        assert sorted(schemas[name]["required"]) == known.split(), name
-
-
-def test_every_openapi_schema_has_a_name_a_description_and_its_id_first(http: TestClient) -> None:
-    schemas = http.get("/openapi.json").json()["components"]["schemas"]
-    assert [name for name, form in schemas.items() if not (name.isalnum() and form["title"] == name)] == []
-    ours = {
-        name: form for name, form in schemas.items() if not name.startswith(("Mem0", "HTTPValidation", "Validation"))
-    }
-    assert [name for name, form in ours.items() if not form.get("description")] == []
-    assert [name for name, form in ours.items() if "id" in [*form["properties"]][1:]] == []
-
-
-def test_log_has_the_template_of_the_route(http: TestClient, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", logger="langmem_adapter.server")
-    http.get("/v1/memories/x")
-    http.get("/memories/x")
-    told = [vars(record)["fields"]["route"] for record in caplog.records if record.getMessage() == "request"]
-    assert told == ["/v1/memories/{memory_id}", "/memories/{memory_id}"]
+        assert sorted(schemas[name]["properties"]) == sorted(schemas[name]["required"]) == known.split(), name
+    for name, form in schemas.items():
+        assert name.isalnum() and form["title"] == name
+        if not name.startswith(("Mem0", "HTTPValidation", "Validation")):
+            assert form.get("description") and "id" not in [*form["properties"]][1:], name
+    ours = {path: how for path, how in document["paths"].items() if path.startswith("/v1/")}
+    assert len(ours) >= 20
+    for path, operations in ours.items():
+        for operation in operations.values():
+            assert operation["summary"] and operation["description"], path
+            assert "application/problem+json" in operation["responses"]["default"]["content"], path
 
 
 @pytest.mark.parametrize("moment", [2024, 0.5, "2024", "-1", "0.5", "20240501", "soon"])

@@ -14,7 +14,8 @@ from langmem_adapter.knowledge.draw import D3, Dot, picture_data, shape_of
 from langmem_adapter.knowledge.walk import COUNTED, Ego
 from langmem_adapter.records.graph import Relation
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.server.page.layout import PREFIX, Filled, Reading, ScopeForm
+from langmem_adapter.server.page.layout import Filled, Reading, ScopeForm
+from langmem_adapter.server.problems import PAGE
 from langmem_adapter.storage import memories
 from langmem_adapter.storage.graph import reads
 from langmem_adapter.storage.graph.reads import NOW
@@ -38,7 +39,7 @@ class _GraphQuery(ScopeForm):
     as_of: Filled[str] = None
 
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PAGE)
 
 
 @router.get("/graph")

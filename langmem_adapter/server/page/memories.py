@@ -20,7 +20,6 @@ from langmem_adapter.records.results import MemoryItem, Revision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.search.relevance import RELEVANT
 from langmem_adapter.server.page.layout import (
-    PREFIX,
     Filled,
     Looking,
     Reading,
@@ -29,8 +28,8 @@ from langmem_adapter.server.page.layout import (
     Writing,
     pieces,
 )
-from langmem_adapter.server.problems import Streamed
-from langmem_adapter.server.v1.exchange import LINES, PAGE, exported
+from langmem_adapter.server.problems import PAGE, Streamed
+from langmem_adapter.server.v1.exchange import LINES, PAGE_SIZE, exported
 from langmem_adapter.storage import memories, traces
 from langmem_adapter.storage.erasure import list_usage
 from langmem_adapter.storage.graph import reads
@@ -59,23 +58,19 @@ _EVIDENCE: Final = {
     "graph": "the knowledge graph leads to it from who is asked about",
 }
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PAGE)
 
 
-# ── list and search ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-_EXAMPLES: Final = [
-    {"text": text, "shows": shows, "language": language, "user": user}  # the user of an empty database
-    for text, shows, language, user in (
-        (
-            "Hi! I am Ada. I live in Kyoto, I have a dog called Rex, and I am vegetarian.",
-            *("one sentence becomes several memories", "en", "ada"),
-        ),
-        ("I moved to Lyon last week.", "after the first: an update, at the date that was meant", "en", "ada"),
-        ("我叫小明，住在北京，喜欢喝茶。", "the same in Chinese", "zh", "小明"),
-        ("我上个月搬到上海了。", "after the one before: an update", "zh", "小明"),
-    )
+_ADA: Final = {"language": "en", "user": "ada"}
+_EXAMPLES: Final = [  # with the user of an empty database
+    {
+        "text": "Hi! I am Ada. I live in Kyoto, I have a dog called Rex, and I am vegetarian.",
+        "shows": "one sentence becomes several memories",
+        **_ADA,
+    },
+    {"text": "I moved to Lyon last week.", "shows": "after the first: an update, at the date that was meant", **_ADA},
+    {"text": "我叫小明，住在北京，喜欢喝茶。", "shows": "the same in Chinese", "language": "zh", "user": "小明"},
+    {"text": "我上个月搬到上海了。", "shows": "after the one before: an update", "language": "zh", "user": "小明"},
 ]
 
 
@@ -109,7 +104,7 @@ async def list_memories(view: Reading, query: Annotated[_ListQuery, Query()]) ->
     total = sum(each.memories for each in await run_in_executor(view.memory.parts.reading, counts, Scope(**scope)))
     if not (total or rows or query.q or query.type or query.as_of or query.after):
         others: list[Any] = []
-        if view.who.reaches_everything:
+        if view.principal.reaches_everything:
             others = await run_in_executor(view.memory.parts.reading, list_usage, "user_id", most=_FEW)
         return view.show("start", scope, others=[each for each in others if each.memories], **_first_screen(view))
     values: dict[str, Any] = {"query": query, "rows": rows, "after": after, "total": total, "ms": milliseconds}
@@ -125,7 +120,7 @@ async def add(view: Writing, form: Annotated[_AddForm, Form()]) -> Response:
 
 def _first_screen(view: View) -> dict[str, Any]:
     """Examples, and the database's location for callers who may see it on Health."""
-    is_shown = view.who.reaches_everything and "://" not in view.memory.location
+    is_shown = view.principal.reaches_everything and "://" not in view.memory.location
     return {
         "examples": _EXAMPLES,
         "database": json.dumps(view.memory.location if is_shown else "…", ensure_ascii=False),
@@ -149,9 +144,6 @@ async def _search(memory: Memory, query: _ListQuery, scope: dict[str, Any]) -> t
         bar = tuple(pieces(dict(sorted(parts.items(), key=itemgetter(1), reverse=True)), best))
         rows.append({"item": hit.item, "relevance": hit.relevance, "parts": bar})
     return rows, None
-
-
-# ── one memory ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class _MemoryQuery(ScopeForm):
@@ -341,9 +333,6 @@ def _source_turns(trace: traces.Trace, revision: Revision) -> dict[str, Any]:
     return {"turns": turns, "words": (), "number": number + 1, "many": len(conversation)}
 
 
-# ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class _ExportQuery(ScopeForm):
     format: Literal["jsonl", "csv"] = "jsonl"
 
@@ -351,8 +340,8 @@ class _ExportQuery(ScopeForm):
 @router.get("/export")
 async def export(view: Reading, query: Annotated[_ExportQuery, Query()]) -> Streamed:
     fields = view.effective_scope(query)
-    how: dict[str, Any] = {**fields, "include_expired": True, "k": PAGE}
-    check = partial(view.shell.visit, view.request)
+    how: dict[str, Any] = {**fields, "include_expired": True, "k": PAGE_SIZE}
+    check = partial(view.service.visit, view.request)
     first = await view.memory.aget_all(**how)
     headers = {"content-disposition": f"attachment; {file_name(Scope(**fields), query.format)}"}
     if query.format == "jsonl":
@@ -362,12 +351,7 @@ async def export(view: Reading, query: Annotated[_ExportQuery, Query()]) -> Stre
 
 
 def file_name(scope: Scope, ending: str) -> str:
-    r"""The parameters of `Content-Disposition` (RFC 6266) with the scope in the file's name.
-
-    Example:
-        >>> file_name(Scope(user_id="小明"), "csv")
-        'filename="memories.csv"; filename*=UTF-8\'\'memories-%E5%B0%8F%E6%98%8E.csv'
-    """
+    """The parameters of `Content-Disposition` (RFC 6266) with the scope in the file's name."""
     values = "-".join(scope.named.values())
     plain = "".join(each if each.isalnum() or each in "._-@" else "_" for each in values)[:_LONGEST]
     whole = f"memories-{plain}.{ending}"

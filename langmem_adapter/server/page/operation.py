@@ -3,12 +3,13 @@
 import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from math import fsum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Depends, Form, Query, Request, Response
+from fastapi import APIRouter, Depends, Form, Query, Response
 from pydantic import Field, SecretStr
 
 from langmem_adapter.index.base import Verification
@@ -16,75 +17,73 @@ from langmem_adapter.maintenance.checkup import SEVERITY, Check, checkup, defaul
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.checks import redact_url
 from langmem_adapter.records.escapes import DiffPart, differences
-from langmem_adapter.records.results import Change, Decision, Turn
+from langmem_adapter.records.results import Change, Turn
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
-from langmem_adapter.server.auth import NobodyError, Principal
-from langmem_adapter.server.page import layout
+from langmem_adapter.server.auth import Principal
 from langmem_adapter.server.page.layout import (
-    PREFIX,
+    COOKIE,
     THEME,
     THEMES,
+    YEAR,
     Filled,
     Looking,
     Reading,
     ScopeForm,
     Sending,
     View,
+    Visiting,
+    check_form,
     pieces,
-    shell_of,
+    put_cookie,
+    session_of,
 )
-from langmem_adapter.settings import Origin, chosen_database
-from langmem_adapter.storage import erasure, jobs, meta
+from langmem_adapter.server.problems import PAGE
+from langmem_adapter.settings import chosen_database
+from langmem_adapter.storage import erasure, jobs, keys, meta
 from langmem_adapter.storage.erasure import SORT_KEYS, Erasure
-from langmem_adapter.storage.keys import LASTS
 from langmem_adapter.storage.traces import Trace, TracePage
 from langmem_adapter.twins import run_in_executor, run_in_new_thread
 
-router = APIRouter(prefix=PREFIX)
+router = APIRouter(prefix=PAGE)
 
 
 # ── login and theme ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @router.get("/login")
-async def login(request: Request, to: str = "") -> Response:
-    shell = shell_of(request)
-    if not shell.needs_login:
-        return shell.go(request, "/memories")
-    return shell.show(request, "login", to=to, wrong=False)
+async def login(view: Visiting, to: str = "") -> Response:
+    return view.show("login", to=to, wrong=False) if view.service.needs_login else view.go("/memories")
 
 
-@router.post("/login", dependencies=[Depends(layout.check_form)])
-async def enter(request: Request, key: Annotated[str, Form()], to: Annotated[str, Form()] = "") -> Response:
-    shell = shell_of(request)
-    try:
-        secret = await layout.log_in(shell.memory, key.strip())
-    except NobodyError:
-        return shell.show(request, "login", to=to, wrong=True, status=HTTPStatus.UNAUTHORIZED)
-    answer = shell.go(request, _own_path(to))
-    layout.put_cookie(request, answer, layout.COOKIE, secret, seconds=int(LASTS.total_seconds()))
+@router.post("/login", dependencies=[Depends(check_form)])
+async def enter(view: Visiting, key: Annotated[str, Form()], to: Annotated[str, Form()] = "") -> Response:
+    api_key = await run_in_executor(view.memory.parts.reading, keys.find, key.strip())
+    if api_key is None:
+        return view.show("login", to=to, wrong=True, status=HTTPStatus.UNAUTHORIZED)
+    secret = await view.memory.parts.database.awrite(partial(keys.begin, key=api_key))
+    answer = view.go(_own_path(to))
+    put_cookie(view.request, answer, COOKIE, secret, seconds=int(keys.LASTS.total_seconds()))
     return answer
 
 
-@router.post("/logout", dependencies=[Depends(layout.check_form)])
-async def leave(request: Request) -> Response:
-    shell = shell_of(request)
-    await layout.log_out(shell.memory, request)
-    answer = shell.go(request, "/login")
-    layout.put_cookie(request, answer, layout.COOKIE, "", seconds=0)
+@router.post("/logout", dependencies=[Depends(check_form)])
+async def leave(view: Visiting) -> Response:
+    await view.memory.parts.database.awrite(partial(keys.end, secret=session_of(view.request)))
+    answer = view.go("/login")
+    put_cookie(view.request, answer, COOKIE, "", seconds=0)
     return answer
 
 
-@router.post("/theme", dependencies=[Depends(layout.check_form)])
-async def theme(request: Request, theme: Annotated[str, Form()], to: Annotated[str, Form()] = "") -> Response:
-    answer = shell_of(request).go(request, _own_path(to))
-    layout.put_cookie(request, answer, THEME, theme if theme in THEMES else THEMES[0], seconds=layout.YEAR)
+@router.post("/theme", dependencies=[Depends(check_form)])
+async def theme(view: Visiting, theme: Annotated[str, Form()], to: Annotated[str, Form()] = "") -> Response:
+    answer = view.go(_own_path(to))
+    put_cookie(view.request, answer, THEME, theme if theme in THEMES else THEMES[0], seconds=YEAR)
     return answer
 
 
 def _own_path(to: str) -> str:
     """The view that a form leads back to, never another site's page."""
-    _, _, path = to.partition(PREFIX)
+    _, _, path = to.partition(PAGE)
     return path if path.startswith("/") and not path.startswith("//") and "\\" not in path else "/memories"
 
 
@@ -123,16 +122,14 @@ def _run_view(trace: Trace) -> dict[str, Any]:
     candidates: list[dict[str, str]] = trace.candidates.get("known", [])
     times, results = trace.result.usage.milliseconds, trace.result.results
     total = fsum(times.values())
+    stages = {}
+    for piece in pieces({name: times.get(name, 0.0) for name in _STAGES}, total):
+        name = piece["name"]
+        calls = [call for call in trace.calls if _STAGE_OF_TASK.get(call.task) == name]
+        stages[name] = {"milliseconds": times.get(name), "piece": piece, "calls": calls}
     return {
         "text": next((turn.text for turn in trace.turns if turn.role != "system" and turn.text), ""),
-        "stages": {
-            piece.name: {
-                "milliseconds": times.get(piece.name),
-                "piece": piece,
-                "calls": [call for call in trace.calls if _STAGE_OF_TASK.get(call.task) == piece.name],
-            }
-            for piece in pieces({name: times.get(name, 0.0) for name in _STAGES}, total)
-        },
+        "stages": stages,
         "milliseconds": total,
         "conversations": _conversations(trace),
         "facts": list(enumerate(trace.facts, 1)),
@@ -150,11 +147,10 @@ def _conversations(trace: Trace) -> list[dict[str, Any]]:
     """Each conversation that parse read: earlier turns, its own with their numbers, and what was not used."""
     notes = trace.state["work"].get("notes", [])
     before = [Turn.from_json(each) for each in trace.state.get("before", ())]
-    numbered = list(enumerate(trace.turns, 1))
     return [
         {
             "before": [turn for turn in before if turn.item == item],
-            "turns": [(number, turn) for number, turn in numbered if turn.item == item],
+            "turns": [(number, turn) for number, turn in enumerate(trace.turns, 1) if turn.item == item],
             "notes": [note for each in notes[item : item + 1] for note in each],
         }
         for item in sorted({turn.item for turn in trace.turns})
@@ -162,24 +158,22 @@ def _conversations(trace: Trace) -> list[dict[str, Any]]:
 
 
 def _outcomes(trace: Trace, candidates: Mapping[str, Mapping[str, str]]) -> list[dict[str, Any]]:
+    """Each decision, and what it changes of the text of a memory."""
     results: Sequence[Change | None] = trace.result.results
     if len(results) != len(trace.decisions):  # the result of an earlier run of this name
         results = [None] * len(trace.decisions)
-    pairs = zip(trace.decisions, results, strict=True)
-    return [_outcome(decision, change, candidates) for decision, change in pairs]
-
-
-def _outcome(decision: Decision, change: Change | None, candidates: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    """A decision, and what it changes of the text of a memory."""
-    target = candidates.get(decision.memory_id or decision.past_of or "")
-    before = (change and change.previous_text) or (target["text"] if target else "")
-    parts: Sequence[DiffPart] = ()
-    if decision.event == "UPDATE" and decision.text is not None:
-        parts = differences(before, decision.text)
-    elif decision.event == "DELETE":
-        parts = [("gone", change.text if change else before)]
-    number = None if decision.fact is None else decision.fact + 1
-    return {"number": number, "decision": decision, "parts": parts, "target": target}
+    outcomes = []
+    for decision, change in zip(trace.decisions, results, strict=True):
+        target = candidates.get(decision.memory_id or decision.past_of or "")
+        before = (change and change.previous_text) or (target["text"] if target else "")
+        parts: Sequence[DiffPart] = ()
+        if decision.event == "UPDATE" and decision.text is not None:
+            parts = differences(before, decision.text)
+        elif decision.event == "DELETE":
+            parts = [("gone", change.text if change else before)]
+        number = None if decision.fact is None else decision.fact + 1
+        outcomes.append({"number": number, "decision": decision, "parts": parts, "target": target})
+    return outcomes
 
 
 # ── scopes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -206,7 +200,7 @@ class _ForgetForm(ScopeForm):
 @router.get("/scopes")
 async def list_scopes(view: Reading, query: Annotated[_ScopesQuery, Query()]) -> Response:
     scope = view.effective_scope(query)
-    result = await run_in_executor(view.memory.parts.reading, _scopes, query, view.who)
+    result = await run_in_executor(view.memory.parts.reading, _scopes, query, view.principal)
     return view.show("scopes", scope, query=query, **result, size=_PAGE, names=SCOPE_FIELDS)
 
 
@@ -225,13 +219,13 @@ def _scopes(connection: Any, query: _ScopesQuery, who: Principal) -> dict[str, A
 
 @router.get("/scopes/forget")
 async def ask_to_forget(view: Looking, query: Annotated[ScopeForm, Query()]) -> Response:
-    view.who.need("write")
+    view.principal.need("write")
     return await _ask(view, view.effective_scope(query))
 
 
 @router.post("/scopes/forget")
 async def forget(view: Sending, form: Annotated[_ForgetForm, Form()]) -> Response:
-    view.who.need(_RIGHTS[form.how])
+    view.principal.need(_RIGHTS[form.how])
     fields = view.effective_scope(form)
     if form.name.strip() != _word_to_type(Scope(**fields)):
         return await _ask(view, fields, wrong=form.how)
@@ -266,14 +260,14 @@ class _CheckForm(ScopeForm):
 
 @router.get("/health")
 async def health(view: Looking, query: Annotated[ScopeForm, Query()]) -> Response:
-    if not view.who.reaches_everything:
+    if not view.principal.reaches_everything:
         return view.show("health", view.effective_scope(query), state=None)
     return await _show_health(view, query, await run_in_executor(_quick_checks, view.memory), whole=False)
 
 
 @router.post("/health")
 async def check(view: Sending, form: Annotated[_CheckForm, Form()]) -> Response:
-    view.who.need_everything()
+    view.principal.need_everything()
     checks = await run_in_new_thread(lambda: list(checkup(view.memory, ask=form.ask)))
     return await _show_health(view, form, checks, whole=True)
 
@@ -296,29 +290,29 @@ async def _show_health(view: View, form: ScopeForm, checks: list[Check], *, whol
 
 @router.get("/health/index")
 async def index(view: Looking, query: Annotated[ScopeForm, Query()]) -> Response:
-    view.who.need_everything()
+    view.principal.need_everything()
     return await _show_index(view, query)
 
 
 @router.post("/health/verify")
 async def verify(view: Sending, form: Annotated[ScopeForm, Form()]) -> Response:
-    view.who.need_everything()
+    view.principal.need_everything()
     return await _show_index(view, form, await view.memory.averify())
 
 
 @router.post("/health/rebuild")
 async def rebuild(view: Sending, form: Annotated[ScopeForm, Form()]) -> Response:
-    view.who.need_everything()
-    view.shell.rebuilding.begin()
+    view.principal.need_everything()
+    view.service.rebuilding.begin()
     return view.go("/health/index", view.effective_scope(form))
 
 
 async def _show_index(view: View, form: ScopeForm, verified: Verification | None = None) -> Response:
     # As a command line names it; what is masked here has to be filled in there.
     location = '"$DATABASE_URL"' if "://" in view.memory.location else shlex.quote(view.memory.location)
-    state = await run_in_executor(_state, view.memory)
-    values: dict[str, Any] = {"progress": view.shell.rebuilding.progress, "verified": verified, "index": state["index"]}
-    return view.show("index", view.effective_scope(form), **values, database=location)
+    index = (await run_in_executor(_state, view.memory))["index"]
+    values = {"progress": view.service.rebuilding.progress, "verified": verified, "index": index, "database": location}
+    return view.show("index", view.effective_scope(form), **values)
 
 
 def _quick_checks(memory: Memory) -> list[Check]:
@@ -352,9 +346,11 @@ def _settings_in_use(memory: Memory) -> list[dict[str, str]]:
         "embeddings": meta.spelled(parts.fingerprint)[0],
         "graph": _setting_text(parts.uses_graph),
     }
-    arguments: dict[str, Origin] = {name: "argument" for name, value in actual.items() if value != configured[name]}
-    origins = {**settings.origins, **arguments}
-    return [{"name": name, "value": value, "origin": origins[name]} for name, value in {**configured, **actual}.items()]
+    rows = []
+    for name, value in {**configured, **actual}.items():
+        origin = settings.origins[name] if value == configured[name] else "argument"
+        rows.append({"name": name, "value": value, "origin": origin})
+    return rows
 
 
 def _database_text(database: str) -> str:

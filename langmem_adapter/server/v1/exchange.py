@@ -26,7 +26,7 @@ from langmem_adapter.twins import run_in_executor
 
 LINES: Final = "application/x-ndjson"
 """The media type of JSON lines."""
-PAGE: Final = 500
+PAGE_SIZE: Final = 500
 """How many memories an export reads at a time."""
 _BATCH: Final = 100
 _FEW_ROWS: Final = 2**20  # the first line may count as many, and one more for each byte of the body
@@ -75,7 +75,7 @@ async def export(call: Reads, request: Request, query: Annotated[requests.Export
     if query.format == "full":
         lines = await call.memory.aexport(everything=query.everything, vectors=query.vectors, **_scope_of(call, query))
         return Streamed(_parts(lines, check), media_type=LINES)
-    how: dict[str, Any] = {"include_expired": query.include_expired, "k": PAGE, **call.effective_scope(query)}
+    how: dict[str, Any] = {"include_expired": query.include_expired, "k": PAGE_SIZE, **call.effective_scope(query)}
     first = await call.memory.aget_all(**how)
     return Streamed(exported(call.memory, first, how, check), media_type=LINES)
 
@@ -126,7 +126,7 @@ async def _parts(lines: AsyncIterator[bytes], check: Callable[[], Awaitable[obje
     part: list[bytes] = []
     async for line in lines:
         part.append(line)
-        if len(part) == PAGE:
+        if len(part) == PAGE_SIZE:
             await check()
             yield b"".join(part)
             part = []
@@ -147,10 +147,7 @@ async def _take_in_full(call: RequestCall, query: requests.Import, request: Requ
 
 
 class _Import:
-    """An import under way: lines become adds, some at a time.
-
-    *key* names it, so that repeating it adds nothing twice.
-    """
+    """An import under way: lines become adds, some at a time; with a *key* repeating it adds nothing twice."""
 
     def __init__(self, call: RequestCall, key: str | None, request: Request, first_line: int) -> None:
         self._call = call
@@ -231,10 +228,7 @@ async def exported(
     check: Callable[[], Awaitable[object]],
     line: Callable[[MemoryItem], bytes] = as_line,
 ) -> AsyncIterator[bytes]:
-    """A page of memories and those that follow it, read with the arguments *how* of `Memory.get_all`, as lines.
-
-    *check* raises `NobodyError` before a further page where the key was revoked meanwhile.
-    """
+    """A page of `get_all(**how)` and those that follow it, as lines; *check* authenticates again before each."""
     while True:
         yield b"".join(map(line, page))
         if page.next is None:

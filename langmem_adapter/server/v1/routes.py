@@ -44,14 +44,10 @@ Wait = Annotated[bool, Query(description="`false`: answer at once, with a job th
 ScopeQuery = Annotated[requests.ScopeFields, Query()]
 
 
-def _router(tag: str) -> APIRouter:
-    return APIRouter(
-        prefix=OURS, tags=[tag]
-    )  # each has the prefix itself: the log names a route as its own router does
-
-
-_memories, _graph, _conversations = _router("memories"), _router("knowledge graph"), _router("conversations")
-_jobs, _upkeep = _router("jobs"), _router("upkeep")
+# Each has the prefix itself: the log names a route as its own router does.
+_memories, _graph, _conversations, _jobs, _upkeep = (
+    APIRouter(prefix=OURS, tags=[tag]) for tag in ("memories", "knowledge graph", "conversations", "jobs", "upkeep")
+)
 
 
 @_memories.post(
@@ -266,9 +262,8 @@ async def turns(call: Reads, session_id: str, query: Annotated[requests.Conversa
 async def notes(call: Reads, session_id: str, query: Annotated[requests.NoteQuery, Query()]) -> Any:
     """What was made of a conversation: its summaries, or other notes."""
     conversation = Conversation(session_id, Scope(**call.effective_scope(query)))
-    return {
-        "items": await run_in_executor(call.memory.parts.reading, conversations.read_notes, conversation, query.kind)
-    }
+    rows = await run_in_executor(call.memory.parts.reading, conversations.read_notes, conversation, query.kind)
+    return {"items": rows}
 
 
 async def _page_of(call: RequestCall, read: Any) -> dict[str, Any]:

@@ -81,27 +81,18 @@ def test_health_page_shows_the_origin_of_every_setting(tmp_path: Path, monkeypat
 
 def test_health_page_counts_the_queue(memory: Memory, http: TestClient) -> None:
     assert "No adds wait" in http.get(HEALTH).text
-    memory.parts.database.write(_taken)
+    requests, write = [{"messages": "I like tea.", "user_id": "alice"}], memory.parts.database.write
+    write(lambda connection: [jobs.submit(connection, requests, 10), jobs.take(connection, "another", lease=600)])
     assert "<dt>under way</dt><dd>1</dd>" in http.get(HEALTH).text
 
 
-def _taken(connection: Any) -> None:
-    """A job that another worker has, so that none of the app's begins it."""
-    jobs.submit(connection, [{"messages": "I like tea.", "user_id": "alice"}], most=10)
-    jobs.take(connection, "another", lease=600)
-
-
 def test_index_page_verifies_and_rebuilds(memory: Memory, http: TestClient) -> None:
-    remembered(memory, "alice")
+    number = remembered(memory, "alice")
     assert "1 vector compared" in told(http, f"{HEALTH}/verify")
     _empty(memory)
     assert "1 only in the database" in told(http, f"{HEALTH}/verify")
     assert "Rebuilt from 1 memory" in rebuilt(http)
     assert "equal to the database" in told(http, f"{HEALTH}/verify")
-
-
-def test_index_page_shows_why_a_rebuild_failed(memory: Memory, http: TestClient) -> None:
-    number = remembered(memory, "alice")
     remembered(memory, "bob")
     cut = update(tables.memories).where(tables.memories.c.id == number).values(embedding=b"\0\0\0\0")
     memory.parts.database.write(lambda connection: connection.execute(cut))

@@ -79,9 +79,6 @@ def home(memory: Memory, user: str) -> str:
     return f"/ui/memories/{change.id}"
 
 
-# ── one memory ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_memory_page_shows_every_revision_with_its_difference(http: TestClient, home: str, user: str) -> None:
     page = http.get(home).text
     third, second, first = steps(page)
@@ -126,20 +123,17 @@ def test_memory_page_shows_a_long_history_page_by_page(memory: Memory, http: Tes
     assert [step.partition('"')[0] for step in steps(http.get(unescape(older[1])).text)] == list("54321")
 
 
-def test_memory_page_links_relations_to_the_graph(memory: Memory, http: TestClient, user: str) -> None:
+def test_memory_page_shows_relations_and_similar_memories_on_request(
+    memory: Memory, http: TestClient, user: str
+) -> None:
     change = memory.add("I live in Lyon.", user_id=user).results[0]
+    for other in (user, "bob"):
+        memory.add("I live near Lyon.", user_id=other, infer=False)
     page = http.get(f"/ui/memories/{change.id}").text
-    assert f"Relations {user} lives in Lyon" in words(page)
+    assert f"Relations {user} lives in Lyon" in words(page) and "similar=true" in page
     assert f"/ui/graph?user_id={user}&amp;entity=Lyon" in page
-
-
-def test_memory_page_shows_similar_memories_on_request(memory: Memory, http: TestClient, user: str) -> None:
-    home = remembered(memory, user)
-    memory.add("I like green tea.", user_id=user, infer=False)
-    memory.add("I like green tea.", user_id="bob", infer=False)
-    assert "similar=true" in http.get(f"/ui/memories/{home}").text
-    page = http.get(f"/ui/memories/{home}?similar=true").text
-    assert words(page).count("I like green tea.") == 1 and "hx-get" not in page
+    page = http.get(f"/ui/memories/{change.id}?similar=true").text
+    assert words(page).count("I live near Lyon.") == 1 and "hx-get" not in page
 
 
 @pytest.mark.parametrize(
@@ -222,20 +216,12 @@ def test_memory_page_deletes_and_restores(memory: Memory, http: TestClient, home
     assert [item.text for item in memory.get_all(user_id=user)] == ["Lives in Kyoto"]
 
 
-def test_memory_page_shows_expiry(memory: Memory, http: TestClient, user: str) -> None:
-    home = remembered(memory, user)
-    memory.update(home, expires_at="2020-01-01")
-    assert "It expired" in words(http.get(f"/ui/memories/{home}").text)
-
-
 def test_memory_page_shows_a_memory_of_the_past(memory: Memory, http: TestClient, user: str) -> None:
     memory.add("I live in Lyon.", user_id=user, timestamp="2026-01-01")
     late = memory.add("I live in Kyoto.", user_id=user, timestamp="2020-01-01").results[0]
+    memory.update(str(memory.get_all(user_id=user)[0].id), expires_at="2020-01-01")
     page = words(http.get(f"/ui/memories/{late.id}").text)
     assert "had ended before it was added" in page and "true 2020-01-01 → 2026-01-01" in page and "Restore" in page
-
-
-# ── traces ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_traces_page_lists_adds_page_by_page(memory: Memory, http: TestClient, user: str) -> None:
@@ -303,13 +289,10 @@ def test_what_anybody_said_stays_text(memory: Memory, http: TestClient) -> None:
     for text in HOSTILE:
         added = memory.add(text, user_id=text[:9], infer=False, metadata={text[:30]: text})
         memory.update(str(added.results[0].id), f"{text} {text}")
-        for view in (f"memories/{added.results[0].id}", f"traces/{added.trace_id}", "traces"):
-            page = http.get(f"/ui/{view}", params={"user_id": text[:9], "similar": True}).text
+        for view in (f"memories/{added.results[0].id}", f"traces/{added.trace_id}", "traces", "memories"):
+            page = http.get(f"/ui/{view}", params={"user_id": text[:9], "similar": True, "q": text}).text
             assert "<script>alert" not in page and "<img" not in page and page.count("<h1") == 1
             assert text[:100] in unescape(page)
-
-
-# ── to whom ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_trace_of_a_wider_scope_is_hidden_from_a_narrower_key(memory: Memory, guarded: TestClient, user: str) -> None:

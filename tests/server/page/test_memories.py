@@ -14,13 +14,6 @@ if TYPE_CHECKING:
 
 MEMORIES: Final = "/ui/memories"
 TITLE: Final = re.compile(r"data-entry>([^<]*)</a>")
-HOSTILE: Final = (
-    "<script>alert(1)</script>",
-    '"><img src=x onerror=alert(1)>',
-    "{{ 7 * 7 }}",
-    "\u202eabc",
-    "中" * 5_000,
-)
 
 
 def titles(http: TestClient, query: str = "") -> list[str]:
@@ -61,34 +54,14 @@ def test_memories_page_has_title_and_colour_of_all_evidence(memory: Memory, http
     assert all(f".part-{name} " in colours for name in told)
 
 
-def test_memories_page_finds_answers_about_the_user(memory: Memory, http: TestClient) -> None:
-    memory.add("I live in Lyon.", user_id="alice", infer=False)
-    page = http.get("/ui/memories?user_id=alice&q=What do you know about me?").text
-    assert "1.00" in page and "none has these words" not in page
-
-
-def test_what_anybody_said_stays_text(memory: Memory, http: TestClient) -> None:
-    for text in HOSTILE:
-        memory.add(text, user_id=f"alice{text[:9]}", infer=False)
-        page = http.get(MEMORIES, params={"user_id": f"alice{text[:9]}", "q": text}).text
-        assert "<script>alert" not in page and "<img" not in page
-        assert "49" not in "".join(TITLE.findall(page))
-        assert page.count("<h1>") == 1
-
-
 def test_memories_page_without_memories_offers_examples(memory: Memory, http: TestClient) -> None:
     page = http.get(MEMORIES).text
     assert "Nothing is remembered yet" in page and memory.location in page  # where a program finds the same memories
     sent = {"text": "I live in Lyon.", "user_id": "ada", "csrf": token(http, MEMORIES)}
     answer = http.post(MEMORIES, data=sent, follow_redirects=False)
     assert re.fullmatch(r"/ui/traces/[\w-]+\?user_id=ada", answer.headers["location"])
-    assert titles(http, "user_id=ada") == ["Lives in Lyon"]
-
-
-def test_memories_page_adds_verbatim(memory: Memory, http: TestClient) -> None:
-    sent = {"text": "Meet at noon.", "user_id": "ada", "verbatim": "true", "csrf": token(http, MEMORIES)}
-    http.post(MEMORIES, data=sent, follow_redirects=False)
-    assert titles(http) == ["Meet at noon."]
+    http.post(MEMORIES, data={**sent, "text": "I am at noon.", "verbatim": "true"}, follow_redirects=False)
+    assert titles(http, "user_id=ada") == ["I am at noon.", "Lives in Lyon"]
 
 
 def test_bad_addresses_say_what_is_wrong(memory: Memory, http: TestClient) -> None:

@@ -45,9 +45,6 @@ def forget(http: TestClient, name: str, how: str, **whose: str) -> Any:
     return http.post(FORGET, data={**sent, **whose})
 
 
-# ── the list ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_scopes_page_lists_and_sorts_users_agents_and_runs(memory: Memory, http: TestClient) -> None:
     for user, number in (("ann", 1), ("Bob", 3), ("小明", 2)):
         for _ in range(number):
@@ -107,9 +104,6 @@ def test_scopes_page_shows_an_agents_admin_its_users(memory: Memory, guarded: Te
     assert '<td class="number">1</td>' in page
 
 
-# ── export ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_page_export_equals_the_rest_export(memory: Memory, http: TestClient) -> None:
     memory.add("我喜欢喝茶。", user_id="小明/..", infer=False, metadata={"from": "chat"})
     page = http.get("/ui/export", params={"user_id": "小明/.."})
@@ -126,9 +120,6 @@ def test_page_export_csv_has_no_formula(memory: Memory, http: TestClient) -> Non
     rows = [*csv.DictReader(io.StringIO(answer.content.decode("utf-8-sig"), newline=""))]
     assert [row["text"] for row in rows] == ["茶", 'He said "tea,\ncoffee"', f"'{DANGEROUS}", "'\uff1d1+1"]
     assert {(row["user_id"], row["metadata"], row["run_id"]) for row in rows} == {("'@bob", '{"from": "chat"}', "")}
-
-
-# ── forgetting ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_forget_page_counts_and_asks_for_the_name(memory: Memory, http: TestClient) -> None:
@@ -159,18 +150,14 @@ def test_forget_page_erase_leaves_nothing(memory: Memory, http: TestClient) -> N
     assert "There was nothing left of it" in forget(http, "alice", "erase", user_id="alice").text
 
 
-def test_forget_page_shows_what_remains() -> None:
+def test_forget_page_shows_what_remains_and_asks_for_a_word_that_can_be_typed() -> None:
     lonely = Settings(redis_url="redis://127.0.0.1:1/0")
     with Memory(":memory:", settings=lonely) as memory, client(memory, auth="local") as http:
-        remembered(memory, "alice")
-        page = forget(http, "alice", "erase", user_id="alice").text
+        for name in ("a\u202eb", "x" * 512, "a\u200bb"):
+            remembered(memory, name)
+            assert "1 memory deleted" in forget(http, "forget", "delete", user_id=name).text
+        page = forget(http, "forget", "erase", user_id=name).text
         assert "Erased, but something remains" in page and "left in Redis" in page
-
-
-def test_forget_page_asks_for_a_word_that_can_be_typed(memory: Memory, http: TestClient) -> None:
-    for name in ("a\u202eb", "x" * 512, "a\u200bb"):
-        remembered(memory, name)
-        assert "1 memory deleted" in forget(http, "forget", "delete", user_id=name).text
 
 
 def test_forget_page_needs_rights(memory: Memory, guarded: TestClient) -> None:
