@@ -252,6 +252,7 @@ class ErrorOutcome(NamedTuple):
     exit_code: int
 
 
+_TOO_MANY: Final = 429  # requests: a quota passes as well, once it is paid for
 _OUTCOMES: Final[tuple[tuple[type[BaseException], ErrorOutcome], ...]] = (
     (ScopeError, ErrorOutcome("scope", 400, 2)),
     (FilterError, ErrorOutcome("filter", 400, 2)),
@@ -278,4 +279,6 @@ def outcome_of(error: BaseException) -> ErrorOutcome:
         >>> outcome_of(ConflictError("changed meanwhile"))
         ErrorOutcome(code='conflict', status=409, exit_code=5)
     """
-    return next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), ErrorOutcome("failed", 400, 4))
+    outcome = next((outcome for kind, outcome in _OUTCOMES if isinstance(error, kind)), ErrorOutcome("failed", 400, 4))
+    is_passing = isinstance(error, ModelError) and (error.transient or error.status == _TOO_MANY)
+    return ErrorOutcome("model_unreachable", outcome.status, 5) if is_passing else outcome

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -17,7 +18,7 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.inputs import STDIN, Item, items_of, joined, read_source
 from langmem_adapter.cli.options import GraphOption, Invocation, Timezone, flags, option
-from langmem_adapter.cli.output import CommandError, Patience, Steps, failure_of
+from langmem_adapter.cli.output import CommandError, Steps, failure_of, stop_signal
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
 from langmem_adapter.records.checks import parse_timezone, redact_urls
 from langmem_adapter.records.results import AddResult, Change, Event
@@ -107,11 +108,13 @@ def add(
     items = items_of(source, lines=lines)
     when = {"timestamp": timestamp, "timezone": timezone, "expires_at": expires_at}
     fields = {"metadata": json_object(metadata), **when}
-    with call.scoped_memory(create=True, graph=graph) as (memory, scope), Patience(call.output) as patience:
+    with call.scoped_memory(create=True, graph=graph) as (memory, scope):
         check = partial(turns_of, scope=Scope(**scope), longest=memory.parts.longest, verbatim=not infer)
         items = [_checked(item, check) for item in items]
         common = {**scope, **{k: v for k, v in fields.items() if v is not None}, "infer": infer}
-        outcome = _store(call, memory, items, common, patience)
+        outcome = _store(call, memory, items, common)
+        if outcome.stopped and outcome.broken is None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is stored is said, however often Ctrl-C is pressed
         if len(items) == 1 and outcome.failed:
             raise outcome.failed[0][1]
         zone = parse_timezone(timezone, call.settings.timezone)
@@ -158,13 +161,17 @@ def _checked(item: Item, check: Callable[..., object]) -> Item:
     return item
 
 
-def _store(
-    call: Invocation, memory: "Memory", items: list[Item], common: dict[str, Any], patience: Patience
-) -> _Outcome:
+def _store(call: Invocation, memory: "Memory", items: list[Item], common: dict[str, Any]) -> _Outcome:
+    """Add chunk by chunk, until Ctrl-C: it lets the chunk under way end, and pressed again it interrupts that, too."""
     size = _CHUNK[common["infer"]]
     outcome = _Outcome(left=list(joined(items, _WINDOW if common["infer"] else 1)))
-    with patience.breakable(), Steps(call.output, len(items), what="messages") as steps:
-        while outcome.left and not patience.is_stopping and outcome.broken is None:
+    note = partial(call.output.note, "finishing what is under way; press Ctrl-C again to break it off", "yellow")
+    with (
+        suppress(KeyboardInterrupt),
+        stop_signal(signal.SIGINT, note=note) as stop,
+        Steps(call.output, len(items), what="messages") as steps,
+    ):
+        while outcome.left and not stop.is_set() and outcome.broken is None:
             outcome.under_way, outcome.left = outcome.left[:size], outcome.left[size:]
             try:
                 outcome.take(_results(memory, outcome.under_way, common))

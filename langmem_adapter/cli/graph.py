@@ -6,10 +6,8 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
-from threading import Event
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import typer
@@ -19,7 +17,7 @@ from langmem_adapter.arguments import filled
 from langmem_adapter.cli import pictures
 from langmem_adapter.cli.inputs import STDIN, of_file
 from langmem_adapter.cli.options import After, AsOfDate, Invocation, KnownAt, Limit, flags, named, option
-from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted
+from langmem_adapter.cli.output import CommandError, ExitCode, Steps, counted, stop_signal
 from langmem_adapter.records.checks import check_text, redact_url
 from langmem_adapter.records.graph import ExportFormat, LineFormat
 from langmem_adapter.records.scope import Scope, as_data
@@ -363,8 +361,6 @@ def _show(call: Invocation, change: "RelationChange") -> None:
     call.output.show([row], columns=_CHANGE, picture=lambda _: pictures.relation_changes_table([change]))
 
 
-# ── export, import, mirror ────────────────────────────────────────────────────────────────────────────────────────────
-
 ServerDatabase = Annotated[str | None, option(metavar="NAME", help="The server's database; else its default.")]
 Username = Annotated[str | None, option(metavar="NAME", help="The server's user; else NEO4J_USERNAME, else neo4j.")]
 PasswordVariable = Annotated[str, typer.Option(metavar="VARIABLE", help="The variable that holds the password.")]
@@ -472,9 +468,6 @@ def import_(
     call.output.show([row], columns=_GRAPH_IMPORTED, picture=picture, failure=failure, **extra)
 
 
-# ── graph servers ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def mirror(
     call: Invocation,
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="As bolt://localhost:7687 or neo4j+s://host.")],
@@ -516,7 +509,7 @@ def mirror(
         else:
             part = f" of {named(call.scope)}" if call.scope else ""
             call.output.note(f"mirroring the graph{part} into {redact_url(address)}; Ctrl-C stops it")
-            with _stop_signal() as stop:
+            with stop_signal(signal.SIGINT, signal.SIGTERM) as stop:
                 mirrored.follow(
                     stop, every=every, progress=progress, report=lambda each: call.output.note(_mirror_summary(each))
                 )
@@ -533,25 +526,6 @@ def _login(call: Invocation, username: str | None, variable: str) -> dict[str, s
         hint = f"export {variable}=…, the password of {username or 'the graph server'}"
         raise CommandError(f"there is no {variable} in the environment", hint)
     return {"username": username, "password": password}
-
-
-@contextmanager
-def _stop_signal() -> Iterator[Event]:
-    """An event that SIGINT or SIGTERM sets: the running pass ends by itself, or with the second signal."""
-    stop, numbers = Event(), (signal.SIGINT, signal.SIGTERM)
-    before = [signal.getsignal(number) for number in numbers]
-
-    def restore(*_: object) -> None:
-        stop.set()
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
-
-    for number in numbers:
-        signal.signal(number, restore)
-    try:
-        yield stop
-    finally:
-        restore()
 
 
 def _mirror_summary(report: "MirrorReport") -> str:

@@ -1,7 +1,4 @@
-"""Options that every command shares, and the `Invocation` that a command gets for them.
-
-The shared options (scope, database, model, `--json`) may also come before the command's name.
-"""
+"""Options that every command shares, also in front of its name, and the `Invocation` that a command gets for them."""
 
 from __future__ import annotations
 
@@ -124,7 +121,7 @@ class Invocation:
         return Embedder(vectors, dimensions=None, limits=embedding_limits(name, vectors, self.settings))
 
     def refuse_absent(self) -> None:
-        """Raise a `CommandError` where there is no database: a mistyped path holds nothing."""
+        """Raise an error where there is no database: a mistyped path holds nothing."""
         from langmem_adapter.storage.sqlite import identity
 
         if self.path is not None and identity(self.path) is None:
@@ -136,16 +133,7 @@ class Invocation:
 
     @contextmanager
     def memory(self, *, create: bool = False, quiet: bool = False, graph: bool | None = None) -> Iterator[Memory]:
-        """The opened memory; prints its mode and location on stderr.
-
-        Args:
-            create: Make the database where there is none; else that is an error, since a mistyped path holds nothing.
-            quiet: Print nothing; the command does it itself.
-            graph: Whether the knowledge graph is used; `None` takes the setting.
-
-        Raises:
-            CommandError: The settings do not fit, a part is missing, or there is no database.
-        """
+        """The opened memory, which is made only with *create*; prints its mode and location on stderr, unless *quiet*."""
         from langmem_adapter.memory.memory import Memory
 
         if not create:
@@ -164,7 +152,7 @@ class Invocation:
     def scoped_memory(
         self, *, create: bool = False, graph: bool | None = None
     ) -> Iterator[tuple[Memory, dict[str, Any]]]:
-        """The opened memory, and the scope as keyword arguments; a `CommandError` where none is named."""
+        """The opened memory, and the scope as keyword arguments."""
         with self.memory(create=create, graph=graph) as memory:
             yield memory, self.effective_scope(memory.scopes)
 
@@ -176,11 +164,7 @@ class Invocation:
 
     @contextmanager
     def database(self, *, create: bool = False, quiet: bool = False) -> Iterator[Database]:
-        """The database alone; *create* and *quiet* as for `memory`.
-
-        Raises:
-            CommandError: The settings do not fit, the driver is missing, or there is no database.
-        """
+        """The database alone; *create* and *quiet* as for `memory`."""
         from langmem_adapter.storage.database import Database
         from langmem_adapter.storage.migrations import migrate
 
@@ -195,12 +179,7 @@ class Invocation:
             yield database
 
     def full_id(self, connection: Connection, ids: Column[str], prefix: str) -> str:
-        """A full id as it is, else the only id within the scope that begins with *prefix*.
-
-        Raises:
-            CommandError: Several begin so; the hint lists them.
-            InvalidInputError: It is too short to mean one.
-        """
+        """A full id as it is, else the only id within the scope that begins with *prefix*."""
         from langmem_adapter.storage.scopes import ids_with_prefix
 
         if len(memory_id_of(prefix, name="an id")) >= _ID_LENGTH:
@@ -225,7 +204,7 @@ class Invocation:
             raise typer.Exit(ExitCode.OK)
 
     def effective_scope(self, scopes: Callable[[], Sequence[ScopeCount]]) -> dict[str, Any]:
-        """The scope, as keyword arguments; without one, a `CommandError` names those that exist."""
+        """The scope as keyword arguments; without one, an error names those that exist."""
         if self.scope:
             return self.scope
         counts = scopes()
@@ -285,7 +264,7 @@ def command(function: Callable[Concatenate[Invocation, P], None], *, scoped: boo
         before = ctx.find_root().params
         chosen = {name: before.get(name) if value in (None, False) else value for name, value in options.items()}
         call = Invocation(path_of_command(ctx), chosen | {"as_json": bool(chosen["as_json"])})
-        with _exit_on_errors(call.output), _warnings_as_notes(call.output):
+        with _reporting(call.output):
             function(call, **values)  # type: ignore[call-arg]
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
@@ -315,18 +294,12 @@ def _with_options(
 
 
 @contextmanager
-def _warnings_as_notes(output: Output) -> Iterator[None]:
-    """Print warnings as notes, without a place in the code."""
-    with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_, **__: output.note(f"warning: {message}", "yellow")
-        yield
-
-
-@contextmanager
-def _exit_on_errors(output: Output) -> Iterator[None]:
-    """The one place where errors become exit codes."""
+def _reporting(output: Output) -> Iterator[None]:
+    """The one place where errors become exit codes, and warnings notes without a place in the code."""
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: output.note(f"warning: {message}", "yellow")
+            yield
     except KeyboardInterrupt:
         failure = CommandError("interrupted", code="interrupted")
     except LangmemAdapterError as error:

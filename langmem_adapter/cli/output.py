@@ -1,9 +1,7 @@
 """Output of commands: data on stdout; errors with exit codes, and progress, on stderr.
 
-Scripts branch on the exit code, programs that read `--json` on the short code; both are stable.
-
-Data have one of three shapes: a picture on a terminal (Rich), tab-separated lines in a pipe, one JSON envelope with
-`--json`. Control characters in texts of memories are made visible before a terminal sees them.
+Data are a picture on a terminal (Rich), tab-separated lines in a pipe, one JSON envelope with `--json`. Scripts branch on the
+exit code, programs that read `--json` on the short code; both are stable.
 """
 
 from __future__ import annotations
@@ -12,10 +10,10 @@ import json
 import re
 import signal
 import sys
-import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import IntEnum
+from threading import Event, current_thread, main_thread
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import typer
@@ -29,7 +27,6 @@ from langmem_adapter.records.scope import as_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from types import FrameType
 
     from rich.console import RenderableType
 
@@ -72,7 +69,6 @@ class CommandError(errors.LangmemAdapterError):
 
 DOCTOR: Final = "langmem-adapter doctor"
 """The default hint."""
-_TOO_MANY: Final = 429
 _HINTS: Final[dict[type[BaseException], str]] = {
     errors.ScopeError: "name the user with -u NAME (or --agent, --run), or once for all: export LANGMEM_ADAPTER_USER=NAME",
     errors.MemoryNotFoundError: "langmem-adapter list -u NAME shows the ids",
@@ -93,17 +89,14 @@ def failure_of(error: BaseException) -> CommandError:
     if isinstance(error, CommandError):
         return error
     outcome, message = errors.outcome_of(error), str(error)
-    code, exit_code = outcome.code, ExitCode(outcome.exit_code)
-    hint = next((hint for kind, hint in _HINTS.items() if isinstance(error, kind)), DOCTOR if code == "failed" else "")
-    if getattr(error, "what", "") == "trace":
+    hint = next((hint for kind, hint in _HINTS.items() if isinstance(error, kind)), "")
+    if outcome.code == "failed":
+        hint = DOCTOR
+    elif getattr(error, "what", "") == "trace":
         hint = "langmem-adapter trace -u NAME shows the ids"
-    if isinstance(error, errors.ModelError) and error.hint:
+    elif isinstance(error, errors.ModelError) and error.hint:
         hint, message = error.hint, message.removesuffix(f"; {error.hint}")
-        passes = error.transient or error.status == _TOO_MANY  # so does a quota, once it is paid for
-        code, exit_code = (
-            ("model_unreachable", ExitCode.UNREACHABLE) if passes else ("model_configuration", ExitCode.CONFIGURATION)
-        )
-    return CommandError(message, hint, code=code, exit_code=exit_code)
+    return CommandError(message, hint, code=outcome.code, exit_code=ExitCode(outcome.exit_code))
 
 
 T = TypeVar("T")
@@ -143,18 +136,13 @@ class Output:
         failure: CommandError | None = None,
         **extra: object,
     ) -> None:
-        """Print records; a terminal shows nothing where there are none.
+        """Print records: these *columns* of their rows in a pipe, a sentence or a *picture* of them on a terminal.
 
-        Args:
-            records: Records, or rows of JSON types.
-            columns: Keys of the rows that a tab-separated line has, in order.
-            picture: A sentence for a terminal, or a function that makes a picture.
-            row: Makes a row of a record; `None`: by its fields.
-            failure: Why the command ends after that, with the failure's exit code.
-            **extra: Further keys of the envelope; an `error` makes it `"ok": false`, a `next` is also printed on stderr.
+        A *failure* ends the command after that. *extra* are further keys of the envelope; an `error` makes it `"ok": false`, a
+        `next` is also printed on stderr.
         """
         extra |= {} if failure is None else {"error": failure.to_json()}
-        rows = map(row or _fields, records)
+        rows = map(row or (lambda record: record if isinstance(record, dict) else as_data(record)), records)
         if self.as_json:
             self._envelope({"data": list(rows), "count": len(records), **extra})
         elif not self.on_terminal:
@@ -206,10 +194,6 @@ class Output:
         sys.stdout.write(escape(json.dumps(envelope, ensure_ascii=False)) + "\n")
 
 
-def _fields(record: Any) -> Mapping[str, Any]:
-    return record if isinstance(record, dict) else as_data(record)
-
-
 def counted(number: int, what: str) -> str:
     """A number with its noun: "1 entity", "2,000 entities"."""
     many = f"{what.removesuffix('y')}ies" if what.endswith("y") else f"{what}s"
@@ -234,13 +218,7 @@ _LEAST: Final = 50  # fewer steps need no progress
 
 
 class Steps:
-    """A bar with rate and remaining time where stderr is a terminal; else a plain line with the same every few seconds.
-
-    Args:
-        output: The output of the command.
-        total: The number of steps; `None` where only `show` knows it.
-        what: The noun of a step, in the plural.
-    """
+    """A bar with rate and remaining time where stderr is a terminal; else a plain line with the same every few seconds."""
 
     def __init__(self, output: Output, total: int | None = None, *, what: str) -> None:
         self._output = output
@@ -288,42 +266,27 @@ class Steps:
         self._bar.update(self._task, completed=self._done, rate=rate)
 
 
-class Patience:
-    """Turns the first Ctrl-C into a request to stop after the running step; the second one interrupts the step.
+@contextmanager
+def stop_signal(*numbers: int, note: Callable[[], None] = lambda: None) -> Iterator[Event]:
+    """An event that the first of these signals sets; a second one has its usual effect."""
+    stop = Event()
+    before = {number: signal.getsignal(number) for number in numbers}
 
-    Attributes:
-        is_stopping: Whether a stop is requested.
-    """
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
-    def __init__(self, output: Output) -> None:
-        self.is_stopping = False
-        self._breaks = False
-        self._output = output
-        self._mine = threading.current_thread() is threading.main_thread()  # others may not handle signals
+    def handle(*_: object) -> None:
+        restore()
+        stop.set()
+        note()
 
-    def __enter__(self) -> Self:
-        """Handle SIGINT."""
-        if self._mine:
-            self._before = signal.signal(signal.SIGINT, self._ask)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Restore the handler."""
-        if self._mine:
-            signal.signal(signal.SIGINT, self._before)
-
-    @contextmanager
-    def breakable(self) -> Iterator[None]:
-        """Work that the second Ctrl-C interrupts."""
-        self._breaks = True
-        with suppress(KeyboardInterrupt):
-            yield
-        self._breaks = False
-
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        del number, frame
-        if self.is_stopping and self._breaks:
-            raise KeyboardInterrupt
-        if not self.is_stopping:
-            self.is_stopping = True
-            self._output.note("finishing what is under way; press Ctrl-C again to break it off", "yellow")
+    if current_thread() is not main_thread():  # others may not handle signals
+        yield stop
+        return
+    for number in numbers:
+        signal.signal(number, handle)
+    try:
+        yield stop
+    finally:
+        restore()

@@ -247,9 +247,6 @@ def _part(name: str, lines: list[str]) -> Text:
     return Text.assemble("\n", (name, "bold"), "\n", body)
 
 
-# ── the knowledge graph ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def relations_table(relations: Iterable[Relation], *, history: bool = False) -> Table:
     """Relations with their ids and times; with *history* also since when and until when each was believed."""
     rows = (

@@ -117,36 +117,26 @@ class _Config(uvicorn.Config):
 def _stoppable_lifespan(app: FastAPI, open_: ExitStack) -> Callable[[FastAPI], Any]:
     """The app's lifespan, in which open event streams end as soon as the process gets a signal to stop."""
     inner = app.router.lifespan_context
+    before: dict[int, Any] = {}
 
-    def stop() -> None:
+    def handle(number: int, frame: Any) -> None:
         app.state.ending = True
+        before[number](number, frame)
 
     @asynccontextmanager
     async def lifespan(running: FastAPI) -> AsyncIterator[Any]:
-        with open_, _on_signal(stop):
-            async with inner(running) as state:
-                yield state
+        # Contract: uvicorn's own handlers are set by now, and are called as well. What waits for the streams waits after that.
+        # tests/cli/test_serve.py::test_serve_ends_open_event_streams_when_it_stops
+        before.update({number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)})
+        try:
+            with open_:
+                async with inner(running) as state:
+                    yield state
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     return lifespan
-
-
-@contextmanager
-def _on_signal(stop: Callable[[], None]) -> Iterator[None]:
-    # Contract: uvicorn's own handlers are set by now, and are called as well. What waits for the streams waits after that.
-    # tests/cli/test_serve.py::test_serve_ends_open_event_streams_when_it_stops
-    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def handle(number: int, frame: Any) -> None:
-        stop()
-        before[number](number, frame)
-
-    for number in before:
-        signal.signal(number, handle)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _end_with_parent() -> None:

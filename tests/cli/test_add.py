@@ -45,26 +45,18 @@ def test_add_reads_json_lines_of_any_vendor(data: Data, tmp_path: Path) -> None:
     assert texts(data("add", "-f", file, "-u", "a")) == ["Lives in Oslo", "Likes tea"]
 
 
-def test_add_reads_a_pipe(data: Data) -> None:
-    assert texts(data("add", "-u", "a", input="I live in Graz")) == ["Lives in Graz"]
-
-
 def test_add_file_reads_a_file_or_the_pipe(data: Data, tmp_path: Path) -> None:
     file = tmp_path / "said.txt"
     file.write_text("\ufeffI live in Lyon.", encoding="utf-8")
     assert texts(data("add", "-f", file, "-u", "a")) == ["Lives in Lyon"]
     assert texts(data("add", "-f", "-", "-u", "b", input="I like tea.")) == ["Likes tea"]
+    assert texts(data("add", "-u", "c", input="I live in Graz")) == ["Lives in Graz"]
+    assert data("add", "text", "-f", file, "-u", "a", code=2)["error"]["code"] == "invalid_input"
 
 
 def test_add_file_names_an_unreadable_file(data: Data, tmp_path: Path) -> None:
     assert "absent.txt" in data("add", "-f", tmp_path / "absent.txt", "-u", "a", code=2)["error"]["message"]
     assert str(tmp_path) in data("add", "-f", tmp_path, "-u", "a", code=2)["error"]["message"]
-
-
-def test_add_refuses_text_and_file_together(data: Data, tmp_path: Path) -> None:
-    file = tmp_path / "said.txt"
-    file.write_text("I live in Lyon.", encoding="utf-8")
-    assert data("add", "text", "-f", file, "-u", "a", code=2)["error"]["code"] == "invalid_input"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes")
@@ -105,7 +97,7 @@ def test_add_keeps_names_and_timestamps_of_json_lines(data: Data) -> None:
     }
 
 
-def test_add_names_bad_lines_and_stores_the_others(data: Data) -> None:
+def test_add_names_bad_lines_and_stores_the_others(data: Data, cli: Callable[..., Any]) -> None:
     lines = [
         '{"role": "user", "content": "I like tea."}',
         '{"role": "user", "content": ',
@@ -119,6 +111,7 @@ def test_add_names_bad_lines_and_stores_the_others(data: Data) -> None:
     assert all(failed["message"] for failed in envelope["failed"])
     assert texts(envelope) == ["Likes tea", "Works as a baker"]
     assert envelope["error"]["code"] == "partial"
+    assert "line 2: broken JSON" in cli("add", "-u", "a", input="\n".join(lines), code=6).stderr
 
 
 def test_add_refuses_lines_of_another_scope(data: Data) -> None:
@@ -131,13 +124,6 @@ def test_add_refuses_lines_of_another_scope(data: Data) -> None:
     assert [failed["where"] for failed in envelope["failed"]] == ["line 2", "line 3"]
     assert "names user_id 'bob'" in envelope["failed"][0]["message"]
     assert texts(envelope) == ["Likes tea"]
-
-
-def test_add_names_bad_lines_on_stderr(cli: Callable[..., Any]) -> None:
-    lines = '{"role": "user", "content": "I like tea."}\n{broken'
-    result = cli("add", "-u", "a", input=lines, code=6)
-    assert "line 2: broken JSON" in result.stderr
-    assert "Likes tea" in result.stdout
 
 
 def test_add_of_one_bad_input_ends_with_its_error(data: Data) -> None:
@@ -170,16 +156,14 @@ def test_add_passes_metadata_timestamp_and_expires_at(data: Data) -> None:
     assert item["expires_at"].startswith("2999-01-01")
 
 
-def test_add_takes_the_user_from_the_environment(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_add_takes_the_user_from_the_environment_and_may_find_no_fact(
+    data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_USER", "ann")
     assert texts(data("add", "I like tea.")) == ["Likes tea"]
     assert data("list")["data"][0]["user_id"] == "ann"
-
-
-def test_add_without_facts_is_no_error(data: Data) -> None:
-    envelope = data("add", "Good morning!", "-u", "a")
-    assert envelope["data"] == []
-    assert envelope["notes"]
+    envelope = data("add", "Good morning!")
+    assert envelope["data"] == [] and envelope["notes"]
 
 
 def test_add_no_infer_stores_long_text_by_paragraphs(data: Data) -> None:

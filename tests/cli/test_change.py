@@ -21,33 +21,23 @@ def test_update_changes_text_and_metadata(data: Data, dog: str) -> None:
     (change,) = data("update", dog, "Has", "two", "dogs", "--metadata", '{"checked": true}')["data"]
     assert (change["event"], change["previous_text"], change["text"]) == ("UPDATE", "Has a dog", "Has two dogs")
     assert data("show", dog)["data"][0]["metadata"] == {"checked": True}
-
-
-def test_update_refuses_no_change_and_unknown_ids(data: Data, dog: str) -> None:
     assert data("update", dog, code=2)["error"]["message"] == "nothing to change"
     assert data("update", dog, "x", "-u", "bob", code=3)["error"]["code"] == "not_found"
 
 
-def test_delete_takes_one_and_keeps_its_history(data: Data, dog: str) -> None:
+def test_delete_takes_one_or_all_of_its_scope(data: Data, dog: str) -> None:
+    for wrong, code in (
+        ((), "usage"),
+        ((dog, "--all", "-u", "alice"), "usage"),
+        (("--all", "--yes"), "scope"),
+        (("--all", "-u", "alice"), "confirmation_needed"),
+    ):
+        assert data("delete", *wrong, code=2)["error"]["code"] == code
+    assert data("delete", "--all", "-u", "alice", "--run", "7", "--yes")["data"][0]["deleted"] == 1
+    assert [item["id"] for item in data("list", "-u", "alice")["data"]] == [dog]
     assert data("delete", dog)["data"][0]["event"] == "DELETE"
     assert data("show", dog, code=3)["error"]["code"] == "not_found"
     assert data("history", dog)["count"] == 2
-
-
-def test_delete_needs_an_id_or_all(data: Data, dog: str) -> None:
-    assert data("delete", code=2)["error"]["code"] == "usage"
-    assert data("delete", dog, "--all", "-u", "alice", code=2)["error"]["code"] == "usage"
-    assert data("delete", "--all", "--yes", code=2)["error"]["code"] == "scope"
-
-
-def test_delete_all_needs_yes_without_a_terminal(data: Data, dog: str) -> None:
-    assert data("delete", "--all", "-u", "alice", code=2)["error"]["code"] == "confirmation_needed"
-    assert data("list", "-u", "alice")["count"] == 2
-
-
-def test_delete_all_stays_within_its_scope(data: Data, dog: str) -> None:
-    assert data("delete", "--all", "-u", "alice", "--run", "7", "--yes")["data"][0]["deleted"] == 1
-    assert [item["id"] for item in data("list", "-u", "alice")["data"]] == [dog]
 
 
 @pytest.mark.parametrize(("answer", "left"), [("y\n", 0), ("n\n", 2)])

@@ -42,23 +42,12 @@ def test_demo_json_equals_the_database(data: Data) -> None:
     assert related["ada", "lives_in", "Lyon"] is None and related["ada", "lives_in", "Kyoto"] is not None
 
 
-def test_demo_next_steps_work(data: Data, cli: Callable[..., Any]) -> None:
-    said = cli("demo").stdout
-    identity = said.rsplit(" history ", 1)[1].split()[0]
-    assert data("history", identity)["count"] == 3
-    assert data("search", "where", "does", "she", "live", "-u", "ada")["data"][0]["text"].startswith("Lives in")
-
-
 def test_demo_fits_its_terminal(cli: Callable[..., Any]) -> None:
     lines = cli("demo").stdout.splitlines()
+    assert "= NONE" in cli("demo").stdout  # on the same database
     assert all(line == line.rstrip() for line in lines)
     prose = [line for line in lines if "/" not in line and "langmem-adapter" not in line]
     assert max(map(len, prose)) <= 80
-
-
-def test_demo_runs_twice_on_one_database(cli: Callable[..., Any]) -> None:
-    cli("demo")
-    assert "= NONE" in cli("demo").stdout
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="needs make")

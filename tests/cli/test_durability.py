@@ -25,19 +25,13 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_add_is_found_by_another_process(process: Process) -> None:
-    process("add", "I live in Lyon and I have a dog.", "-u", "alice")
+def test_add_is_found_and_updated_by_another_process(process: Process) -> None:
+    process("add", "I live in Kyoto and I have a dog.", "-u", "alice")
     found = json.loads(process("search", "where does she live", "-u", "alice", "--json").stdout)
-    assert found["data"][0]["text"] == "Lives in Lyon"
+    assert found["data"][0]["text"] == "Lives in Kyoto"
     assert process("search", "dog", "-u", "bob", code=3).stdout == ""
-
-
-def test_add_updates_memories_of_another_process(process: Process) -> None:
-    process("add", "I live in Kyoto.", "-u", "alice")
     process("add", "-u", "alice", input="I live in Lyon now.")
-    (item,) = json.loads(process("list", "-u", "alice", "--json").stdout)["data"]
-    assert item["text"] == "Lives in Lyon"
-    history = json.loads(process("history", item["id"], "--json").stdout)["data"]
+    history = json.loads(process("history", found["data"][0]["id"], "--json").stdout)["data"]
     assert [(r["event"], r["old_text"]) for r in history] == [("ADD", None), ("UPDATE", "Lives in Kyoto")]
 
 

@@ -32,9 +32,6 @@ def rows_of(result: Result) -> dict[str, dict[str, Any]]:
     return {row.get("kind", row.get("category")): row for row in json.loads(result.stdout)["data"]}
 
 
-# ── eval prompts ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Recited:
     """A memory system that keeps every text as it is, each twice where it is asked to, and fails on a word."""
 
@@ -96,9 +93,6 @@ def test_eval_prompts_and_answers_name_what_to_change(arguments: tuple[object, .
     result = run(*arguments)
     assert result.exit_code != 0
     assert message in " ".join(result.output.split())
-
-
-# ── eval answers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture

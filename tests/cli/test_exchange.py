@@ -95,9 +95,6 @@ def test_export_of_memories_to_be_read(cli: Cli, file: Path, tmp_path: Path) -> 
     assert "scope is missing" in cli("export", "-o", table, code=2).output
 
 
-# ── migrate ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_migrate_names_counts_users_and_losses_and_writes_nothing_in_a_dry_run(
     cli: Cli, data: Any, database: Path, tmp_path: Path
 ) -> None:

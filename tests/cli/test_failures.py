@@ -26,15 +26,13 @@ def test_every_error_has_a_code_and_an_exit_code(name: str) -> None:
     assert failure.exit_code not in {ExitCode.OK, ExitCode.UNEXPECTED}
 
 
-def test_unknown_setting_is_a_configuration_error(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_setting_and_model_without_a_key_are_configuration_errors(
+    data: Data, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert data("add", "x", "-u", "a", "--model", "openai:gpt-5-mini", code=4)["error"]["code"] == "configuration"
     monkeypatch.setenv("LANGMEM_ADAPTER_MODLE", "x")
     error = data("add", "I like tea", "-u", "a", code=4)["error"]
-    assert error["code"] == "configuration"
-    assert "'model'" in error["message"]
-
-
-def test_unknown_model_is_a_configuration_error(data: Data) -> None:
-    assert data("add", "x", "-u", "a", "--model", "openai:gpt-5-mini", code=4)["error"]["code"] == "configuration"
+    assert error["code"] == "configuration" and "'model'" in error["message"]
 
 
 def test_file_that_is_no_database_ends_with_5(data: Data, database: Path) -> None:

@@ -32,9 +32,6 @@ def edges(envelope: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(row["source"], row["relation"], row["target"]) for row in envelope["data"]]
 
 
-# ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_graph_shows_the_newest_relations_first(data: Data, ada: dict[str, str]) -> None:
     envelope = data("graph", *ADA)
     assert envelope["command"] == "graph show"
@@ -49,17 +46,11 @@ def test_graph_shows_the_newest_relations_first(data: Data, ada: dict[str, str])
     assert edges(data("graph", "show", *ADA)) == edges(envelope)
 
 
-def test_graph_entity_takes_any_spelling(data: Data, ada: dict[str, str]) -> None:
+def test_graph_entity_takes_any_spelling_as_of_known_at_and_history(data: Data, ada: dict[str, str]) -> None:
     assert edges(data("graph", "LYON", *ADA)) == [("ada", "lives_in", "Lyon")]
     assert len(data("graph", "me", *ADA)["data"]) == 2
-
-
-def test_graph_takes_as_of_and_known_at(data: Data, ada: dict[str, str]) -> None:
     assert ("ada", "lives_in", "Kyoto") in edges(data("graph", "me", "--as-of", "2022-01-01", *ADA))
     assert data("graph", "--known-at", "2022-01-01", *ADA)["data"] == []
-
-
-def test_graph_history_shows_retired_relations(data: Data, ada: dict[str, str]) -> None:
     rows = data("graph", "me", "--history", *ADA)["data"]
     kyoto = [row for row in rows if row["target"] == "Kyoto"]
     assert [row["valid_to"] and row["valid_to"][:10] for row in kyoto] == ["2024-01-01", None]
@@ -88,12 +79,9 @@ def test_graph_path_ends_with_3_without_a_path(data: Data, cli: Cli, ada: dict[s
     assert "no path of 4 relations" in cli("graph", "path", "Lyon", "Nowhere", *ADA, code=3).stderr
 
 
-def test_graph_search_finds_relations(data: Data, ada: dict[str, str]) -> None:
+def test_graph_search_and_entities_find_what_is_there(data: Data, ada: dict[str, str]) -> None:
     assert edges(data("graph", "search", "who", "works", "at", "Bosch", *ADA))[0] == ("小红", "works_at", "Bosch")
     assert data("graph", "search", "anything", "-u", "nobody", code=3)["data"] == []
-
-
-def test_graph_entities_lists_the_most_mentioned_first(data: Data, ada: dict[str, str]) -> None:
     rows = data("graph", "entities", *ADA)["data"]
     assert (rows[0]["name"], rows[0]["mentions"]) == ("ada", 3)
     assert [row["name"] for row in data("graph", "entities", "--type", "person", *ADA)["data"]] == ["小红"]
@@ -111,30 +99,15 @@ def test_graph_format_prints_a_drawing(data: Data, cli: Cli, ada: dict[str, str]
 
 def test_graph_prints_tab_separated_lines_in_a_pipe(cli: Cli, ada: dict[str, str]) -> None:
     lines = cli("graph", *ADA).stdout.splitlines()
-    assert lines[0].split("\t") == [
-        *lines[0].split("\t")[:1],
-        "小红",
-        "works_at",
-        "Bosch",
-        "2021-06-01T00:00:00+00:00",
-        "",
-    ]
+    assert lines[0].split("\t")[1:] == ["小红", "works_at", "Bosch", "2021-06-01T00:00:00+00:00", ""]
     assert len(lines) == 3
-
-
-def test_graph_of_an_unknown_entity_ends_with_3(cli: Cli, ada: dict[str, str]) -> None:
     assert "it knows Lyon" in cli("graph", "Lyonn", *ADA, code=3).stderr
     assert "it knows Bosch" in cli("graph", "Bosh", "--hops", "2", *ADA, code=3).stderr
 
 
-def test_graph_without_relations_says_how_to_begin(cli: Cli, data: Data) -> None:
+def test_graph_without_relations_says_how_to_begin(cli: Cli, data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     data("add", "I like tea", *ADA)
     assert "--graph" in cli("graph", *ADA).stderr
-    assert data("graph", "entities", *ADA)["data"] == []
-
-
-def test_graph_json_without_relations_is_an_envelope(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
-    data("add", "I like tea", *ADA)
     monkeypatch.setattr("langmem_adapter.cli.output.Output.on_terminal", True)
     for arguments in (("entities",), (), ("suggest",)):
         assert data("graph", *arguments, *ADA, code=3 if "suggest" in arguments else 0)["data"] == []
@@ -147,15 +120,9 @@ def test_graph_refuses_contradicting_options(data: Data, ada: dict[str, str]) ->
     assert data("graph", code=2)["error"]["code"] == "scope"
 
 
-# ── writing ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_graph_add_of_a_known_relation_is_a_mention(data: Data, ada: dict[str, str]) -> None:
+def test_graph_end_and_delete(data: Data, ada: dict[str, str]) -> None:
     (row,) = data("graph", "add", "ada", "resides in", "lyon", *ADA)["data"]
     assert (row["event"], row["id"], row["mentions"]) == ("NONE", ada["Lyon"], 2)
-
-
-def test_graph_end_and_delete(data: Data, ada: dict[str, str]) -> None:
     (ended,) = data("graph", "end", ada["Bosch"], "--at", "2022-01-01", *ADA)["data"]
     assert (ended["event"], ended["valid_to"]) == ("END", "2022-01-01T00:00:00+00:00")
     assert data("graph", "delete", ada["Lyon"])["data"][0]["event"] == "DELETE"
@@ -176,9 +143,6 @@ def test_graph_merge_and_split(data: Data, ada: dict[str, str]) -> None:
     assert error["code"] == "not_found" and "graph entities" in error["hint"]
 
 
-# ── beside the other commands ─────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_add_graph_shows_changes_of_relations(data: Data, cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     assert data("add", "I live in Kyoto", *ADA)["data"][0]["relations"] == []
     (row,) = data("add", "I live in Oslo", *ADA, "--graph")["data"]
@@ -194,10 +158,7 @@ def test_add_graph_shows_changes_of_relations(data: Data, cli: Cli, monkeypatch:
     (row,) = data("add", "I live in Paris now", *ADA, "--no-graph")["data"]
     assert [each["event"] for each in row["relations"]] == ["END"]  # the memory that said so says something else now
     assert "relations" not in cli("add", "I live in Paris now", *ADA, "--no-graph").stderr
-
-
-def test_search_graph_follows_relations(data: Data) -> None:
-    data("add", "I live in Kyoto. My sister Mia works at Bosch.", *ADA, "--graph")
+    data("add", "My sister Mia works at Bosch.", *ADA)
     found = data("search", "where", "does", "my", "sister", "work", *ADA, "--graph")["data"]
     assert "Bosch" in found[0]["text"]
 
@@ -208,9 +169,6 @@ def test_purge_and_doctor_count_the_graph(data: Data, ada: dict[str, str]) -> No
     (erased,) = data("purge", *ADA, "--yes")["data"]
     assert (erased["relations"], erased["entities"]) == (4, 5)
     assert data("graph", *ADA)["data"] == []
-
-
-# ── help ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_graph_backfill_reads_memories_once(data: Data, cli: Cli) -> None:
@@ -237,9 +195,6 @@ def test_graph_suggest_prints_a_command_that_works(data: Data, cli: Cli) -> None
     assert data("graph", "suggest", *ADA, code=3)["data"] == []
 
 
-# ── whole graphs ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def test_graph_export_and_import_make_the_same_again(data: Data, cli: Cli, ada: dict[str, str], tmp_path: Path) -> None:
     [row] = data("graph", "export", "-o", "graph.jsonl", *ADA)["data"]
     assert row == {"format": "jsonl", "entities": 5, "relations": 4, "file": "graph.jsonl"}
@@ -249,9 +204,6 @@ def test_graph_export_and_import_make_the_same_again(data: Data, cli: Cli, ada: 
     table = cli("graph", "export", "-o", "-", "--format", "csv", *ADA).stdout
     assert cli("graph", "import", "-", "--format", "csv", *ADA, input=table).stdout == "4\t0\t0\t4\t0\t0\n"
     assert not data("graph", "import", "graph.jsonl", "-u", "bob", code=6)["ok"]
-
-
-def test_graph_export_and_import_of_nothing_say_so(cli: Cli, ada: dict[str, str], tmp_path: Path) -> None:
     assert "there are no relations of user=adda" in cli("graph", "export", "-o", "graph.csv", "-u", "adda").stderr
     result = cli("graph", "import", "graph.csv", *ADA)
     assert ("nothing to take in from graph.csv" in result.stderr, result.stdout) == (True, "0\t0\t0\t0\t0\t0\n")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from langmem_adapter._version import __version__
 from langmem_adapter.cli.app import app
 from langmem_adapter.reasoning.prompts import TASKS, instructions
 from tests.cases import each
@@ -50,10 +51,6 @@ print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
     assert done.stderr.strip() == "[]"
 
 
-def test_every_command_exists() -> None:
-    assert sorted(str(info.name) for info in app.registered_commands) == sorted(COMMANDS)
-
-
 GROUPED = [
     f"{group.name} {info.name}"
     for group in app.registered_groups
@@ -63,6 +60,7 @@ GROUPED = [
 
 @each("command", [*COMMANDS, *GROUPED])
 def test_help_of_every_command_has_examples_and_fits_80_columns(command: str) -> None:
+    assert sorted(str(info.name) for info in app.registered_commands) == sorted(COMMANDS)
     result = CliRunner().invoke(app, [*command.split(), "--help"], env={"COLUMNS": "80", "TERM": "dumb"})
     assert result.exit_code == 0
     assert "Examples" in result.stdout
@@ -91,31 +89,17 @@ def test_interrupt_during_import_is_one_line(
     assert (end.value.code, capsys.readouterr().err) == (130, "error: interrupted\n")
 
 
-def test_no_argument_shows_the_help() -> None:
+def test_usage_version_and_json_before_the_command(data: Callable[..., dict[str, Any]]) -> None:
     result = CliRunner().invoke(app, [])
-    assert result.exit_code == 2
-    assert "Usage" in result.output
-
-
-def test_version_is_that_of_the_package() -> None:
-    import langmem_adapter
-
-    assert langmem_adapter.__version__ in CliRunner().invoke(app, ["--version"]).stdout
-
-
-def test_wrong_usage_is_an_envelope_with_json(data: Callable[..., dict[str, Any]]) -> None:
+    assert result.exit_code == 2 and "Usage" in result.output
+    assert __version__ in CliRunner().invoke(app, ["--version"]).stdout
     envelope = data("search", code=2)
-    assert envelope["command"] == "search"
-    assert envelope["error"]["code"] == "usage"
-
-
-def test_json_option_works_before_the_command(cli: Callable[..., Any]) -> None:
+    assert (envelope["command"], envelope["error"]["code"]) == ("search", "usage")
     result = CliRunner().invoke(app, ["--json", "-d", "nowhere.db", "list", "-u", "a"])
-    assert json.loads(result.stdout)["error"]["code"] == "no_database"
-    assert result.exit_code == 3
+    assert (json.loads(result.stdout)["error"]["code"], result.exit_code) == ("no_database", 3)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@each("task", TASKS)
 def test_prompts_prints_the_instructions(task: str) -> None:
     assert CliRunner().invoke(app, ["prompts", task]).stdout == instructions(task)
     shown = json.loads(CliRunner().invoke(app, ["prompts", task, "--json"]).stdout)

@@ -73,14 +73,11 @@ def test_id_prefix_is_no_pattern_and_has_four_letters(on: Data) -> None:
     assert "at least 4" in on("show", "abc", "-u", "bob", code=2)["error"]["message"]
 
 
-def test_id_prefix_of_a_trace(on: Data) -> None:
+def test_id_prefix_of_a_trace_and_of_a_relation(on: Data) -> None:
     (row,) = on("trace", "-u", "bob")["data"]
     assert on("trace", row["id"][:8], "-u", "bob")["data"][0]["turns"][0]["text"] == "Note 9"
     error = on("trace", row["id"][:8], "-u", "alice", code=3)["error"]
     assert (error["code"], error["hint"]) == ("not_found", "langmem-adapter trace -u NAME shows the ids")
-
-
-def test_id_prefix_of_a_relation(on: Data) -> None:
     (row,) = on("graph", "add", "Anna", "lives in", "Lyon", "-u", "alice")["data"]
     assert on("graph", "end", row["id"][:8], "-u", "alice")["data"][0]["id"] == row["id"]
     assert on("graph", "delete", row["id"][:8], "-u", "bob", code=3)["error"]["code"] == "not_found"

@@ -10,20 +10,16 @@ from langmem_adapter.errors import InvalidInputError
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1)
 
 
-@given(texts=st.lists(TEXTS, min_size=1), ascii_only=st.booleans())
-def test_items_of_json_lines_keep_their_order(*, texts: list[str], ascii_only: bool) -> None:
+@given(texts=st.lists(TEXTS, min_size=1), ascii_only=st.booleans(), wrapped=st.booleans())
+def test_items_of_json_lines_and_conversations_keep_their_order(
+    *, texts: list[str], ascii_only: bool, wrapped: bool
+) -> None:
     messages = [{"role": "user", "content": text} for text in texts]
     lines = "\n".join(json.dumps(message, ensure_ascii=ascii_only) for message in messages)
-    items = items_of(lines, lines=True)
-    assert [item.messages for item in items] == messages
-    assert [item.first for item in items] == list(range(1, len(texts) + 1))
-
-
-@given(texts=st.lists(TEXTS, min_size=1), wrapped=st.booleans())
-def test_items_of_a_json_conversation(*, texts: list[str], wrapped: bool) -> None:
-    messages = [{"role": "user", "content": text} for text in texts]
-    items = items_of(json.dumps({"messages": messages} if wrapped else messages))
-    assert [item.messages for item in items] == messages
+    whole = items_of(json.dumps({"messages": messages} if wrapped else messages))
+    for items in (items_of(lines, lines=True), whole):
+        assert [item.messages for item in items] == messages
+        assert [item.first for item in items] == list(range(1, len(texts) + 1))
 
 
 @given(st.lists(st.sampled_from(["free", "whole", "bad"])), st.integers(1, 5))
@@ -66,13 +62,9 @@ def test_items_of_unknown_keys_are_refused() -> None:
         items_of('{"messages": [{"role": "user", "content": "x"}], "model": "m"}')
 
 
-def test_items_of_json_lines_with_unicode_separators() -> None:
-    (item,) = items_of('{"role": "user", "content": "one\u2028two\x0bthree"}'.replace("\x0b", "\\u000b"), lines=True)
+def test_items_of_lines_with_unicode_separators_and_conversations() -> None:
+    line = '{"role": "user", "content": "one\u2028two\\u000bthree"}'
+    (item,) = items_of(line, lines=True)
     assert item.messages["content"] == "one\u2028two\x0bthree"
-
-
-def test_items_of_a_line_with_a_conversation() -> None:
-    line = json.dumps([{"role": "user", "content": "x"}])
-    first, second = items_of(f"{line}\n{line}")
-    assert first.whole
-    assert second.where == "line 2"
+    first, second = items_of(f"[{line}]\n[{line}]")
+    assert first.whole and second.where == "line 2"

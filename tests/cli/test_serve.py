@@ -92,41 +92,17 @@ def _refuses(address: str) -> bool:
     return False
 
 
-def running_job(memory: Memory, user: str = "alice") -> str:
-    """A job that somebody carries out, and does not end."""
-    write = memory.parts.database.write
-    (job,) = write(partial(jobs.submit, requests=[{"messages": "I like tea.", "user_id": user}], most=9))
-    assert write(partial(jobs.take, owner="somebody", lease=600)) is not None
-    return job.id
-
-
 def test_serve_ends_open_event_streams_when_it_stops(database: Path) -> None:
     with Memory(database) as memory, served(database) as (running, address):
-        job = running_job(memory)
-        with httpx.stream("GET", f"{address}/v1/jobs/{job}/events", timeout=60) as events:
+        write = memory.parts.database.write
+        (job,) = write(partial(jobs.submit, requests=[{"messages": "I like tea.", "user_id": "alice"}], most=9))
+        assert write(partial(jobs.take, owner="somebody", lease=600)) is not None
+        with httpx.stream("GET", f"{address}/v1/jobs/{job.id}/events", timeout=60) as events:
             lines = events.iter_lines()
             assert next(lines) == "event: running"
             running.send(signal.SIGTERM)
             assert not [line for line in lines if line.startswith("event:")]
         assert running.end().returncode == 0
-
-
-def test_serve_ends_event_streams_of_a_revoked_key(database: Path, data: Data) -> None:
-    (key,) = data("keys", "create", "-u", "alice")["data"]
-    with Memory(database) as memory, served(database) as (running, address):
-        job, headers = running_job(memory), {"X-API-Key": key["key"]}
-        with httpx.stream("GET", f"{address}/v1/jobs/{job}/events", headers=headers, timeout=60) as events:
-            lines = events.iter_lines()
-            assert next(lines) == "event: running"
-            data("keys", "revoke", key["id"])
-            with pytest.raises(httpx.RemoteProtocolError, match="incomplete chunked read"):
-                assert not [line for line in lines if line.startswith("event:")]
-        stopped(running)
-
-
-def test_serve_workers_refuse_a_database_in_memory(data: Data) -> None:
-    error = data("-d", ":memory:", "serve", "--port", "0", "--workers", "2", code=2)["error"]
-    assert "one process" in error["message"] and "memory.db" in error["hint"]
 
 
 def test_serve_needs_a_key_where_one_exists(database: Path, data: Data) -> None:
@@ -151,23 +127,19 @@ def _requests(told: str) -> list[str]:
     return [line for line in told.splitlines() if '"message": "request"' in line]
 
 
-def test_serve_refuses_other_hosts_without_a_key(cli: Cli, data: Data) -> None:
+def test_serve_refuses_what_it_cannot_serve_safely(database: Path, data: Data) -> None:
     error = data("serve", "--host", "0.0.0.0", code=4)["error"]  # noqa: S104 - it is refused
     assert (error["code"], "keys create" in error["hint"]) == ("no_key", True)
     data("keys", "create", "-u", "alice")
     data("keys", "revoke", data("keys", "list")["data"][0]["id"])
     assert data("serve", "--host", "0.0.0.0", code=4)["error"]["code"] == "no_key"  # noqa: S104 - the same
-
-
-def test_serve_names_a_port_in_use(database: Path, data: Data) -> None:
+    assert "any web page" in data("serve", "--port", "0", "--host-name", "*", code=2)["error"]["message"]
+    error = data("-d", ":memory:", "serve", "--port", "0", "--workers", "2", code=2)["error"]
+    assert "one process" in error["message"] and "memory.db" in error["hint"]
     with served(database) as (running, address):
         error = data("serve", "--port", address.rpartition(":")[2], code=4)["error"]
         assert error["code"] == "address" and "--port 0" in error["hint"]
         stopped(running)
-
-
-def test_serve_refuses_any_host_name_without_keys(data: Data) -> None:
-    assert "any web page" in data("serve", "--port", "0", "--host-name", "*", code=2)["error"]["message"]
 
 
 def test_keys_are_shown_once_listed_and_revoked(cli: Cli, data: Data, database: Path) -> None:

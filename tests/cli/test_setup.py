@@ -44,9 +44,7 @@ def test_init_asks_three_questions_and_writes_the_users_file(database: Path, mon
     assert database.exists()
     again = CliRunner().invoke(app, ["init"])
     assert again.exit_code == 2 and "there is a configuration already" in again.output
-
-
-def test_init_writes_a_path_with_a_delete_character(database: Path) -> None:
+    user_file().unlink()
     odd = str(database.with_name("a\x7fb.db"))
     assert CliRunner().invoke(app, ["init", "-d", odd, "--model", "offline", "--embeddings", "hash:64"]).exit_code == 0
     assert tomllib.loads(user_file().read_text())["database"] == odd
