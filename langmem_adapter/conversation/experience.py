@@ -14,19 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial, wraps
 from time import perf_counter
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Final,
-    Protocol,
-    Self,
-    TypeAlias,
-    TypeVar,
-    Unpack,
-    cast,
-    overload,
-    runtime_checkable,
-)
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, Unpack, cast, overload
 
 from langchain_core.messages import BaseMessage, convert_to_messages
 
@@ -37,6 +25,7 @@ from langmem_adapter.filters import parse_filter
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import as_text, check_text, quoted
 from langmem_adapter.records.escapes import escape
+from langmem_adapter.records.graph import Relation
 from langmem_adapter.records.results import EXPERIENCE, Change, Decision
 from langmem_adapter.records.scope import Scope, ScopeArguments
 from langmem_adapter.storage import memories
@@ -50,7 +39,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from langmem_adapter.memory.memory import Memory
-    from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import Hit, MemoryItem
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -91,16 +79,13 @@ class Experience:
     @classmethod
     def of(cls, item: MemoryItem) -> Self:
         """The experience of a memory. What an edit by hand left of it is shown; without a response it has no score."""
-        data = {
-            name: value for name, value in item.metadata.items() if isinstance(value, str) or name not in _TEXT_FIELDS
-        }
-        response, tag, reason = (data.get(name, "") for name in _TEXT_FIELDS)
-        value = data.get("score") if "response" in data else None
+        data = item.metadata
+        texts = [data.get(name) for name in ("response", "tag", "reason")]
+        response, tag, reason = (text if isinstance(text, str) else "" for text in texts)
+        value = data.get("score") if isinstance(texts[0], str) else None
         score = Score(value, reason) if type(value) is int and 1 <= value <= BEST else None
         return cls(item.id, item.text, response, tag, score, data.get("seconds"), item.created_at)
 
-
-_TEXT_FIELDS: Final = ("response", "tag", "reason")
 
 Scorer: TypeAlias = "Callable[[str, str], Score | None]"
 """From a request and a response to a score, or `None`: by running it, by comparing it, by asking a person; not by the model
@@ -111,37 +96,26 @@ Context: TypeAlias = "Callable[[Any, Sequence[Experience]], Any]"
 """A request as the function gets it, with experiences beside it; the original is not changed."""
 
 
-@runtime_checkable
-class Serializer(Protocol):
-    """Turns requests and responses into texts, and texts of responses back; a blank request is answered and not kept."""
+class Serializer:
+    """Turns requests and responses into texts, by default with `str()`; a response comes back as text.
+
+    A blank request is answered and not kept.
+    """
 
     def request(self, value: Any, /) -> str:
         """A request as text."""
-
-    def response(self, value: Any, /) -> str:
-        """A response as text."""
-
-    def parse(self, text: str, /) -> Any:
-        """The response that a text represents."""
-
-
-class Texts:
-    """The default serializer: `str()` of requests and responses; a response comes back as text."""
-
-    def request(self, value: Any, /) -> str:
-        """The request's `str()`."""
         return as_text(value, "a request")
 
     def response(self, value: Any, /) -> str:
-        """The response's `str()`."""
+        """A response as text."""
         return as_text(value, "a response")
 
     def parse(self, text: str, /) -> Any:
-        """The text itself."""
+        """The response that a text represents."""
         return text
 
 
-class Messages(Texts):
+class Messages(Serializer):
     """The serializer for requests that are lists of messages (LangChain's, or dicts with role and content).
 
     Args:
@@ -252,12 +226,7 @@ class ExperienceMemory:
         self.readable = flag(readable, "readable")
         self.writable = flag(writable, "writable")
         self._scorer, self._judge, self._context = scorer, judge, context
-        self._serializer: Serializer = Texts() if serializer is None else serializer
-        kinds: dict[str, Any] = {"scorer": Callable, "judge": Callable, "context": Callable, "serializer": Serializer}
-        for name, kind in kinds.items():
-            part = getattr(self, f"_{name}")
-            if not isinstance(part, kind) and (name, part) != ("scorer", None):
-                raise InvalidInputError(f"the {name} of experiences cannot be {quoted(part)}; see {__name__}")
+        self._serializer = Serializer() if serializer is None else serializer
 
     @planned
     def add(
@@ -380,16 +349,15 @@ class ExperienceMemory:
 
         def ask_beside(similar: Sequence[Experience]) -> Plan[Any]:
             answer, began = ask(self._context(request, similar)), perf_counter()
-            return answer.and_then(lambda response: score_and_keep(response, perf_counter() - began))
+            return answer.and_then(lambda response: keep(response, perf_counter() - began))
 
-        def score_and_keep(response: Any, took: float) -> Plan[Any]:
+        def keep(response: Any, took: float) -> Plan[Any]:
             if not self.writable:
                 return Plan.of(response)
-            answer, scorer = self._response_text(response), self._scorer
-            score = Plan[Any].of(None) if scorer is None else Plan(partial(scorer, text, answer))
-            return score.and_then(lambda score: self._keep(scope, label, text, answer, score, took)).then(
-                lambda _: response
-            )
+            answer = self._response_text(response)
+            score = Plan[Any].of(None) if self._scorer is None else Plan(partial(self._scorer, text, answer))
+            kept = score.and_then(lambda score: self._keep(scope, label, text, answer, score, took))
+            return kept.then(lambda _: response)
 
         def widen(equal: Sequence[Experience]) -> Plan[Any]:
             similar = self._find_similar(scope, text, label, _EXAMPLES)
@@ -463,32 +431,17 @@ def _conditions(tag: str | None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class PersonSummary:
-    """A relation between two, with its id and those of the memories that state it; none where it was written by hand."""
-
-    subject: str
-    predicate: str
-    object: str
-    id: str
-    filling: tuple[str, ...]
-
-    def summary(self) -> tuple[str, str, str]:
-        """Subject, predicate and object."""
-        return self.subject, self.predicate, self.object
-
-
-@dataclass(frozen=True, slots=True)
 class Reflection:
     """What is known about a name: the relations that hold (*nodes*), the latest first, and facts (*hits*), best first."""
 
     about: str
-    nodes: tuple[PersonSummary, ...]
+    nodes: tuple[Relation, ...]
     hits: tuple[Hit, ...]
 
     @property
     def text(self) -> str:
         """A line for each, with its id and those of its memories."""
-        lines = [f"- {' '.join(node.summary())} [{', '.join((node.id, *node.filling))}]" for node in self.nodes]
+        lines = [f"- {node.text} [{', '.join((node.id, *node.memory_ids))}]" for node in self.nodes]
         return "\n".join([*lines, *(f"- {hit.text} [{hit.id}]" for hit in self.hits)])
 
 
@@ -521,10 +474,9 @@ def reflect(memory: Memory, about: str, *, k: int = 10, **fields: Unpack[ScopeAr
         pattern = re.compile(word, re.IGNORECASE)
 
     def add_facts(relations: Sequence[Relation]) -> Plan[Reflection]:
-        nodes = [PersonSummary(each.source, each.relation, each.target, each.id, each.memory_ids) for each in relations]
         hits = Plan.calling(memory.search, memory.asearch, name, **search)
         facts = hits.then(lambda hits: [hit for hit in hits if pattern.search(hit.text)][:most])
-        return facts.then(lambda facts: Reflection(name, tuple(nodes), tuple(facts)))
+        return facts.then(lambda facts: Reflection(name, tuple(relations), tuple(facts)))
 
     return Plan.calling(graph.relations, graph.arelations, entity=name, k=most, **named).and_then(add_facts)
 

@@ -22,7 +22,7 @@ from langmem_adapter.conversation.experience import (
     ExperienceMemory,
     Messages,
     Score,
-    Texts,
+    Serializer,
     in_context,
     in_messages,
     numbered,
@@ -265,8 +265,8 @@ def test_g11_in_a_list_of_messages_the_mask_is_replaced() -> None:
 
 
 def test_g12_texts_are_written_down_as_they_are() -> None:
-    assert Texts().request({"a": 1}) == str({"a": 1})
-    assert (Texts().response(7), Texts().parse("7")) == ("7", "7")
+    assert Serializer().request({"a": 1}) == str({"a": 1})
+    assert (Serializer().response(7), Serializer().parse("7")) == ("7", "7")
 
 
 def test_g12_of_messages_those_are_kept_that_belong_to_the_request() -> None:
@@ -338,10 +338,6 @@ def test_a_pool_belongs_to_somebody_and_takes_what_can_be_kept(memory: Memory, p
     wrong: Any = "solve"
     with pytest.raises(InvalidInputError, match="a tag is given as tag="):
         pool().cached(wrong)
-    with pytest.raises(
-        InvalidInputError, match=r"the judge of experiences cannot be 'solve'; see langmem_adapter\.conv"
-    ):
-        pool(judge=wrong)
 
 
 def test_a_request_too_long_to_be_kept_is_refused_before_anything_is_done() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from langmem_adapter.conversation.experience import ExperienceMemory, PersonSummary, reflect
+from langmem_adapter.conversation.experience import ExperienceMemory, reflect
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.memory.memory import Memory
 
@@ -26,11 +26,10 @@ def keep(memory: Memory, *texts: str) -> list[str]:
     return [str(memory.add(text, infer=False, **TOWN).results[0].id) for text in texts]
 
 
-def test_g13_a_node_is_summed_up_as_subject_predicate_and_object(memory: Memory) -> None:
+def test_g13_reflect_names_subject_predicate_and_object(memory: Memory) -> None:
     memory.graph.add("Isabella", "plans", "Valentine's party", **TOWN)
     (node,) = reflect(memory, "Isabella", **TOWN).nodes
-    assert node.summary() == ("Isabella", "plans", "Valentine's party")
-    assert PersonSummary("a", "b", "c", "id", ()).summary() == ("a", "b", "c")
+    assert (node.source, node.relation, node.target) == ("Isabella", "plans", "Valentine's party")
 
 
 def test_a_reflection_names_the_relations_and_facts_about_one(memory: Memory) -> None:
@@ -38,8 +37,8 @@ def test_a_reflection_names_the_relations_and_facts_about_one(memory: Memory) ->
     said = memory.add("Klaus paints at night.", user_id="maria", infer=False).results[0]
     memory.add("Anna likes tea.", user_id="maria", infer=False)
     about = reflect(memory, "klaus", user_id="maria")
-    assert ("Klaus", "lives_in", "Oslo") in {node.summary() for node in about.nodes}
-    assert {memory_id for node in about.nodes for memory_id in node.filling} == {known.id}
+    assert "Klaus lives in Oslo" in {node.text for node in about.nodes}
+    assert {memory_id for node in about.nodes for memory_id in node.memory_ids} == {known.id}
     assert {hit.id for hit in about.hits} == {known.id, said.id}
     assert all(f"[{hit.id}]" in about.text for hit in about.hits)
     assert all(node.id in about.text for node in about.nodes)
