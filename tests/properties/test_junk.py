@@ -214,9 +214,9 @@ async def test_the_twins_of_a_store_refuse_the_same(memory: Memory) -> None:
     for call in (store.aget, store.adelete, partial(store.aput, value={"a": 1})):
         with pytest.raises(InvalidInputError, match="a key"):
             await call(("a",), HUGE)
-    for search in (store.asearch(5), store.alist_namespaces(prefix=5)):
+    for search in (partial(store.asearch, 5), partial(store.alist_namespaces, prefix=5)):
         with pytest.raises(InvalidInputError, match="namespace"):
-            await search
+            await search()
 
 
 def test_a_class_is_no_cursor(memory: Memory) -> None:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from langmem_adapter.adapters.mem0.shapes import Id
     from langmem_adapter.index.indexer import IndexKind
     from langmem_adapter.records.graph import Relation
-    from langmem_adapter.records.results import AddResult, Revision
+    from langmem_adapter.records.results import AddResult
 
 R = TypeVar("R")
 
@@ -69,24 +69,17 @@ ELSEWHERE: Final = {
 }
 
 
-class Mem0Memory(Protocol):
-    """What a method needs of its object."""
+class _Mem0Memory(Protocol):
+    """Our memory, whether results are lists (`version="v1.0"`) or have `"relations"`, and what reorders the best hits."""
 
     @property
-    def engine(self) -> Engine:
-        """Our memory, which does the work."""
-
+    def engine(self) -> Engine: ...
     @property
-    def bare(self) -> bool:
-        """Whether results are lists (`version="v1.0"`)."""
-
+    def bare(self) -> bool: ...
     @property
-    def shows_graph(self) -> bool:
-        """Whether results have `"relations"`."""
-
+    def shows_graph(self) -> bool: ...
     @property
-    def reranker(self) -> BaseDocumentCompressor | None:
-        """What orders the best hits once more (`reranker`)."""
+    def reranker(self) -> BaseDocumentCompressor | None: ...
 
 
 def _split_filters(filters: Mapping[str, Any] | None, **fields: Any) -> tuple[Any, dict[str, Any], bool]:
@@ -95,11 +88,11 @@ def _split_filters(filters: Mapping[str, Any] | None, **fields: Any) -> tuple[An
     return normal, merge_scope(normal, **fields), all(value is None for value in fields.values())
 
 
-class Mem0Methods(Mem0Memory):
+class Mem0Methods(_Mem0Memory):
     """The methods of `Memory`, `AsyncMemory` and the REST server as plans; not instantiated."""
 
     def add(  # noqa: PLR0913 - Mem0's parameters
-        self: Mem0Memory,
+        self: _Mem0Memory,
         messages: Any = None,
         user_id: Id = None,
         agent_id: Id = None,
@@ -153,24 +146,18 @@ class Mem0Methods(Mem0Memory):
             "expires_at": parse_expiry(expiration_date),
             **scope_fields(user_id, agent_id, run_id),
         }
-        added = Plan.calling(self.engine.add, self.engine.aadd, content, **options)
-        if infer:
-            return added.then(lambda result: _format_added(self, shapes.format_changes(result.results), result))
 
-        def add_speakers(result: AddResult) -> Plan[Any]:
-            ids = [change.id for change in result.results if change.id is not None]
-            read = Plan.each(lambda each: Plan.calling(self.engine.history, self.engine.ahistory, each), ids)
+        def format_added(result: AddResult) -> Plan[Any]:
+            rows = shapes.format_changes(result.results)
+            relations = shapes.format_graph_changes(result.relations) if self.shows_graph else None
+            read = Plan.each(lambda row: Plan.calling(self.engine.history, self.engine.ahistory, row["id"]), rows)
+            labelled = Plan.of(rows) if infer else read.then(partial(shapes.add_speakers, rows))
+            return labelled.then(lambda rows: _results(self, rows, relations))
 
-            def label(histories: Sequence[Sequence[Revision]]) -> Any:
-                rows = shapes.format_changes(result.results)
-                return _format_added(self, shapes.add_speakers(rows, [steps[0] for steps in histories]), result)
-
-            return read.then(label)
-
-        return added.and_then(add_speakers)
+        return Plan.calling(self.engine.add, self.engine.aadd, content, **options).and_then(format_added)
 
     def search(  # noqa: PLR0913 - Mem0's parameters
-        self: Mem0Memory,
+        self: _Mem0Memory,
         query: str,
         user_id: Id = None,
         agent_id: Id = None,
@@ -193,8 +180,8 @@ class Mem0Methods(Mem0Memory):
             agent_id: The agent.
             run_id: The run or session.
             limit: At most so many, up to 10,000; by default 20 where the scope is in *filters* (Mem0 2.x), else 100 (1.x).
-            filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
             top_k: The limit, in the words of Mem0 2.x.
+            filters: Mem0's filters on scope fields, metadata and fields of the memory: see `langmem_adapter.filters`.
             threshold: Least `score`, 0 to 1; by default 0.1 where the scope is in *filters*, else none, as with `None`.
             rerank: Whether the reranker of the configuration orders the best once more; by default it does where there is one.
                 `True` without one adds `"notes"` to the result.
@@ -226,26 +213,23 @@ class Mem0Methods(Mem0Memory):
             "include_expired": show_expired,
         }
         hits = Plan.calling(self.engine.search, self.engine.asearch, query, **options)
-        format_hits = partial(shapes.format_hits, threshold=least, reranked=order is not None)
-        rows = hits.then(lambda hits: format_hits(hits)[:most])
-
-        def find_relations(k: int) -> Plan[Sequence[Relation]]:
-            graph = self.engine.graph
-            return Plan.calling(graph.search, graph.asearch, query, k=k, **_scope(where))
+        rows = hits.then(lambda hits: shapes.format_hits(hits, threshold=least, reranked=order is not None)[:most])
+        graph, scope = self.engine.graph, _scope(where)
+        search = partial(Plan.calling, graph.search, graph.asearch, query, **scope)
 
         def add_notes(result: Any) -> Any:
-            notes = (
-                order.notes if isinstance(order, ChatReranker) else [_NO_RERANKER] if rerank and order is None else []
-            )
+            notes = order.notes if isinstance(order, ChatReranker) else []
+            if rerank and order is None:
+                notes = [_NO_RERANKER]
             if notes and isinstance(result, Results):
-                result["notes"] = list(notes)
+                result["notes"] = notes
             return result
 
         most_relations = min(most, _RELATIONS)
-        return _add_relations(self, rows, find_relations, filters, most_relations, "destination").then(add_notes)
+        return _add_relations(self, rows, search, filters, most_relations, "destination").then(add_notes)
 
     def get_all(
-        self: Mem0Memory,
+        self: _Mem0Memory,
         user_id: Id = None,
         agent_id: Id = None,
         run_id: Id = None,
@@ -255,16 +239,7 @@ class Mem0Methods(Mem0Memory):
         filters: Mapping[str, Any] | None = None,
         show_expired: bool = False,
     ) -> Plan[Any]:
-        """All memories of a scope, the newest statement first.
-
-        Args:
-            user_id: The user; one of the three is needed, here or in *filters*. `"*"` is a name (in filters an error).
-            agent_id: The agent.
-            run_id: The run or session.
-            limit: See `search`, as for *top_k* and *filters*.
-            top_k: The same.
-            filters: The same.
-            show_expired: Whether expired memories are listed as well.
+        """All memories of a scope, the newest statement first; the arguments are those of `search`.
 
         Returns:
             `{"results": [row, …]}`, with the rows of `search` without `"score"`. With a graph there is also `"relations"`: as
@@ -279,20 +254,17 @@ class Mem0Methods(Mem0Memory):
         options = {**where, "k": most or 1, "include_expired": show_expired}
         page = Plan.calling(self.engine.get_all, self.engine.aget_all, **options)
         rows = page.then(lambda items: shapes.format_items(items)[:most])
+        graph = self.engine.graph
+        relations = partial(Plan.calling, graph.relations, graph.arelations, **_scope(where))
+        return _add_relations(self, rows, relations, filters, most, "target")
 
-        def find_relations(k: int) -> Plan[Sequence[Relation]]:
-            graph = self.engine.graph
-            return Plan.calling(graph.relations, graph.arelations, k=k, **_scope(where))
-
-        return _add_relations(self, rows, find_relations, filters, most, "target")
-
-    def get(self: Mem0Memory, memory_id: str) -> Plan[Row | None]:
+    def get(self: _Mem0Memory, memory_id: str) -> Plan[Row | None]:
         """A memory by its id, an expired one too, as a row of `search` with the score `None`; `None` where there is none."""
         item: Plan[Row | None] = Plan.calling(self.engine.get, self.engine.aget, memory_id).then(shapes.format_item)
         return _or_missing(item, None)
 
     def update(
-        self: Mem0Memory,
+        self: _Mem0Memory,
         memory_id: str,
         data: str | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -300,14 +272,9 @@ class Mem0Methods(Mem0Memory):
         *,
         text: str | None = None,
     ) -> Plan[dict[str, str]]:
-        """Change a memory by hand.
+        """Change a memory by hand: its *text* (*data* in Mem0 1.x), its metadata, and the last day on which it is shown.
 
-        Args:
-            memory_id: Its id.
-            data: The new text, in the words of Mem0 1.x.
-            metadata: Keys to merge into its metadata; a value of `None` removes a key.
-            expiration_date: The last day on which it is shown; `None` means it stays.
-            text: The new text, in the words of Mem0 2.x; it overrides *data*.
+        The *metadata* are merged into those it has; a value of `None` removes a key. With *expiration_date* `None` it stays.
 
         Raises:
             MemoryNotFoundError: There is none.
@@ -322,7 +289,7 @@ class Mem0Methods(Mem0Memory):
             Plan.calling(self.engine.update, self.engine.aupdate, memory_id, **fields), "Memory updated"
         )
 
-    def delete(self: Mem0Memory, memory_id: str) -> Plan[dict[str, str]]:
+    def delete(self: _Mem0Memory, memory_id: str) -> Plan[dict[str, str]]:
         """Delete a memory; its history stays.
 
         Raises:
@@ -331,14 +298,11 @@ class Mem0Methods(Mem0Memory):
         return _with_message(Plan.calling(self.engine.delete, self.engine.adelete, memory_id), "Memory deleted")
 
     def delete_all(
-        self: Mem0Memory, user_id: Id = None, agent_id: Id = None, run_id: Id = None
+        self: _Mem0Memory, user_id: Id = None, agent_id: Id = None, run_id: Id = None
     ) -> Plan[dict[str, str]]:
         """Delete every memory of a scope, in one transaction, then every relation of its graph; their history stays.
 
-        Args:
-            user_id: The user; at least one of the three is needed. `"*"` is a user like any other, not everybody.
-            agent_id: The agent.
-            run_id: The run or session.
+        At least one of *user_id*, *agent_id* and *run_id* is needed. `"*"` is a user like any other, not everybody.
 
         Raises:
             ScopeError: No field of the scope is given; to delete everything there is `reset`.
@@ -348,7 +312,7 @@ class Mem0Methods(Mem0Memory):
         deleted = Plan.calling(self.engine.delete_all, self.engine.adelete_all, **scope)
         return _with_message(deleted.and_then(lambda _: relations), "Memories deleted")
 
-    def history(self: Mem0Memory, memory_id: str) -> Plan[list[dict[str, Any]]]:
+    def history(self: _Mem0Memory, memory_id: str) -> Plan[list[dict[str, Any]]]:
         """Every change of a memory, oldest first; a deleted memory's too. An unknown id has none.
 
         Returns:
@@ -359,7 +323,7 @@ class Mem0Methods(Mem0Memory):
         return _or_missing(steps.then(lambda steps: [*map(shapes.format_revision, steps)]), [])
 
     def reset(
-        self: Mem0Memory,
+        self: _Mem0Memory,
         user_id: Id | EllipsisType = ...,
         agent_id: Id | EllipsisType = ...,
         run_id: Id | EllipsisType = ...,
@@ -371,7 +335,7 @@ class Mem0Methods(Mem0Memory):
         scope = scope_fields(*(None if field is ... else field for field in fields))
         return Plan.calling(self.engine.purge, self.engine.apurge, **scope).then(lambda _: None)
 
-    def chat(self: Mem0Memory, query: str) -> Plan[NoReturn]:
+    def chat(self: _Mem0Memory, query: str) -> Plan[NoReturn]:
         """Not implemented, as in Mem0.
 
         Raises:
@@ -386,11 +350,7 @@ for _plan in filter(callable, vars(Mem0Methods).values()):
     _plan.__qualname__ = _plan.__name__  # Python's own errors speak of `add`, which is what was called
 
 
-def _format_added(self: Mem0Memory, rows: list[Row], result: AddResult) -> Any:
-    return _results(self, rows, shapes.format_graph_changes(result.relations) if self.shows_graph else None)
-
-
-def _results(self: Mem0Memory, rows: list[Row], relations: Any = None) -> Any:
+def _results(self: _Mem0Memory, rows: list[Row], relations: Any = None) -> Any:
     # Any: which of the two it is depends on the configuration, and a program of either age must pass a type checker.
     return rows if self.bare else Results(rows, relations)
 
@@ -408,10 +368,10 @@ def _scope(where: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _add_relations(
-    self: Mem0Memory,
+    self: _Mem0Memory,
     rows: Plan[list[Row]],
-    find_relations: Callable[[int], Plan[Sequence[Relation]]],
-    filters: Mapping[str, Any] | None,
+    find_relations: Callable[..., Plan[Any]],
+    filters: Any,
     most: int,
     target: str,
 ) -> Plan[Any]:
@@ -427,7 +387,7 @@ def _add_relations(
             stated = [each for each in relations if not by_rows or not ids.isdisjoint(each.memory_ids)]
             return _results(self, rows, shapes.format_relations(stated[:most], target=target))
 
-        return find_relations(_MOST if by_rows else most or 1).then(select)
+        return find_relations(k=_MOST if by_rows else most or 1).then(select)
 
     return rows.and_then(add)
 
@@ -516,7 +476,7 @@ class _ConfiguredMemory:
     @property
     def vector_store(self) -> IndexKind | VectorStore:
         """The index: a LangChain vector store, or the name of a built-in one."""
-        return self._engine.settings.index if self._index is None else self._index
+        return self._index or self._engine.settings.index
 
     def close(self) -> None:
         """Write what waits and the index's files, and close every connection; the object is of no use afterwards.
@@ -531,12 +491,10 @@ class _ConfiguredMemory:
 
 
 class Memory(_ConfiguredMemory):
-    """Mem0's `Memory`: the same method names, parameters and dicts, on our engine.
+    """Mem0's `Memory` (Chhikara et al. 2025, arXiv:2504.19413): its method names, parameters and dicts, on our engine.
 
     Without a configuration it takes our settings: offline (rules in place of a model, hash embeddings), in the user's data
     directory. A key in the environment alone, like `OPENAI_API_KEY`, does not make it call a provider.
-
-    The names are those of Mem0 (Chhikara et al. 2025, arXiv:2504.19413).
 
     Raises:
         InvalidInputError: A key of the configuration cannot be honoured.

@@ -64,15 +64,7 @@ def _normalize(part: Any, key: str) -> Any:
 
 
 def merge_scope(filters: Mapping[str, Any] | None, *, user_id: Id, agent_id: Id, run_id: Id) -> dict[str, Any]:
-    """Scope and filters as the engine takes them, from arguments and normalized filters together.
-
-    Scope fields that have to be equal, at the top or within `AND`, are the scope. The rest is the engine's own filter language,
-    which is also Mem0's.
-
-    Raises:
-        FilterError: It is no filter, or names a field that has another name here.
-        ScopeError: Two places name different scopes.
-    """
+    """Scope and filters as the engine takes them; fields that have to be equal, at the top or within `AND`, are the scope."""
     scope = {name: value for name, value in scope_fields(user_id, agent_id, run_id).items() if value is not None}
     wanted = parse_filter(filters, objects=False)
     for key in wanted.fields & _ELSEWHERE.keys():
@@ -141,10 +133,7 @@ def parse_expiry(expiration_date: date | str | None) -> datetime | None:
 
 
 class Row(dict[str, Any]):
-    """One memory as Mem0 shows it; `row["text"]` answers `row["memory"]`, as rows did in Mem0 0.0.x.
-
-    It is a plain dict of Mem0's keys in everything else: `text` is no key of it, not in JSON either.
-    """
+    """One memory as Mem0 shows it; `row["text"]` answers `row["memory"]`, as rows did in Mem0 0.0.x, and is no key of it."""
 
     __slots__ = ()
 
@@ -273,9 +262,8 @@ def _row(item: MemoryItem, score: dict[str, Any]) -> Row:
 
 
 def _actor(item: MemoryItem | Revision) -> str | None:
-    return (
-        None if item.actor_id == item.role else item.actor_id
-    )  # of a speaker without a name the engine keeps the role
+    # Of a speaker without a name the engine keeps the role.
+    return None if item.actor_id == item.role else item.actor_id
 
 
 def format_expiry(expires_at: datetime | None) -> str | None:
@@ -313,8 +301,9 @@ def format_revision(step: Revision) -> dict[str, Any]:
     }
 
 
-def add_speakers(rows: Sequence[Row], steps: Sequence[Revision]) -> list[Row]:
+def add_speakers(rows: Sequence[Row], histories: Sequence[Sequence[Revision]]) -> list[Row]:
     """Rows of an `add(infer=False)`: also who spoke, and in which role."""
+    steps = (history[0] for history in histories)
     return [Row(row, actor_id=_actor(step), role=step.role) for row, step in zip(rows, steps, strict=True)]
 
 
@@ -324,9 +313,7 @@ def add_speakers(rows: Sequence[Row], steps: Sequence[Revision]) -> list[Row]:
 def format_graph_changes(changes: GraphChanges) -> dict[str, list[list[dict[str, str]]]]:
     """What an `add` changed in the graph: a list for each relation, since Mem0 gives the rows of a query for each."""
     lists = {"deleted_entities": changes.ended, "added_entities": changes.added}
-    return {
-        name: [format_relations([each], target="target") for each in relations] for name, relations in lists.items()
-    }
+    return {name: [format_relations([each], target="target") for each in lists[name]] for name in lists}
 
 
 def format_relations(relations: Iterable[Relation], *, target: str) -> list[dict[str, str]]:
