@@ -209,11 +209,9 @@ class ConversationMemory(MemoryFields, BaseMemory):
             return Plan.of("")
         share = self.max_tokens if self.last == 0 or self.max_tokens is None else self.max_tokens // 4
 
-        def cost(lines: list[BaseMessage]) -> int:
-            return self._tokens(self._introduced(lines[0].text))
-
-        search: dict[str, Any] = {"k": self.k, "threshold": self.threshold, "introduction": ""}
-        search_turn = recall_turns(self.memory, max_tokens=share, count_tokens=cost, **search)
+        search: dict[str, Any] = {"k": self.k, "threshold": self.threshold, "introduction": "", "max_tokens": share}
+        count = self._introduced_tokens
+        search_turn = recall_turns(self.memory, count_tokens=lambda lines: count(lines[0].text), **search)
         turn = human_messages(self._question(inputs))
         thread = self._recent(call, session).then(lambda recent: recent[-(self.last or len(recent)) :])
         return thread.and_then(lambda thread: search_turn(turn, call, thread=thread))
@@ -223,7 +221,7 @@ class ConversationMemory(MemoryFields, BaseMemory):
         if self.last == 0:
             return Plan.of([])
         brain = self._brain(call, session)
-        room = (self.max_tokens or _MOST) - (self._tokens(self._introduced(facts)) if facts else 0)
+        room = (self.max_tokens or _MOST) - (self._introduced_tokens(facts) if facts else 0)
 
         def cut(context: list[BaseMessage]) -> list[BaseMessage]:
             summary = [message for message in context[:1] if isinstance(message, SystemMessage)]
@@ -246,8 +244,8 @@ class ConversationMemory(MemoryFields, BaseMemory):
     def _introduced(self, facts: str) -> str:
         return f"{self.introduction}\n{facts}"
 
-    def _tokens(self, text: str) -> int:
-        return self.count_tokens([SystemMessage(text)])
+    def _introduced_tokens(self, facts: str) -> int:
+        return self.count_tokens([SystemMessage(self._introduced(facts))])
 
     def _question(self, inputs: Mapping[str, Any]) -> list[BaseMessage]:
         try:

@@ -1,7 +1,6 @@
 """Import of MetaGPT's messages, memories and folders `role_mem/<role_id>/`; MetaGPT itself is not needed.
 
-The fields that MetaGPT's `Message` has beyond LangChain's are stamped on messages (`langmem_adapter.conversation.stamp`). A
-class that a message or a file names is only a name here: nothing is imported, and no pickle is read. MetaGPT writes a folder
+A class that a message or a file names is only a name here: nothing is imported, and no pickle is read. MetaGPT writes a folder
 through llama-index: `docstore.json` has a node for each message, with the whole message as JSON in its metadata (`obj_json`);
 `index_store.json` names the nodes that have a vector. The vectors themselves are not read.
 """
@@ -110,15 +109,13 @@ def from_metagpt(message: object) -> BaseMessage:
     rest = dict(shape.model_extra or {}) | ({"metadata": shape.metadata} if shape.metadata else {})
     if shape.instruct_content is not None:
         made = dict(_payload(shape.instruct_content))
-        value = made.pop("value")
         schema = f"{made['module']}.{made['class']}" if "module" in made else ""
-        stamped = stamp(stamped, payload=value, schema=schema)
+        stamped = stamp(stamped, payload=made.pop("value"), schema=schema)
         if not schema:
             rest["instruct_content"] = made
-    if not rest:
-        return stamped
-    envelope = {**stamped.additional_kwargs[KEY], _REST: [check_metadata(rest)]}
-    return stamped.model_copy(update={"additional_kwargs": {**stamped.additional_kwargs, KEY: envelope}})
+    if rest:
+        stamped.additional_kwargs[KEY] |= {_REST: [check_metadata(rest)]}
+    return stamped
 
 
 def to_metagpt(message: BaseMessage) -> dict[str, Any]:
@@ -205,13 +202,7 @@ class RefusedMessage:
 
 @dataclass(frozen=True, slots=True)
 class MessageImport:
-    """The result of an import.
-
-    Attributes:
-        new: How many messages were added.
-        known: How many were there already.
-        refused: Those that could not be imported.
-    """
+    """How many messages were added (*new*), how many were there already (*known*), and those that could not be imported."""
 
     new: int
     known: int
@@ -220,13 +211,10 @@ class MessageImport:
 
 @planned
 def import_memory(memory: object, into: WorkingMemory) -> Plan[MessageImport]:
-    """Import the messages of a MetaGPT `Memory`, in their order; a second import adds nothing.
+    """Import the messages of a MetaGPT `Memory` into a log, in their order; a second import adds nothing.
 
-    A message that is in its index and not in its storage is refused.
-
-    Args:
-        memory: A `Memory`, any object with its attributes `storage`, `index` and `ignore_id`, or its dump.
-        into: The log; with `ignore_id=True` if the memory ignores ids.
+    The *memory* is any object with the attributes `storage`, `index` and `ignore_id`, or its dump. A message that is in its
+    index and not in its storage is refused. If it ignores ids, *into* has to be made with `ignore_id=True`.
 
     Example:
         >>> from langmem_adapter.conversation import WorkingMemory
@@ -259,11 +247,9 @@ aimport_memory = awaited(import_memory)
 
 @planned
 def import_role(folder: str | os.PathLike[str], into: WorkingMemory) -> Plan[MessageImport]:
-    """Import the messages of a role, `role_mem/<role_id>/`, in their order; a second import adds nothing.
+    """Import the messages of a role's folder, `role_mem/<role_id>/`, into a log, in their order; a second import adds nothing.
 
-    Args:
-        folder: The folder; it is only read, and its name has no meaning: *into* has a scope.
-        into: The log; a `LongTermMemory` embeds anew what it watches.
+    The folder is only read, and its name has no meaning: *into* has a scope. A `LongTermMemory` embeds anew what it watches.
 
     Example:
         >>> import_role("role_mem/Alice", WorkingMemory())

@@ -6,6 +6,7 @@ The memories follow the turn's newest human message, in the requests to the mode
 from __future__ import annotations
 
 import logging
+import operator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NotRequired
@@ -42,7 +43,7 @@ from langmem_adapter.records.scope import shallow
 from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.storage.sources import MessageThread
-from langmem_adapter.twins import Plan, declare_options
+from langmem_adapter.twins import Plan, awaited, declare_options, planned
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -77,10 +78,6 @@ class MemoryTurn(TypedDict):
     scope_key: str
 
 
-def _merge_turns(old: dict[str, MemoryTurn], new: dict[str, MemoryTurn]) -> dict[str, MemoryTurn]:
-    return {**old, **new}
-
-
 class MemoryState(AgentState[Any]):
     """What the middleware keeps in the agent's state, hidden from the agent's input and output.
 
@@ -89,7 +86,7 @@ class MemoryState(AgentState[Any]):
     """
 
     # LangGraph takes the last part of the annotation as reducer.
-    memory_turns: NotRequired[Annotated[dict[str, MemoryTurn], PrivateStateAttr, _merge_turns]]
+    memory_turns: NotRequired[Annotated[dict[str, MemoryTurn], PrivateStateAttr, operator.or_]]
 
 
 @dataclass(slots=True)
@@ -173,11 +170,10 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self._memory = memory
         self._default, search = split_options(options)
         self._search = recall_turns(memory, introduction="", **search)
-        if isinstance(background, BackgroundWriter):
-            self._writer: BackgroundWriter | None = background
-        else:
-            logs = (lambda _: None) if on_error == "log" else None  # the writer logs it; `close` raises nothing
-            self._writer = memory.background(on_error=logs) if flag(background, "background") else None
+        self._writer = background if isinstance(background, BackgroundWriter) else None
+        if self._writer is None and flag(background, "background"):
+            # The writer logs an error; with "log", `close` raises none.
+            self._writer = memory.background(on_error=(lambda _: None) if on_error == "log" else None)
         self._introduction = introduction
         self._name = name
         self._lock = Lock()
@@ -191,14 +187,6 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
 
     # ── hooks ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def before_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        """Note which messages are new, and that they are of this scope."""
-        return self._begin(state, runtime).run()
-
-    async def abefore_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        """Note which messages are new, and that they are of this scope."""
-        return await self._begin(state, runtime).arun()
-
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
@@ -211,17 +199,9 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """Put the memories behind the newest human message of the turn."""
         return await handler(await self._inform(request).arun())
 
-    def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        """Remember the new messages, and the answers to them."""
-        return self._finish(state, runtime).run()
-
-    async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> dict[str, Any]:
-        """Remember the new messages, and the answers to them."""
-        return await self._finish(state, runtime).arun()
-
-    # ── the steps of a turn ─────────────────────────────────────────────────────────────────────────────────────────
-
-    def _begin(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[dict[str, Any]]:
+    @planned
+    def before_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[dict[str, Any]]:
+        """Note which messages are new, and that they are of this scope."""
         call, messages = self._call(runtime), state["messages"]
         turns: Any = state.get("memory_turns", {})
         present, thread = [message.id for message in human_messages(messages) if message.id], self._thread(call)
@@ -245,6 +225,26 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         notes = read_notes(self._read, messages, thread, "start", also=recent)
         written = notes.and_then(lambda notes: notes.write(self._database, is_shown=False))
         return self._logged(written, None, "note the turn").then(new_ids).then(begin)
+
+    abefore_agent = awaited(before_agent)  # type: ignore[arg-type]  # mypy takes `self` from the base class
+
+    @planned
+    def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[dict[str, Any]]:
+        """Remember the new messages, and the answers to them."""
+        call, messages = self._call(runtime), state["messages"]
+        turn, thread = self._turn(state, call), self._thread(call)
+        cache = self._cache(call, turn["newest_id"])
+        if thread is None:
+            plan = self._remember(messages, call, cache, cache.seen.keys(), turn["new_ids"])
+        else:
+            also = turn["recent_ids"]
+            notes = read_notes(self._read, messages, thread, "within", newest=turn["newest_id"], also=also)
+            plan = notes.and_then(lambda notes: self._conclude(notes, messages, turn, call, cache))
+        return self._logged(plan, None, "remember").then(lambda _: {})
+
+    aafter_agent = awaited(after_agent)  # type: ignore[arg-type]  # the same
+
+    # ── the steps of a turn ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _inform(self, request: ModelRequest[Any]) -> Plan[ModelRequest[Any]]:
         call = self._call(request.runtime)
@@ -284,18 +284,6 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         notes = read_notes(self._read, messages, thread, "within", newest=turn["newest_id"])
         written = notes.and_then(lambda notes: notes.write(self._database, is_shown=True))
         return self._logged(written.then(mark), None, "note the turn")
-
-    def _finish(self, state: AgentState[Any], runtime: Runtime[Any]) -> Plan[dict[str, Any]]:
-        call, messages = self._call(runtime), state["messages"]
-        turn, thread = self._turn(state, call), self._thread(call)
-        cache = self._cache(call, turn["newest_id"])
-        if thread is None:
-            plan = self._remember(messages, call, cache, cache.seen.keys(), turn["new_ids"])
-        else:
-            also = turn["recent_ids"]
-            notes = read_notes(self._read, messages, thread, "within", newest=turn["newest_id"], also=also)
-            plan = notes.and_then(lambda notes: self._conclude(notes, messages, turn, call, cache))
-        return self._logged(plan, None, "remember").then(lambda _: {})
 
     def _conclude(
         self,

@@ -90,11 +90,11 @@ def recall_node(
         call, messages = resolve_call(default, config), parse_thread(read_state(state, messages_key, "messages_key"))
         before, turn = split_latest_turn(messages)
 
-        def write(notes: ThreadNotes | None) -> Plan[ThreadNotes | None]:
-            return Plan.of(None) if notes is None else notes.write(parts.database, is_shown=True).then(lambda _: notes)
+        def recall(notes: ThreadNotes | None) -> Plan[str]:
+            written = Plan[Any].of(None) if notes is None else notes.write(parts.database, is_shown=True)
+            return written.and_then(lambda _: search_turn(turn, call, thread=[*before, *turn]))
 
-        written = _read_notes(parts, messages, call, messages_key).and_then(write)
-        recalled = written.and_then(lambda _: search_turn(turn, call, thread=[*before, *turn]))
+        recalled = _read_notes(parts, messages, call, messages_key).and_then(recall)
         return recalled.then(lambda text: {output_key: text})
 
     return PlanNode(plan)
@@ -112,9 +112,8 @@ def remember_node(
     """A node that remembers the latest turn of a thread: what people said since the last answer, and the answers to it.
 
     In a thread with an id, a turn begins after the last message that was remembered, and each message is remembered once. A
-    message with another text than before supersedes what came of the older text. What was said before the turn helps a chat
-    model to understand it and is no source (`context` of `Memory.add`). What tools returned is left out, unless the setting
-    `facts_from_tools` says otherwise.
+    message with another text than before supersedes what came of the older text. Earlier messages are the `context` of
+    `Memory.add`; what tools returned is left out, unless the setting `facts_from_tools` says otherwise.
 
     Put it after the model, and `recall_node` before it: that notes for which user a message is to be remembered if the model
     fails. The scope comes with the call, as for `recall_node`; a failure is raised, too.
@@ -209,18 +208,17 @@ def experience_node(
     check_text(response_key, "response_key")
     try:
         runnable: Runnable[Any, Any] = coerce_to_runnable(answer)
-    except TypeError:
-        raise InvalidInputError(f"answer must be a function or a Runnable, not {quoted(answer)}") from None
+    except TypeError as error:
+        raise InvalidInputError(f"answer must be a function or a Runnable: {error}") from None
     label = tag or experiences.tag or runnable.get_name()
     default = MemoryContext(**experiences.scope.named)
 
     def ask(request: Any) -> Plan[Any]:
-        return Plan(lambda: runnable.invoke(request), lambda: runnable.ainvoke(request))
+        return Plan.calling(runnable.invoke, runnable.ainvoke, request)
 
     def plan(state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
         scope, request = resolve_call(default, config).scope, read_state(state, request_key, "request_key")
-        return experiences.answering(request, ask, tag=label, scope=scope).then(
-            lambda response: {response_key: response}
-        )
+        answered = experiences.answering(request, ask, tag=label, scope=scope)
+        return answered.then(lambda response: {response_key: response})
 
     return PlanNode(plan)

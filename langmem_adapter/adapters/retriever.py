@@ -83,12 +83,11 @@ class MemoryFields(BaseModel):
 
 
 class MemoryRetriever(MemoryFields, BaseRetriever):
-    """Finds memories as LangChain documents, best first.
+    """Finds memories as LangChain documents, best first; the scope comes with the call (see `resolve_scope`).
 
     A document's `page_content` is the memory's text and its `id` the memory's; its metadata is the memory's, with `score`,
     `relevance`, `revision`, `created_at`, `updated_at` and the fields of its scope. Of a text that was cut, `page_content` is
-    the passage that answers, and `text` in the metadata is all of it. The scope comes with the call; see `resolve_scope`.
-    What `Memory.search` takes may be given to `invoke` as well.
+    the passage that answers, and `text` in the metadata is all of it. `invoke` takes what `Memory.search` takes as well.
 
     Args:
         memory: The memory.

@@ -101,12 +101,9 @@ def summarize_node(
 ) -> Runnable[Any, StateEdit]:
     """A node that keeps a thread short: its older messages become a summary, once it has more than so many tokens.
 
-    Put it before the model. The summary is a human message in front of the latest messages, marked as LangChain marks it, and
-    nothing else is kept in the state. A quarter of *max_tokens* is for the summary at most, and the latest messages fill
-    three eighths at most, so that there is room for a while; system messages in front stay. The latest message, or the
-    latest call of tools with its results, is never summed up, whatever its length.
-
-    A failure is raised, and the thread stays as it is: LangGraph's `retry_policy` and `error_handler` say what becomes of it.
+    Put it before the model. The summary is a human message in front of the latest messages, marked as LangChain marks it. It
+    takes a quarter of *max_tokens* at most, and the latest messages three eighths; system messages in front stay. The latest
+    message, or the latest call of tools with its results, is never summed up. A failure is raised, and the thread stays.
 
     Args:
         memory: The memory, for its model; nothing is read from it or written to it.

@@ -65,11 +65,7 @@ OnError: TypeAlias = Literal["raise", "log"]
 
 
 class ScopeOptions(ScopeArguments, total=False):
-    """The scope and time zone of an integration where the call does not name them; see `resolve_scope`.
-
-    Attributes:
-        timezone: IANA name of the user's time zone; see `MemoryContext`.
-    """
+    """The scope and time zone of an integration where the call does not name them; see `resolve_scope`, `MemoryContext`."""
 
     timezone: str | None
 
@@ -105,10 +101,7 @@ def check_keys(
     advice: Mapping[str, str] | None = None,
     otherwise: str | None = None,
 ) -> None:
-    """Refuse the first key of a part of a configuration that is not allowed.
-
-    The error says what to do instead: the *advice* for that key, a similar key, or *otherwise*.
-    """
+    """Refuse a key that is not allowed; the error gives the *advice* for it, a similar key, or *otherwise*."""
     for key in (key if isinstance(key, str) else quoted(key) for key in options if key not in allowed):
         near = difflib.get_close_matches(key, allowed, n=1)
         guess = f"did you mean {near[0]!r}?" if near else otherwise or f"known are {', '.join(allowed)}"
@@ -135,10 +128,7 @@ class CallContext:
 def resolve_call(
     default: MemoryContext, config: RunnableConfig | None = None, *, explicit: object = None, runtime: object = None
 ) -> CallContext:
-    """Scope, time zone and thread of a call, anywhere in LangChain or LangGraph; see `resolve_scope`.
-
-    *default* comes from the integration's constructor; *config*, of the call, completes that of the run around it.
-    """
+    """Scope, time zone and thread of a call, anywhere in LangChain or LangGraph; see `resolve_scope`."""
     if runtime is None:
         with suppress(RuntimeError, KeyError):  # no graph is running
             runtime = get_runtime()
@@ -155,13 +145,10 @@ def resolve_call(
 
 
 def log_failure(plan: Plan[R], otherwise: R, *, on_error: OnError, action: str) -> Plan[R]:
-    """A plan that, with `on_error="log"`, gives *otherwise* where the *action* fails, and logs the error.
-
-    LangGraph's `GraphBubbleUp` is no failure: the graph pauses.
-    """
+    """A plan that, with `on_error="log"`, gives *otherwise* where the *action* fails, and logs the error."""
 
     def recover(error: Exception) -> Plan[R] | None:
-        if isinstance(error, GraphBubbleUp):
+        if isinstance(error, GraphBubbleUp):  # no failure: the graph pauses
             return None
         _log.error("memory failed to %s; the call goes on without", action, exc_info=error)
         return Plan.of(otherwise)
@@ -273,11 +260,7 @@ def remember_turn(
     before: Sequence[BaseMessage] = (),
     **options: Any,
 ) -> Plan[AddResult | None]:
-    """Remember a turn, as `latest_turn` gives it; one without a message of a person is not remembered.
-
-    A *writer* does it later, so that there is no result yet. *about* is `"user"` or `"agent"`: who the facts are about. What
-    was said *before* helps to understand the turn. With a `thread_id` each message is remembered once.
-    """
+    """Remember a turn with a message of a person, now or by a *writer*; what was said *before* helps to understand it."""
     # Where an assistant speaks and an agent is named, `add` takes the facts to be about the assistant.
     if about != "agent" and call.scope.agent_id is not None:
         turn = [message for message in turn if not isinstance(message, AIMessage)]

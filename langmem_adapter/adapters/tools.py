@@ -5,7 +5,6 @@ The scope comes with the run and is part of no schema: the model neither sees no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
@@ -14,7 +13,7 @@ from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.retriever import format_hit, split_options
 from langmem_adapter.adapters.threads import CallContext, SearchOptions, resolve_call
-from langmem_adapter.arguments import bounded, each_of, filled, flag, relevance, tokens
+from langmem_adapter.arguments import bounded, each_of, filled, flag, one_of, relevance, tokens
 from langmem_adapter.errors import (
     ConflictError,
     FilterError,
@@ -24,7 +23,7 @@ from langmem_adapter.errors import (
 )
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.names import named_speaker
-from langmem_adapter.records.checks import check_text, quoted
+from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.records.results import Abstained, tokens_in
 from langmem_adapter.search.passages import fit_hits
@@ -32,6 +31,8 @@ from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan, declare_options
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
     from typing_extensions import Unpack
 
     from langmem_adapter.memory.memory import Memory
@@ -132,12 +133,9 @@ def create_memory_tools(
         "forget": ("forget_memory", _Forget, _change),
         "relations": ("search_relations", _Relations, partial(_search_relations, k=limit)),
     }
-    if names is not None and not isinstance(names, Mapping):
-        raise InvalidInputError(f"names must be a mapping like {{'search': 'look_up'}}, not {quoted(names)}")
     kinds = (_ALL if parts.uses_graph else _ALL[:4]) if tools is None else each_of(tools, "tools")
     for kind in (*kinds, *(names or {})):
-        if kind not in _ALL:
-            raise InvalidInputError(f"there is no memory tool {quoted(kind)}; known are {', '.join(_ALL)}")
+        one_of(kind, _ALL, "a memory tool")
     own = {kind: filled(name, f"the name of {kind!r}") for kind, name in (names or {}).items()}
 
     def make_tool(kind: MemoryTool) -> BaseTool:
@@ -179,8 +177,9 @@ def _search(memory: Memory, call: CallContext, query: str, *, max_tokens: int | 
         return _line(hit.id, format_hit(hit))
 
     def list_hits(hits: SearchResults) -> str:
-        room = None if max_tokens is None else max_tokens - tokens_in(DATA_ONLY)
-        fitting = hits if room is None else fit_hits(hits, query, room, line=lambda hit: f"{line(hit)}\n")
+        fitting: Sequence[Hit] = hits
+        if max_tokens is not None:
+            fitting = fit_hits(hits, query, max_tokens - tokens_in(DATA_ONLY), line=lambda hit: f"{line(hit)}\n")
         if not fitting:
             why = hits.abstained or Abstained("no room", hits[0])
             return f"Nothing is remembered about that: {why.brief}."
