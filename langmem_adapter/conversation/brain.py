@@ -90,21 +90,16 @@ class BrainMemory:
         self._chat: Final = filled(chat_id, "chat_id")
         self._max_tokens: Final = _tokens(max_tokens, "max_tokens")
         self._tokens: Final = count_tokens
+        self._reading: Final = parts.reading
         self._summarizer: Final = parts.reasoner.summarizer
-        conversation = Conversation(chat_id, self._scope)
-        self._stored: Final = StoredConversation(
-            parts, conversation, window=_tokens(window, "window"), count=self._count
-        )
+        size, conversation = _tokens(window, "window"), Conversation(chat_id, self._scope)
+        self._stored: Final = StoredConversation(parts, conversation, window=size, count=self._count)
 
     # ── messages, knowledge and last talk ───────────────────────────────────────────────────────────────────────────
 
     @planned
     def add_history(self, message: BaseMessage) -> Plan[bool]:
-        """Add a message at the end; the caller's message is not changed.
-
-        Returns:
-            Whether it is new: a message with the same id and content is not added twice.
-        """
+        """Add a message at the end, and say whether it is new: one with the same id and content is not added twice."""
         return self._append(message)
 
     aadd_history = awaited(add_history)
@@ -156,7 +151,7 @@ class BrainMemory:
     @planned
     def clear(self) -> Plan[None]:
         """Remove the messages, and all that was made of them."""
-        return self._stored.write(self._stored.clear).and_then(lambda _: Plan(self._stored.drop_copy))
+        return self._stored.clear()
 
     aclear = awaited(clear)
 
@@ -248,7 +243,7 @@ class BrainMemory:
     @planned
     def dumps(self) -> Plan[str]:
         """Summary, messages behind it, knowledge and last talk as JSON; no setting, no key."""
-        return Plan(self._stored.dump)
+        return Plan(partial(self._reading, self._stored.dump))
 
     adumps = awaited(dumps)
 

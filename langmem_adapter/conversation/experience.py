@@ -25,7 +25,6 @@ from langmem_adapter.filters import parse_filter
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import as_text, check_text, quoted
 from langmem_adapter.records.escapes import escape
-from langmem_adapter.records.graph import Relation
 from langmem_adapter.records.results import EXPERIENCE, Change, Decision
 from langmem_adapter.records.scope import Scope, ScopeArguments
 from langmem_adapter.storage import memories
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from langmem_adapter.memory.memory import Memory
+    from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import Hit, MemoryItem
 
 F = TypeVar("F", bound=Callable[..., Any])

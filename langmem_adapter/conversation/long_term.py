@@ -10,7 +10,8 @@ from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Literal, NamedTuple, ParamSpec, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 from uuid import uuid4
 
 from langchain_core.messages import BaseMessage, HumanMessage
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit
     from langmem_adapter.storage.conversations import Draft, StoredTurn
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 MONTH: Final = timedelta(days=30)
@@ -48,38 +48,29 @@ _SPOKEN: Final = frozenset({"human", "ai", "chat", "AIMessageChunk", "HumanMessa
 
 
 class Recovered(NamedTuple):
-    """What a role finds when it begins."""
+    """Whether a role begins for the first time, and how many messages there are."""
 
     first: bool
-    """Whether it is the first time."""
     messages: int
-    """How many messages there are."""
 
 
 class Similar(NamedTuple):
-    """A remembered message, and how near it is."""
+    """A remembered message, and its calibrated cosine: 0 where two texts have nothing in common, 1 where they are equal."""
 
     message: BaseMessage
     cosine: float
-    """Calibrated: 0 where two texts have nothing in common, 1 where they are equal."""
 
 
 class Seen(NamedTuple):
-    """Why a message is no news."""
+    """Why a message is no news: `"exact"`, it is in the log, or `"similar"`, a remembered one (*like*) is near."""
 
     message: BaseMessage
     why: Literal["exact", "similar"]
-    """`"exact"`: it is in the log; `"similar"`: a remembered one, *like*, is near."""
     like: Similar | None = None
 
 
 class News(list[BaseMessage]):
-    """The messages that are news, in their order.
-
-    Attributes:
-        seen: The others, each with the reason.
-        later: What is news as well, beyond the limit.
-    """
+    """The messages that are news, in their order; the others (*seen*), with the reason; and news beyond the limit (*later*)."""
 
     def __init__(
         self, new: Iterable[BaseMessage] = (), seen: Sequence[Seen] = (), later: Sequence[BaseMessage] = ()
@@ -89,19 +80,10 @@ class News(list[BaseMessage]):
         self.later = tuple(later)
 
 
-def _pinned(
-    plan: Callable[Concatenate[LongTermMemory, P], Plan[R]],
-) -> Callable[Concatenate[LongTermMemory, P], Plan[R]]:
-    """The plan for the role of now.
-
-    Contract: what began for a role ends with it, whichever `recover_memory` takes meanwhile: a copy does it.
-    tests/conversation/test_long_term.py::test_what_is_under_way_stays_with_the_role_that_it_began_for.
-    """
-
-    def pinned(self: LongTermMemory, /, *args: P.args, **kwargs: P.kwargs) -> Plan[R]:
-        return plan(copy(self), *args, **kwargs)
-
-    return pinned
+def _pinned(plan: Callable[..., Plan[R]]) -> Callable[..., Plan[R]]:
+    # Contract: what began for a role ends with it, whichever `recover_memory` takes meanwhile: a copy does it.
+    # tests/conversation/test_long_term.py::test_what_is_under_way_stays_with_the_role_that_it_began_for.
+    return lambda self, *arguments: plan(copy(self), *arguments)
 
 
 class LongTermMemory(WorkingMemory):
@@ -246,9 +228,8 @@ class LongTermMemory(WorkingMemory):
     def _add_all(self, messages: Sequence[BaseMessage]) -> Plan[list[Draft]]:
         named = named_drafts(messages)
         drafts = [replace(draft, memory_id=str(uuid4())) if self._is_watched(draft) else draft for draft in named]
-        return self._read(lambda log: [drafts[place] for place in self._new_places(log, drafts)]).and_then(
-            self._write_new
-        )
+        new = self._read(lambda log: [drafts[place] for place in self._new_places(log, drafts)])
+        return new.and_then(self._write_new)
 
     def _write_new(self, new: list[Draft]) -> Plan[list[Draft]]:
         texts = [draft.text for draft in new if draft.memory_id]
@@ -299,10 +280,9 @@ class LongTermMemory(WorkingMemory):
     def _forget(self, log: Any, turns: Sequence[StoredTurn]) -> None:
         ids = [turn.memory_id for turn in turns if turn.memory_id is not None]
         current = memories.sequence_numbers(log.connection, ids)
-        if decisions := tuple(
-            Decision("DELETE", id_, None, "its message was deleted") for id_ in ids if id_ in current
-        ):
-            self._parts.ledger.within()(log.connection, Write(decisions))
+        if present := [id_ for id_ in ids if id_ in current]:
+            decisions = (Decision("DELETE", id_, None, "its message was deleted") for id_ in present)
+            self._parts.ledger.within()(log.connection, Write(tuple(decisions)))
 
     @_pinned
     def _find_news(self, messages: list[BaseMessage], drafts: list[Draft], window: int) -> Plan[News]:
@@ -344,10 +324,9 @@ class LongTermMemory(WorkingMemory):
 
         def read(log: Any) -> list[StoredTurn]:
             chunks = [ids[start : start + _CHUNK] for start in range(0, len(ids), _CHUNK)]
-            turns = [turn for chunk in chunks for turn in log.read(TurnFilter(memory_ids=chunk, before=before))]
-            return sorted(turns, key=lambda turn: int(turn.position))
+            return [turn for chunk in chunks for turn in log.read(TurnFilter(memory_ids=chunk, before=before))]
 
-        turns: list[StoredTurn] = self._read(read).run()
+        turns = sorted(self._read(read).run(), key=attrgetter("position"))
         return {str(turn.memory_id): message for turn, message in zip(turns, messages_of(turns), strict=True)}
 
     @_pinned

@@ -99,11 +99,8 @@ class StoredConversation:
         """The notes of a kind, oldest first."""
         return Plan(partial(self._parts.reading, conversations.read_notes, self._conversation, kind))
 
-    def dump(self) -> str:
+    def dump(self, connection: Connection) -> str:
         """All of it, as JSON."""
-        return str(self._parts.reading(self._dump))
-
-    def _dump(self, connection: Connection) -> str:
         state, talk = self._read(connection), self._latest(connection, "talk")
         knowledge = conversations.read_notes(connection, self._conversation, "knowledge")
         whole = {
@@ -119,8 +116,8 @@ class StoredConversation:
 
     def _read(self, connection: Connection) -> State:
         summary = self._latest(connection, "summary")
-        after = 0 if summary is None else summary.covers_to
-        return State(summary, conversations.read(connection, self._conversation, TurnFilter(after=after)))
+        behind = TurnFilter(after=summary.covers_to if summary else 0)
+        return State(summary, conversations.read(connection, self._conversation, behind))
 
     def _read_cached(self, cache: Cache) -> State:
         """Contract: a copy counts only where its version is the database's; see tests/conversation/test_cache.py.
@@ -141,8 +138,7 @@ class StoredConversation:
 
     def _version(self, connection: Connection) -> tuple[str, Note | None]:
         summary = self._latest(connection, "summary")
-        after = 0 if summary is None else summary.covers_to
-        return conversations.version(connection, self._conversation, after), summary
+        return conversations.version(connection, self._conversation, summary.covers_to if summary else 0), summary
 
     def write(self, work: Callable[[Connection], R]) -> Plan[R]:
         """Some work in a write transaction."""
@@ -174,14 +170,11 @@ class StoredConversation:
         if text != state.text:
             self._keep(connection, "summary", text, state, state.turns[-1].position if state.turns else 0)
 
-    def clear(self, connection: Connection) -> None:
-        """Remove everything but the name."""
-        conversations.clear(connection, self._conversation)
-
-    def drop_copy(self) -> None:
-        """Drop its copy in the cache, outside of any transaction: no writer has to wait for a cache."""
-        if self._parts.cache is not None:
-            self._parts.cache.drop(self._conversation)
+    def clear(self) -> Plan[None]:
+        """Remove everything but the name, and then the copy in the cache: no writer has to wait for a cache."""
+        cache, conversation = self._parts.cache, self._conversation
+        cleared = self.write(partial(conversations.clear, conversation=conversation))
+        return cleared.and_then(lambda _: Plan.of(None) if cache is None else Plan(partial(cache.drop, conversation)))
 
     def begin(self, drafts: Sequence[Draft], notes: Iterable[Note], connection: Connection) -> None:
         """Fill it, where nothing is there yet."""
@@ -215,9 +208,8 @@ class StoredConversation:
                 before=state.text,
                 keep_language=work.keep_language,
             )
-            return made.and_then(lambda summary: self.write(partial(self._commit, state, work, summary))).and_then(
-                go_on
-            )
+            kept = made.and_then(lambda summary: self.write(partial(self._commit, state, work, summary)))
+            return kept.and_then(go_on)
 
         def go_on(text: str | None) -> Plan[R]:
             if text is not None and finish is not None:
@@ -274,13 +266,12 @@ class StoredConversation:
         first: int = 0,
         source: str = "",
     ) -> int:
-        before = seen.summary
-        start = before.covers_from if before is not None and before.covers_from else 0
+        start, end = (0, 0) if seen.summary is None else (seen.summary.covers_from, seen.summary.covers_to)
         note = Note(
             kind=kind,
             text=text,
             covers_from=first or start or (seen.turns[0].position if seen.turns else 0),
-            covers_to=max(until, 0 if before is None else before.covers_to),
+            covers_to=max(until, end),
             source=source or _digest(seen.upto(until)),
             made_by=made_by,
         )
@@ -292,14 +283,10 @@ class StoredConversation:
         if not days or scope is None:
             return
         plain = {"infer": True, "memory_type": None, "prompt": None, "items": [{"metadata": None, "expires_at": None}]}
-        turns = [turn for turn in seen.turns if turn.position <= until]
-        roles = [speaker_label(turn.role) for turn in turns]
+        turns = [(speaker_label(turn.role), turn) for turn in seen.turns if turn.position <= until]
         state = {
             "task": {"scope": scope.named, **plain},
-            "turns": [
-                Turn(role, turn.text, turn.label or role, turn.created_at).to_json()
-                for role, turn in zip(roles, turns, strict=True)
-            ],
+            "turns": [Turn(role, turn.text, turn.label or role, turn.created_at).to_json() for role, turn in turns],
             "facts": [],
             "decisions": [],
             "work": {"usage": usage.to_json(), "milliseconds": {}},
