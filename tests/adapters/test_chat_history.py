@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
-from hypothesis import settings as how
-from hypothesis import strategies as st
 from langchain_core.documents import Document
 from langchain_core.messages import (
     AIMessage,
@@ -96,43 +92,10 @@ def test_every_kind_of_message_comes_back_as_it_was(memory: Memory) -> None:
     assert list(again[3].tool_calls[0]["args"]) == ["b", "a"]  # type: ignore[attr-defined]
 
 
-PLAIN = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=20)
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | PLAIN,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(PLAIN, inner, max_size=3),
-    max_leaves=8,
-)
-OBJECT = st.dictionaries(PLAIN, JSON, max_size=3)
-BLOCK = st.fixed_dictionaries({"type": st.sampled_from(["text", "image", "reasoning", "x-own"]), "text": PLAIN})
-CONTENT = PLAIN | st.lists(PLAIN | BLOCK, max_size=3)
-COMMON = {"content": CONTENT, "id": st.none() | PLAIN, "name": st.none() | PLAIN, "response_metadata": OBJECT}
-CALL = st.fixed_dictionaries(
-    {"name": PLAIN, "args": OBJECT, "id": st.none() | PLAIN, "type": st.just("tool_call")},
-)
-COUNT = st.integers(0, 10**9)
-USAGE = st.fixed_dictionaries({"input_tokens": COUNT, "output_tokens": COUNT, "total_tokens": COUNT})
-MESSAGES = st.one_of(
-    st.builds(HumanMessage, **COMMON),
-    st.builds(SystemMessage, **COMMON),
-    st.builds(ChatMessage, **COMMON, role=PLAIN),
-    st.builds(ToolMessage, **COMMON, tool_call_id=PLAIN, artifact=JSON, status=st.sampled_from(["success", "error"])),
-    st.builds(AIMessage, **COMMON, tool_calls=st.lists(CALL, max_size=2), usage_metadata=st.none() | USAGE),
-)
-
-
 @pytest.fixture(scope="module")
 def kept() -> Iterator[Memory]:
     with Memory(":memory:") as opened:
         yield opened
-
-
-@how(max_examples=30)
-@given(st.lists(MESSAGES, max_size=4))
-def test_whatever_a_message_holds_comes_back_equal(kept: Memory, messages: list[BaseMessage]) -> None:
-    session = history(kept, "any")
-    session.clear()
-    session.add_messages(messages)
-    assert session.messages == messages
 
 
 class Sighed(HumanMessage):
@@ -159,13 +122,6 @@ def test_what_would_not_come_back_is_refused_and_nothing_is_kept(kept: Memory, m
 
 
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_it_is_there_when_the_file_is_opened_again(tmp_path: Path) -> None:
-    with Memory(tmp_path / "m.db") as memory:
-        history(memory, user_id=ALICE).add_messages(EVERY_KIND)
-    with Memory(tmp_path / "m.db") as memory:
-        assert history(memory, user_id=ALICE).messages == EVERY_KIND
 
 
 def test_last_limits_the_messages_that_are_read(memory: Memory) -> None:
@@ -198,16 +154,6 @@ def in_order(messages: list[BaseMessage], writers: int, each: int) -> bool:
 
 def pair(writer: int, number: int) -> list[BaseMessage]:
     return [HumanMessage(f"{writer}:{number}"), AIMessage(f"{writer}:{number + 1}")]
-
-
-def test_threads_keep_their_order_and_their_pairs(memory: Memory) -> None:
-    def write(writer: int) -> None:
-        for number in range(0, 20, 2):
-            history(memory).add_messages(pair(writer, number))
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(write, range(4)))
-    assert in_order(history(memory).messages, 4, 20)
 
 
 async def test_waiting_tasks_share_a_commit() -> None:
@@ -276,12 +222,3 @@ def test_a_chain_reads_and_writes_it(memory: Memory) -> None:
     assert texts(model.calls[2]) == ["I am Ann.", "Hello Ann.", "Who am I?"]
     assert texts(history(memory, user_id="bob").messages) == ["I am Bob.", "Hello Bob."]
     assert history(memory, user_id=ALICE).messages[-1].usage_metadata is not None  # type: ignore[attr-defined]
-
-
-@deprecated
-def test_a_model_alone_may_be_wrapped(memory: Memory) -> None:
-    model = ScriptedChatModel(replies=["1", "2"])
-    chain = RunnableWithMessageHistory(model, lambda session_id: SQLChatMessageHistory(session_id, memory))
-    for said in ("a", "b"):
-        chain.invoke([HumanMessage(said)], {"configurable": {"session_id": "s1"}})
-    assert texts(history(memory).messages) == ["a", "1", "b", "2"]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain_classic.chains import ConversationChain, LLMChain, SequentialChain
-from langchain_classic.memory import CombinedMemory, ConversationBufferMemory
-from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder, PromptTemplate
+from langchain_classic.memory import CombinedMemory
+from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.prompts import PromptTemplate
 from langchain_core.runnables import RunnablePassthrough
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
@@ -24,7 +24,6 @@ from tests.cases import undated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 ALICE = "alice@example.com"
@@ -180,33 +179,6 @@ def test_facts_alone_and_turns_alone(small: Memory) -> None:
     }
 
 
-def test_return_messages_gives_messages_in_place_of_text(small: Memory) -> None:
-    scripted = model("Noted.", "Lentils.")
-    prompt = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{input}")])
-    chain = LLMChain(llm=scripted, prompt=prompt, memory=remembering(small, user_id=ALICE, return_messages=True))
-    chain.invoke({"input": "I am vegetarian."})
-    chain.invoke({"input": "What shall I cook?"})
-    kinds = [type(message) for message in scripted.calls[-1]]
-    assert kinds == [SystemMessage, HumanMessage, AIMessage, HumanMessage]
-    assert undated(scripted.calls[-1][0].text).endswith("- Is vegetarian")
-
-
-def test_memory_key_lets_it_combine_with_other_memories(small: Memory) -> None:
-    scripted = model()
-    both = CombinedMemory(
-        memories=[
-            remembering(small, user_id=ALICE, memory_key="facts", input_key="input", last=0),
-            ConversationBufferMemory(memory_key="chat", input_key="input"),
-        ]
-    )
-    prompt = PromptTemplate.from_template("{facts}\n{chat}\n{input}")
-    chain = LLMChain(llm=scripted, prompt=prompt, memory=both)
-    chain.invoke({"input": "I am vegetarian."})
-    chain.invoke({"input": "What shall I cook?"})
-    assert "- Is vegetarian\nHuman: I am vegetarian." in told(scripted)
-    assert facts(small, ALICE) == ["Is vegetarian"]
-
-
 # ── what comes in ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -214,12 +186,6 @@ def test_human_prefix_and_ai_prefix_name_the_speakers(memory: Memory) -> None:
     chat = ConversationMemory(memory=memory, user_id="alice", k=0, human_prefix="Ann", ai_prefix="Bot")
     chat.save_context({"input": "Hi"}, {"output": "Hello"})
     assert chat.load_memory_variables({"input": "?"})["history"] == "Ann: Hi\nBot: Hello"
-
-
-def test_without_a_question_there_are_only_turns(small: Memory) -> None:
-    own = remembering(small, user_id=ALICE)
-    own.save_context({"input": "I am vegetarian."}, {"output": "Ah."})
-    assert own.load_memory_variables({}) == {"history": "Human: I am vegetarian.\nAI: Ah."}
 
 
 @pytest.mark.parametrize(
@@ -283,18 +249,6 @@ async def test_facts_summary_and_messages_fit_into_one_budget_at_every_turn(
     assert len(kept) == 42
 
 
-def test_what_is_summed_up_is_the_same_in_the_next_process(tmp_path: Path) -> None:
-    seen: list[dict[str, Any]] = []
-    for _ in range(2):
-        with Memory(tmp_path / "memory.db") as memory:
-            chat = remembering(memory, user_id=ALICE, max_tokens=200, k=0)
-            for number in range(0 if seen else 30):
-                chat.save_context({"input": f"Lily has {number} apples."}, {"output": "Noted."})
-            seen.append(chat.load_memory_variables({}))
-    assert seen[0] == seen[1]
-    assert seen[0]["history"].startswith("Summary of the conversation so far:\n")
-
-
 def test_last_bounds_the_messages_beside_the_summary(small: Memory) -> None:
     chat = remembering(small, user_id=ALICE, max_tokens=200, k=0, last=1, return_messages=True)
     for number in range(30):
@@ -315,13 +269,6 @@ def test_a_summary_that_cannot_be_had_costs_no_fact_and_no_message(on_error: str
         else:
             assert "- Has apples" in chat.load_memory_variables({"input": "What have I?"})["history"]
         assert len(SQLChatMessageHistory("default", memory, user_id=ALICE).messages) == 2
-
-
-def test_facts_may_be_remembered_in_the_background(small: Memory) -> None:
-    with small.background(after=60) as writer:
-        conversation(small, model(), user_id=ALICE, background=writer).predict(input="I am vegetarian.")
-        assert facts(small, ALICE) == []
-    assert facts(small, ALICE) == ["Is vegetarian"]
 
 
 def test_without_langchain_classic_the_error_says_what_to_install() -> None:

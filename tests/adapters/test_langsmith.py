@@ -15,7 +15,6 @@ from langsmith import Client, tracing_context
 from langsmith import utils as langsmith_utils
 
 from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
-from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import ModelError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.testing import ScriptedChatModel
@@ -64,13 +63,6 @@ class LangSmith(ThreadingHTTPServer):
         run = self.runs[run_id]
         above = self._path(run["parent_run_id"]) if run.get("parent_run_id") else ()
         return (*above, run["name"])
-
-
-class Down(HashEmbeddings):
-    """Embeddings whose server does not answer questions."""
-
-    def embed_query(self, text: str) -> list[float]:
-        raise ConnectionError(f"the embedding server is down: {len(text)} letters wait")
 
 
 class _Taking(BaseHTTPRequestHandler):
@@ -177,18 +169,6 @@ async def test_a_search_is_one_run_with_its_stages(memory: Memory, langsmith: La
     assert run["inputs"] == {"query": "Where does she live?", "k": 3}
     assert [found["text"] for found in run["outputs"]["memories"]] == ["Lives in Lyon"]
     assert run["extra"]["metadata"]["user_id"] == "alice" and "langmem_adapter" in run["tags"]
-
-
-async def test_a_failing_search_shows_its_error(langsmith: LangSmith, trace: Any) -> None:
-    with Memory(":memory:", embeddings=Down(64)) as failing:
-
-        def search() -> None:
-            with pytest.raises(ConnectionError):
-                failing.search("Where does she live?", user_id="alice")
-
-        await trace(search)
-    for path in (("memory.search",), ("memory.search", "embed")):
-        assert "the embedding server is down" in langsmith.named(*path)["error"]
 
 
 FOUND = '{"facts": ["Lives in Oslo"]}'

@@ -150,18 +150,6 @@ async def test_rows_have_mem0s_keys(memory: Either) -> None:
     assert changed["hash"] != found["hash"]
 
 
-async def test_version_1_0_gives_bare_lists(kind: type[Either]) -> None:
-    memory = kind.from_config({"version": "v1.0", "history_db_path": ":memory:"})
-    added = await ask(memory, "add", "I live in Lyon.", user_id="alice")
-    found = await ask(memory, "search", "Lyon", user_id="alice")
-    listed = await ask(memory, "get_all", user_id="alice")
-    assert type(added) is type(found) is type(listed) is list
-    assert added[0]["event"] == "ADD" and found[0]["text"] == listed[0]["memory"] == "Lives in Lyon"
-    assert not await ask(memory, "get_all", user_id="bob")
-    assert memory.bare
-    memory.close()
-
-
 async def test_messages_and_history_of_edits(memory: Either) -> None:
     (added,) = await ask(memory, "add", "I live in Lyon.", user_id="alice", timestamp="2023-05-01T10:00:00Z")
     which = added["id"]
@@ -237,26 +225,9 @@ async def test_an_expiration_date_is_the_last_day(memory: Either) -> None:
             await ask(memory, "add", "I like tea.", user_id="a", expiration_date=wrong)
 
 
-@pytest.mark.parametrize("bound", [{"limit": 2}, {"top_k": 2}, {"limit": 2, "top_k": 2}])
-async def test_limit_and_top_k_bound_the_rows(memory: Either, bound: dict[str, int]) -> None:
-    await ask(memory, "add", ["I like tea.", "I like figs.", "I like chess."], user_id="a", infer=False)
-    assert len(await ask(memory, "get_all", user_id="a", **bound)) == 2
-    assert len(await ask(memory, "search", "I like", user_id="a", **bound)) == 2
-    assert len(await ask(memory, "search", "I like", user_id="a")) == 3
-
-
 NESTED: Any = {}
 for _ in range(10_000):
     NESTED = {"NOT": [NESTED]}
-
-
-@pytest.mark.parametrize("bound", [{"limit": -1}, {"top_k": 10_001}, {"limit": True}, {"top_k": "5"}])
-async def test_a_bound_out_of_range_names_the_argument(memory: Either, bound: dict[str, Any]) -> None:
-    for method in ("get_all", "search"):
-        with pytest.raises(InvalidInputError, match=next(iter(bound))):
-            await ask(memory, method, *(["x"] if method == "search" else []), user_id="a", **bound)
-    with pytest.raises(InvalidInputError, match="give one of them"):
-        await ask(memory, "get_all", user_id="a", limit=1, top_k=2)
 
 
 async def test_threshold_cuts_on_the_score_of_the_rows(memory: Either) -> None:
@@ -304,6 +275,18 @@ async def test_search_show_expired_finds_what_has_expired(memory: Either) -> Non
         assert [row["memory"] for row in await ask(memory, "search", "tea", filters=filters, show_expired=True)] == [
             "Likes tea"
         ]
+
+
+async def test_version_1_0_gives_bare_lists(kind: type[Either]) -> None:
+    memory = kind.from_config({"version": "v1.0", "history_db_path": ":memory:"})
+    added = await ask(memory, "add", "I live in Lyon.", user_id="alice")
+    found = await ask(memory, "search", "Lyon", user_id="alice")
+    listed = await ask(memory, "get_all", user_id="alice")
+    assert type(added) is type(found) is type(listed) is list
+    assert added[0]["event"] == "ADD" and found[0]["text"] == listed[0]["memory"] == "Lives in Lyon"
+    assert not await ask(memory, "get_all", user_id="bob")
+    assert memory.bare
+    memory.close()
 
 
 async def test_attributes_db_llm_embedding_model_and_vector_store_are_for_reading(kind: type[Either]) -> None:
@@ -456,14 +439,6 @@ async def test_what_is_no_filter_is_refused_and_named(filled: Either, filters: A
 # ── errors ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("method", [["add", "I like tea."], ["search", "tea"], ["get_all"], ["delete_all"]])
-async def test_without_a_scope_it_is_a_value_error(memory: Either, method: list[str]) -> None:
-    for scope in ({}, {"user_id": ""}, {"agent_id": 7.0}):
-        with pytest.raises(ScopeError) as caught:
-            await ask(memory, *method, **scope)
-        assert isinstance(caught.value, ValueError)
-
-
 @pytest.mark.parametrize(
     ("method", "options", "hint"),
     [
@@ -478,19 +453,6 @@ async def test_unknown_arguments_are_errors_with_a_hint(
 ) -> None:
     with pytest.raises(UnknownArgumentError, match=hint):
         await ask(memory, *method, **options)
-
-
-async def test_update_takes_text_before_data(memory: Either) -> None:
-    (added,) = await ask(memory, "add", "I like tea.", user_id="a")
-    await ask(memory, "update", added["id"], data="Likes figs", text="Likes chess")
-    assert (await ask(memory, "get", added["id"]))["memory"] == "Likes chess"
-    with pytest.raises(InvalidInputError, match="nothing to change"):
-        await ask(memory, "update", added["id"])
-
-
-async def test_chat_is_not_there_as_in_mem0(memory: Either) -> None:
-    with pytest.raises(NotImplementedError, match="search"):
-        await ask(memory, "chat", "Hello?")
 
 
 def test_a_configuration_object_serves_and_a_dict_points_to_from_config(kind: type[Either]) -> None:

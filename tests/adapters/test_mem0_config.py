@@ -16,7 +16,7 @@ from langmem_adapter.errors import (
     ModelError,
     ModelUnreachableError,
 )
-from langmem_adapter.testing import CountingEmbeddings, ScriptedChatModel
+from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each
 from tests.openai_server import Failure, OpenAIServer, Page
 
@@ -84,28 +84,6 @@ async def test_a_failure_of_the_provider_is_a_model_error_in_both_classes(
         async with AsyncMemory.from_config(config) as twin:
             with pytest.raises(kind, match=f"{address} .*{advice}"):
                 await twin.add("I like tea.", user_id="a")
-
-
-@pytest.mark.parametrize("provider", ["lmstudio", "vllm"])
-def test_a_server_of_ones_own_is_asked_at_its_address(provider: str) -> None:
-    with OpenAIServer(lambda _: FACTS) as server:
-        llm = {"provider": provider, "config": {"model": "local", f"{provider}_base_url": server.url}}
-        with Memory.from_config({**IN_MEMORY, "llm": llm}) as memory:
-            assert len(memory.add("I like tea.", user_id="a")) == 1
-        assert len(server.requests) == 1
-
-
-def test_langchain_objects_are_used_as_they_are() -> None:
-    model = ScriptedChatModel(replies=[json.dumps(FACTS)])
-    vectors = CountingEmbeddings(HashEmbeddings(64))
-    config = {
-        **IN_MEMORY,
-        "llm": {"provider": "langchain", "config": {"model": model}},
-        "embedder": {"provider": "langchain", "config": {"model": vectors}},
-    }
-    with Memory.from_config(config) as memory:
-        memory.add("I like tea.", user_id="a")
-    assert len(model.calls) == 1 and vectors.documents == [["Likes tea"]]
 
 
 @pytest.mark.parametrize("key", ["custom_fact_extraction_prompt", "custom_instructions"])
@@ -187,19 +165,6 @@ def test_collections_in_one_folder_are_files_of_their_own(tmp_path: Path) -> Non
         one.add("I like tea.", user_id="a")
         assert len(one.get_all(user_id="a")) == 1 and len(two.get_all(user_id="a")) == 0
     assert {file.name for file in tmp_path.glob("*.db")} == {"one.db", "two.db"}
-
-
-def test_the_history_may_lie_in_the_folder_of_the_store(tmp_path: Path) -> None:
-    config = {"history_db_path": str(tmp_path / "h.db"), **store(path=str(tmp_path))}
-    Memory.from_config(config).close()
-    assert (tmp_path / "h.db").is_file() and not (tmp_path / "mem0.db").exists()
-
-
-def test_what_only_confirms_our_way_passes(tmp_path: Path) -> None:
-    config = store(path=tmp_path, distance_strategy="cosine", normalize_L2=True, embedding_model_dims=32)
-    with OpenAIServer() as server:
-        Memory.from_config({**openai_config(server), "history_db_path": None, **config}).close()
-    assert (tmp_path / "mem0.db").is_file()
 
 
 @pytest.mark.postgres

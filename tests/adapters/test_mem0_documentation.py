@@ -410,14 +410,6 @@ async def test_a_search_explains_its_scores_only_where_asked(kind: type[Either])
     memory.close()
 
 
-async def test_expired_memories_are_listed_where_asked(kind: type[Either]) -> None:
-    memory = kind.from_config({"history_db_path": ":memory:"})
-    await ask(memory.add("I like tea.", user_id="a", expiration_date="2020-01-01"))
-    assert len(await ask(memory.get_all(user_id="a"))) == 0
-    assert [row["memory"] for row in await ask(memory.get_all(user_id="a", show_expired=True))] == ["Likes tea"]
-    memory.close()
-
-
 async def test_a_reset_of_one_user_leaves_the_others_and_none_is_nobody(kind: type[Either]) -> None:
     memory = kind.from_config({"history_db_path": ":memory:"})
     (alice,) = await ask(memory.add("I like tea.", user_id="alice"))

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import copy
 import inspect
-import json
 import pickle
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, Results
-from langmem_adapter.testing import ScriptedChatModel
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Either: TypeAlias = Memory | AsyncMemory
 GRAPH = {"graph_store": {"provider": "sql"}, "history_db_path": ":memory:"}
 # The conversation of Mem0's own users: what a model answers to each message, for extraction and for comparison.
-SISTER = "Has a sister named Jesica"
 
 
 @pytest.fixture(params=[Memory, AsyncMemory])
@@ -33,53 +27,8 @@ async def ask(memory: Either, method: str, *arguments: Any, **options: Any) -> A
     return await result if inspect.isawaitable(result) else result
 
 
-def triple(source: str, relation: str, target: str, **more: Any) -> dict[str, Any]:
-    return {"source": source, "relation": relation, "target": target, "fact": 0, **more}
-
-
-def facts(text: str, *relations: dict[str, Any]) -> str:
-    return json.dumps({"facts": [text], "entities": [], "relations": list(relations)})
-
-
-def opened(kind: type[Either], *replies: str | Callable[..., str], **config: Any) -> Either:
-    model = ScriptedChatModel(replies=replies)
-    return kind.from_config({**GRAPH, "llm": {"provider": "langchain", "config": {"model": model}}, **config})
-
-
 def row(source: str, relationship: str, **target: str) -> dict[str, str]:
     return {"source": source, "relationship": relationship, **target}
-
-
-async def test_desmond_his_sister_and_her_dog(kind: type[Either]) -> None:
-    memory = opened(
-        kind,
-        facts("Name is Desmond", triple("user", "named", "Desmond")),
-        facts("Has a sister", triple("Desmond", "has", "sister")),
-        json.dumps({"memory": [{"id": "9", "text": "Has a sister", "event": "ADD"}]}),
-        facts(SISTER, triple("Desmond", "has sister", "Jesica")),
-        lambda messages: json.dumps(
-            {
-                "memory": [
-                    {"id": "0" if '"id": "0", "text": "Has a sister"' in messages[-1].content else "1", "text": SISTER}
-                    | {"event": "UPDATE"}
-                ]
-            }
-        ),
-    )
-    first = await ask(memory, "add", "Hi, my name is Desmond.", user_id="desmond")
-    named = [[row("desmond", "named", target="Desmond")]]  # the user, whose id it is, and his name
-    assert first["relations"] == {"deleted_entities": [], "added_entities": named}
-    second = await ask(memory, "add", "I have a sister.", user_id="desmond")
-    assert list(second.keys()) == ["results", "relations"]
-    assert second["relations"]["added_entities"] == [[row("Desmond", "has", target="sister")]]
-    third = await ask(memory, "add", "Her name is Jesica.", user_id="desmond")
-    assert third["relations"]["added_entities"] == [[row("Desmond", "has_sister", target="Jesica")]]
-    found = await ask(memory, "search", "What is the name of the sister?", user_id="desmond")
-    assert row("Desmond", "has_sister", destination="Jesica") in found["relations"]
-    listed = await ask(memory, "get_all", user_id="desmond")
-    assert listed["relations"][0] == row("Desmond", "has_sister", target="Jesica")
-    assert json.loads(json.dumps(listed)) == listed
-    memory.close()
 
 
 async def test_what_a_message_ends_is_told_as_deleted(kind: type[Either]) -> None:
@@ -91,14 +40,6 @@ async def test_what_a_message_ends_is_told_as_deleted(kind: type[Either]) -> Non
         "added_entities": [[row("alice", "lives_in", target="Oslo")]],
     }
     assert (await ask(memory, "get_all", user_id="alice"))["relations"] == [row("alice", "lives_in", target="Oslo")]
-    memory.close()
-
-
-async def test_without_inference_nothing_is_read_into_the_graph(kind: type[Either]) -> None:
-    memory = kind.from_config(GRAPH)
-    added = await ask(memory, "add", "I live in Lyon.", user_id="alice", infer=False)
-    assert added["relations"] == {"deleted_entities": [], "added_entities": []}
-    assert added["results"][0]["role"] == "user"
     memory.close()
 
 
@@ -145,15 +86,6 @@ async def test_deleting_takes_the_relations_along(kind: type[Either]) -> None:
     await ask(memory, "reset")
     assert (await ask(memory, "get_all", user_id="bob"))["relations"] == []
     assert memory.engine.stats().entities == 0
-    memory.close()
-
-
-async def test_version_1_0_gives_bare_lists_with_a_graph_too(kind: type[Either]) -> None:
-    memory = kind.from_config({**GRAPH, "version": "v1.0"})
-    assert type(await ask(memory, "add", "I live in Lyon.", user_id="alice")) is list
-    assert type(await ask(memory, "search", "Lyon", user_id="alice")) is list
-    assert type(await ask(memory, "get_all", user_id="alice")) is list
-    assert len(memory.engine.graph.relations(user_id="alice")) == 1
     memory.close()
 
 

@@ -274,12 +274,6 @@ def test_what_is_no_memory_of_its_is_refused(wrong: object) -> None:
         import_memory(wrong, WorkingMemory())
 
 
-def test_into_is_one_of_our_memories_of_conversations() -> None:
-    wrong: Any = object()
-    with pytest.raises(InvalidInputError, match="WorkingMemory"):
-        import_memory(Log([]), wrong)
-
-
 @dataclass
 class Brain:
     """MetaGPT's `BrainMemory`."""
@@ -364,14 +358,6 @@ def test_a_folder_is_taken_into_the_long_term_memory_of_a_role(tmp_path: Path) -
             from_metagpt(dump("目标：好玩", "2"))
         ]
         assert len(memory.get_all(agent_id="产品经理", user_id="alice")) == 2
-
-
-def test_what_metagpt_wrote_twice_is_taken_once_and_what_has_no_id_gets_its_nodes(tmp_path: Path) -> None:
-    folder = role_folder(tmp_path, messages_of(dump("Hi"), dump("Hi"), dump("Yo", "0"), dump("Yo", "0")))
-    log = WorkingMemory()
-    assert import_role(folder, log) == MessageImport(new=3, known=1)
-    assert import_role(folder, log) == MessageImport(new=0, known=4)
-    assert [message.id for message in log.get()] == ["1", "n3", "n4"]
 
 
 def test_rows_that_cannot_be_taken_are_reported_by_their_node(tmp_path: Path) -> None:

@@ -69,28 +69,6 @@ def test_recall_node_and_remember_node_in_a_graph(memory: Memory) -> None:
     assert asked["changes"] == []
 
 
-def test_remember_node_remembers_the_latest_turn_of_a_thread(memory: Memory) -> None:
-    graph = chat(memory, InMemorySaver(), output_key="changes")
-    config = {"configurable": {"thread_id": "t", "user_id": "alice"}}
-    graph.invoke({"messages": "I am vegetarian."}, config)
-    second = graph.invoke({"messages": [HumanMessage("I live in Lyon."), HumanMessage("I like tea.")]}, config)
-    assert [change["text"] for change in second["changes"]] == ["Lives in Lyon", "Likes tea"]
-
-
-def test_what_is_recalled_names_who_said_it_where_several_speak() -> None:
-    said = [("Nate", "I like tea."), ("Joanna", "I like tea."), ("ann", "I like go.")]
-    with Memory(":memory:") as memory:
-        for name, text in said:
-            memory.add({"role": "user", "name": name, "content": text}, user_id="ann")
-        recalled = memory.recall("q", user_id="ann").invoke({"q": "Who likes what?"})["memories"]
-        listed = sorted(undated(recalled).splitlines())
-        assert listed == ["- Joanna: Likes tea", "- Likes go", "- Nate: Likes tea", DATA_ONLY]
-        search, save, *_ = memory.tools(user_id="ann")
-        assert "Joanna: Likes tea" in search.invoke({"query": "Who likes tea?"})
-        assert "Already" not in save.invoke({"content": "Likes tea"})  # that of the user is another one
-        assert "Already" in save.invoke({"content": "Likes tea"})
-
-
 def test_messages_key_and_output_key_are_chosen_and_a_state_may_be_an_object(memory: Memory) -> None:
     memory.add("I like tea.", user_id="alice")
     graph = StateGraph(Talk).add_node(
@@ -115,12 +93,6 @@ def test_background_writer_remembers_after_the_turn(memory: Memory) -> None:
     assert [item.text for item in memory.get_all(user_id=ALICE.user_id)] == ["Likes tea"]
     with pytest.raises(InvalidInputError, match="output_key"):
         remember_node(memory, background=writer, output_key="changes")
-
-
-def test_remember_node_with_an_empty_turn_changes_nothing(memory: Memory) -> None:
-    node = StateGraph(State).add_node("remember", remember_node(memory, output_key="changes", user_id="a"))
-    compiled: Any = node.add_edge(START, "remember").compile()
-    assert compiled.invoke({"messages": [AIMessage("Hello!")]})["changes"] == []
 
 
 # ── the pipeline as a subgraph ────────────────────────────────────────────────────────────────────────────────────────
@@ -153,14 +125,3 @@ def test_whose_memory_the_pipeline_fills_may_come_with_the_call(memory: Memory) 
     assert len(memory.get_all(user_id="alice")) == 2
     with pytest.raises(ScopeError, match="user_id is missing"):
         pipeline.invoke({"messages": "I like tea."})
-
-
-async def test_its_stages_can_be_watched_from_outside(memory: Memory) -> None:
-    graph: Any = StateGraph(Notes).add_node("memory", memory.build_pipeline()).add_edge(START, "memory").compile()
-    given = {"messages": "I like tea.", "scope": {"user_id": "alice"}}
-    stages = [
-        next(iter(update))
-        async for where, update in graph.astream(given, stream_mode="updates", subgraphs=True)
-        if where
-    ]
-    assert stages == ["parse", "extract", "retrieve", "decide", "apply"]

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.messages.utils import count_tokens_approximately
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_core.runnables import RunnableLambda
-from langgraph.graph import END, START, StateGraph
 
 from langmem_adapter.adapters.retriever import MemoryRetriever, recall
 from langmem_adapter.errors import InvalidInputError, UnknownArgumentError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.escapes import DATA_ONLY
-from langmem_adapter.scoping import MemoryContext
 from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import undated
 
@@ -97,27 +95,6 @@ def test_a_step_of_a_chain_knows_whose_call_it_is(small: Memory) -> None:
 def test_a_wrong_argument_is_refused(small: Memory, wrong: Any) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
         MemoryRetriever(memory=small, **wrong)
-
-
-class State(TypedDict, total=False):
-    query: str
-    found: list[str]
-
-
-async def test_a_node_of_a_graph_takes_the_context_of_the_run(small: Memory) -> None:
-    retriever = MemoryRetriever(memory=small, user_id=ALICE)
-
-    def look(state: State) -> State:
-        return {"found": texts(retriever.invoke(state["query"]))}
-
-    async def alook(state: State) -> State:
-        return {"found": texts(await retriever.ainvoke(state["query"]))}
-
-    for node in (look, alook):
-        graph = StateGraph(State, context_schema=MemoryContext).add_node("look", node)
-        compiled = graph.add_edge(START, "look").add_edge("look", END).compile()
-        found = await compiled.ainvoke({"query": "steak"}, context=MemoryContext("bob"))
-        assert found["found"] == ["Likes steak"]
 
 
 # ── recall ────────────────────────────────────────────────────────────────────────────────────────────────────────────

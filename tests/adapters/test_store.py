@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from langchain_core.language_models import FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, HumanMessage
-from langchain_core.tools import tool
 from langgraph.graph import START, MessagesState, StateGraph
-from langgraph.prebuilt import InjectedStore
 from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, PutOp
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
@@ -20,7 +16,6 @@ from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, ModelError, StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage.items import ITEMS, erase
-from tests.programs import python
 from tests.store_kinds import Letters
 
 if TYPE_CHECKING:
@@ -82,47 +77,6 @@ def test_items_outlive_the_program(path: Path) -> None:
             assert agree(store)
         for snapshot in path.parent.glob("*.index"):
             snapshot.unlink()
-
-
-def test_another_process_is_seen_at_once(path: Path, memory: Memory) -> None:
-    store = MemoryStore(memory)
-    store.put(("u",), "mine", {"text": "tea"})
-    assert keys(store, query="tea") == ["mine"]
-    program = (
-        "import sys; from langmem_adapter import Memory; from langmem_adapter.adapters.store import MemoryStore\n"
-        "with Memory(sys.argv[1]) as memory:\n"
-        "    MemoryStore(memory).put(('u',), 'theirs', {'text': 'coffee'})\n"
-        "    print([item.key for item in MemoryStore(memory).search((), query='coffee')])"
-    )
-    done = python("-c", program, path)
-    assert done.stdout.strip() == "['theirs', 'mine']"
-    assert keys(store, query="coffee") == ["theirs", "mine"]
-
-
-def test_a_batch_is_written_whole_or_not_at_all(memory: Memory) -> None:
-    class Broken(Letters):
-        def embed_documents(self, texts: list[str]) -> list[list[float]]:
-            return super().embed_documents(texts)[:-1]
-
-    store = MemoryStore(memory, index(embed=Broken()))
-    with pytest.raises(InvalidInputError, match="1 vectors for 2 texts"):
-        store.batch([PutOp(("a",), key, {"text": key}) for key in "12"])
-    assert keys(store) == []
-
-
-def test_many_threads_write_and_search(memory: Memory) -> None:
-    store = MemoryStore(memory, INDEX)
-
-    def work(number: int) -> None:
-        for turn in range(10):
-            store.put(("u", str(number)), str(turn), {"text": "ab"[turn % 2]})
-            store.put(("shared",), str(turn % 3), {"text": "ab"[number % 2], "by": number})
-            assert len(store.search(("u", str(number)), query="a", limit=50)) == turn + 1
-
-    with ThreadPoolExecutor(6) as pool:
-        list(pool.map(work, range(6)))
-    assert len(keys(store, limit=100)) == 63
-    assert agree(store)
 
 
 def test_memories_and_items_do_not_mix(memory: Memory) -> None:
@@ -294,20 +248,6 @@ def test_two_reindexes_at_once_give_each_item_its_vectors_once(memory: Memory) -
     assert keys(mine, query="violin", limit=1) == ["1"] and agree(mine)
 
 
-def test_after_a_reindex_of_the_memory_the_store_names_its_own(path: Path) -> None:
-    from langmem_adapter.maintenance.reindex import reindex
-
-    with Memory(path, embeddings="hash:64") as memory:
-        MemoryStore(memory).put(("u",), "k", {"text": "violin"})
-    reindex(path, "hash:128")
-    with Memory(path, embeddings="hash:128") as memory:
-        store = MemoryStore(memory)
-        with pytest.raises(EmbeddingMismatchError, match="reindex"):
-            store.search((), query="violin")
-        assert store.reindex() == 1
-        assert keys(store, query="violin") == ["k"]
-
-
 # ── guests ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -341,30 +281,6 @@ def test_a_graph_uses_it_sync_and_async(memory: Memory) -> None:
     assert [*said, answer["messages"][-1].content] == ["nothing", "I play the violin", "I play the violin"]
 
 
-class Caller(FakeMessagesListChatModel):
-    """A chat model with prepared answers that may be given tools."""
-
-    def bind_tools(self, *_: Any, **__: Any) -> Any:
-        return self
-
-
-@tool
-def save_note(text: str, store: Annotated[BaseStore, InjectedStore()]) -> str:
-    """Keep a note."""
-    store.put(("notes",), "1", {"text": text})
-    return "kept"
-
-
-def test_an_agents_tools_get_it(memory: Memory) -> None:
-    from langchain.agents import create_agent
-
-    call = {"name": "save_note", "args": {"text": "buy olives"}, "id": "1", "type": "tool_call"}
-    model = Caller(responses=[AIMessage("", tool_calls=[call]), AIMessage("done")])
-    store = MemoryStore(memory)
-    create_agent(model, tools=[save_note], store=store).invoke({"messages": [HumanMessage("note: buy olives")]})
-    assert [item.value for item in store.search(("notes",), query="olives")] == [{"text": "buy olives"}]
-
-
 class Batched(AsyncBatchedBaseStore):
     """What LangGraph's server wraps around a store: operations of one moment become one batch."""
 
@@ -391,17 +307,3 @@ def test_it_may_be_wrapped_as_langgraphs_server_does(memory: Memory) -> None:
         return [[item.key for item in page] for page in found]
 
     assert asyncio.run(work()) == [["0"], ["0", "1"], ["0", "1", "2"]]
-
-
-def test_langmems_tools_keep_their_memories_in_it(memory: Memory) -> None:
-    langmem = pytest.importorskip("langmem", reason="langmem is not installed: its pins would decide about ours")
-    store = MemoryStore(memory, {"fields": ["content"]})
-    manage = langmem.create_manage_memory_tool(namespace=("memories",), store=store)
-    search = langmem.create_search_memory_tool(namespace=("memories",), store=store)
-    manage.invoke({"content": "Ann plays the violin", "action": "create"})
-    assert "violin" in search.invoke({"query": "Which instrument?"})
-    (item,) = store.search(("memories",))
-    manage.invoke({"content": "Ann plays the cello", "action": "update", "id": item.key})
-    assert "cello" in search.invoke({"query": "Which instrument?"})
-    manage.invoke({"action": "delete", "id": item.key})
-    assert store.search(("memories",)) == []

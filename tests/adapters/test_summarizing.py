@@ -177,14 +177,6 @@ def shared() -> Iterator[Memory]:
         yield opened
 
 
-def test_summarize_node_leaves_a_short_thread_as_it_is() -> None:
-    model = ScriptedChatModel()
-    with Memory(":memory:", model=model) as memory:
-        thread = [HumanMessage("Hi", id="1"), AIMessage("Hello.", id="2")]
-        assert graph_of(memory).invoke({"messages": thread})["messages"] == thread
-    assert model.calls == []
-
-
 async def test_a_thread_goes_on_for_as_long_as_it_likes_and_the_summary_with_it() -> None:
     model = ScriptedChatModel(replies=[f"S{number}." for number in range(20)])
     with Memory(":memory:", model=model) as memory:
@@ -209,15 +201,6 @@ def test_a_graph_that_streams_tokens_shows_none_of_the_summary() -> None:
     with Memory(":memory:", model=scripted()) as memory:
         streamed = list(graph_of(memory).stream({"messages": thread}, stream_mode="messages"))
     assert [message for message, _ in streamed if isinstance(message, AIMessage)] == []
-
-
-def test_a_failure_is_raised_and_the_state_stays() -> None:
-    thread = [HumanMessage(f"In town {number} I ate noodles.", id=str(number)) for number in range(40)]
-    with Memory(":memory:", model=ScriptedChatModel(replies=[OSError("no such host")])) as memory:
-        graph = graph_of(memory, checkpointer=InMemorySaver())
-        with pytest.raises(OSError, match="no such host"):
-            graph.invoke({"messages": thread}, THREAD)
-        assert graph.get_state(THREAD).values["messages"] == thread
 
 
 @pytest.mark.parametrize("wrong", [{"max_tokens": 0}, {"window": "7"}, {"keep_language": 1}, {"messages_key": 7}])

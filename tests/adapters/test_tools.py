@@ -9,8 +9,6 @@ import pytest
 from langchain.agents import create_agent
 from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
-from langgraph.graph import END, START, MessagesState, StateGraph
-from langgraph.prebuilt import ToolNode
 
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.errors import InvalidInputError, ScopeError, StorageError
@@ -196,26 +194,6 @@ def test_a_mistake_of_the_model_does_not_stop_the_agent(small: Memory) -> None:
     assert told(messages)[0].startswith("no memory '7' here")
     assert "memory_id" in told(messages)[1]
     assert messages[-1].text == "I could not."
-
-
-def test_calls_side_by_side_are_all_carried_out(small: Memory) -> None:
-    both = AIMessage(
-        "",
-        tool_calls=[
-            {"name": "save_memory", "args": {"content": f"Likes {what}"}, "id": what} for what in ("tea", "coffee")
-        ],
-    )
-    agent_with(small, both, "Noted.").invoke({"messages": "I like both."}, context=CONTEXT)
-    assert known(small) == ["Likes coffee", "Likes tea"]
-
-
-async def test_a_tool_node_of_any_graph(small: Memory) -> None:
-    node = ToolNode(create_memory_tools(small))
-    graph = StateGraph(MessagesState, context_schema=MemoryContext).add_node("tools", node)
-    compiled = graph.add_edge(START, "tools").add_edge("tools", END).compile()
-    compiled.invoke({"messages": [call("save_memory", content="Likes tea")]}, context=CONTEXT)
-    found = await compiled.ainvoke({"messages": [call("search_memory", query="tea")]}, context=CONTEXT)
-    assert "Likes tea" in told(found["messages"])[0]
 
 
 # ── relations ─────────────────────────────────────────────────────────────────────────────────────────────────────────

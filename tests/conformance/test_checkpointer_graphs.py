@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
-from langgraph.types import Command, Send, interrupt
+from langgraph.types import Command, interrupt
 
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from tests.conformance.calls import Calls, Way, thread
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
 
@@ -153,33 +152,7 @@ async def test_subgraphs_have_their_own_state_and_are_resumed(saver: SQLAlchemyS
     assert after["log"][-1] == "asked: yes"
 
 
-async def test_sends_are_kept_with_their_arguments(saver: SQLAlchemySaver, way: Way) -> None:
-    builder = StateGraph(State)
-    builder.add_node("plan", plan)
-    builder.add_node("each", lambda given: {"log": [f"each {given['n']}"]})
-    builder.add_edge(START, "plan")
-    builder.add_conditional_edges("plan", lambda _: [Send("each", {"n": n}) for n in range(3)], ["each"])
-    graph = Calls(builder.compile(checkpointer=saver, interrupt_before=["each"]), way)
-    await graph.invoke({"topic": "x", "log": []}, ADA)
-    assert (await graph.state(ADA)).next == ("each",) * 3
-    assert (await graph.invoke(None, ADA))["log"] == ["plan x", "each 0", "each 1", "each 2"]
-
-
 # ── after upkeep ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-async def test_pruned_to_the_latest_checkpoint_it_goes_on(saver: SQLAlchemySaver, way: Way) -> None:
-    graph = asking(saver, way)
-    await graph.invoke({"topic": "Lyon", "log": []}, ADA)
-    await graph.invoke(Command(resume="yes"), ADA)
-    await graph.invoke({"topic": "Kyoto", "log": []}, ADA)
-    before = await graph.state(ADA)
-    await saver.aprune([ADA["configurable"]["thread_id"]])
-    (left,) = await graph.history(ADA)
-    assert left.parent_config is None
-    assert left == before._replace(parent_config=None)
-    after = await graph.invoke(Command(resume="no"), ADA)
-    assert after["log"][-2:] == ["asked: no", "done after 5"]
 
 
 async def test_a_copied_thread_and_its_original_go_on_apart(saver: SQLAlchemySaver, way: Way) -> None:
@@ -191,33 +164,3 @@ async def test_a_copied_thread_and_its_original_go_on_apart(saver: SQLAlchemySav
     assert len(await graph.history(ADA)) == len(await graph.history(copy)) == 5
     everything = [(found.config["configurable"]["checkpoint_id"]) for found in saver.list(None)]
     assert everything == sorted(everything, reverse=True) and len(everything) == 10
-
-
-def of_run(run_id: str) -> RunnableConfig:
-    return {**ADA, "metadata": {"run_id": run_id}}
-
-
-async def test_after_the_latest_run_is_deleted_the_thread_stands_where_it_was(saver: SQLAlchemySaver, way: Way) -> None:
-    graph = asking(saver, way)
-    await graph.invoke({"topic": "Lyon", "log": []}, of_run("one"))
-    await graph.invoke(Command(resume="yes"), of_run("one"))
-    before = await graph.history(ADA)
-    await graph.invoke({"topic": "Kyoto", "log": []}, of_run("two"))
-    await saver.adelete_for_runs(["two"])
-    assert await graph.history(ADA) == before
-    await graph.invoke({"topic": "Oslo", "log": []}, of_run("three"))
-    assert (await graph.invoke(Command(resume="well"), of_run("three")))["log"][-2] == "asked: well"
-
-
-async def test_after_a_run_in_the_middle_is_deleted_the_rest_is_as_it_was(saver: SQLAlchemySaver, way: Way) -> None:
-    graph = asking(saver, way)
-    for run_id, topic in (("one", "Lyon"), ("two", "Kyoto"), ("three", "Oslo")):
-        await graph.invoke({"topic": topic, "log": []}, of_run(run_id))
-        await graph.invoke(Command(resume=run_id), of_run(run_id))
-    before = [state for state in await graph.history(ADA) if (state.metadata or {})["run_id"] != "two"]
-    await saver.adelete_for_runs(["two", "never existed"])
-    after = await graph.history(ADA)
-    assert [state.values for state in after] == [state.values for state in before]
-    parents = {state.config["configurable"]["checkpoint_id"]: state.parent_config for state in after}
-    assert [one for one in parents.values() if one and one["configurable"]["checkpoint_id"] not in parents] == []
-    assert sum(one is None for one in parents.values()) == 1

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import socketserver
 import sys
-import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -177,30 +175,6 @@ def test_a_server_that_dies_in_the_middle_loses_nothing_and_is_told_once(
             assert len(client.keys()) == 1
 
 
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"$abc\r\n"])
-def test_a_server_that_is_no_redis_disturbs_nobody(
-    tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("langmem_adapter.storage.conversations._PATIENCE", 0.1)
-
-    class Stranger(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            while self.request.recv(65_536):
-                self.request.sendall(answer)
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Stranger) as server:
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with opened(f"redis://127.0.0.1:{server.server_address[1]}", tmp_path) as memory:
-            one = brain(memory)
-            one.add_talk("Hi")
-            assert texts(one) == ["Hi"]
-            one.clear()
-            (told,) = memory.purge(user_id="alice").remains
-            assert "copies of conversations are left in Redis" in told
-        server.shutdown()
-
-
 def test_a_purge_takes_the_copies_of_its_scope_with_it(memory: Memory, client: Any) -> None:
     for user, chat in (("alice", "1"), ("alice", "*"), ("alice*", "1"), ("ali", "ce"), ("里昂", "一")):
         brain(memory, chat, user).add_talk("Hi")
@@ -214,13 +188,6 @@ def test_a_purge_takes_the_copies_of_its_scope_with_it(memory: Memory, client: A
     ]
     assert memory.reset().remains == ()
     assert client.keys() == []
-
-
-def test_a_purge_of_many_copies_takes_the_server_a_few_at_a_time(memory: Memory, client: Any) -> None:
-    client.mset({f"langmem_adapter:alice//:{number}": "a copy" for number in range(1_700)})
-    assert memory.purge(user_id="alice").remains == ()
-    assert client.keys() == []
-    assert client.info("commandstats")["cmdstat_unlink"]["calls"] == 4
 
 
 def test_a_purge_says_what_it_could_not_reach(

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from uuid import uuid4
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 from langgraph.graph import StateGraph
 
@@ -22,7 +20,6 @@ from langmem_adapter.conversation.experience import (
     ExperienceMemory,
     Messages,
     Score,
-    Serializer,
     in_context,
     in_messages,
     numbered,
@@ -264,11 +261,6 @@ def test_g11_in_a_list_of_messages_the_mask_is_replaced() -> None:
     assert asked == before
 
 
-def test_g12_texts_are_written_down_as_they_are() -> None:
-    assert Serializer().request({"a": 1}) == str({"a": 1})
-    assert (Serializer().response(7), Serializer().parse("7")) == ("7", "7")
-
-
 def test_g12_of_messages_those_are_kept_that_belong_to_the_request() -> None:
     read = Messages(keep=lambda message: "file_path" in message.text)
     asked = [("user", "Read it."), ("assistant", "Editor.read: file_path='a.py'"), ("user", "Go on.")]
@@ -347,26 +339,6 @@ def test_a_request_too_long_to_be_kept_is_refused_before_anything_is_done() -> N
         with pytest.raises(InvalidInputError, match="max_text"):
             solve(req="x" * 21)
     assert work.asked == []
-
-
-@settings(max_examples=settings().max_examples // 2)
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["a", "b", "A", "甲"]), st.sampled_from("xy"), st.none() | st.integers(1, 10)),
-        max_size=8,
-    )
-)
-def test_what_is_kept_is_each_pair_with_its_last_score(
-    memory: Memory, given_: list[tuple[str, str, int | None]]
-) -> None:
-    expected: dict[tuple[str, str], int | None] = {}
-    experiences = ExperienceMemory(memory, user_id=str(uuid4()))
-    for request, response, score in given_:
-        experiences.add(request, response, score=score)
-        expected[request, response] = expected.get((request, response)) if score is None else score
-    found = [each for request in {pair[0] for pair in expected} for each in experiences.query(request, exact=True)]
-    assert {(each.request, each.response): each.score and each.score.value for each in found} == expected
-    assert experiences.count() == len(found)
 
 
 # ── as memories ───────────────────────────────────────────────────────────────────────────────────────────────────────
