@@ -136,11 +136,6 @@ def test_session_id_is_a_text_that_is_not_blank(kept: Memory, session: Any) -> N
         history(kept, session)
 
 
-def test_a_window_of_no_size_is_refused(kept: Memory) -> None:
-    with pytest.raises(InvalidInputError, match="last must be"):
-        history(kept, last=0)
-
-
 # ── many writers ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

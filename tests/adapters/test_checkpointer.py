@@ -184,17 +184,6 @@ def test_a_thread_with_checkpoints_is_not_copied_over(memory_saver: SQLAlchemySa
         memory_saver.copy_thread("a", "b")
 
 
-def test_nor_is_one_to_which_a_task_wrote_late(memory_saver: SQLAlchemySaver) -> None:
-    counting(memory_saver).invoke({"count": 0}, thread("a"))
-    place = memory_saver.get_tuple(thread("a"))
-    assert place is not None
-    late: Any = {"configurable": {**place.config["configurable"], "thread_id": "b"}}
-    for config in (place.config, late):
-        memory_saver.put_writes(config, [("count", 1)], "task")
-    with pytest.raises(InvalidInputError, match="delete_thread"):
-        memory_saver.copy_thread("a", "b")
-
-
 def test_get_next_version_grows_and_is_unique(memory_saver: SQLAlchemySaver) -> None:
     version, seen = None, []
     for _ in range(20):
@@ -206,17 +195,6 @@ def test_get_next_version_grows_and_is_unique(memory_saver: SQLAlchemySaver) -> 
 
 
 # ── many at once ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_list_may_be_read_while_others_write(saver: SQLAlchemySaver) -> None:
-    for _ in range(40):
-        put(saver, thread("t"))
-    found = []
-    for one in saver.list(thread("t")):
-        found.append(one.checkpoint["id"])
-        put(saver, thread("t"))
-    assert len(found) == len(set(found)) == 40
-    assert found == sorted(found, reverse=True)
 
 
 PROGRAM = """

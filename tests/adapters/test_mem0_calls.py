@@ -13,7 +13,6 @@ from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, MemoryConfig
 from langmem_adapter.errors import (
     FilterError,
     InvalidInputError,
-    MemoryNotFoundError,
     ScopeError,
     UnknownArgumentError,
 )
@@ -185,15 +184,6 @@ async def test_delete_all_deletes_one_scope_and_reset_everything(memory: Either)
     assert await texts(memory, user_id="alice") == set()
 
 
-async def test_unknown_ids(memory: Either) -> None:
-    assert await ask(memory, "get", "nobody") is None
-    assert await ask(memory, "history", "nobody") == []
-    for method, arguments in (("update", ("nobody", "x")), ("delete", ("nobody",))):
-        with pytest.raises(MemoryNotFoundError, match="nobody") as caught:
-            await ask(memory, method, *arguments)
-        assert isinstance(caught.value, LookupError) and isinstance(caught.value, ValueError)
-
-
 async def test_memory_type_procedural_memory_is_one_record(kind: type[Either]) -> None:
     model = ScriptedChatModel(replies=["1. Opened the page. 2. Read the price: 12 euros."])
     config = {"llm": {"provider": "langchain", "config": {"model": model}}, "history_db_path": ":memory:"}
@@ -230,17 +220,6 @@ for _ in range(10_000):
     NESTED = {"NOT": [NESTED]}
 
 
-async def test_threshold_cuts_on_the_score_of_the_rows(memory: Either) -> None:
-    for said in ("Likes tea", "Lives in Oslo"):
-        await ask(memory, "add", said, user_id="a", infer=False)
-    every = await ask(memory, "search", "Likes tea", user_id="a")
-    assert {row["memory"]: row["score"] >= 0.5 for row in every} == {"Likes tea": True, "Lives in Oslo": False}
-    found = await ask(memory, "search", "Likes tea", user_id="a", threshold=0.5)
-    assert found == [row for row in every if row["score"] >= 0.5]
-    with pytest.raises(InvalidInputError, match="relevance of a hit, from 0 to 1"):
-        await ask(memory, "search", "Likes tea", user_id="a", threshold=-0.2)
-
-
 async def test_search_has_the_defaults_of_mem0_2_where_the_scope_is_in_filters(memory: Either) -> None:
     await ask(memory, "add", [f"Likes tea of kind {n}" for n in range(25)], user_id="a", infer=False)
     await ask(memory, "add", "I adopted a cat named Miso", user_id="b", infer=False)
@@ -254,18 +233,6 @@ async def test_search_has_the_defaults_of_mem0_2_where_the_scope_is_in_filters(m
     assert len(await ask(memory, "search", "Which guitar did I buy?", user_id="b")) == 1
     for method in (["search", "tea"], ["get_all"]):
         assert (await ask(memory, *method, **recent, top_k=0))["results"] == []
-
-
-async def test_created_at_in_the_metadata_dates_a_memory_in_add(memory: Either) -> None:
-    await ask(memory, "add", "I like tea.", user_id="a", metadata={"created_at": "2023-05-01", "topic": "food"})
-    (row,) = await ask(memory, "get_all", user_id="a")
-    assert row["created_at"] == row["updated_at"] == "2023-05-01T00:00:00+00:00" and row["metadata"] == {
-        "topic": "food"
-    }
-    with pytest.raises(InvalidInputError, match="both date the memory"):
-        await ask(memory, "add", "x", user_id="a", timestamp=1, metadata={"created_at": "2023-05-01"})
-    with pytest.raises(InvalidInputError, match="timestamp"):
-        await ask(memory, "add", "x", user_id="a", metadata={"created_at": "not a date"})
 
 
 async def test_search_show_expired_finds_what_has_expired(memory: Either) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, MemoryConfig
+from langmem_adapter.adapters.mem0 import AsyncMemory, Memory
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import (
     EmbeddingMismatchError,
@@ -110,11 +110,6 @@ def test_custom_fact_extraction_prompt_custom_instructions_and_custom_update_mem
     assert ["Never delete." in text for text in said] == [False, False, True]
 
 
-def test_prompts_without_a_model_to_follow_them_are_refused() -> None:
-    with pytest.raises(InvalidInputError, match="chat model"):
-        Memory.from_config({**IN_MEMORY, "custom_fact_extraction_prompt": "Only beverages."})
-
-
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/lyon.jpg"}}
 
 
@@ -146,15 +141,6 @@ def test_without_a_configuration_it_is_offline_whatever_keys_lie_around(monkeypa
 
 def store(**options: Any) -> dict[str, Any]:
     return {"vector_store": {"provider": "faiss", "config": options}}
-
-
-def test_history_db_path_is_the_file_of_everything(tmp_path: Path) -> None:
-    config = {"history_db_path": str(tmp_path / "new" / "history.db")}
-    with Memory.from_config(config) as memory:
-        memory.add("I like tea.", user_id="a")
-    assert (tmp_path / "new" / "history.db").is_file()
-    with Memory.from_config(config) as memory:
-        assert len(memory.get_all(user_id="a")) == 1
 
 
 def test_collections_in_one_folder_are_files_of_their_own(tmp_path: Path) -> None:
@@ -269,11 +255,6 @@ def test_what_cannot_be_honoured_is_refused_with_the_way_to_do_it(
 def test_what_is_no_configuration_is_refused(config: Any) -> None:
     with pytest.raises(InvalidInputError, match="a configuration is a dict"):
         Memory.from_config(config)
-
-
-def test_the_object_is_as_strict_as_the_dict() -> None:
-    with pytest.raises(InvalidInputError, match="graph_store"):
-        MemoryConfig(graph_store={"provider": "kuzu"})
 
 
 def test_a_missing_key_and_a_missing_package_say_what_to_do() -> None:

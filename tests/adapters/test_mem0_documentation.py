@@ -11,15 +11,13 @@ import inspect
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pytest
-from langchain_core.documents import BaseDocumentCompressor, Document
 
 from langmem_adapter.adapters.mem0 import AsyncMemory, Memory
-from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, ScopeError
+from langmem_adapter.errors import LangmemAdapterError, ScopeError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from langchain_core.callbacks import Callbacks
 
 Either: TypeAlias = Memory | AsyncMemory
 RUNS: Final = ""
@@ -130,18 +128,6 @@ CALLS: Final = {
     'm.update(old, expiration_date="2100-12-31")': RUNS,
     "m.update(old)": "expiration_date",
 }
-
-
-class Backwards(BaseDocumentCompressor):
-    """A reranker that turns the order round."""
-
-    def compress_documents(
-        self,
-        documents: Sequence[Document],
-        query: str,  # noqa: ARG002 - LangChain's signature
-        callbacks: Callbacks | None = None,  # noqa: ARG002 - the same
-    ) -> list[Document]:
-        return list(reversed(documents))
 
 
 def llm(provider: str, **config: Any) -> dict[str, Any]:
@@ -379,24 +365,6 @@ async def test_ids_are_coerced_and_trimmed_wherever_they_stand(kind: type[Either
     memory.close()
 
 
-async def test_a_reranker_of_the_configuration_orders_the_hits_unless_told_not_to(kind: type[Either]) -> None:
-    config = {"provider": "langchain", "config": {"model": Backwards()}}
-    memory = kind.from_config({"history_db_path": ":memory:", "reranker": config})
-    await ask(memory.add(["I like tea.", "I like green tea.", "Berlin is large."], user_id="a", infer=False))
-    plain = [row["id"] for row in await ask(memory.search("I like tea.", user_id="a", rerank=False))]
-    assert len(plain) == 3
-    for wanted in (None, True):
-        rows = await ask(memory.search("I like tea.", user_id="a", rerank=wanted))
-        assert [row["id"] for row in rows] == plain[::-1]
-    memory.close()
-    plain_memory = kind.from_config({"history_db_path": ":memory:"})
-    result = await ask(plain_memory.search("tea", user_id="a", rerank=True))
-    assert "no reranker is configured" in result["notes"][0]
-    plain_memory.close()
-    with pytest.raises(InvalidInputError, match=r"BaseDocumentCompressor.*not str"):
-        kind.from_config({"reranker": {"provider": "langchain", "config": {"model": "cohere"}}})
-
-
 async def test_a_search_explains_its_scores_only_where_asked(kind: type[Either]) -> None:
     memory = kind.from_config({"history_db_path": ":memory:"})
     await ask(memory.add("I like tea.", user_id="a"))
@@ -408,25 +376,3 @@ async def test_a_search_explains_its_scores_only_where_asked(kind: type[Either])
     assert details["semantic_score"] > 0 and details["bm25_score"] > 0 and details["max_possible_score"] == 1
     assert "score_details" not in (await ask(memory.search("tea", user_id="a")))[0]
     memory.close()
-
-
-async def test_a_reset_of_one_user_leaves_the_others_and_none_is_nobody(kind: type[Either]) -> None:
-    memory = kind.from_config({"history_db_path": ":memory:"})
-    (alice,) = await ask(memory.add("I like tea.", user_id="alice"))
-    await ask(memory.add("I like tea.", user_id="bob"))
-    with pytest.raises(ScopeError):
-        await ask(memory.reset(user_id=None))
-    await ask(memory.reset(user_id="alice"))
-    assert await ask(memory.history(alice["id"])) == [] and len(await ask(memory.get_all(user_id="bob"))) == 1
-    await ask(memory.reset())
-    assert len(await ask(memory.get_all(user_id="bob"))) == 0
-    memory.close()
-
-
-def test_pythons_own_errors_speak_of_the_method_that_was_called() -> None:
-    search: Any = Memory.search
-    with Memory.from_config({"history_db_path": ":memory:"}) as memory:
-        with pytest.raises(TypeError, match=r"^search\(\) missing .*'query'"):
-            search(memory)
-        with pytest.raises(InvalidInputError, match=r"^update\(\) has nothing to change: .*expiration_date"):
-            memory.update("nobody")

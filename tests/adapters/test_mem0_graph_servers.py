@@ -11,12 +11,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from typer.testing import CliRunner
 
 from langmem_adapter import InvalidInputError, Memory, StorageError
 from langmem_adapter.adapters.mem0 import AsyncMemory, aimport_graph, import_graph
 from langmem_adapter.adapters.mem0 import Memory as Mem0
-from langmem_adapter.cli.app import app
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -260,19 +258,3 @@ def test_a_server_that_is_away_or_refuses_says_so(kept: GraphServer) -> None:
             import_graph(memory, kept.uri, username="ada", password="wrong")  # noqa: S106
         with pytest.raises(InvalidInputError, match="like bolt://localhost:7687"):
             import_graph(memory, "http://localhost:7474")
-
-
-def test_the_command_takes_it_in_and_ends_with_6_where_something_was_refused(
-    kept: GraphServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put(kept, "alice", "knows", "bob")
-    put(kept, "alice", "__", "bob")
-    monkeypatch.setenv("NEO4J_USERNAME", kept.username)
-    monkeypatch.setenv("NEO4J_PASSWORD", kept.password)
-    where = ["--server-database", str(kept.database), "--database", str(tmp_path / "m.db")]
-    called = ["graph", "import", kept.uri, *where, "--json"]
-    done = CliRunner().invoke(app, called)
-    assert done.exit_code == 6, done.output
-    told = json.loads(done.stdout)
-    assert [told["data"][0][name] for name in ("read", "added", "refused")] == [2, 1, 1]
-    assert "holds no word" in told["failed"][0]["reason"]

@@ -122,16 +122,6 @@ def test_from_metagpt_reads_cause_by_sent_from_and_send_to_of_an_object(shape: C
     assert (held.cause_by, held.sent_from, held.send_to) == ("WritePRD", "Alice", frozenset({"Bob", "Eve"}))
 
 
-def test_what_names_no_cause_is_a_requirement_and_what_names_nobody_is_for_everybody() -> None:
-    held = carried(from_metagpt({"content": "Write a game."}))
-    assert (held.cause_by, held.send_to) == (REQUIREMENT, frozenset())
-    assert to_metagpt(HumanMessage("Write a game."))["send_to"] == ["<all>"]
-
-
-def test_the_id_of_those_that_ignore_ids_is_none() -> None:
-    assert from_metagpt(dump("Hi", "0")).id is None
-
-
 def test_a_payload_of_a_class_is_plain_and_goes_back_with_its_name() -> None:
     made = {"class": "Plan", "module": __name__, "value": {"steps": ["ask"]}}
     for message in (
@@ -148,23 +138,11 @@ def test_a_payload_of_a_registered_class_comes_back_as_its_object() -> None:
     assert to_metagpt(stamp(AIMessage("Do."), payload=Design(files=["蛇.py"])))["instruct_content"] == made
 
 
-def test_a_payload_that_metagpt_made_of_a_mapping_goes_back_with_it() -> None:
-    made = {"class": "PRD", "mapping": {"Goals": "(list[str], Ellipsis)"}, "value": {"Goals": ["fun"]}}
-    message = from_metagpt(Dumping("Do.", instruct_content=made))
-    assert carried(message).payload == {"Goals": ["fun"]}
-    assert to_metagpt(message)["instruct_content"] == made
-
-
 def test_no_class_that_a_payload_names_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "trap.py").write_text("raise RuntimeError('imported')", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     message = from_metagpt(dump("Do.", instruct_content={"class": "Trap", "module": "trap", "value": {}}))
     assert carried(message).payload == {}
-
-
-def test_fields_that_a_fork_adds_come_back() -> None:
-    whole = dump("Hi", ttl=60, created_at=1.5)
-    assert to_metagpt(from_metagpt(whole)) == whole
 
 
 @each(
@@ -266,12 +244,6 @@ def test_what_cannot_be_taken_is_reported_and_the_rest_is_taken() -> None:
         ["storage 2", "storage 3", "index of A 2", "index of A 3"],
     )
     assert "does not hold it: 'Lost'" in done.refused[2].reason
-
-
-@pytest.mark.parametrize("wrong", [None, "text", {"storage": 7}, {"index": {}}, Log([], {1: []})])  # type: ignore[dict-item]  # meant
-def test_what_is_no_memory_of_its_is_refused(wrong: object) -> None:
-    with pytest.raises(InvalidInputError, match="storage"):
-        import_memory(wrong, WorkingMemory())
 
 
 @dataclass

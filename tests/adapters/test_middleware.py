@@ -265,22 +265,6 @@ def test_max_tokens_of_the_middleware_keeps_the_best_memories(memory: Memory) ->
     assert notes_of(model.calls[3]) == ["- Likes tea"]
 
 
-def test_an_agent_may_have_several_memories(memory: Memory) -> None:
-    with Memory(":memory:") as shared:
-        shared.add("The house serves oolong tea", user_id="house", infer=False)
-        memory.add("I like green tea.", user_id=ALICE.user_id)
-        model = answering()
-        middleware = [
-            MemoryMiddleware(memory, name="own"),
-            MemoryMiddleware(shared, name="house", introduction="Of the house:"),
-        ]
-        agent: Any = create_agent(model, middleware=middleware, context_schema=MemoryContext)
-        agent.invoke({"messages": "Which tea?"}, context=ALICE)
-        agent.invoke({"messages": "Which tea?"}, context=MemoryContext("house"))
-        assert notes_of(model.calls[0]) == ["- Likes green tea"]
-        assert undated(model.calls[1][0].text) == "Which tea?\n\nOf the house:\n\n- The house serves oolong tea"
-
-
 def test_with_an_agent_the_facts_are_the_users_unless_asked_for_its_own(memory: Memory) -> None:
     agent = agent_with(memory, answering("I love jazz."), agent_id="guide")
     agent.invoke({"messages": "I like tea."}, context=ALICE)

@@ -108,16 +108,6 @@ def test_recall_gives_a_prompt_text(memory: Memory) -> None:
     assert undated(model.calls[0][0].text) == f"You know:\n{DATA_ONLY}\n- Is vegetarian"
 
 
-def test_the_input_passes_through_under_names_of_ones_own(small: Memory) -> None:
-    step = recall(small, key="question", output_key="known", user_id="bob")
-    given = step.invoke({"question": "steak", "tone": "kind"})
-    assert given | {"known": undated(given["known"])} == {
-        "question": "steak",
-        "tone": "kind",
-        "known": f"{DATA_ONLY}\n- Likes steak",
-    }
-
-
 @pytest.mark.parametrize(
     "question",
     [
@@ -131,11 +121,6 @@ def test_the_input_passes_through_under_names_of_ones_own(small: Memory) -> None
 def test_recall_takes_messages_as_the_question(small: Memory, question: Any) -> None:
     memories = recall(small, user_id="bob").invoke({"input": question})["memories"]
     assert undated(memories) == f"{DATA_ONLY}\n- Likes steak"
-
-
-def test_where_nothing_is_known_or_asked_the_text_is_empty(small: Memory) -> None:
-    assert recall(small).invoke("steak", as_user("nobody"))["memories"] == ""
-    assert recall(small).invoke(" ", as_user("bob"))["memories"] == ""
 
 
 def test_a_memory_is_one_line_and_the_budget_is_kept(small: Memory) -> None:

@@ -79,15 +79,6 @@ def test_items_outlive_the_program(path: Path) -> None:
             snapshot.unlink()
 
 
-def test_memories_and_items_do_not_mix(memory: Memory) -> None:
-    store = MemoryStore(memory)
-    memory.add("I like tea", user_id="ann")
-    store.put(("ann",), "k", {"text": "I like tea"})
-    assert keys(store, query="tea") == ["k"]
-    assert [hit.text for hit in memory.search("tea", user_id="ann")] == ["Likes tea"]
-    assert memory.verify().ok and agree(store)
-
-
 def test_what_is_erased_is_in_no_search(path: Path, memory: Memory) -> None:
     store = MemoryStore(memory, INDEX)
     store.batch([PutOp(("u", key), key, {"text": "a"}) for key in "123"])
@@ -119,12 +110,6 @@ def test_by_default_whole_values_are_found_with_the_memorys_own_embeddings(memor
     found = store.search(("u",), query="violin on Monday")
     assert [item.key for item in found] == ["1", "2"]
     assert found[0].score is not None and found[0].score > 0.2
-
-
-def test_without_vectors_a_query_is_ignored(memory: Memory) -> None:
-    store = MemoryStore(memory, index=False)
-    store.put(("u",), "1", {"text": "aaa"}, index=["text"])
-    assert [item.score for item in store.search((), query="aaa")] == [None]
 
 
 def test_a_match_condition_of_one_label_may_be_a_text(memory: Memory) -> None:
@@ -230,22 +215,6 @@ def test_reindex_changes_model_and_fields(memory: Memory) -> None:
     assert keys(old, query="fact 7", limit=1) == ["7"] and agree(old)
     with pytest.raises(InvalidInputError, match="index=False"):
         MemoryStore(memory, index=False).reindex()
-
-
-def test_two_reindexes_at_once_give_each_item_its_vectors_once(memory: Memory) -> None:
-    store = MemoryStore(memory, INDEX)
-    store.put(("u",), "1", {"text": "violin"})
-    others: list[int] = []
-
-    def embed(texts: Sequence[str]) -> list[list[float]]:
-        if not others:  # the other one has read the same items by the time that ours are written
-            others.append(0)
-            others[0] = MemoryStore(memory, {"embed": embed, "dims": 37, "fields": ["text"]}).reindex()
-        return Letters().embed_documents(list(texts))
-
-    mine = MemoryStore(memory, {"embed": embed, "dims": 37, "fields": ["text"]})
-    assert (mine.reindex(), others) == (1, [1])
-    assert keys(mine, query="violin", limit=1) == ["1"] and agree(mine)
 
 
 # ── guests ────────────────────────────────────────────────────────────────────────────────────────────────────────────

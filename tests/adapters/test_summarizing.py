@@ -196,13 +196,6 @@ async def test_a_thread_goes_on_for_as_long_as_it_likes_and_the_summary_with_it(
     assert all(shown.count(f"第{number}天") == 1 for number in range(40))
 
 
-def test_a_graph_that_streams_tokens_shows_none_of_the_summary() -> None:
-    thread = [HumanMessage(f"In town {number} I ate noodles.") for number in range(40)]
-    with Memory(":memory:", model=scripted()) as memory:
-        streamed = list(graph_of(memory).stream({"messages": thread}, stream_mode="messages"))
-    assert [message for message, _ in streamed if isinstance(message, AIMessage)] == []
-
-
 @pytest.mark.parametrize("wrong", [{"max_tokens": 0}, {"window": "7"}, {"keep_language": 1}, {"messages_key": 7}])
 def test_arguments_that_cannot_be_used_are_refused(offline: Memory, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):

@@ -171,22 +171,6 @@ def agent_with(memory: Memory, *replies: Any, **how: Any) -> Any:
     return create_agent(model, tools=create_memory_tools(memory), context_schema=MemoryContext, **how)
 
 
-def test_an_agent_remembers_by_itself(memory: Memory) -> None:
-    def forget_it(messages: list[Any]) -> AIMessage:
-        return call("forget_memory", memory_id=told(messages)[-1].splitlines()[1].partition(":")[0])
-
-    agent = agent_with(
-        memory,
-        call("save_memory", content="The user's dog is Rex."), "Noted.",
-        call("search_memory", query="dog"), forget_it, "Forgotten.",
-    )  # fmt: skip
-    agent.invoke({"messages": "My dog is Rex."}, context=CONTEXT)
-    assert known(memory) == ["The user's dog is Rex."]
-    said = agent.invoke({"messages": "Forget my dog."}, context=CONTEXT)
-    assert [text.partition(" ")[0] for text in told(said["messages"])][1] == "DELETE"
-    assert known(memory) == []
-
-
 def test_a_mistake_of_the_model_does_not_stop_the_agent(small: Memory) -> None:
     agent = agent_with(small, call("forget_memory", memory_id="7"), call("forget_memory"), "I could not.")
     messages = agent.invoke({"messages": "Forget it."}, context=CONTEXT)["messages"]
@@ -209,10 +193,3 @@ def test_with_a_graph_the_model_can_look_up_relations(database_url: str) -> None
         assert lines[:2] == [DATA_ONLY, f"{ALICE} lives in Lyon (since 2025-02-03)"]
         assert not any("Rome" in line or "Kyoto" in line for line in lines)
         assert "Mia works at Bosch (since 2024-05-01)" in look.invoke({"query": "Where does Mia work?"}, HERS)
-
-
-def test_without_a_graph_there_is_no_such_tool_unless_asked_for(small: Memory) -> None:
-    assert set(tools_of(small)) == {"search_memory", "save_memory", "update_memory", "forget_memory"}
-    small.graph.add("Mia", "leads", "a choir", user_id=ALICE)
-    [look] = create_memory_tools(small, tools=["relations"])
-    assert look.invoke({"query": "Mia"}, HERS).startswith(f"{DATA_ONLY}\nMia leads a choir (since ")

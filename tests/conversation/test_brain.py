@@ -188,14 +188,6 @@ def test_h10_no_mixture_of_ids_loses_anything(memory: Memory) -> None:
     holds()
 
 
-def test_h10_what_is_summed_up_is_known_still(memory: Memory) -> None:
-    brain = BrainMemory(memory, "1", user_id="alice")
-    brain.add_talk(HumanMessage("one", id="7"))
-    brain.summarize()
-    assert not brain.add_talk(HumanMessage("one", id="7"))
-    assert brain.history == []
-
-
 def test_h11_a_title_changes_nothing_and_is_kept_until_its_source_changes(memory: Memory) -> None:
     """MetaGPT made a summary for it, cleared the history and forgot the title."""
     model = ScriptedChatModel(replies=['"Apples"', "Lily's pears"])
@@ -209,12 +201,6 @@ def test_h11_a_title_changes_nothing_and_is_kept_until_its_source_changes(memory
         brain.set_history_summary("Lily likes pears.")
         assert [brain.get_title(), brain.get_title()] == ["Lily's pears", "Lily's pears"]
         assert [note.text for note in brain.notes("title")] == ["Apples", "Lily's pears"]
-
-
-def test_h12_an_empty_conversation_has_no_summary_and_a_title(memory: Memory) -> None:
-    brain = BrainMemory(memory, "1", user_id="alice")
-    assert (brain.summarize(), brain.get_title(), brain.history_text, brain.context()) == ("", "New", "", [])
-    assert brain.notes("summary") == brain.notes("title") == []
 
 
 @pytest.mark.parametrize("reply", ["", OSError("no such host"), "<think>…</think>"])
@@ -380,15 +366,6 @@ def test_a_call_that_waits_and_does_not_fit_is_told(memory: Memory) -> None:
         brain.context(BUDGET)
 
 
-def test_one_message_longer_than_the_budget_is_summed_up_in_parts(thinking: Callable[..., BrainMemory]) -> None:
-    brain = thinking()
-    brain.add_talk("Lily has a green apple. " * 500)
-    context = brain.context(BUDGET)
-    assert [message.type for message in context] == ["system"]
-    assert len(brain.notes("window")) > 1
-    assert {(note.covers_from, note.covers_to) for note in brain.notes("window")} == {(1, 1)}
-
-
 # ── summaries ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -427,12 +404,6 @@ def test_set_history_summary_covers_all_messages(memory: Memory) -> None:
     brain.add_talk("And milk.")
     brain.add_answer("Fine.")
     assert brain.history_text == "Alice likes tea.\nAnd milk."
-
-
-def test_a_model_may_think_what_no_database_keeps(anywhere: Callable[..., BrainMemory]) -> None:
-    brain = anywhere(ScriptedChatModel(replies=[AIMessage("<think>\x00\ud800</think>So far.")] * 100))
-    talk(brain)
-    assert "So far." in brain.context(BUDGET)[0].text
 
 
 def test_summaries_and_titles_leave_traces() -> None:

@@ -30,7 +30,6 @@ from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.results import EXPERIENCE
 from langmem_adapter.scoping import MemoryContext
-from langmem_adapter.settings import Settings
 from langmem_adapter.testing import CountingEmbeddings
 
 if TYPE_CHECKING:
@@ -174,17 +173,6 @@ def test_g7_a_perfect_hit_is_given_without_work_and_without_a_vector(tmp_path: P
 )
 def test_g8_perfect_is_the_same_request_with_the_best_score(request_: str, score: int | None, *, again: bool) -> None:
     assert perfect(ASKED, experience(request_, score=score)) is again
-
-
-def test_g8_nothing_is_perfect_by_default(pool: Pool) -> None:
-    """MetaGPT lets the model score its own answer, and its 10 is given again for ever."""
-    work = Work()
-    solve = pool().cached(work, tag="solve")
-    for _ in range(3):
-        solve(req=ASKED)
-    assert len(work.asked) == 3
-    (kept,) = pool().query(ASKED, exact=True)
-    assert kept.score is None
 
 
 def test_g9_the_request_is_a_keyword(pool: Pool) -> None:
@@ -332,15 +320,6 @@ def test_a_pool_belongs_to_somebody_and_takes_what_can_be_kept(memory: Memory, p
         pool().cached(wrong)
 
 
-def test_a_request_too_long_to_be_kept_is_refused_before_anything_is_done() -> None:
-    work = Work()
-    with Memory(":memory:", settings=Settings(max_text=20)) as memory:
-        solve = ExperienceMemory(memory, user_id="u").cached(work, tag="solve")
-        with pytest.raises(InvalidInputError, match="max_text"):
-            solve(req="x" * 21)
-    assert work.asked == []
-
-
 # ── as memories ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -358,23 +337,6 @@ def test_experiences_are_searched_and_deleted_as_memories(memory: Memory, pool: 
     change = experiences.add(ASKED, WROTE, tag="a")
     assert [each.event for each in memory.history(str(change.id))] == ["ADD", "DELETE", "ADD"]
     assert [found.request for found in experiences.query("snake game")] == [ASKED]
-
-
-def test_experiences_outlive_the_process_and_the_index_and_end_with_a_purge(tmp_path: Path) -> None:
-    path = tmp_path / "m.db"
-    with Memory(path) as memory:
-        ExperienceMemory(memory, user_id="u").add("写一个贪吃蛇游戏。", "好的", score=10, tag="solve")
-    with Memory(path, index="exact") as memory:
-        experiences, work = ExperienceMemory(memory, user_id="u"), Work()
-        assert [found.response for found in experiences.query("贪吃蛇")] == ["好的"]
-        assert experiences.cached(work, tag="solve")(req="写一个贪吃蛇游戏。") == "好的"
-        assert work.asked == []
-        assert memory.verify().ok
-        memory.purge(user_id="u")
-        assert (experiences.count(), experiences.query("贪吃蛇")) == (0, [])
-        assert experiences.add("写一个贪吃蛇游戏。", "好的").event == "ADD"
-        memory.purge(user_id="u")
-    assert not any("贪吃蛇".encode() in file.read_bytes() for file in tmp_path.iterdir() if file.is_file())
 
 
 # ── in a graph ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -408,15 +370,6 @@ async def test_a_node_answers_from_the_experience_of_who_calls(memory: Memory) -
     assert kept.tag == "solve"
     with pytest.raises(ScopeError, match="user_id is missing"):
         graph.invoke({"request": ASKED}, config)
-
-
-def test_experience_node_names_a_missing_request_key_and_response_key(memory: Memory) -> None:
-    wrong: Any = memory
-    with pytest.raises(InvalidInputError, match="must be an ExperienceMemory"):
-        experience_node(wrong, lambda request: request)
-    node = experience_node(ExperienceMemory(memory, user_id="u"), lambda request: request, request_key="question")
-    with pytest.raises(InvalidInputError, match="request_key="):
-        graph_of(node).invoke({"request": ASKED})
 
 
 @pytest.mark.parametrize(

@@ -173,31 +173,12 @@ def test_split_texts_of_a_window_size_loses_nothing(text: str, size: int) -> Non
 # ── titles, relatedness, rewriting ───────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize(
-    ("reply", "holds"), [("true", True), ("TRUE", True), ("UNTRUE", False), ("false", False), (True, True), (0, False)]
-)
-def test_h21_untrue_is_not_related(reply: Any, holds: object) -> None:
-    told = by(ScriptedChatModel(replies=[json.dumps({"related": reply})])).is_related("apple", "moon").run()
-    assert told[0] is holds
-
-
 def test_h21_plain_words_are_no_judgement_and_are_asked_for_again() -> None:
     model = ScriptedChatModel(replies=["That is UNTRUE, although TRUE in parts", '{"related": false}'])
     related, usage = by(model).is_related("apple", "moon").run()
     assert (related, usage.model_calls) == (False, 2)
     with pytest.raises(ModelReplyError):
         by(ScriptedChatModel(replies=["UNTRUE", "TRUE"])).is_related("apple", "moon").run()
-
-
-@pytest.mark.parametrize(
-    ("text", "title"),
-    [
-        ("user: Lily has many green apples at home.", "Lily has many green apples"),
-        ("用户: 莉莉喜欢苹果。", "莉莉喜欢苹果"),
-    ],
-)
-def test_rules_title_with_the_first_words(text: str, title: str) -> None:
-    assert RuleReasoner().summarizer.title(text, 5).run().text == title
 
 
 def test_rules_tell_whether_texts_share_what_they_are_about() -> None:

@@ -82,15 +82,6 @@ def texts(messages: object) -> list[str]:
 # ── A: short-term ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a1_what_is_added_counts_until_the_newest_is_deleted(make: Callable[..., WorkingMemory]) -> None:
-    log = make()
-    assert log.add(FIRST)
-    assert log.count() == 1
-    assert log.delete_newest() == FIRST
-    assert log.count() == 0
-    assert log.delete_newest() is None
-
-
 def test_a2_a_batch_is_kept_in_order_under_its_cause(make: Callable[..., WorkingMemory]) -> None:
     log = make()
     assert log.add_batch([FIRST, SECOND, FIRST]) == 2
