@@ -44,11 +44,7 @@ class NoModel(BaseChatModel):
 
 
 def make_graph(memory: Memory) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The agent; checkpointer and store come from whoever runs it.
-
-    Args:
-        memory: Its memory; its model answers, too.
-    """
+    """The agent, answered by the memory's model; checkpointer and store come from whoever runs it."""
     offline = memory.mode == "offline"
     model = NoModel() if offline else named_model(memory.settings.model, memory.settings)
     return create_agent(

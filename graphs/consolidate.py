@@ -33,63 +33,37 @@ _MOST_STEPS: Final = 10_000
 
 
 class Given(TypedDict, total=False):
-    """What the graph takes.
-
-    Attributes:
-        scope: Whose memories: `{"user_id": …, "agent_id": …, "run_id": …}`; left out, the context of the run says it.
-        dry_run: Report what would be done, and do nothing.
-    """
+    """What the graph takes: the scope, by default that of the run's context, and whether nothing shall be done."""
 
     scope: Annotated[dict[str, str], EphemeralValue]
     dry_run: Annotated[bool, EphemeralValue]
 
 
 class Report(TypedDict, total=False):
-    """What the graph gives.
+    """What the graph gives."""
 
-    Attributes:
-        changes: What was done (or would be), each with id, text, event, previous_text and reason.
-        compared: How many memories had something older beside them.
-        skipped: Ids of memories that somebody changed meanwhile; the next run sees to them.
-        usage: Model calls and tokens.
-    """
-
-    changes: list[dict[str, Any]]
-    compared: int
-    skipped: list[str]
+    changes: list[dict[str, Any]]  # what was done (or would be), each with id, text, event, previous_text and reason
+    compared: int  # memories that had something older beside them
+    skipped: list[str]  # memories that somebody changed meanwhile; the next run sees to them
     usage: dict[str, Any]
 
 
 class Task(TypedDict):
-    """What a run is to do.
-
-    Attributes:
-        scope: Whose memories; each step asks again whether the call is for it.
-        dry_run: Do nothing.
-    """
+    """What a run is to do; each step asks again whether the call is for this scope."""
 
     scope: dict[str, str]
     dry_run: bool
 
 
 class State(Given, Report, total=False):
-    """Everything between the two.
-
-    Attributes:
-        task: What to do, as the first step has read it.
-        pending: Ids of memories still to be gone through, oldest first.
-    """
+    """Everything between the two: what to do, and ids of memories still to be gone through, oldest first."""
 
     task: Task
     pending: list[str]
 
 
 def make_graph(memory: Memory) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The graph: gather, then compare until nothing is left; checkpointer and store come from whoever runs it.
-
-    Args:
-        memory: Whose memories.
-    """
+    """The graph: gather, then compare until nothing is left; checkpointer and store come from whoever runs it."""
     tidier = Tidier(memory)
     builder = StateGraph(State, input_schema=Given, output_schema=Report, context_schema=MemoryContext)
     builder.add_node("gather", partial(_gather, tidier), retry_policy=RETRIES)

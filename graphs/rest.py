@@ -25,14 +25,8 @@ __all__ = ["app", "make_app"]
 
 
 def make_app(memory: Memory) -> Starlette:
-    """The routes below their own path, since LangGraph's server has `/docs` and others itself.
-
-    Args:
-        memory: What is served; whoever made it closes it.
-    """
-    served = create_app(
-        memory, auth=by_server(memory), hosts=["*"]
-    )  # by which names it is called is that server's to check
+    """The routes below their own path, since LangGraph's server has `/docs` and others itself."""
+    served = create_app(memory, auth=by_server(memory), hosts=["*"])  # the server around it checks hosts
 
     @asynccontextmanager
     async def running(_: Starlette) -> AsyncIterator[None]:

@@ -59,10 +59,7 @@ class Provider:
         return {key: argument or key for key, _, argument in pairs}
 
     def arguments(self, options: Mapping[str, Any], where: str, *, complete: bool = True) -> dict[str, Any]:
-        """The arguments of the target for the `config` of a section; an option of `None` or `""` counts as left out.
-
-        A key of the section *where* that cannot be honoured, or is missing and must be *complete*, is an error.
-        """
+        """The arguments of the target for the `config` of the section *where*; `None` and `""` count as left out."""
         names = self.names
         used = {key: value for key, value in _flatten(options, names).items() if value not in (None, "", {})}
         check_keys(used, tuple(dict.fromkeys((*names, *self.values, *self.idle))), where, self.reasons, self.otherwise)
@@ -244,11 +241,7 @@ _SAMPLING: Final = ("temperature", "top_p", "max_tokens")
 
 
 def chat_model(section: Section, where: str = "config.llm") -> BaseChatModel:
-    """The chat model of `config.llm`.
-
-    A key of the environment (`OPENAI_API_KEY`) is never sent to a base URL of the configuration: that server gets the key of
-    the configuration, or a placeholder.
-    """
+    """The chat model of `config.llm`."""
     provider, options = section
     if provider == _LANGCHAIN:
         own: BaseChatModel = langchain_object(options, where, BaseChatModel, "a LangChain chat model")
@@ -315,6 +308,7 @@ def _parameters(row: Provider, options: Mapping[str, Any], where: str) -> dict[s
     if "base_url" in parameters:
         check_server_url(parameters["base_url"], f"{where}: ")
     if row.target == "openai" and "base_url" in parameters:
+        # A key of the environment is never sent to a server of the configuration.
         parameters.setdefault("api_key", NO_KEY)
     return {name: _proxy(value, where) if name.endswith("_proxy") else value for name, value in parameters.items()}
 
@@ -370,7 +364,7 @@ def reranker(section: Section | None, model: BaseChatModel | None) -> BaseDocume
     if section is None:
         return None
     provider, options = section
-    if provider == "langchain":
+    if provider == _LANGCHAIN:
         wanted = "a LangChain BaseDocumentCompressor"
         own: BaseDocumentCompressor = langchain_object(options, _WHERE, BaseDocumentCompressor, wanted)
         return own
@@ -399,11 +393,7 @@ def _chat_reranker(arguments: dict[str, Any], model: BaseChatModel | None) -> Ch
 
 
 class ChatReranker(BaseDocumentCompressor):
-    """Orders documents by the scores that a chat model gives them, in one call.
-
-    A reply that cannot be used, or none, keeps the order that the documents have, and adds a note. *instructions* are what the
-    model is asked, and *top_n* is how many documents are kept.
-    """
+    """Orders documents by the scores that a chat model gives them, in one call; without a usable reply it adds a note."""
 
     model: BaseChatModel
     instructions: str = _INSTRUCTIONS
