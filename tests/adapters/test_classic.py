@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from langchain_classic.chains import ConversationChain, LLMChain, SequentialChain
@@ -22,28 +22,12 @@ from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import undated
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
 ALICE = "alice@example.com"
 # LangChain deprecates these classes, in their constructors; they work until 2.0, and this is their guest.
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore:The class `{name}` was deprecated")
     for name in ("ConversationChain", "LLMChain", "ConversationBufferMemory", "InMemoryChatMessageHistory")
 ]
-
-
-@pytest.fixture
-def memory(database_url: str) -> Iterator[Memory]:
-    with Memory(database_url) as opened:
-        yield opened
-
-
-@pytest.fixture
-def small() -> Iterator[Memory]:
-    with Memory(":memory:") as opened:
-        yield opened
 
 
 def model(*replies: Any) -> ScriptedChatModel:
@@ -92,58 +76,58 @@ def test_an_exchange_is_understood_with_those_before_it(last: int) -> None:
     assert ('"before"' in sent, "I have a sister." in sent) == (bool(last), bool(last))
 
 
-def test_what_memory_gave_is_not_remembered_as_said(small: Memory) -> None:
-    small.add("I play chess.", user_id=ALICE)
-    chain = conversation(small, model(), user_id=ALICE)
+def test_what_memory_gave_is_not_remembered_as_said(memory: Memory) -> None:
+    memory.add("I play chess.", user_id=ALICE)
+    chain = conversation(memory, model(), user_id=ALICE)
     for _ in range(3):
         assert chain.invoke("What game do I play?")["response"] == "Noted."
-    assert facts(small, ALICE) == ["Plays chess"]
+    assert facts(memory, ALICE) == ["Plays chess"]
 
 
-def test_clear_removes_the_conversation_and_no_fact(small: Memory) -> None:
-    chain = conversation(small, model(), user_id=ALICE)
-    other = conversation(small, model(), user_id=ALICE, session_id="other")
+def test_clear_removes_the_conversation_and_no_fact(memory: Memory) -> None:
+    chain = conversation(memory, model(), user_id=ALICE)
+    other = conversation(memory, model(), user_id=ALICE, session_id="other")
     for each in (chain, other):
         each.predict(input="I am vegetarian.")
     chain.memory.clear()
     assert "Human" not in chain.memory.load_memory_variables({"input": "cook?"})["history"]
     assert "Human" in other.memory.load_memory_variables({"input": "cook?"})["history"]
-    assert facts(small, ALICE) == ["Is vegetarian"]
+    assert facts(memory, ALICE) == ["Is vegetarian"]
 
 
 # ── whose memory ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_it_may_come_from_the_sequence_that_the_chain_is_part_of(small: Memory) -> None:
-    sequence = RunnablePassthrough() | conversation(small, model(), user_id="guest")
+def test_it_may_come_from_the_sequence_that_the_chain_is_part_of(memory: Memory) -> None:
+    sequence = RunnablePassthrough() | conversation(memory, model(), user_id="guest")
     sequence.invoke({"input": "I am vegetarian."}, as_user(ALICE))
-    assert (facts(small, ALICE), facts(small, "guest")) == (["Is vegetarian"], [])
+    assert (facts(memory, ALICE), facts(memory, "guest")) == (["Is vegetarian"], [])
 
 
-async def test_a_combined_memory_works_in_a_thread_and_knows_the_sequence(small: Memory) -> None:
-    own = ConversationMemory(memory=small, input_key="input")
+async def test_a_combined_memory_works_in_a_thread_and_knows_the_sequence(memory: Memory) -> None:
+    own = ConversationMemory(memory=memory, input_key="input")
     chain = ConversationChain(llm=model(), memory=CombinedMemory(memories=[own]))
     await (RunnablePassthrough() | chain).ainvoke({"input": "I am vegetarian."}, as_user(ALICE))
-    assert facts(small, ALICE) == ["Is vegetarian"]
+    assert facts(memory, ALICE) == ["Is vegetarian"]
     with pytest.raises(ScopeError):
         await chain.ainvoke({"input": "I am vegetarian."}, as_user(ALICE))
 
 
-def test_the_nearest_config_counts(small: Memory) -> None:
-    inner = LLMChain(llm=model(), prompt=PromptTemplate.from_template("{history}{input}"), memory=remembering(small))
+def test_the_nearest_config_counts(memory: Memory) -> None:
+    inner = LLMChain(llm=model(), prompt=PromptTemplate.from_template("{history}{input}"), memory=remembering(memory))
     outer = SequentialChain(chains=[inner], input_variables=["input"])
     around: Any = RunnablePassthrough() | (lambda given: outer.invoke(given, as_user(ALICE)))
     around.invoke({"input": "I am vegetarian."}, as_user("bob"))
-    assert (facts(small, ALICE), facts(small, "bob")) == (["Is vegetarian"], [])
+    assert (facts(memory, ALICE), facts(memory, "bob")) == (["Is vegetarian"], [])
 
 
 def remembering(memory: Memory, **how: Any) -> ConversationMemory:
     return ConversationMemory(memory=memory, **how)
 
 
-def test_session_id_of_a_call_names_its_conversation(small: Memory) -> None:
+def test_session_id_of_a_call_names_its_conversation(memory: Memory) -> None:
     scripted = model()
-    chain = conversation(small, scripted, k=0)
+    chain = conversation(memory, scripted, k=0)
     chain.invoke("One.", as_user(ALICE, session_id="monday"))
     chain.invoke("Two.", as_user(ALICE, session_id="tuesday"))
     assert "One." not in told(scripted)
@@ -154,19 +138,19 @@ def test_session_id_of_a_call_names_its_conversation(small: Memory) -> None:
 # ── the guests' own compositions ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_facts_key_is_a_variable_for_the_facts_alone(small: Memory) -> None:
+def test_facts_key_is_a_variable_for_the_facts_alone(memory: Memory) -> None:
     scripted = model("Lentils.")
     prompt = PromptTemplate.from_template("Known:\n{facts}\n{history}\nQ: {question}")
-    small.add("I am vegetarian.", user_id=ALICE)
-    chain = LLMChain(llm=scripted, prompt=prompt, memory=remembering(small, user_id=ALICE, facts_key="facts"))
+    memory.add("I am vegetarian.", user_id=ALICE)
+    chain = LLMChain(llm=scripted, prompt=prompt, memory=remembering(memory, user_id=ALICE, facts_key="facts"))
     assert chain.invoke({"question": "What shall I cook?"})["text"] == "Lentils."
     assert told(scripted) == f"Known:\n{DATA_ONLY}\n- Is vegetarian\n\nQ: What shall I cook?"
 
 
-def test_facts_alone_and_turns_alone(small: Memory) -> None:
-    small.add("I am vegetarian.", user_id=ALICE)
-    only_facts = remembering(small, user_id=ALICE, facts_key="facts", last=0)
-    only_turns = remembering(small, user_id=ALICE, k=0)
+def test_facts_alone_and_turns_alone(memory: Memory) -> None:
+    memory.add("I am vegetarian.", user_id=ALICE)
+    only_facts = remembering(memory, user_id=ALICE, facts_key="facts", last=0)
+    only_turns = remembering(memory, user_id=ALICE, k=0)
     for each in (only_facts, only_turns):
         each.save_context({"input": "I like tea."}, {"output": "Ah."})
     assert only_facts.memory_variables == ["facts"]
@@ -198,18 +182,18 @@ def test_human_prefix_and_ai_prefix_name_the_speakers(memory: Memory) -> None:
     ],
 )
 def test_input_key_and_output_key_are_named_where_inputs_or_outputs_are_several(
-    small: Memory, inputs: Any, outputs: Any, reason: str
+    memory: Memory, inputs: Any, outputs: Any, reason: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=reason):
-        remembering(small, user_id=ALICE).save_context(inputs, outputs)
+        remembering(memory, user_id=ALICE).save_context(inputs, outputs)
 
 
 @pytest.mark.parametrize(
     "wrong", [{"k": -1}, {"last": 10_001}, {"max_tokens": 199}, {"on_error": "ignore"}, {"userid": "x"}]
 )
-def test_a_wrong_argument_is_refused(small: Memory, wrong: Any) -> None:
+def test_a_wrong_argument_is_refused(memory: Memory, wrong: Any) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):
-        remembering(small, **wrong)
+        remembering(memory, **wrong)
 
 
 # ── when memory fails ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -231,9 +215,9 @@ def test_a_failure_is_raised_or_logged(caplog: pytest.LogCaptureFixture) -> None
 
 @pytest.mark.parametrize(("budget", "messages"), [(200, True), (400, False)])
 async def test_facts_summary_and_messages_fit_into_one_budget_at_every_turn(
-    small: Memory, *, budget: int, messages: bool
+    memory: Memory, *, budget: int, messages: bool
 ) -> None:
-    remembering_all = remembering(small, user_id=ALICE, max_tokens=budget, return_messages=messages)
+    remembering_all = remembering(memory, user_id=ALICE, max_tokens=budget, return_messages=messages)
     await remembering_all.asave_context({"input": "I am vegetarian."}, {"output": "Noted."})
     for number in range(20):
         said = f"第{number}天，我在杭州走了{number}条街，天气很好，路上吃了两碗面，又喝了一壶茶。"
@@ -245,12 +229,12 @@ async def test_facts_summary_and_messages_fit_into_one_budget_at_every_turn(
     assert "Summary of the conversation so far:" in given[0].text
     assert "Street 18." in given[-1].text
     assert [isinstance(message, SystemMessage) for message in given] == [messages, *([False] * (len(given) - 1))]
-    kept = SQLChatMessageHistory("default", small, user_id=ALICE).messages
+    kept = SQLChatMessageHistory("default", memory, user_id=ALICE).messages
     assert len(kept) == 42
 
 
-def test_last_bounds_the_messages_beside_the_summary(small: Memory) -> None:
-    chat = remembering(small, user_id=ALICE, max_tokens=200, k=0, last=1, return_messages=True)
+def test_last_bounds_the_messages_beside_the_summary(memory: Memory) -> None:
+    chat = remembering(memory, user_id=ALICE, max_tokens=200, k=0, last=1, return_messages=True)
     for number in range(30):
         chat.save_context({"input": f"Lily has {number} apples."}, {"output": f"Noted {number}."})
     summary, latest = chat.load_memory_variables({})["history"]

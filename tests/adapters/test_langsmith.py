@@ -132,12 +132,6 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]
     forget()
 
 
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with Memory(":memory:") as opened:
-        yield opened
-
-
 STAGES = ["parse", "extract", "retrieve", "decide", "apply"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from datetime import date
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,32 +23,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-Either: TypeAlias = Memory | AsyncMemory
 METHODS = "add search get get_all update delete delete_all history reset chat".split()
 BASE = {"id", "memory", "hash", "metadata", "created_at", "updated_at"}
 
 
-@pytest.fixture(params=[Memory, AsyncMemory])
-def kind(request: pytest.FixtureRequest) -> type[Either]:
-    chosen: type[Either] = request.param
-    return chosen
-
-
 @pytest.fixture
-def memory(kind: type[Either], tmp_path: Path) -> Iterator[Either]:
-    opened = kind.from_config({"history_db_path": str(tmp_path / "m.db")})
+def memory(tmp_path: Path) -> Iterator[Memory]:
+    opened = Memory.from_config({"history_db_path": str(tmp_path / "m.db")})
     yield opened
     opened.close()
 
 
-async def ask(memory: Either, method: str, *arguments: Any, **options: Any) -> Any:
-    """The result of a method, of whichever class."""
-    result = getattr(memory, method)(*arguments, **options)
-    return await result if inspect.isawaitable(result) else result
-
-
-async def texts(memory: Either, **scope: Any) -> set[str]:
-    return {row["text"] for row in await ask(memory, "get_all", **scope)}
+def texts(memory: Memory, **scope: Any) -> set[str]:
+    return {row["text"] for row in memory.get_all(**scope)}
 
 
 # ── one truth ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -67,7 +54,9 @@ async def test_mem0_1_awaits_from_config_and_mem0_2_does_not() -> None:
     memory = AsyncMemory.from_config({"history_db_path": ":memory:"})
     assert await memory is memory
     async with memory:
-        await memory.add("I like tea.", user_id="a")
+        (added,) = await memory.add("I like tea.", user_id="a")
+        for rows in (await memory.search("tea", user_id="a"), await memory.get_all(user_id="a")):
+            assert [row["id"] for row in rows] == [added["id"]]
     with Memory.from_config({"history_db_path": ":memory:"}) as blocking:
         assert len(blocking.add("I like tea.", user_id="a")) == 1
 
@@ -75,7 +64,7 @@ async def test_mem0_1_awaits_from_config_and_mem0_2_does_not() -> None:
 # ── shapes ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_an_update_carries_the_memory_before_and_none_is_not_listed(kind: type[Either]) -> None:
+def test_an_update_carries_the_memory_before_and_none_is_not_listed() -> None:
     replies = [
         {"facts": ["Has a sister"]},
         {"facts": ["Has a sister named Jesica"]},
@@ -84,9 +73,9 @@ async def test_an_update_carries_the_memory_before_and_none_is_not_listed(kind: 
     ]
     model = ScriptedChatModel(replies=[json.dumps(reply) for reply in replies])
     config = {"llm": {"provider": "langchain", "config": {"model": model}}, "history_db_path": ":memory:"}
-    memory = kind.from_config(config)
-    first = await ask(memory, "add", "I have a sister.", user_id="d")
-    second = await ask(memory, "add", "My sister's name is Jesica.", user_id="d")
+    memory = Memory.from_config(config)
+    first = memory.add("I have a sister.", user_id="d")
+    second = memory.add("My sister's name is Jesica.", user_id="d")
     assert second["results"] == [
         {
             "id": first[0]["id"],
@@ -95,9 +84,9 @@ async def test_an_update_carries_the_memory_before_and_none_is_not_listed(kind: 
             "previous_memory": "Has a sister",
         }
     ]
-    assert await ask(memory, "add", "My sister's name is Jesica.", user_id="d") == {"results": []}
+    assert memory.add("My sister's name is Jesica.", user_id="d") == {"results": []}
     assert memory.engine.mode == "scripted" and len(model.calls) == 4
-    steps = await ask(memory, "history", first[0]["id"])
+    steps = memory.history(first[0]["id"])
     assert [(step["old_memory"], step["new_memory"], step["event"]) for step in steps] == [
         (None, "Has a sister", "ADD"),
         ("Has a sister", "Has a sister named Jesica", "UPDATE"),
@@ -105,60 +94,58 @@ async def test_an_update_carries_the_memory_before_and_none_is_not_listed(kind: 
     memory.close()
 
 
-async def test_add_lists_the_words_that_are_kept_where_a_reply_of_the_model_cannot_be_used(kind: type[Either]) -> None:
+def test_add_lists_the_words_that_are_kept_where_a_reply_of_the_model_cannot_be_used() -> None:
     model = ScriptedChatModel(replies=["Certainly!", "I cannot say.", "Well."])
     config = {"llm": {"provider": "langchain", "config": {"model": model}}, "history_db_path": ":memory:"}
-    memory = kind.from_config(config)
+    memory = Memory.from_config(config)
     words = "The blue folder stays on the upper shelf."
-    added = await ask(memory, "add", words, user_id="d")
+    added = memory.add(words, user_id="d")
     assert [(row["memory"], row["event"]) for row in added["results"]] == [(words, "ADD")]
-    assert [row["id"] for row in await ask(memory, "get_all", user_id="d")] == [added["results"][0]["id"]]
+    assert [row["id"] for row in memory.get_all(user_id="d")] == [added["results"][0]["id"]]
     memory.close()
 
 
-async def test_without_inference_every_message_is_kept_with_its_speaker(memory: Either) -> None:
+def test_without_inference_every_message_is_kept_with_its_speaker(memory: Any) -> None:
     messages = [
         {"role": "system", "content": "Be kind."},
         {"role": "user", "content": "Good morning", "name": "bob"},
         {"role": "assistant", "content": "Good morning"},
     ]
-    added = await ask(memory, "add", messages, user_id="alice", infer=False)
+    added = memory.add(messages, user_id="alice", infer=False)
     assert [{key: row[key] for key in row if key != "id"} for row in added] == [
         {"memory": "Good morning", "event": "ADD", "actor_id": "bob", "role": "user"},
         {"memory": "Good morning", "event": "ADD", "actor_id": None, "role": "assistant"},
     ]
-    shown = await ask(memory, "get", added[0]["id"])
+    shown = memory.get(added[0]["id"])
     assert shown["actor_id"] == "bob" and shown["role"] == "user"
-    assert "actor_id" not in await ask(memory, "get", added[1]["id"])
+    assert "actor_id" not in memory.get(added[1]["id"])
 
 
-async def test_rows_have_mem0s_keys(memory: Either) -> None:
-    await ask(memory, "add", "I live in Lyon.", user_id="alice", agent_id="guide", metadata={"topic": "home"})
-    (found,) = await ask(memory, "search", "Where does she live?", user_id="alice")
-    (listed,) = await ask(memory, "get_all", agent_id="guide")
-    got = await ask(memory, "get", found["id"])
+def test_rows_have_mem0s_keys(memory: Any) -> None:
+    memory.add("I live in Lyon.", user_id="alice", agent_id="guide", metadata={"topic": "home"})
+    (found,) = memory.search("Where does she live?", user_id="alice")
+    (listed,) = memory.get_all(agent_id="guide")
+    got = memory.get(found["id"])
     assert set(found) == BASE | {"score", "user_id", "agent_id", "role", "attributed_to"}
     assert set(listed) == set(found) - {"score"} and got == {**listed, "score": None}
     assert found["memory"] == found["text"] == "Lives in Lyon" and found["score"] > 0
     assert found["metadata"] == {"topic": "home"} and found["user_id"] == "alice" and found["agent_id"] == "guide"
     assert found["updated_at"] == found["created_at"] and found["attributed_to"] == "user"
-    await ask(memory, "update", found["id"], data="Lives in Paris", metadata={"topic": None})
-    changed = await ask(memory, "get", found["id"])
+    memory.update(found["id"], data="Lives in Paris", metadata={"topic": None})
+    changed = memory.get(found["id"])
     assert changed["memory"] == "Lives in Paris" and changed["metadata"] is None
     assert changed["updated_at"] > changed["created_at"] == found["created_at"]
     assert changed["hash"] != found["hash"]
 
 
-async def test_messages_and_history_of_edits(memory: Either) -> None:
-    (added,) = await ask(memory, "add", "I live in Lyon.", user_id="alice", timestamp="2023-05-01T10:00:00Z")
+def test_messages_and_history_of_edits(memory: Any) -> None:
+    (added,) = memory.add("I live in Lyon.", user_id="alice", timestamp="2023-05-01T10:00:00Z")
     which = added["id"]
-    assert await ask(memory, "update", which, "Lives in Paris") == {"message": "Memory updated successfully!"}
-    assert await ask(memory, "update", memory_id=which, text="Lives in Rome") == {
-        "message": "Memory updated successfully!"
-    }
-    assert await ask(memory, "delete", which) == {"message": "Memory deleted successfully!"}
-    assert await ask(memory, "get", which) is None
-    steps = await ask(memory, "history", memory_id=which)
+    assert memory.update(which, "Lives in Paris") == {"message": "Memory updated successfully!"}
+    assert memory.update(memory_id=which, text="Lives in Rome") == {"message": "Memory updated successfully!"}
+    assert memory.delete(which) == {"message": "Memory deleted successfully!"}
+    assert memory.get(which) is None
+    steps = memory.history(memory_id=which)
     columns = "id memory_id old_memory new_memory event created_at updated_at is_deleted actor_id role".split()
     assert all(list(step) == columns for step in steps) and len({step["id"] for step in steps}) == 4
     assert [(s["old_memory"], s["new_memory"], s["event"], s["is_deleted"]) for s in steps] == [
@@ -172,47 +159,47 @@ async def test_messages_and_history_of_edits(memory: Either) -> None:
     json.dumps(steps)
 
 
-async def test_delete_all_deletes_one_scope_and_reset_everything(memory: Either) -> None:
+def test_delete_all_deletes_one_scope_and_reset_everything(memory: Any) -> None:
     for user in ("alice", "bob", "*"):
-        await ask(memory, "add", "I live in Lyon.", user_id=user)
-    assert await texts(memory, user_id="*") == {"Lives in Lyon"}
-    assert await ask(memory, "delete_all", user_id="*") == {"message": "Memories deleted successfully!"}
-    assert await texts(memory, user_id="alice") == await texts(memory, user_id="bob") == {"Lives in Lyon"}
-    assert await ask(memory, "delete_all", "bob") == {"message": "Memories deleted successfully!"}
-    assert await texts(memory, user_id="bob") == set()
-    assert await ask(memory, "reset") is None
-    assert await texts(memory, user_id="alice") == set()
+        memory.add("I live in Lyon.", user_id=user)
+    assert texts(memory, user_id="*") == {"Lives in Lyon"}
+    assert memory.delete_all(user_id="*") == {"message": "Memories deleted successfully!"}
+    assert texts(memory, user_id="alice") == texts(memory, user_id="bob") == {"Lives in Lyon"}
+    assert memory.delete_all("bob") == {"message": "Memories deleted successfully!"}
+    assert texts(memory, user_id="bob") == set()
+    assert memory.reset() is None
+    assert texts(memory, user_id="alice") == set()
 
 
-async def test_memory_type_procedural_memory_is_one_record(kind: type[Either]) -> None:
+def test_memory_type_procedural_memory_is_one_record() -> None:
     model = ScriptedChatModel(replies=["1. Opened the page. 2. Read the price: 12 euros."])
     config = {"llm": {"provider": "langchain", "config": {"model": model}}, "history_db_path": ":memory:"}
-    memory = kind.from_config(config)
+    memory = Memory.from_config(config)
     steps = [{"role": "user", "content": "What does it cost?"}, {"role": "assistant", "content": "12 euros."}]
-    (added,) = await ask(memory, "add", steps, agent_id="shop", memory_type="procedural_memory")
+    (added,) = memory.add(steps, agent_id="shop", memory_type="procedural_memory")
     assert added["event"] == "ADD" and "12 euros" in added["memory"]
-    (row,) = await ask(memory, "get_all", agent_id="shop")
+    (row,) = memory.get_all(agent_id="shop")
     assert row["metadata"] == {"memory_type": "procedural_memory"}
     with pytest.raises(InvalidInputError, match="memory_type"):
-        await ask(memory, "add", steps, agent_id="shop", memory_type="semantic")
+        memory.add(steps, agent_id="shop", memory_type="semantic")
     memory.close()
 
 
 # ── expiry and bounds ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_an_expiration_date_is_the_last_day(memory: Either) -> None:
-    (kept,) = await ask(memory, "add", "I live in Lyon.", user_id="a", expiration_date="2100-12-31")
-    (gone,) = await ask(memory, "add", "I like tea.", user_id="a", expiration_date=date(2020, 1, 1))
-    assert (await ask(memory, "get", kept["id"]))["expiration_date"] == "2100-12-31"
-    assert (await ask(memory, "get", gone["id"]))["expiration_date"] == "2020-01-01"
-    assert await texts(memory, user_id="a") == {"Lives in Lyon"}
-    await ask(memory, "update", gone["id"], expiration_date=None)
-    assert await texts(memory, user_id="a") == {"Lives in Lyon", "Likes tea"}
-    assert "expiration_date" not in await ask(memory, "get", gone["id"])
+def test_an_expiration_date_is_the_last_day(memory: Any) -> None:
+    (kept,) = memory.add("I live in Lyon.", user_id="a", expiration_date="2100-12-31")
+    (gone,) = memory.add("I like tea.", user_id="a", expiration_date=date(2020, 1, 1))
+    assert (memory.get(kept["id"]))["expiration_date"] == "2100-12-31"
+    assert (memory.get(gone["id"]))["expiration_date"] == "2020-01-01"
+    assert texts(memory, user_id="a") == {"Lives in Lyon"}
+    memory.update(gone["id"], expiration_date=None)
+    assert texts(memory, user_id="a") == {"Lives in Lyon", "Likes tea"}
+    assert "expiration_date" not in memory.get(gone["id"])
     for wrong in ("soon", 7, date.max):
         with pytest.raises(InvalidInputError, match="expiration_date"):
-            await ask(memory, "add", "I like tea.", user_id="a", expiration_date=wrong)
+            memory.add("I like tea.", user_id="a", expiration_date=wrong)
 
 
 NESTED: Any = {}
@@ -220,49 +207,47 @@ for _ in range(10_000):
     NESTED = {"NOT": [NESTED]}
 
 
-async def test_search_has_the_defaults_of_mem0_2_where_the_scope_is_in_filters(memory: Either) -> None:
-    await ask(memory, "add", [f"Likes tea of kind {n}" for n in range(25)], user_id="a", infer=False)
-    await ask(memory, "add", "I adopted a cat named Miso", user_id="b", infer=False)
+def test_search_has_the_defaults_of_mem0_2_where_the_scope_is_in_filters(memory: Any) -> None:
+    memory.add([f"Likes tea of kind {n}" for n in range(25)], user_id="a", infer=False)
+    memory.add("I adopted a cat named Miso", user_id="b", infer=False)
     recent: dict[str, Any] = {"filters": {"user_id": "a"}}
     older: dict[str, Any] = {"user_id": "a"}
-    assert [len(await ask(memory, "search", "tea", **scope)) for scope in (recent, older)] == [20, 25]
-    assert [len(await ask(memory, "get_all", **scope)) for scope in (recent, older)] == [20, 25]
+    assert [len(memory.search("tea", **scope)) for scope in (recent, older)] == [20, 25]
+    assert [len(memory.get_all(**scope)) for scope in (recent, older)] == [20, 25]
     other: list[dict[str, Any]] = [{"threshold": 0.1}, {}, {"threshold": None}]
-    rows = [await ask(memory, "search", "Which guitar did I buy?", filters={"user_id": "b"}, **each) for each in other]
+    rows = [memory.search("Which guitar did I buy?", filters={"user_id": "b"}, **each) for each in other]
     assert [len(each) for each in rows] == [0, 0, 1]
-    assert len(await ask(memory, "search", "Which guitar did I buy?", user_id="b")) == 1
+    assert len(memory.search("Which guitar did I buy?", user_id="b")) == 1
     for method in (["search", "tea"], ["get_all"]):
-        assert (await ask(memory, *method, **recent, top_k=0))["results"] == []
+        assert (getattr(memory, method[0])(*method[1:], **recent, top_k=0))["results"] == []
 
 
-async def test_search_show_expired_finds_what_has_expired(memory: Either) -> None:
-    await ask(memory, "add", "I like tea.", user_id="a", metadata={"n": 1}, expiration_date="2020-01-01")
+def test_search_show_expired_finds_what_has_expired(memory: Any) -> None:
+    memory.add("I like tea.", user_id="a", metadata={"n": 1}, expiration_date="2020-01-01")
     for filters in ({"user_id": "a"}, {"user_id": "a", "n": 1}):
-        assert len(await ask(memory, "search", "tea", filters=filters)) == 0
-        assert [row["memory"] for row in await ask(memory, "search", "tea", filters=filters, show_expired=True)] == [
-            "Likes tea"
-        ]
+        assert len(memory.search("tea", filters=filters)) == 0
+        assert [row["memory"] for row in memory.search("tea", filters=filters, show_expired=True)] == ["Likes tea"]
 
 
-async def test_version_1_0_gives_bare_lists(kind: type[Either]) -> None:
-    memory = kind.from_config({"version": "v1.0", "history_db_path": ":memory:"})
-    added = await ask(memory, "add", "I live in Lyon.", user_id="alice")
-    found = await ask(memory, "search", "Lyon", user_id="alice")
-    listed = await ask(memory, "get_all", user_id="alice")
+def test_version_1_0_gives_bare_lists() -> None:
+    memory = Memory.from_config({"version": "v1.0", "history_db_path": ":memory:"})
+    added = memory.add("I live in Lyon.", user_id="alice")
+    found = memory.search("Lyon", user_id="alice")
+    listed = memory.get_all(user_id="alice")
     assert type(added) is type(found) is type(listed) is list
     assert added[0]["event"] == "ADD" and found[0]["text"] == listed[0]["memory"] == "Lives in Lyon"
-    assert not await ask(memory, "get_all", user_id="bob")
+    assert not memory.get_all(user_id="bob")
     assert memory.bare
     memory.close()
 
 
-async def test_attributes_db_llm_embedding_model_and_vector_store_are_for_reading(kind: type[Either]) -> None:
+def test_attributes_db_llm_embedding_model_and_vector_store_are_for_reading() -> None:
     model = ScriptedChatModel(replies=["Hello."])
-    memory = kind.from_config(
+    memory = Memory.from_config(
         {"llm": {"provider": "langchain", "config": {"model": model}}, "history_db_path": ":memory:"}
     )
-    (added,) = await ask(memory, "add", "I like tea.", user_id="a", metadata={"n": 1}, infer=False)
-    assert memory.db.get_history(added["id"]) == await ask(memory, "history", added["id"])
+    (added,) = memory.add("I like tea.", user_id="a", metadata={"n": 1}, infer=False)
+    assert memory.db.get_history(added["id"]) == memory.history(added["id"])
     assert memory.db.get_history("nobody") == []
     assert memory.llm is not None and memory.llm.generate_response([{"role": "user", "content": "Hi"}]) == "Hello."
     assert memory.embedding_model.embed("tea") == memory.embedding_model.embed("tea", "search")
@@ -276,23 +261,23 @@ async def test_attributes_db_llm_embedding_model_and_vector_store_are_for_readin
 
 
 @pytest.fixture
-async def filled(memory: Either) -> Either:
+def filled(memory: Any) -> Any:
     for user in ("alice", "bob"):
         for topic, text in (("food", "Likes tea"), ("home", "Lives in Lyon")):
-            await ask(memory, "add", text, user_id=user, metadata={"topic": topic}, infer=False)
+            memory.add(text, user_id=user, metadata={"topic": topic}, infer=False)
     return memory
 
 
-async def test_filters_carry_the_scope_as_today_and_metadata(filled: Either) -> None:
+def test_filters_carry_the_scope_as_today_and_metadata(filled: Memory) -> None:
     for filters in (
         {"user_id": "alice", "topic": "food"},
         {"AND": [{"user_id": "alice"}, {"topic": "food"}]},
         {"user_id": "alice", "AND": [{"topic": "food"}, {"AND": [{"user_id": "alice"}]}]},
     ):
         for rows in (
-            await ask(filled, "get_all", filters=filters),
-            await ask(filled, "search", "tea", filters=filters),
-            await ask(filled, "search", "anything", user_id="alice", filters=filters),
+            filled.get_all(filters=filters),
+            filled.search("tea", filters=filters),
+            filled.search("anything", user_id="alice", filters=filters),
         ):
             assert [(row["user_id"], row["memory"]) for row in rows] == [("alice", "Likes tea")]
 
@@ -310,12 +295,12 @@ async def test_filters_carry_the_scope_as_today_and_metadata(filled: Either) -> 
         ({"user_id": True}, {}),
     ],
 )
-async def test_a_scope_that_is_missing_or_contradicts_itself_is_an_error(
-    filled: Either, filters: dict[str, Any], scope: dict[str, str]
+def test_a_scope_that_is_missing_or_contradicts_itself_is_an_error(
+    filled: Memory, filters: dict[str, Any], scope: dict[str, str]
 ) -> None:
     for method in (["get_all"], ["search", "x"]):
         with pytest.raises(ScopeError):
-            await ask(filled, *method, filters=filters, **scope)
+            getattr(filled, method[0])(*method[1:], filters=filters, **scope)
 
 
 @each(
@@ -337,16 +322,16 @@ async def test_a_scope_that_is_missing_or_contradicts_itself_is_an_error(
         ({"text": {"contains": "Lyon"}}, 1),
     ],
 )
-async def test_filters_are_those_of_the_engine(filled: Either, filters: Any, homes: int) -> None:
+def test_filters_are_those_of_the_engine(filled: Memory, filters: Any, homes: int) -> None:
     for method in (["get_all"], ["search", "x"]):
-        rows = await ask(filled, *method, user_id="alice", filters=filters)
+        rows = getattr(filled, method[0])(*method[1:], user_id="alice", filters=filters)
         assert len(rows) == homes
         assert {row["user_id"] for row in rows} <= {"alice"}
 
 
-async def test_a_star_as_an_id_of_a_filter_reaches_nobody_unasked(filled: Either) -> None:
+def test_a_star_as_an_id_of_a_filter_reaches_nobody_unasked(filled: Memory) -> None:
     for user, run in (("alice", "1"), ("bob", "1"), ("*", None)):
-        await ask(filled, "add", f"Secret of {user}.", user_id=user, run_id=run, infer=False)
+        filled.add(f"Secret of {user}.", user_id=user, run_id=run, infer=False)
     several: list[dict[str, Any]] = [
         {"user_id": "*", "run_id": "1"},
         {"run_id": "1", "AND": [{"user_id": " * "}]},
@@ -355,12 +340,12 @@ async def test_a_star_as_an_id_of_a_filter_reaches_nobody_unasked(filled: Either
     for method in (["get_all"], ["search", "secret"]):
         for filters in several:
             with pytest.raises(ScopeError, match=r"_id' is '\*'.*exists"):
-                await ask(filled, *method, filters=filters)
-        rows = await ask(filled, *method, filters={"user_id": {"eq": "*"}})
+                getattr(filled, method[0])(*method[1:], filters=filters)
+        rows = getattr(filled, method[0])(*method[1:], filters={"user_id": {"eq": "*"}})
         assert [row["memory"] for row in rows] == ["Secret of *."]
 
 
-async def test_a_wildcard_or_a_choice_names_no_scope(filled: Either) -> None:
+def test_a_wildcard_or_a_choice_names_no_scope(filled: Memory) -> None:
     everybody: list[dict[str, Any]] = [
         {"user_id": {"exists": True}},
         {"user_id": ["alice", "bob"]},
@@ -371,7 +356,7 @@ async def test_a_wildcard_or_a_choice_names_no_scope(filled: Either) -> None:
     for filters in everybody:
         for method in (["get_all"], ["search", "x"]):
             with pytest.raises(ScopeError):
-                await ask(filled, *method, filters=filters)
+                getattr(filled, method[0])(*method[1:], filters=filters)
 
 
 @each(
@@ -397,10 +382,10 @@ async def test_a_wildcard_or_a_choice_names_no_scope(filled: Either) -> None:
         (NESTED, "flatten"),
     ],
 )
-async def test_what_is_no_filter_is_refused_and_named(filled: Either, filters: Any, named: str) -> None:
+def test_what_is_no_filter_is_refused_and_named(filled: Memory, filters: Any, named: str) -> None:
     for method in (["get_all"], ["search", "x"]):
         with pytest.raises(FilterError, match=named):
-            await ask(filled, *method, user_id="alice", filters=filters)
+            getattr(filled, method[0])(*method[1:], user_id="alice", filters=filters)
 
 
 # ── errors ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -415,16 +400,16 @@ async def test_what_is_no_filter_is_refused_and_named(filled: Either, filters: A
         (["delete_all"], {"userid": "a"}, "did you mean 'user_id'"),
     ],
 )
-async def test_unknown_arguments_are_errors_with_a_hint(
-    memory: Either, method: list[str], options: dict[str, Any], hint: str
+def test_unknown_arguments_are_errors_with_a_hint(
+    memory: Memory, method: list[str], options: dict[str, Any], hint: str
 ) -> None:
     with pytest.raises(UnknownArgumentError, match=hint):
-        await ask(memory, *method, **options)
+        getattr(memory, method[0])(*method[1:], **options)
 
 
-def test_a_configuration_object_serves_and_a_dict_points_to_from_config(kind: type[Either]) -> None:
-    memory = kind(MemoryConfig(history_db_path=":memory:"))
-    assert memory.engine.mode == "offline" and kind.__name__ in repr(memory)
+def test_a_configuration_object_serves_and_a_dict_points_to_from_config() -> None:
+    memory = Memory(MemoryConfig(history_db_path=":memory:"))
+    assert memory.engine.mode == "offline" and "Memory" in repr(memory)
     memory.close()
     with pytest.raises(InvalidInputError, match="from_config"):
-        kind({"history_db_path": ":memory:"})  # type: ignore[arg-type]
+        Memory({"history_db_path": ":memory:"})  # type: ignore[arg-type]

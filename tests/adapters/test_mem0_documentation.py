@@ -7,19 +7,17 @@ platform's client is no part of it.
 from __future__ import annotations
 
 import importlib
-import inspect
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from langmem_adapter.adapters.mem0 import AsyncMemory, Memory
+from langmem_adapter.adapters.mem0 import Memory
 from langmem_adapter.errors import LangmemAdapterError, ScopeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-Either: TypeAlias = Memory | AsyncMemory
 RUNS: Final = ""
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/menu.jpg"}}
 TALK = [
@@ -286,16 +284,6 @@ CONFIGS: Final[list[tuple[dict[str, Any], str]]] = [
 ]
 
 
-@pytest.fixture(params=[Memory, AsyncMemory])
-def kind(request: pytest.FixtureRequest) -> type[Either]:
-    chosen: type[Either] = request.param
-    return chosen
-
-
-async def ask(result: Any) -> Any:
-    return await result if inspect.isawaitable(result) else result
-
-
 def said(table: Mapping[str, str], told: Mapping[str, str]) -> None:
     runs = sum(not error for error in told.values())
     print(f"{len(table)} documented: {runs} run, {len(table) - runs} are refused by name")  # noqa: T201 - shown by pytest -s
@@ -305,13 +293,13 @@ def said(table: Mapping[str, str], told: Mapping[str, str]) -> None:
     assert not wrong, "\n".join(f"{line}: {told}" for line, told in wrong.items())
 
 
-async def test_each_documented_call_runs_or_says_the_way(kind: type[Either]) -> None:
-    memory, told = kind.from_config({"history_db_path": ":memory:"}), {}
+def test_each_documented_call_runs_or_says_the_way() -> None:
+    memory, told = Memory.from_config({"history_db_path": ":memory:"}), {}
     for line in CALLS:
-        (first,) = await ask(memory.add("I like chess.", user_id="alice", infer=False))
+        (first,) = memory.add("I like chess.", user_id="alice", infer=False)
         known = {"m": memory, "old": first["id"], "TALK": TALK, "IMAGE": IMAGE}
         try:
-            await ask(eval(line, known))  # noqa: S307 - the table above
+            eval(line, known)  # noqa: S307 - the table above
         except (LangmemAdapterError, NotImplementedError) as error:
             told[line] = str(error)
         else:
@@ -343,9 +331,9 @@ def test_names_that_are_not_here_say_where_to_go(name: str) -> None:
         _ = importlib.import_module("langmem_adapter.adapters.mem0").Nothing
 
 
-async def test_ids_are_coerced_and_trimmed_wherever_they_stand(kind: type[Either]) -> None:
-    memory = kind.from_config({"history_db_path": ":memory:"})
-    await ask(memory.add("I like tea.", user_id=7, run_id=" r "))
+def test_ids_are_coerced_and_trimmed_wherever_they_stand() -> None:
+    memory = Memory.from_config({"history_db_path": ":memory:"})
+    memory.add("I like tea.", user_id=7, run_id=" r ")
     for options in (
         {"user_id": "7"},
         {"user_id": " 7 ", "filters": {"run_id": "r "}},
@@ -353,26 +341,26 @@ async def test_ids_are_coerced_and_trimmed_wherever_they_stand(kind: type[Either
         {"filters": {"AND": [{"user_id": {"eq": 7}}, {"run_id": {"in": ["x", " r"]}}]}},
         {"user_id": 7, "filters": {"NOT": [{"run_id": " x"}]}},
     ):
-        for rows in (await ask(memory.get_all(**options)), await ask(memory.search("tea", **options))):
+        for rows in (memory.get_all(**options), memory.search("tea", **options)):
             assert [(row["user_id"], row["run_id"]) for row in rows] == [("7", "r")]
-    assert len(await ask(memory.get_all(user_id=7, filters={"size": 7}))) == 0
+    assert len(memory.get_all(user_id=7, filters={"size": 7})) == 0
     nobody: list[Any] = [True, 7.0, ["7"]]
     for wrong in nobody:
         with pytest.raises(ScopeError, match="user_id"):
-            await ask(memory.get_all(user_id=wrong))
-    await ask(memory.delete_all(user_id=7))
-    assert len(await ask(memory.get_all(user_id="7"))) == 0
+            memory.get_all(user_id=wrong)
+    memory.delete_all(user_id=7)
+    assert len(memory.get_all(user_id="7")) == 0
     memory.close()
 
 
-async def test_a_search_explains_its_scores_only_where_asked(kind: type[Either]) -> None:
-    memory = kind.from_config({"history_db_path": ":memory:"})
-    await ask(memory.add("I like tea.", user_id="a"))
-    (row,) = await ask(memory.search("tea", user_id="a", explain=True, threshold=0.05))
+def test_a_search_explains_its_scores_only_where_asked() -> None:
+    memory = Memory.from_config({"history_db_path": ":memory:"})
+    memory.add("I like tea.", user_id="a")
+    (row,) = memory.search("tea", user_id="a", explain=True, threshold=0.05)
     details = row["score_details"]
     assert details["raw_score"] == pytest.approx(sum(details["parts"].values()))
     assert details["threshold"] == 0.05 <= details["final_score"] == row["score"] <= 1
     assert all(0 <= details[name] <= 1 for name in ("semantic_score", "bm25_score", "entity_boost"))
     assert details["semantic_score"] > 0 and details["bm25_score"] > 0 and details["max_possible_score"] == 1
-    assert "score_details" not in (await ask(memory.search("tea", user_id="a")))[0]
+    assert "score_details" not in (memory.search("tea", user_id="a"))[0]
     memory.close()

@@ -3,61 +3,49 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import pickle
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING
 
-import pytest
+from langmem_adapter.adapters.mem0 import Memory, Results
 
-from langmem_adapter.adapters.mem0 import AsyncMemory, Memory, Results
+if TYPE_CHECKING:
+    import pytest
 
-Either: TypeAlias = Memory | AsyncMemory
 GRAPH = {"graph_store": {"provider": "sql"}, "history_db_path": ":memory:"}
 # The conversation of Mem0's own users: what a model answers to each message, for extraction and for comparison.
-
-
-@pytest.fixture(params=[Memory, AsyncMemory])
-def kind(request: pytest.FixtureRequest) -> type[Either]:
-    chosen: type[Either] = request.param
-    return chosen
-
-
-async def ask(memory: Either, method: str, *arguments: Any, **options: Any) -> Any:
-    result = getattr(memory, method)(*arguments, **options)
-    return await result if inspect.isawaitable(result) else result
 
 
 def row(source: str, relationship: str, **target: str) -> dict[str, str]:
     return {"source": source, "relationship": relationship, **target}
 
 
-async def test_what_a_message_ends_is_told_as_deleted(kind: type[Either]) -> None:
-    memory = kind.from_config(GRAPH)
-    await ask(memory, "add", "I live in Lyon.", user_id="alice")
-    added = await ask(memory, "add", "I moved to Oslo.", user_id="alice")
+def test_what_a_message_ends_is_told_as_deleted() -> None:
+    memory = Memory.from_config(GRAPH)
+    memory.add("I live in Lyon.", user_id="alice")
+    added = memory.add("I moved to Oslo.", user_id="alice")
     assert added["relations"] == {
         "deleted_entities": [[row("alice", "lives_in", target="Lyon")]],
         "added_entities": [[row("alice", "lives_in", target="Oslo")]],
     }
-    assert (await ask(memory, "get_all", user_id="alice"))["relations"] == [row("alice", "lives_in", target="Oslo")]
+    assert (memory.get_all(user_id="alice"))["relations"] == [row("alice", "lives_in", target="Oslo")]
     memory.close()
 
 
-async def test_a_limit_bounds_the_relations_and_a_search_shows_five(kind: type[Either]) -> None:
-    memory = kind.from_config(GRAPH)
+def test_a_limit_bounds_the_relations_and_a_search_shows_five() -> None:
+    memory = Memory.from_config(GRAPH)
     for number in range(7):
         memory.engine.graph.add("Anna", "likes", f"tea {number}", user_id="alice")
-    assert len((await ask(memory, "get_all", user_id="alice"))["relations"]) == 7
-    assert len((await ask(memory, "get_all", user_id="alice", limit=2))["relations"]) == 2
-    assert len((await ask(memory, "search", "What does Anna like?", user_id="alice"))["relations"]) == 5
-    assert len((await ask(memory, "search", "What does Anna like?", user_id="alice", top_k=2))["relations"]) == 2
+    assert len((memory.get_all(user_id="alice"))["relations"]) == 7
+    assert len((memory.get_all(user_id="alice", limit=2))["relations"]) == 2
+    assert len((memory.search("What does Anna like?", user_id="alice"))["relations"]) == 5
+    assert len((memory.search("What does Anna like?", user_id="alice", top_k=2))["relations"]) == 2
     memory.close()
 
 
-async def test_filters_never_show_relations_of_memories_that_they_hide(kind: type[Either]) -> None:
-    memory = kind.from_config(GRAPH)
+def test_filters_never_show_relations_of_memories_that_they_hide() -> None:
+    memory = Memory.from_config(GRAPH)
     for user, city in (("alice", "Lyon"), ("bob", "Oslo"), ("carol", "Rome")):
-        await ask(memory, "add", f"I live in {city}.", user_id=user, agent_id="x", metadata={"city": city})
+        memory.add(f"I live in {city}.", user_id=user, agent_id="x", metadata={"city": city})
     scoped = {"AND": [{"user_id": "alice"}, {"agent_id": "x"}]}
     either = {"agent_id": "x", "OR": [{"user_id": "alice"}, {"user_id": "bob"}]}
     for filters, cities in (
@@ -65,38 +53,38 @@ async def test_filters_never_show_relations_of_memories_that_they_hide(kind: typ
         (either, {"Lyon", "Oslo"}),
         ({"agent_id": "x", "city": "Rome"}, {"Rome"}),
     ):
-        found = await ask(memory, "search", "Who lives where?", filters=filters)
-        listed = await ask(memory, "get_all", filters=filters)
+        found = memory.search("Who lives where?", filters=filters)
+        listed = memory.get_all(filters=filters)
         assert {each["destination"] for each in found["relations"]} == cities
         assert {each["target"] for each in listed["relations"]} == cities
     memory.close()
 
 
-async def test_deleting_takes_the_relations_along(kind: type[Either]) -> None:
-    memory = kind.from_config(GRAPH)
-    added = await ask(memory, "add", "I live in Lyon.", user_id="alice")
-    await ask(memory, "delete", added[0]["id"])
-    assert (await ask(memory, "get_all", user_id="alice"))["relations"] == []
+def test_deleting_takes_the_relations_along() -> None:
+    memory = Memory.from_config(GRAPH)
+    added = memory.add("I live in Lyon.", user_id="alice")
+    memory.delete(added[0]["id"])
+    assert (memory.get_all(user_id="alice"))["relations"] == []
     for user in ("alice", "bob"):
-        await ask(memory, "add", "I live in Lyon.", user_id=user)
+        memory.add("I live in Lyon.", user_id=user)
         memory.engine.graph.add("Anna", "knows", "Ben", user_id=user)
-    await ask(memory, "delete_all", user_id="alice")
-    assert (await ask(memory, "get_all", user_id="alice"))["relations"] == []
-    assert len((await ask(memory, "get_all", user_id="bob"))["relations"]) == 2
-    await ask(memory, "reset")
-    assert (await ask(memory, "get_all", user_id="bob"))["relations"] == []
+    memory.delete_all(user_id="alice")
+    assert (memory.get_all(user_id="alice"))["relations"] == []
+    assert len((memory.get_all(user_id="bob"))["relations"]) == 2
+    memory.reset()
+    assert (memory.get_all(user_id="bob"))["relations"] == []
     assert memory.engine.stats().entities == 0
     memory.close()
 
 
-async def test_without_a_graph_store_there_are_no_relations_unless_the_settings_say_so(
-    kind: type[Either], monkeypatch: pytest.MonkeyPatch
+def test_without_a_graph_store_there_are_no_relations_unless_the_settings_say_so(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for wanted, keys in (("0", ["results"]), ("1", ["results", "relations"])):
         monkeypatch.setenv("LANGMEM_ADAPTER_GRAPH", wanted)
-        memory = kind.from_config({"history_db_path": ":memory:"})
-        assert list((await ask(memory, "add", "I live in Lyon.", user_id="alice")).keys()) == keys
-        assert list((await ask(memory, "search", "Lyon", user_id="alice")).keys()) == keys
+        memory = Memory.from_config({"history_db_path": ":memory:"})
+        assert list((memory.add("I live in Lyon.", user_id="alice")).keys()) == keys
+        assert list((memory.search("Lyon", user_id="alice")).keys()) == keys
         memory.close()
 
 

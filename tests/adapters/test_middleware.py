@@ -24,7 +24,7 @@ from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import undated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 ALICE = MemoryContext(user_id="alice@example.com")
@@ -43,12 +43,6 @@ class Broken(HashEmbeddings):
 
     def embed_query(self, text: str) -> list[float]:
         return self.embed_documents([text])[0]
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with Memory(":memory:") as opened:
-        yield opened
 
 
 def answering(*replies: Any) -> ScriptedChatModel:

@@ -13,16 +13,15 @@ from langgraph.graph import END, START, StateGraph, add_messages
 
 from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.errors import InvalidInputError, ScopeError
-from langmem_adapter.memory.memory import Memory
 from langmem_adapter.records.escapes import DATA_ONLY
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import MemoryContext
 from tests.cases import undated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from langchain_core.runnables import RunnableConfig
+
+    from langmem_adapter.memory.memory import Memory
 
 ALICE = MemoryContext(user_id="alice@example.com")
 
@@ -37,12 +36,6 @@ class State(TypedDict, total=False):
 class Talk:
     talk: Annotated[list[AnyMessage], add_messages] = field(default_factory=list)
     notes: str = ""
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with Memory(":memory:") as opened:
-        yield opened
 
 
 def answer(state: State) -> dict[str, Any]:

@@ -47,12 +47,6 @@ if TYPE_CHECKING:
 FAILS = ConnectionError("no model")
 
 
-@pytest.fixture
-def memory() -> Any:
-    with Memory(":memory:") as opened:
-        yield opened
-
-
 def plain_agent(memory: Memory, *replies: Any, others: Any = ()) -> Any:
     model = ScriptedChatModel(replies=[*replies, *["Noted."] * 9], modes="tools")
     return create_agent(model, middleware=[MemoryMiddleware(memory), *others], context_schema=MemoryContext)

@@ -10,11 +10,10 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 from langmem_adapter.adapters.roles import RoleNodes
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.memory.memory import Memory
 from langmem_adapter.scoping import MemoryContext
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from langmem_adapter.memory.memory import Memory
 
 THREAD: Any = {"configurable": {"thread_id": "t"}}
 ALICE = MemoryContext(user_id="alice")
@@ -24,12 +23,6 @@ class State(MessagesState, total=False):
     """A thread, and what is news of it."""
 
     news: list[AnyMessage]
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with Memory(":memory:") as opened:
-        yield opened
 
 
 def working(role: RoleNodes, work: Any = None, checkpointer: Any = None) -> Any:

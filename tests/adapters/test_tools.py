@@ -19,26 +19,12 @@ from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import undated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from langchain_core.tools import BaseTool
 
 ALICE = "alice@example.com"
 CONTEXT = MemoryContext(user_id=ALICE)
 HERS: Any = {"configurable": {"user_id": ALICE}}
 HIS: Any = {"configurable": {"user_id": "bob"}}
-
-
-@pytest.fixture
-def memory(database_url: str) -> Iterator[Memory]:
-    with Memory(database_url) as opened:
-        yield opened
-
-
-@pytest.fixture
-def small() -> Iterator[Memory]:
-    with Memory(":memory:") as opened:
-        yield opened
 
 
 def tools_of(memory: Memory, **how: Any) -> dict[str, BaseTool]:
@@ -77,53 +63,53 @@ def test_search_save_update_and_forget_tools(memory: Memory) -> None:
     assert [revision.event for revision in memory.history(item.id)] == ["ADD", "UPDATE", "DELETE"]
 
 
-def test_what_is_saved_twice_is_kept_once(small: Memory) -> None:
-    save = tools_of(small)["save_memory"]
+def test_what_is_saved_twice_is_kept_once(memory: Memory) -> None:
+    save = tools_of(memory)["save_memory"]
     for number in range(20):
         save.invoke({"content": f"The user likes tea number {number}."}, HERS)
     again = save.invoke({"content": "the user likes Tea  number 7"}, HERS)
     assert again.startswith("Already remembered: ")
     assert again.endswith("The user likes tea number 7.")
-    assert len(known(small)) == 20
+    assert len(known(memory)) == 20
     assert save.invoke({"content": "The user likes tea number 7."}, HIS).startswith("ADD ")
 
 
-def test_infer_sends_what_is_saved_through_the_pipeline(small: Memory) -> None:
-    save = tools_of(small, infer=True)["save_memory"]
+def test_infer_sends_what_is_saved_through_the_pipeline(memory: Memory) -> None:
+    save = tools_of(memory, infer=True)["save_memory"]
     save.invoke({"content": "I live in Kyoto."}, HERS)
     assert save.invoke({"content": "I live in Lyon."}, HERS).startswith("UPDATE ")
     assert save.invoke({"content": "I live in Lyon."}, HERS).startswith("NONE ")
     assert save.invoke({"content": "Hello!"}, HERS) == "Nothing was saved: there was no fact in it."
-    assert known(small) == ["Lives in Lyon"]
+    assert known(memory) == ["Lives in Lyon"]
 
 
-def test_tools_and_names_choose_tools_and_their_names(small: Memory) -> None:
-    tools = create_memory_tools(small, tools=["save", "search"], names={"search": "look_up"}, user_id=ALICE)
+def test_tools_and_names_choose_tools_and_their_names(memory: Memory) -> None:
+    tools = create_memory_tools(memory, tools=["save", "search"], names={"search": "look_up"}, user_id=ALICE)
     assert [tool.name for tool in tools] == ["save_memory", "look_up"]
     tools[0].invoke({"content": "Likes tea"})
     assert "Likes tea" in tools[1].invoke("tea")
 
 
 @pytest.mark.parametrize("wrong", [{"tools": ["serach"]}, {"names": {"serach": "x"}}])
-def test_an_unknown_tool_is_refused(small: Memory, wrong: Any) -> None:
+def test_an_unknown_tool_is_refused(memory: Memory, wrong: Any) -> None:
     with pytest.raises(InvalidInputError, match="no memory tool 'serach'; known are search, save, update, forget"):
-        create_memory_tools(small, **wrong)
+        create_memory_tools(memory, **wrong)
 
 
-def test_k_and_max_tokens_limit_the_search_tool(small: Memory) -> None:
-    tools = tools_of(small, k=2, threshold=0)
+def test_k_and_max_tokens_limit_the_search_tool(memory: Memory) -> None:
+    tools = tools_of(memory, k=2, threshold=0)
     for number in range(4):
         tools["save_memory"].invoke({"content": f"Likes tea number {number}"}, HERS)
     assert len(tools["search_memory"].invoke({"query": "tea"}, HERS).splitlines()) == 1 + 2
     with pytest.raises(InvalidInputError, match="k must be"):
-        create_memory_tools(small, k=0)
+        create_memory_tools(memory, k=0)
 
 
 # ── what the model sees ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_no_scope_stands_in_any_schema(small: Memory) -> None:
-    for tool in create_memory_tools(small):
+def test_no_scope_stands_in_any_schema(memory: Memory) -> None:
+    for tool in create_memory_tools(memory):
         schema = convert_to_openai_tool(tool)
         properties = schema["function"]["parameters"]["properties"]
         assert set(properties) <= {"query", "content", "memory_id", "after", "before"}
@@ -144,8 +130,8 @@ def test_no_scope_stands_in_any_schema(small: Memory) -> None:
         ("update_memory", {"memory_id": "", "content": "x"}, "a memory's id is a text"),
     ],
 )
-async def test_what_the_model_can_put_right_is_told_to_it(small: Memory, name: str, args: Any, reason: str) -> None:
-    tool = tools_of(small)[name]
+async def test_what_the_model_can_put_right_is_told_to_it(memory: Memory, name: str, args: Any, reason: str) -> None:
+    tool = tools_of(memory)[name]
     for answer in (tool.invoke(call(name, **args).tool_calls[0], HERS), await tool.ainvoke(args, HERS)):
         assert reason in str(getattr(answer, "content", answer))
 
@@ -171,8 +157,8 @@ def agent_with(memory: Memory, *replies: Any, **how: Any) -> Any:
     return create_agent(model, tools=create_memory_tools(memory), context_schema=MemoryContext, **how)
 
 
-def test_a_mistake_of_the_model_does_not_stop_the_agent(small: Memory) -> None:
-    agent = agent_with(small, call("forget_memory", memory_id="7"), call("forget_memory"), "I could not.")
+def test_a_mistake_of_the_model_does_not_stop_the_agent(memory: Memory) -> None:
+    agent = agent_with(memory, call("forget_memory", memory_id="7"), call("forget_memory"), "I could not.")
     messages = agent.invoke({"messages": "Forget it."}, context=CONTEXT)["messages"]
     assert [message.status for message in messages if isinstance(message, ToolMessage)] == ["error", "error"]
     assert told(messages)[0].startswith("no memory '7' here")

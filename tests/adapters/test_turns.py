@@ -42,7 +42,7 @@ from langmem_adapter.testing import ScriptedChatModel
 from tests.cases import each
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from langchain_core.messages import BaseMessage
@@ -63,12 +63,6 @@ def look_up(what: str) -> str:
 
 def calling(what: str = "tea", id_: str = "1") -> AIMessage:
     return AIMessage("", tool_calls=[{"name": "look_up", "args": {"what": what}, "id": id_}])
-
-
-@pytest.fixture
-def memory() -> Iterator[Memory]:
-    with Memory(":memory:") as opened:
-        yield opened
 
 
 def on(thread: str = "t", **more: Any) -> Any:
