@@ -536,9 +536,14 @@ class _CheckedSerializer:
             value = self._serde.loads_typed(data)
         if blocked:
             raise InvalidInputError(_advice(blocked))
-        if data[0] == "msgpack" and (new := _types(data[1]) - self._proven):
-            _refuse_lost(new)
-            self._proven |= new
+        new = _types(data[1]) - self._proven if data[0] == "msgpack" else set()
+        for module, name in sorted(new):
+            if not hasattr(sys.modules.get(module), name):
+                raise InvalidInputError(
+                    f"the graph's state holds a {module}.{name}, and there is no such name at the top level of that module: "
+                    "define the class there (or keep the old name as an alias), else it would come back as its bare fields"
+                )
+        self._proven |= new
         return value
 
 
@@ -554,15 +559,6 @@ def _types(data: bytes) -> set[tuple[str, str]]:
     reader = JsonPlusSerializer(__unpack_ext_hook__=note)
     reader.loads_typed(("msgpack", data))
     return types
-
-
-def _refuse_lost(types: set[tuple[str, str]]) -> None:
-    for module, name in sorted(types):
-        if not hasattr(sys.modules.get(module), name):
-            raise InvalidInputError(
-                f"the graph's state holds a {module}.{name}, and there is no such name at the top level of that module: define "
-                "the class there (or keep the old name as an alias), else it would come back as its bare fields"
-            )
 
 
 _BLOCKED: Final[ContextVar[list[SerdeEvent] | None]] = ContextVar("blocked", default=None)

@@ -48,20 +48,6 @@ from langmem_adapter.filters import Filter, parse_filter
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.records.checks import as_text, check_text, json_object, quoted
 from langmem_adapter.storage import items
-from langmem_adapter.storage.items import (
-    ITEMS,
-    PLACES,
-    Put,
-    decode,
-    drop_vectors,
-    encode,
-    give_vectors,
-    moment,
-    present,
-    refresh,
-    sweep,
-    write,
-)
 from langmem_adapter.twins import Plan, awaited, planned
 
 if TYPE_CHECKING:
@@ -232,8 +218,8 @@ class MemoryStore(BaseStore):
         return self._sweeper is None or self._sweeper.close(timeout)
 
     def _sweep(self) -> int:
-        now, count = present(), 0
-        while gone := self._database.write(partial(sweep, now=now)):
+        now, count = items.present(), 0
+        while gone := self._database.write(partial(items.sweep, now=now)):
             count += gone
         return count
 
@@ -276,12 +262,12 @@ class MemoryStore(BaseStore):
         self, work: Operations, vectors: _QueryVectors
     ) -> tuple[list[Result], Callable[[Connection], None] | None]:
         """The results of the readings, and the writes after them."""
-        now, results = present(), list[Result]([None] * work.count)
+        now, results = items.present(), list[Result]([None] * work.count)
         queries, texts = vectors
         mark = None if self._fields is None else self._fields.mark
         touched: list[Any] = []
         if work.readings:
-            feed = self._parts.feed(ITEMS, mark) if queries and mark is not None else None
+            feed = self._parts.feed(items.ITEMS, mark) if queries and mark is not None else None
             if feed is not None:
                 feed.pull()
             omit_expired = bool((self.ttl_config or {}).get("omit_expired"))
@@ -299,8 +285,8 @@ class MemoryStore(BaseStore):
         puts = work.puts(texts)
 
         def write_all(connection: Connection) -> None:
-            refresh(connection, touched, now)
-            write(connection, puts, fingerprint=mark)
+            items.refresh(connection, touched, now)
+            items.write(connection, puts, fingerprint=mark)
 
         return results, write_all if puts or touched else None
 
@@ -382,9 +368,9 @@ class FieldIndex:
         """The texts of a value that are embedded, at the store's own paths or at those of *index*; blank ones are left out."""
         paths = self._paths if index is None else [] if index is False else _parse_paths(index, "index")
         texts = [text for path in paths for text in get_text_at_path(value, path) if text.strip()]
-        if len(texts) > PLACES:
+        if len(texts) > items.PLACES:
             raise InvalidInputError(
-                f"{name} would have {len(texts):,} vectors, {PLACES:,} are allowed; index less of it"
+                f"{name} would have {len(texts):,} vectors, {items.PLACES:,} are allowed; index less of it"
             )
         return texts
 
@@ -444,7 +430,7 @@ def _embed_all(database: Database, fields: FieldIndex, progress: Callable[[int, 
         index: Index = None if row.fields is None else json.loads(row.fields) or False
         return fields.texts(json.loads(row.value), index, f"the item {row.key!r}")
 
-    database.write(partial(drop_vectors, fingerprint=fields.mark))
+    database.write(partial(items.drop_vectors, fingerprint=fields.mark))
     with database.read() as connection:
         total = items.count(connection)
     last = done = indexed = 0
@@ -456,7 +442,7 @@ def _embed_all(database: Database, fields: FieldIndex, progress: Callable[[int, 
         texts = {row.pk: texts_of(row) for row in rows}
         made = iter(fields.embedder.vectors([text for each in texts.values() for text in each]))
         vectors = {pk: [vector_bytes(next(made)) for _ in each] for pk, each in texts.items()}
-        database.write(partial(give_vectors, vectors=vectors, rows=rows, fingerprint=fields.mark))
+        database.write(partial(items.give_vectors, vectors=vectors, rows=rows, fingerprint=fields.mark))
         last, done, indexed = rows[-1].pk, done + len(rows), indexed + sum(map(bool, vectors.values()))
         if progress is not None:
             progress(done, max(total, done))
@@ -483,20 +469,20 @@ class Operations:
         self._puts: Final = [_prepare_put(op, fields) for op in last.values()]
         self.texts: Final = [text for _, texts in self._puts for text in texts]
 
-    def puts(self, vectors: UnitVectors) -> list[Put]:
+    def puts(self, vectors: UnitVectors) -> list[items.Put]:
         """The puts and deletions, given the vectors of `texts`."""
         remaining = iter(vectors)
         return [replace(put, vectors=[vector_bytes(next(remaining)) for _ in texts]) for put, texts in self._puts]
 
 
-def _prepare_put(op: PutOp, fields: FieldIndex | None) -> tuple[Put, list[str]]:
+def _prepare_put(op: PutOp, fields: FieldIndex | None) -> tuple[items.Put, list[str]]:
     """One put without its vectors, and what is embedded of its value."""
     name = f"the item {op.key!r}"
     value = None if op.value is None else json_object(op.value, f"the value of {name}")
     texts = [] if fields is None or value is None else fields.texts(json.loads(value), op.index, name)
     index = None if op.index is None else json.dumps(op.index or [])
     ttl = None if op.ttl is None else max(1, round(op.ttl * _MINUTE))
-    return Put(op.namespace, op.key, value, index, ttl=ttl), texts
+    return items.Put(op.namespace, op.key, value, index, ttl=ttl), texts
 
 
 def _check_op(op: Op) -> Op:
@@ -540,7 +526,7 @@ def _check_page(op: SearchOp | ListNamespacesOp) -> None:
 def _namespace(labels: Iterable[str]) -> tuple[str, ...]:
     namespace = _labels(labels)
     validate_op_namespace(GetOp(namespace, ""))
-    encode(namespace)
+    items.encode(namespace)
     return namespace
 
 
@@ -600,7 +586,7 @@ class Reader:
         count = first
         while self._index is not None:
             nearest = self._index.search(vector, count, scopes=ids)
-            pks, scores = (nearest.pks // PLACES).tolist(), nearest.scores.tolist()
+            pks, scores = (nearest.pks // items.PLACES).tolist(), nearest.scores.tolist()
             # The nearest of an item's vectors counts.
             best = dict(zip(reversed(pks), reversed(scores), strict=True))
             yield {pk: best[pk] for pk in pks if pk not in seen}
@@ -630,15 +616,14 @@ class Reader:
 def _fields(row: Any) -> dict[str, Any]:
     return {
         "key": row.key,
-        "namespace": decode(row.path),
-        "created_at": moment(row.created_at),
-        "updated_at": moment(row.updated_at),
+        "namespace": items.decode(row.path),
+        "created_at": items.moment(row.created_at),
+        "updated_at": items.moment(row.updated_at),
     }
 
 
 def _matches(condition: MatchCondition, namespace: tuple[str, ...]) -> bool:
-    path = tuple(condition.path)
-    if len(path) > len(namespace):
-        return False
-    part = namespace[: len(path)] if condition.match_type == "prefix" else namespace[len(namespace) - len(path) :]
-    return all(pattern in ("*", label) for pattern, label in zip(path, part, strict=True))
+    pairs = zip(condition.path, namespace, strict=False)
+    if condition.match_type == "suffix":
+        pairs = zip(reversed(tuple(condition.path)), reversed(namespace), strict=False)
+    return len(condition.path) <= len(namespace) and all(pattern in ("*", label) for pattern, label in pairs)

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from langmem_adapter.memory.memory import Memory
 
 
+number_of: Final = partial(bounded, least=0, most=sys.maxsize)
+"""A number of messages, 0 for all."""
 _CHUNK: Final = 500  # values of one IN: databases bound their number
 _position: Final = attrgetter("position")
 
@@ -70,11 +72,10 @@ class DatabaseLog:
 
 
 class ObjectLog:
-    """Turns in this object, in order, and by the fields that they are looked up by.
+    """Turns in this object, in order, and by the fields that they are looked up by."""
 
-    Contract: where a child is forked in the middle of a change, it may have a turn twice, and it misses none: each turn of
-    `_by` is in `_turns`. tests/test_forks.py::test_a_log_that_another_thread_holds_is_free_in_a_child
-    """
+    # Contract: where a child is forked in the middle of a change, it may have a turn twice, and it misses none: each turn of
+    # `_by` is in `_turns`. tests/test_forks.py::test_a_log_that_another_thread_holds_is_free_in_a_child
 
     def __init__(self) -> None:
         self.lock: Final = Lock()
@@ -284,9 +285,7 @@ class WorkingMemory:
     @planned
     def get_by_position(self, position: int) -> Plan[BaseMessage | None]:
         """The message at a place, counted from 0, or from the end where it is negative; `None` where there is none."""
-        if not isinstance(position, int) or isinstance(position, bool):
-            raise InvalidInputError(f"position is a whole number, not {quoted(position)}")
-        place = max(-sys.maxsize, min(position, sys.maxsize))
+        place = bounded(position, "position", least=-sys.maxsize, most=sys.maxsize)
         return self._read(lambda log: _message(log.nth(place)))
 
     aget_by_position = awaited(get_by_position)
@@ -424,13 +423,6 @@ def named_drafts(messages: Iterable[BaseMessage]) -> list[Draft]:
 def parse_causes(watch: Iterable[object] | None) -> frozenset[str] | None:
     """Causes by their names; `None` for any."""
     return None if watch is None else cause_names(watch, "watch")
-
-
-def number_of(value: object, name: str) -> int:
-    """A number of messages, 0 for all."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InvalidInputError(f"{name} is a whole number from 0 (all), not {quoted(value)}")
-    return min(value, sys.maxsize)  # more than databases can count is all
 
 
 def latest(k: int = 100) -> Callable[[Sequence[BaseMessage], Sequence[BaseMessage]], list[BaseMessage]]:

@@ -346,10 +346,6 @@ class Mem0Methods(_Mem0Memory):
         )
 
 
-for _plan in filter(callable, vars(Mem0Methods).values()):
-    _plan.__qualname__ = _plan.__name__  # Python's own errors speak of `add`, which is what was called
-
-
 def _results(self: _Mem0Memory, rows: list[Row], relations: Any = None) -> Any:
     # Any: which of the two it is depends on the configuration, and a program of either age must pass a type checker.
     return rows if self.bare else Results(rows, relations)
