@@ -16,22 +16,9 @@ from langchain.agents.middleware.types import PrivateStateAttr
 from langchain_core.messages import AnyMessage, BaseMessage, HumanMessage
 from typing_extensions import TypedDict
 
+from langmem_adapter.adapters import threads
 from langmem_adapter.adapters.retriever import recall_turns, split_options
-from langmem_adapter.adapters.threads import (
-    CallContext,
-    OnError,
-    RecallOptions,
-    find_summarized,
-    human_messages,
-    is_answer,
-    latest_turn,
-    log_failure,
-    read_notes,
-    remember_turn,
-    resolve_call,
-    select_turn,
-    summary_ids,
-)
+from langmem_adapter.adapters.threads import CallContext, OnError, RecallOptions
 from langmem_adapter.adapters.tools import create_memory_tools
 from langmem_adapter.arguments import flag, one_of
 from langmem_adapter.conversation.summaries import about_tokens
@@ -51,7 +38,6 @@ if TYPE_CHECKING:
     from langgraph.runtime import Runtime
     from typing_extensions import Unpack
 
-    from langmem_adapter.adapters.threads import ThreadNotes
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.records.results import AddResult
 
@@ -204,7 +190,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         """Note which messages are new, and that they are of this scope."""
         call, messages = self._call(runtime), state["messages"]
         turns: Any = state.get("memory_turns", {})
-        present, thread = [message.id for message in human_messages(messages) if message.id], self._thread(call)
+        present, thread = [message.id for message in threads.human_messages(messages) if message.id], self._thread(call)
         recent = dict.fromkeys([*turns.get(self._name, {}).get("recent_ids", []), *present])
         newest = present[-1] if present else None
 
@@ -214,15 +200,15 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             )
             return {"memory_turns": {self._name: turn}}
 
-        def new_ids(notes: ThreadNotes | None) -> list[str]:
+        def new_ids(notes: threads.ThreadNotes | None) -> list[str]:
             earlier = notes.rows.keys() - {newest, *notes.edited} if notes else ()
             return [id_ for id_ in notes.open_ids if id_ not in earlier] if notes else present[-1:]
 
         if thread is None:
-            latest = latest_turn(list(messages))
-            is_over = any(map(is_answer, latest))
-            return Plan.of(begin([] if is_over else [str(message.id) for message in human_messages(latest)]))
-        notes = read_notes(self._read, messages, thread, "start", also=recent)
+            latest = threads.latest_turn(list(messages))
+            is_over = any(map(threads.is_answer, latest))
+            return Plan.of(begin([] if is_over else [str(message.id) for message in threads.human_messages(latest)]))
+        notes = threads.read_notes(self._read, messages, thread, "start", also=recent)
         written = notes.and_then(lambda notes: notes.write(self._database, is_shown=False))
         return self._logged(written, None, "note the turn").then(new_ids).then(begin)
 
@@ -238,7 +224,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             plan = self._remember(messages, call, cache, cache.seen.keys(), turn["new_ids"])
         else:
             also = turn["recent_ids"]
-            notes = read_notes(self._read, messages, thread, "within", newest=turn["newest_id"], also=also)
+            notes = threads.read_notes(self._read, messages, thread, "within", newest=turn["newest_id"], also=also)
             plan = notes.and_then(lambda notes: self._conclude(notes, messages, turn, call, cache))
         return self._logged(plan, None, "remember").then(lambda _: {})
 
@@ -259,8 +245,10 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             return request.override(messages=_append(request.messages, notes, newest)) if recalled else request
 
         def recall(_: None) -> Plan[ModelRequest[Any]]:
-            latest = [*cache.seen.values()] or (latest_turn(request.messages) if cache.question is None else [])
-            question = "\n".join(message.text for message in human_messages(latest)) if latest else cache.question
+            latest = [*cache.seen.values()] or (threads.latest_turn(request.messages) if cache.question is None else [])
+            question = (
+                "\n".join(message.text for message in threads.human_messages(latest)) if latest else cache.question
+            )
             if question == cache.question:
                 return Plan.of(inform(question, cache.recalled))
             recalled = self._search(latest, call, thread=request.messages)
@@ -272,22 +260,22 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         self, messages: Sequence[BaseMessage], turn: MemoryTurn, call: CallContext, cache: _TurnCache
     ) -> Plan[None]:
         """Note which messages the model sees, also in the database: the run may end with this call."""
-        thread, present = self._thread(call), {each.id: each for each in human_messages(messages) if each.id}
+        thread, present = self._thread(call), {each.id: each for each in threads.human_messages(messages) if each.id}
 
-        def mark(notes: ThreadNotes | None) -> None:
+        def mark(notes: threads.ThreadNotes | None) -> None:
             ids = turn["new_ids"] if notes is None else notes.open_ids
-            cache.summary_ids = summary_ids(messages)
+            cache.summary_ids = threads.summary_ids(messages)
             cache.seen |= {id_: present[id_] for id_ in (*ids, *cache.seen) if id_ in present}
 
         if thread is None:
             return Plan.of(None).then(mark)
-        notes = read_notes(self._read, messages, thread, "within", newest=turn["newest_id"])
+        notes = threads.read_notes(self._read, messages, thread, "within", newest=turn["newest_id"])
         written = notes.and_then(lambda notes: notes.write(self._database, is_shown=True))
         return self._logged(written.then(mark), None, "note the turn")
 
     def _conclude(
         self,
-        notes: ThreadNotes,
+        notes: threads.ThreadNotes,
         messages: Sequence[BaseMessage],
         turn: MemoryTurn,
         call: CallContext,
@@ -301,17 +289,17 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         def end(summarized: tuple[list[BaseMessage], bool]) -> Plan[AddResult | None]:
             versions, is_complete = summarized
             left = absent - {message.id for message in versions}
-            if summary_ids(messages) - cache.summary_ids:
+            if threads.summary_ids(messages) - cache.summary_ids:
                 versions = [*versions, *(message for id_, message in cache.seen.items() if id_ in left)]
             ready = {*(present & seen_ids), *(str(message.id) for message in versions)}
             lost = absent - ready if is_complete else set()
-            if lost and summary_ids(messages):
+            if lost and threads.summary_ids(messages):
                 _log.warning("%d messages were summarised before the model saw them and are not remembered", len(lost))
             ended = lost | {id_ for id_ in turn["new_ids"] if id_ in present - ready}
             plan = self._remember([*versions, *messages], call, cache, ready, notes.hidden_ids | present)
             return notes.write(self._database, is_shown=False, ended=ended).and_then(lambda _: plan)
 
-        find = Plan(partial(find_summarized, messages, absent, seen_ids)) if absent else Plan.of(([], True))
+        find = Plan(partial(threads.find_summarized, messages, absent, seen_ids)) if absent else Plan.of(([], True))
         return find.and_then(end)
 
     def _remember(
@@ -323,14 +311,14 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         hidden: Collection[str],
     ) -> Plan[AddResult | None]:
         messages = [message for message in messages if message.id in ids or message.id not in hidden]
-        before, turn = select_turn(messages, ids, tools=self._tools_tell)
+        before, turn = threads.select_turn(messages, ids, tools=self._tools_tell)
         thread = self._thread(call)
         options: dict[str, Any] = {"writer": self._writer, "about": self._about, "before": before}
-        plan = remember_turn(self._memory, turn, call, thread_id=thread and thread.thread_id, **options)
+        plan = threads.remember_turn(self._memory, turn, call, thread_id=thread and thread.thread_id, **options)
         return plan.tap(lambda outcome: cache.seen.clear() if outcome.error is None else None)
 
     def _logged(self, plan: Plan[Any], otherwise: Any, action: str) -> Plan[Any]:
-        return log_failure(plan, otherwise, on_error=self._on_error, action=action)
+        return threads.log_failure(plan, otherwise, on_error=self._on_error, action=action)
 
     def _turn(self, state: Mapping[str, Any], call: CallContext) -> MemoryTurn:
         """The turn at hand; one that began for another scope is shown no memories, and is not remembered."""
@@ -352,7 +340,7 @@ class MemoryMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             return self._turns.setdefault((call, newest_id), _TurnCache())
 
     def _call(self, runtime: Runtime[Any]) -> CallContext:
-        call = resolve_call(self._default, runtime=runtime)
+        call = threads.resolve_call(self._default, runtime=runtime)
         if self._about == "agent" and call.scope.agent_id is None:
             raise ScopeError("about='agent' needs an agent: give agent_id to the call or the constructor")
         return call

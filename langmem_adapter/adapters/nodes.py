@@ -9,18 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.runnables.base import coerce_to_runnable
 
+from langmem_adapter.adapters import threads
 from langmem_adapter.adapters.retriever import recall_turns, split_options
-from langmem_adapter.adapters.threads import (
-    RecallOptions,
-    ScopeOptions,
-    parse_thread,
-    read_notes,
-    read_state,
-    remember_turn,
-    resolve_call,
-    select_turn,
-    split_latest_turn,
-)
+from langmem_adapter.adapters.threads import RecallOptions, ScopeOptions
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
@@ -38,7 +29,6 @@ if TYPE_CHECKING:
     from langchain_core.runnables.base import RunnableLike
     from typing_extensions import Unpack
 
-    from langmem_adapter.adapters.threads import CallContext, ThreadNotes
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.memory.parts import Parts
     from langmem_adapter.pipeline.state import StateEdit
@@ -87,10 +77,13 @@ def recall_node(
     search_turn = recall_turns(memory, **search)
 
     def plan(state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
-        call, messages = resolve_call(default, config), parse_thread(read_state(state, messages_key, "messages_key"))
-        before, turn = split_latest_turn(messages)
+        call, messages = (
+            threads.resolve_call(default, config),
+            threads.parse_thread(threads.read_state(state, messages_key, "messages_key")),
+        )
+        before, turn = threads.split_latest_turn(messages)
 
-        def recall(notes: ThreadNotes | None) -> Plan[str]:
+        def recall(notes: threads.ThreadNotes | None) -> Plan[str]:
             written = Plan[Any].of(None) if notes is None else notes.write(parts.database, is_shown=True)
             return written.and_then(lambda _: search_turn(turn, call, thread=[*before, *turn]))
 
@@ -148,13 +141,16 @@ def remember_node(
         raise InvalidInputError("a background write has no result yet; leave output_key or background out")
 
     def plan(state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
-        call, messages = resolve_call(default, config), parse_thread(read_state(state, messages_key, "messages_key"))
+        call, messages = (
+            threads.resolve_call(default, config),
+            threads.parse_thread(threads.read_state(state, messages_key, "messages_key")),
+        )
 
-        def remember(notes: ThreadNotes | None) -> Plan[AddResult | None]:
-            before, turn = split_latest_turn(messages, tools=tools)
+        def remember(notes: threads.ThreadNotes | None) -> Plan[AddResult | None]:
+            before, turn = threads.split_latest_turn(messages, tools=tools)
             if notes is not None:
-                before, turn = select_turn(messages, notes.open_ids, tools=tools, digest=notes.thread.digest)
-            return remember_turn(memory, turn, call, before=before, writer=background, thread_id=call.thread_id)
+                before, turn = threads.select_turn(messages, notes.open_ids, tools=tools, digest=notes.thread.digest)
+            return threads.remember_turn(memory, turn, call, before=before, writer=background, thread_id=call.thread_id)
 
         def edit(result: AddResult | None) -> StateEdit:
             changes = [change.to_json() for change in result.results] if result else []
@@ -166,12 +162,14 @@ def remember_node(
 
 
 def _read_notes(
-    parts: Parts, messages: list[BaseMessage], call: CallContext, messages_key: str
-) -> Plan[ThreadNotes | None]:
+    parts: Parts, messages: list[BaseMessage], call: threads.CallContext, messages_key: str
+) -> Plan[threads.ThreadNotes | None]:
     if call.thread_id is None:
         return Plan.of(None)
     thread = MessageThread(call.scope, call.thread_id)
-    return read_notes(parts.reading, messages, thread, "node", messages_key=messages_key).then(lambda notes: notes)
+    return threads.read_notes(parts.reading, messages, thread, "node", messages_key=messages_key).then(
+        lambda notes: notes
+    )
 
 
 def experience_node(
@@ -217,7 +215,10 @@ def experience_node(
         return Plan.calling(runnable.invoke, runnable.ainvoke, request)
 
     def plan(state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
-        scope, request = resolve_call(default, config).scope, read_state(state, request_key, "request_key")
+        scope, request = (
+            threads.resolve_call(default, config).scope,
+            threads.read_state(state, request_key, "request_key"),
+        )
         answered = experiences.answering(request, ask, tag=label, scope=scope)
         return answered.then(lambda response: {response_key: response})
 

@@ -14,13 +14,8 @@ from langchain_core.retrievers import BaseRetriever
 from langchain_core.runnables import Runnable, RunnableConfig, RunnableLambda
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from langmem_adapter.adapters.threads import (
-    CallContext,
-    RecallOptions,
-    human_messages,
-    resolve_call,
-    split_latest_turn,
-)
+from langmem_adapter.adapters import threads
+from langmem_adapter.adapters.threads import CallContext, RecallOptions
 from langmem_adapter.arguments import relevance, tokens
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
@@ -79,7 +74,7 @@ class MemoryFields(BaseModel):
 
     def _call(self, config: RunnableConfig | None, explicit: object = None) -> CallContext:
         default = MemoryContext(self.user_id, self.agent_id, self.run_id, self.timezone)
-        return resolve_call(default, config, explicit=explicit)
+        return threads.resolve_call(default, config, explicit=explicit)
 
 
 class MemoryRetriever(MemoryFields, BaseRetriever):
@@ -200,8 +195,8 @@ def recall(
         if key not in inputs:
             keys = quoted([*inputs])
             raise InvalidInputError(f"the input has no {quoted(key)}, only {keys}; name its question with key=...")
-        before, turn = split_latest_turn(inputs[key])
-        recalled = search_turn(turn, resolve_call(default, config), thread=[*before, *turn])
+        before, turn = threads.split_latest_turn(inputs[key])
+        recalled = search_turn(turn, threads.resolve_call(default, config), thread=[*before, *turn])
         return recalled.then(lambda text: {**inputs, output_key: text})
 
     node = PlanNode(plan)
@@ -234,7 +229,7 @@ def recall_turns(
     most, least = tokens(max_tokens), relevance(threshold)
 
     def search_turn(turn: Sequence[BaseMessage], call: CallContext, *, thread: Sequence[BaseMessage] = ()) -> Plan[str]:
-        question = "\n".join(message.text for message in human_messages(turn)).strip()
+        question = "\n".join(message.text for message in threads.human_messages(turn)).strip()
         if not question:
             return Plan.of("")
         arguments: dict[str, Any] = {**search, "threshold": least, "max_tokens": max_tokens, **call.options}

@@ -96,8 +96,8 @@ class RoleNodes:
 
         def find_news(state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
             log, messages = open_role(state, config)
-            found = Plan.calling(log.find_news, log.afind_news, messages, limit=most)
-            return found.then(lambda news: {news_key: [*news]})
+            news = Plan.calling(log.find_news, log.afind_news, messages, limit=most)
+            return news.then(lambda news: {news_key: [*news]})
 
         def keep(state: Any, config: RunnableConfig | None) -> Plan[StateEdit]:
             log, messages = open_role(state, config)

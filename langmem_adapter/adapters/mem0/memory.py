@@ -13,18 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, Self, TypeVar
 from langmem_adapter.adapters.mem0 import shapes
 from langmem_adapter.adapters.mem0.configs.base import MemoryConfig, open_store
 from langmem_adapter.adapters.mem0.providers import ChatReranker, chat_model, embeddings, reranker, vision
-from langmem_adapter.adapters.mem0.shapes import (
-    Results,
-    Row,
-    beyond_scope,
-    check_count,
-    merge_scope,
-    normalize_filters,
-    one_of_two,
-    parse_expiry,
-    scope_fields,
-    split_date,
-)
+from langmem_adapter.adapters.mem0.shapes import Id, Results, Row
 from langmem_adapter.embedding.models import resolve_embeddings
 from langmem_adapter.errors import InvalidInputError, MemoryNotFoundError
 from langmem_adapter.memory.memory import Memory as Engine
@@ -44,7 +33,6 @@ if TYPE_CHECKING:
     from langchain_core.embeddings import Embeddings
     from langchain_core.vectorstores import VectorStore
 
-    from langmem_adapter.adapters.mem0.shapes import Id
     from langmem_adapter.index.indexer import IndexKind
     from langmem_adapter.records.graph import Relation
     from langmem_adapter.records.results import AddResult
@@ -84,8 +72,8 @@ class _Mem0Memory(Protocol):
 
 def _split_filters(filters: Mapping[str, Any] | None, **fields: Any) -> tuple[Any, dict[str, Any], bool]:
     """The filters as Mem0 means them, the scope and conditions for the engine, and whether the call is that of Mem0 2.x."""
-    normal = normalize_filters(filters)
-    return normal, merge_scope(normal, **fields), all(value is None for value in fields.values())
+    normal = shapes.normalize_filters(filters)
+    return normal, shapes.merge_scope(normal, **fields), all(value is None for value in fields.values())
 
 
 class Mem0Methods(_Mem0Memory):
@@ -133,18 +121,18 @@ class Mem0Methods(_Mem0Memory):
         """
         if filters:
             raise InvalidInputError("add() compares with all that its scope holds and takes no filters; leave them out")
-        content = one_of_two("messages", messages, "data", data)
+        content = shapes.one_of_two("messages", messages, "data", data)
         if content is None:
             raise InvalidInputError("add() needs messages: a text, a dict with role and content, or a list of these")
-        metadata, timestamp = split_date(metadata, timestamp)
+        metadata, timestamp = shapes.split_date(metadata, timestamp)
         options: dict[str, Any] = {
             "metadata": metadata,
             "infer": infer,
             "prompt": prompt,
             "timestamp": timestamp,
             "memory_type": memory_type,
-            "expires_at": parse_expiry(expiration_date),
-            **scope_fields(user_id, agent_id, run_id),
+            "expires_at": shapes.parse_expiry(expiration_date),
+            **shapes.scope_fields(user_id, agent_id, run_id),
         }
 
         def format_added(result: AddResult) -> Plan[Any]:
@@ -199,7 +187,7 @@ class Mem0Methods(_Mem0Memory):
             FilterError: A filter cannot be understood.
         """
         filters, where, is_recent = _split_filters(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
-        most = check_count(limit, top_k, _FEW if is_recent else _MANY)
+        most = shapes.check_count(limit, top_k, _FEW if is_recent else _MANY)
         least = (_THRESHOLD if is_recent else None) if isinstance(threshold, EllipsisType) else threshold
         order = None if rerank is False else self.reranker
         order = order.without_notes() if isinstance(order, ChatReranker) else order
@@ -250,7 +238,7 @@ class Mem0Methods(_Mem0Memory):
             FilterError: A filter cannot be understood.
         """
         filters, where, is_recent = _split_filters(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
-        most = check_count(limit, top_k, _FEW if is_recent else _MANY)
+        most = shapes.check_count(limit, top_k, _FEW if is_recent else _MANY)
         options = {**where, "k": most or 1, "include_expired": show_expired}
         page = Plan.calling(self.engine.get_all, self.engine.aget_all, **options)
         rows = page.then(lambda items: shapes.format_items(items)[:most])
@@ -283,7 +271,7 @@ class Mem0Methods(_Mem0Memory):
         new_text = data if text is None else text
         if new_text is None and metadata is None and expiration_date is ...:
             raise InvalidInputError("update() has nothing to change: give data, metadata or expiration_date")
-        until = expiration_date if isinstance(expiration_date, EllipsisType) else parse_expiry(expiration_date)
+        until = expiration_date if isinstance(expiration_date, EllipsisType) else shapes.parse_expiry(expiration_date)
         fields: dict[str, Any] = {"text": new_text, "metadata": metadata, "expires_at": until}
         return _with_message(
             Plan.calling(self.engine.update, self.engine.aupdate, memory_id, **fields), "Memory updated"
@@ -307,7 +295,7 @@ class Mem0Methods(_Mem0Memory):
         Raises:
             ScopeError: No field of the scope is given; to delete everything there is `reset`.
         """
-        scope, graph = scope_fields(user_id, agent_id, run_id), self.engine.graph
+        scope, graph = shapes.scope_fields(user_id, agent_id, run_id), self.engine.graph
         relations = Plan.calling(graph.delete_all, graph.adelete_all, **scope)
         deleted = Plan.calling(self.engine.delete_all, self.engine.adelete_all, **scope)
         return _with_message(deleted.and_then(lambda _: relations), "Memories deleted")
@@ -332,7 +320,7 @@ class Mem0Methods(_Mem0Memory):
         fields = (user_id, agent_id, run_id)
         if all(field is ... for field in fields):
             return Plan(self.engine.reset, self.engine.areset).then(lambda _: None)
-        scope = scope_fields(*(None if field is ... else field for field in fields))
+        scope = shapes.scope_fields(*(None if field is ... else field for field in fields))
         return Plan.calling(self.engine.purge, self.engine.apurge, **scope).then(lambda _: None)
 
     def chat(self: _Mem0Memory, query: str) -> Plan[NoReturn]:
@@ -374,7 +362,7 @@ def _add_relations(
     """The rows, and beside them what the graph says; with *filters* beyond the scope only what the rows say."""
     if not self.shows_graph:
         return rows.then(partial(_results, self))
-    by_rows = beyond_scope(filters)
+    by_rows = shapes.beyond_scope(filters)
 
     def add(rows: list[Row]) -> Plan[Any]:
         ids = {row["id"] for row in rows}
