@@ -92,7 +92,7 @@ def test_tools_and_names_choose_tools_and_their_names(memory: Memory) -> None:
 
 @pytest.mark.parametrize("wrong", [{"tools": ["serach"]}, {"names": {"serach": "x"}}])
 def test_an_unknown_tool_is_refused(memory: Memory, wrong: Any) -> None:
-    with pytest.raises(InvalidInputError, match="no memory tool 'serach'; known are search, save, update, forget"):
+    with pytest.raises(InvalidInputError, match="a memory tool is one of 'search', 'save', 'update', 'forget'"):
         create_memory_tools(memory, **wrong)
 
 
