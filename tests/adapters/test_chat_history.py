@@ -18,21 +18,16 @@ from langchain_core.messages import (
     SystemMessage,
     ToolMessage,
 )
-from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
-from langchain_core.runnables import ConfigurableFieldSpec
-from langchain_core.runnables.history import RunnableWithMessageHistory
 
 from langmem_adapter.adapters.chat_history import SQLChatMessageHistory
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.memory import Memory
-from langmem_adapter.testing import ScriptedChatModel
 from tests.programs import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-ALICE = "alice@example.com"
 
 EVERY_KIND: list[BaseMessage] = [
     SystemMessage("Be brief.", id="s1"),
@@ -183,37 +178,4 @@ def test_processes_share_a_file(tmp_path: Path) -> None:
 
 
 # ── RunnableWithMessageHistory ────────────────────────────────────────────────────────────────────────────────────────
-
-PROMPT = ChatPromptTemplate.from_messages([MessagesPlaceholder("history"), ("human", "{input}")])
 # LangChain deprecates the class that this history is made for, at its constructor; it works until 2.0.
-deprecated = pytest.mark.filterwarnings("ignore:RunnableWithMessageHistory is deprecated")
-
-
-def chat(memory: Memory, model: ScriptedChatModel) -> RunnableWithMessageHistory:
-    def session(session_id: str, user_id: str) -> SQLChatMessageHistory:
-        return SQLChatMessageHistory(session_id, memory, user_id=user_id)
-
-    fields = [ConfigurableFieldSpec(id=name, annotation=str) for name in ("session_id", "user_id")]
-    return RunnableWithMessageHistory(
-        PROMPT | model,
-        session,
-        input_messages_key="input",
-        history_messages_key="history",
-        history_factory_config=fields,
-    )
-
-
-def of(user: str, session: str = "s1") -> Any:
-    return {"configurable": {"session_id": session, "user_id": user}}
-
-
-@deprecated
-def test_a_chain_reads_and_writes_it(memory: Memory) -> None:
-    model = ScriptedChatModel(replies=["Hello Ann.", "Hello Bob.", "You are Ann."])
-    chain = chat(memory, model)
-    chain.invoke({"input": "I am Ann."}, of(ALICE))
-    chain.invoke({"input": "I am Bob."}, of("bob"))
-    chain.invoke({"input": "Who am I?"}, of(ALICE))
-    assert texts(model.calls[2]) == ["I am Ann.", "Hello Ann.", "Who am I?"]
-    assert texts(history(memory, user_id="bob").messages) == ["I am Bob.", "Hello Bob."]
-    assert history(memory, user_id=ALICE).messages[-1].usage_metadata is not None  # type: ignore[attr-defined]

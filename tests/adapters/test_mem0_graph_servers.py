@@ -6,7 +6,6 @@ deleted: whoever wants what holds now adds `WHERE r.retired_at IS NULL AND r.val
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ import pytest
 from langmem_adapter import InvalidInputError, Memory, StorageError
 from langmem_adapter.adapters.mem0 import AsyncMemory, aimport_graph, import_graph
 from langmem_adapter.adapters.mem0 import Memory as Mem0
-from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,22 +106,6 @@ def test_a_server_that_is_not_there_stops_nothing_and_is_told_of(
     with Mem0.from_config({"history_db_path": path, "graph_store": at(bolt_server)}):
         pass  # whoever opens it next brings the server up to date
     assert len(bolt_server.ask("MATCH ({user_id: 'away'})-[r]->() RETURN type(r)")) == 1
-
-
-def test_the_model_for_relations_and_what_it_is_told() -> None:
-    facts = {"facts": [{"text": "Has a sister, Jesica", "turn": 0, "date": None, "relations": []}]}
-    model = ScriptedChatModel(replies=[json.dumps(facts)])
-    llm = {"provider": "langchain", "config": {"model": model}}
-    store = {"provider": "sql", "custom_prompt": "Only kinship.", "threshold": 1.0, "llm": llm}
-    with Mem0.from_config({"history_db_path": ":memory:", "graph_store": store}) as memory:
-        memory.add("I have a sister, Jesica.", user_id="alice")
-        assert memory.engine.mode == "scripted"
-    (call,) = model.calls
-    assert "Of the relations heed this above all:\nOnly kinship." in str(call[0].content)
-    same = {"history_db_path": ":memory:", "graph_store": store, "llm": llm}
-    Mem0.from_config(same).close()
-    with pytest.raises(InvalidInputError, match=r"graph_store\.llm is another model than config.llm"):
-        Mem0.from_config({**same, "llm": {"provider": "openai", "config": {"model": "gpt-5-mini"}}})
 
 
 # ── what Mem0 kept there ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -223,17 +223,6 @@ def test_on_error_log_lets_the_agent_answer_without_memory(caplog: pytest.LogCap
     assert all("tea" not in record.message for record in caplog.records)
 
 
-async def test_on_error_raise_fails_the_agent() -> None:
-    embeddings = Broken(64)
-    with Memory(":memory:", embeddings=embeddings) as memory:
-        agent = agent_with(memory, answering(), on_error="raise")
-        embeddings.down = True
-        with pytest.raises(ConnectionError):
-            agent.invoke({"messages": "I like tea."}, context=ALICE)
-        with pytest.raises(ConnectionError):
-            await agent.ainvoke({"messages": "I like tea."}, context=ALICE)
-
-
 def test_closing_the_memory_finishes_what_waits_in_the_background(tmp_path: Any) -> None:
     with Memory(tmp_path / "memory.db") as memory:
         agent_with(memory, answering(), background=True).invoke({"messages": "I like tea."}, context=ALICE)

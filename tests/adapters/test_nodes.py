@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
-from langgraph.checkpoint.memory import InMemorySaver
+from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.graph import END, START, StateGraph, add_messages
 
 from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.records.escapes import DATA_ONLY
-from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import MemoryContext
 from tests.cases import undated
 
 if TYPE_CHECKING:
-    from langchain_core.runnables import RunnableConfig
-
     from langmem_adapter.memory.memory import Memory
 
 ALICE = MemoryContext(user_id="alice@example.com")
@@ -89,25 +84,6 @@ def test_background_writer_remembers_after_the_turn(memory: Memory) -> None:
 
 
 # ── the pipeline as a subgraph ────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Notes(TypedDict, total=False):
-    messages: list[Any]
-    scope: dict[str, str]
-    result: dict[str, Any]
-    log: Annotated[list[str], operator.add]
-
-
-def test_the_pipeline_is_a_node_that_shares_its_keys_with_the_graph_around_it(memory: Memory) -> None:
-    graph = StateGraph(Notes)
-    graph.add_node("memory", memory.build_pipeline())
-    graph.add_node("log", lambda state: {"log": [change["text"] for change in state["result"]["results"]]})
-    compiled: Any = graph.add_edge(START, "memory").add_edge("memory", "log").compile(checkpointer=InMemorySaver())
-    config: RunnableConfig = {"configurable": {"thread_id": "t"}}
-    for said in ("I like tea.", "I live in Lyon."):
-        state = compiled.invoke({"messages": [HumanMessage(said)], "scope": {"user_id": "alice"}}, config)
-    assert state["log"] == ["Likes tea", "Lives in Lyon"]
-    assert {item.scope for item in memory.get_all(user_id="alice")} == {Scope("alice")}
 
 
 def test_whose_memory_the_pipeline_fills_may_come_with_the_call(memory: Memory) -> None:

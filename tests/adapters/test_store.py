@@ -6,8 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from langchain_core.messages import AIMessage, HumanMessage
-from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.store.base import BaseStore, ListNamespacesOp, MatchCondition, PutOp
 from langgraph.store.base.batch import AsyncBatchedBaseStore
 
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from langgraph.runtime import Runtime
     from langgraph.store.base import Op, Result
 
 INDEX: Any = {"dims": 37, "embed": Letters(), "fields": ["text"]}
@@ -37,10 +34,6 @@ def path(tmp_path: Path) -> Path:
 def memory(path: Path) -> Iterator[Memory]:
     with Memory(path) as opened:
         yield opened
-
-
-def index(**changes: Any) -> Any:
-    return {**INDEX, **changes}
 
 
 def keys(store: BaseStore, **how: Any) -> list[str]:
@@ -218,36 +211,6 @@ def test_reindex_changes_model_and_fields(memory: Memory) -> None:
 
 
 # ── guests ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Talk(MessagesState):
-    """The state of a small graph."""
-
-
-def remember(state: Talk, runtime: Runtime[None]) -> dict[str, Any]:
-    assert runtime.store is not None
-    text = str(state["messages"][-1].content)
-    found = runtime.store.search(("ann",), query=text, limit=1)
-    runtime.store.put(("ann",), str(len(state["messages"])), {"text": text})
-    return {"messages": [AIMessage(found[0].value["text"] if found else "nothing")]}
-
-
-async def aremember(state: Talk, runtime: Runtime[None]) -> dict[str, Any]:
-    assert runtime.store is not None
-    text = str(state["messages"][-1].content)
-    found = await runtime.store.asearch(("ann",), query=text, limit=1)
-    return {"messages": [AIMessage(found[0].value["text"])]}
-
-
-def test_a_graph_uses_it_sync_and_async(memory: Memory) -> None:
-    store = MemoryStore(memory, {"fields": ["text"]})
-    said: list[str] = []
-    for node in (remember, remember):
-        graph = StateGraph(Talk).add_node("node", node).add_edge(START, "node").compile(store=store)
-        said.append(graph.invoke({"messages": [HumanMessage("I play the violin")]})["messages"][-1].content)
-    graph = StateGraph(Talk).add_node("node", aremember).add_edge(START, "node").compile(store=store)
-    answer = asyncio.run(graph.ainvoke({"messages": [HumanMessage("Which violin?")]}))
-    assert [*said, answer["messages"][-1].content] == ["nothing", "I play the violin", "I play the violin"]
 
 
 class Batched(AsyncBatchedBaseStore):

@@ -177,25 +177,6 @@ def shared() -> Iterator[Memory]:
         yield opened
 
 
-async def test_a_thread_goes_on_for_as_long_as_it_likes_and_the_summary_with_it() -> None:
-    model = ScriptedChatModel(replies=[f"S{number}." for number in range(20)])
-    with Memory(":memory:", model=model) as memory:
-        seen: list[int] = []
-
-        def answer(state: MessagesState) -> dict[str, Any]:
-            seen.append(about_tokens(state["messages"]))
-            return {"messages": [AIMessage("Noted.")]}
-
-        graph = graph_of(memory, answer, InMemorySaver())
-        for number in range(40):
-            state = await graph.ainvoke({"messages": [("human", f"第{number}天我在杭州吃面，天气很好。")]}, THREAD)
-    assert max(seen) <= 200
-    told = [data_of(call) for call in model.calls]
-    assert [data.get("before", "") for data in told[:3]] == ["", "S0.", "S0.\nS1."]
-    shown = "".join(data["text"] for data in told) + "".join(message.text for message in state["messages"])
-    assert all(shown.count(f"第{number}天") == 1 for number in range(40))
-
-
 @pytest.mark.parametrize("wrong", [{"max_tokens": 0}, {"window": "7"}, {"keep_language": 1}, {"messages_key": 7}])
 def test_arguments_that_cannot_be_used_are_refused(offline: Memory, wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wrong))):

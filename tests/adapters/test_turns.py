@@ -31,7 +31,6 @@ from langgraph.types import Command
 from sqlalchemy import select
 
 from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
-from langmem_adapter.adapters.classic import ConversationMemory
 from langmem_adapter.adapters.middleware import MemoryContext, MemoryMiddleware
 from langmem_adapter.adapters.nodes import recall_node, remember_node
 from langmem_adapter.adapters.threads import latest_turn
@@ -350,18 +349,6 @@ def test_what_was_summarised_before_the_model_saw_it_in_no_checkpoint_is_named_i
     assert "3 messages were summarised before the model saw them" in caplog.text
 
 
-@each("mode", ["updates", "values"])
-def test_a_closed_turn_is_remembered_also_where_the_next_is_blocked(mode: str) -> None:
-    with Memory(":memory:") as memory:
-        agent = Agent(memory, after=[PIIMiddleware("word", detector="secret", strategy="block")])
-        closed(mode)(agent)
-        with pytest.raises(PIIDetectionError):
-            agent.say("I hate the secret.")
-        agent.say("I live in Oslo.")
-        assert sources(memory) == ["I like tea.", "I live in Oslo."]
-        assert "secret" not in kept(memory)
-
-
 # ── exactly once ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -573,25 +560,6 @@ async def test_remember_node_begins_after_the_last_message_that_was_remembered(*
 
 
 # ── chains, and the routes ────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@each("background", [False, True])
-async def test_conversation_memory_keeps_ids_by_scope_and_session(*, background: bool) -> None:
-    with Memory(":memory:") as memory:
-        how: dict[str, Any] = {"background": memory.background(after=60)} if background else {}
-        chat = ConversationMemory(memory=memory, user_id="alice", session_id="s", **how)
-        for said in (PEANUTS, PEANUTS, WALNUTS, HumanMessage("I live in Oslo.", id="o")):
-            chat.save_context({"input": [said]}, {"output": "Noted."})
-            await chat.asave_context({"input": [said]}, {"output": "Noted."})
-        other = ConversationMemory(memory=memory, user_id="alice", session_id="other")
-        if background:
-            how["background"].drain()
-        assert texts(memory) == ["Is allergic to walnuts", "Lives in Oslo"]
-        other.save_context({"input": [PEANUTS]}, {"output": "Noted."})
-        chat.save_context({"input": "I like tea."}, {"output": "Noted."})
-        if background:
-            how["background"].drain()
-        assert texts(memory) == ["Is allergic to peanuts", "Is allergic to walnuts", "Likes tea", "Lives in Oslo"]
 
 
 def test_a_route_takes_a_thread_id_and_ids_of_messages(memory: Memory) -> None:

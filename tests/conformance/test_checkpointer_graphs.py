@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import time
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import pytest
@@ -93,41 +92,6 @@ async def test_time_travel_and_a_fork_leave_the_past_as_it_was(saver: SQLAlchemy
     assert (await graph.history(ADA, filter={"source": "fork"})) == []
     assert len(await graph.history(ADA, filter={"source": "update"})) == 1
     assert await graph.history(ADA, before=past[0].config, limit=2) == past[1:3]
-
-
-async def test_a_task_that_was_done_does_not_run_again_when_another_one_failed(
-    saver: SQLAlchemySaver, way: Way
-) -> None:
-    ran: list[str] = []
-
-    def good(state: State) -> dict[str, Any]:
-        ran.append("good")
-        return {"log": ["good"]}
-
-    def kept() -> bool:
-        found = saver.get_tuple(ADA)
-        return found is not None and ["good"] in [value for *_, value in found.pending_writes or ()]
-
-    def bad(state: State) -> dict[str, Any]:
-        ran.append("bad")
-        if ran.count("bad") == 1:
-            while not kept():
-                time.sleep(0.01)
-            raise RuntimeError("the first time")
-        return {"log": ["bad"]}
-
-    builder = StateGraph(State)
-    builder.add_node("good", good)
-    builder.add_node("bad", bad)
-    builder.add_edge(START, "good")
-    builder.add_edge(START, "bad")
-    graph = Calls(builder.compile(checkpointer=saver), way)
-    with pytest.raises(RuntimeError, match="the first time"):
-        await graph.invoke({"topic": "x", "log": []}, ADA)
-    failed = await graph.state(ADA)
-    assert [str(task.error) for task in failed.tasks if task.name == "bad"] == ["RuntimeError('the first time')"]
-    assert (await graph.invoke(None, ADA))["log"] == ["bad", "good"]
-    assert sorted(ran) == ["bad", "bad", "good"]
 
 
 async def test_subgraphs_have_their_own_state_and_are_resumed(saver: SQLAlchemySaver, way: Way) -> None:

@@ -10,7 +10,7 @@ import pytest
 import redis
 from langchain_core.messages import AIMessage
 
-from langmem_adapter import InvalidInputError, Memory, MissingDependencyError, Settings
+from langmem_adapter import Memory, MissingDependencyError, Settings
 from langmem_adapter.conversation import BrainMemory, WorkingMemory
 from langmem_adapter.storage.conversations import Cache
 
@@ -188,25 +188,6 @@ def test_a_purge_takes_the_copies_of_its_scope_with_it(memory: Memory, client: A
     ]
     assert memory.reset().remains == ()
     assert client.keys() == []
-
-
-def test_a_purge_says_what_it_could_not_reach(
-    redis_server: Callable[..., subprocess.Popen[bytes]], free_port: int, tmp_path: Path
-) -> None:
-    server = redis_server(free_port)
-    with opened(f"redis://127.0.0.1:{free_port}", tmp_path) as memory:
-        brain(memory).add_talk("Hi")
-        assert texts(brain(memory)) == ["Hi"]
-        server.kill()
-        server.wait()
-        (told,) = memory.purge(user_id="alice").remains
-        assert "copies of conversations are left in Redis for half an hour" in told
-
-
-def test_an_address_that_is_none_is_refused_without_its_password(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="redis://localhost:6379/0") as told:
-        opened("http://:s3cret@localhost", tmp_path)
-    assert "s3cret" not in str(told.value)
 
 
 def test_without_the_package_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

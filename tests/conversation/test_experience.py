@@ -131,16 +131,6 @@ def test_g3_an_exact_query_finds_its_request_and_a_tag_those_under_it(anywhere: 
 # ── G5 to G10: around a function ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_g5_a_disabled_pool_is_not_asked(tmp_path: Path) -> None:
-    embeddings, work = CountingEmbeddings(HashEmbeddings(64)), Work()
-    with Memory(tmp_path / "m.db", embeddings=embeddings) as memory:
-        solve = ExperienceMemory(memory, user_id="u", readable=False, writable=False).cached(work, tag="solve")
-        assert [solve(req=ASKED) for _ in range(2)] == [WROTE, WROTE]
-        assert work.asked == [ASKED, ASKED]
-        assert not embeddings.queries and not embeddings.documents
-        assert memory.get_all(user_id="u").items == ()
-
-
 def test_g6_without_a_perfect_hit_the_function_works_and_its_answer_is_kept(pool: Pool) -> None:
     """It sees what is known, and what is kept is the request as it was given."""
     work, experiences = Work(), pool()
@@ -258,14 +248,6 @@ def test_g12_of_messages_those_are_kept_that_belong_to_the_request() -> None:
 
 
 # ── what is kept ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_scorer_gives_score_and_reason_that_are_kept_with_the_time(pool: Pool) -> None:
-    experiences = pool(scorer=lambda _, response: Score(7, f"{len(response)} letters"))
-    experiences.cached(Work(), tag="solve")(req=ASKED)
-    (kept,) = experiences.query(ASKED)
-    assert kept.score == Score(7, "13 letters")
-    assert kept.seconds is not None and kept.seconds >= 0
 
 
 def test_the_same_experience_is_kept_once_with_its_last_score(memory: Memory, pool: Pool) -> None:

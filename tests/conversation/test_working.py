@@ -263,25 +263,7 @@ def test_what_a_message_carries_is_rebuilt_without_importing_what_a_database_nam
 
 
 @pytest.mark.parametrize(
-    "held",
-    [
-        *(
-            None,
-            3,
-            "x",
-            [],
-            {"payload": ["x"]},
-            {"payload": [{}]},
-            {"payload": [{"schema": "a"}]},
-            {"payload": {"a": 1}},
-        ),
-        *(
-            {"payload": [{"schema": [], "value": 1}]},
-            {"cause_by": "x"},
-            {"cause_by": [{}], "label": [[3]], "send_to": [{}]},
-        ),
-    ],
-    ids=str,
+    "held", [None, "x", [], {"payload": [{}]}, {"payload": {"a": 1}}, {"cause_by": [{}], "label": [[3]]}], ids=str
 )
 def test_what_somebody_else_wrote_in_its_place_hinders_nobody(make: Callable[..., WorkingMemory], held: Any) -> None:
     message = HumanMessage("Hi", id="1", additional_kwargs={"langmem_adapter": held})
@@ -304,13 +286,6 @@ def test_a_message_whose_payload_does_not_fit_its_model_any_more_is_kept_and_del
     assert log.find_news([message]) == []
     log.delete(message)
     assert log.count() == 0
-
-
-def test_a_cause_is_as_long_as_every_database_can_find_it(make: Callable[..., WorkingMemory]) -> None:
-    log = make([said("Hi", "1", cause="因" * 512)])
-    assert log.get_by_action("因" * 512) == log.get()
-    with pytest.raises(InvalidInputError, match="512 are allowed"):
-        log.add(said("Ho", "2", cause="因" * 513))
 
 
 def test_what_cannot_be_used_is_refused_with_a_typed_error(make: Callable[..., WorkingMemory]) -> None:
