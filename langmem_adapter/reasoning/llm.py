@@ -172,15 +172,19 @@ class LLMReasoner:
         cut = max(text.rfind(mark, 0, len(text) // 2 + 1) for mark in "\n .。") + 1 or len(text) // 2
         pieces = [(replace(turns[0], text=piece),) for piece in (text[:cut], text[cut:])]
         halves = [turns[:middle], turns[middle:]] if middle else pieces
-        before = (replace(halves[0][-1], text=halves[0][-1].text[-_SHORTEST:]),)
 
         def join(one: Extraction, other: Extraction) -> Extraction:
             facts = (*one.facts, *(replace(fact, turn=fact.turn + middle) for fact in other.facts))
             notes = dict.fromkeys((*one.notes, *other.notes, _IN_PARTS))
             return Extraction(facts, one.usage + other.usage, tuple(notes))
 
-        second = self._extract(replace(question, turns=halves[1], before=before))
-        return self._extract(replace(question, turns=halves[0])).and_then(lambda one: second.then(partial(join, one)))
+        def read_half(half: Sequence[Turn], before: Sequence[Turn]) -> Plan[Extraction]:
+            most = min(_SHORTEST, sum(len(turn.text) for turn in half) // 4)  # else a half is as long as the whole
+            shown = (replace(turn, text=turn.text[-most:]) for turn in before[-1:] if most)
+            return self._extract(replace(question, turns=tuple(half), before=tuple(shown)))
+
+        second = read_half(halves[1], halves[0])
+        return read_half(halves[0], question.before).and_then(lambda one: second.then(partial(join, one)))
 
     def _compare(self, comparison: Comparison) -> Plan[DecideOutput]:
         if not comparison.memories or not comparison.facts:

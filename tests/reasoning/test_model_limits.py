@@ -168,14 +168,15 @@ def test_model_a_prompt_over_the_context_is_an_error_with_both_numbers(
 
 
 def answer_short(messages: list[Any]) -> str:
-    """Repeats what is said, where it fits into 120 words."""
+    """Repeats what is said, where it fits into 130 words with what was said before."""
     data = json.loads(next(line for line in messages[1].text.splitlines() if line.startswith("{")))
     if "conversation" not in data:
         return json.dumps(
             {"memory": [{"fact": n, "event": "ADD", "text": f["text"]} for n, f in enumerate(data["facts"])]}
         )
     said = [(turn["turn"], turn["text"]) for turn in data["conversation"] if turn["role"] == "user"]
-    if sum(len(text.split()) for _, text in said) > 120:
+    earlier = [turn["text"] for turn in data.get("before", ())]
+    if sum(len(text.split()) for text in [*earlier, *(text for _, text in said)]) > 130:
         raise ExcessError
     return json.dumps(
         {"facts": [{"text": f"Said {text.split()[0]}", "turn": turn, "date": None} for turn, text in said]}
