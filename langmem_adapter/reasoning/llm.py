@@ -180,8 +180,8 @@ class LLMReasoner:
 
         def read_half(half: Sequence[Turn], before: Sequence[Turn]) -> Plan[Extraction]:
             most = min(_SHORTEST, sum(len(turn.text) for turn in half) // 4)  # else a half is as long as the whole
-            shown = (replace(turn, text=turn.text[-most:]) for turn in before[-1:] if most)
-            return self._extract(replace(question, turns=tuple(half), before=tuple(shown)))
+            context = (replace(turn, text=turn.text[-most:]) for turn in before[-1:] if most)
+            return self._extract(replace(question, turns=tuple(half), before=tuple(context)))
 
         second = read_half(halves[1], halves[0])
         return read_half(halves[0], question.before).and_then(lambda one: second.then(partial(join, one)))
