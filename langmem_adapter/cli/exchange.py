@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -170,6 +170,7 @@ def import_(
     $ gunzip -c all.jsonl.gz | langmem-adapter import - --everything
     """
     from langmem_adapter.storage import meta
+    from langmem_adapter.storage.lossless.imports import read_header
 
     fields = dict(each.partition("=")[::2] for each in as_ or ())
     if not all(fields.values()) or not fields.keys() <= set(SCOPE_FIELDS):
@@ -180,9 +181,10 @@ def import_(
         opened.enter_context(of_file(file, "read"))
         stream: Any = sys.stdin.buffer if file == STDIN else opened.enter_context(Path(file).open("rb"))
         first = stream.readline()
-        if _is_everything(first) and not everything and not call.scope:
+        if read_header(first).get("scopes") is None and not everything and not call.scope:
             raise CommandError("this file holds all scopes", "give --everything, or -u NAME for one user's")
         memory = opened.enter_context(call.memory(create=True, quiet=True))
+        call.output.aside(memory.location)
         model = meta.spelled(memory.parts.fingerprint)[0]
         bar = opened.enter_context(Steps(call.output, what="lines"))
 
@@ -202,13 +204,6 @@ def import_(
             **({} if everything else call.scope),
         )
     _report(call, report, rejected)
-
-
-def _is_everything(first: bytes) -> bool:
-    with suppress(ValueError):
-        head = json.loads(first)
-        return isinstance(head, dict) and "counts" in head and head.get("scopes") is None
-    return False
 
 
 class RejectedLines:

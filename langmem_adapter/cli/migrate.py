@@ -134,7 +134,7 @@ def chat(
     def groups() -> "Iterator[Sequence[ChatRow]]":
         return windows(chat_rows(source, call.within, Counter()))
 
-    with _migration(call, "chat", dry_run=dry_run) as (migration, memory):
+    with _migration(call, "chat", dry_run=dry_run, has_model=remember) as (migration, memory):
         if remember:
             adds, calls, tokens = cost_of(groups(), memory.mode)
             cost = f"{adds:,} adds, at most {calls:,} model calls and about {tokens:,} tokens"
@@ -150,7 +150,9 @@ def chat(
 
 
 @contextmanager
-def _migration(call: Invocation, name: str, *, dry_run: bool) -> "Iterator[tuple[Migration, Memory]]":
+def _migration(
+    call: Invocation, name: str, *, dry_run: bool, has_model: bool = False
+) -> "Iterator[tuple[Migration, Memory]]":
     """A migration under way; afterwards its report is shown."""
     from langmem_adapter.migration.writer import Migration
     from langmem_adapter.storage.sqlite import identity
@@ -159,8 +161,10 @@ def _migration(call: Invocation, name: str, *, dry_run: bool) -> "Iterator[tuple
         call.options["database"] = ":memory:"  # a dry run makes no file
     rejected = RejectedLines(call, STDIN if dry_run else f"migrate-{name}")
     rejected.remove()
+    if not has_model:
+        call.options["model"] = "offline"  # none is called, so none need be there
     with ExitStack() as opened:
-        memory = opened.enter_context(call.memory(create=True))
+        memory = opened.enter_context(call.memory(create=True, quiet=not has_model))
         bar = opened.enter_context(Steps(call.output, what="rows"))
         migration = Migration(memory, dry_run=dry_run, rejected=rejected.write, progress=lambda done: bar.show(done, 0))
         yield migration, memory

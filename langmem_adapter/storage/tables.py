@@ -179,7 +179,7 @@ traces: Final = Table(
 )
 
 # The result of an add: a run that is repeated or resumed changes nothing twice. The key is the UUID of the run's name within
-# its exact scope (`scopes.id_within`), so no caller can read, replace or use up a run of another scope.
+# its exact scope, so no caller can use a run of another one. Items and threads that a migration took have an empty result here.
 runs: Final = Table(
     "runs",
     metadata,

@@ -103,7 +103,7 @@ def test_migrate_names_counts_users_and_losses_and_writes_nothing_in_a_dry_run(
     nobody = {"id": "nobody", "memory": "Likes jam", "created_at": "2025-05-01"}
     file = tmp_path / "all.json"
     file.write_text(json.dumps([*rows, broken, nobody]))
-    report = data("migrate", "mem0", file, "--dry-run", code=6)
+    report = data("migrate", "mem0", file, "--dry-run", "--model", "openai:gpt-5-mini", code=6)  # without a key
     assert report["error"]["code"] == "partial" and not database.exists()
     (told,) = report["data"]
     assert told["is_dry_run"] and told["added"]["memories"] == 3 and told["users"] == {"user=ann": 3}
