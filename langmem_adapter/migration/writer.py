@@ -26,9 +26,8 @@ from langmem_adapter.storage import conversations, items, meta
 from langmem_adapter.storage.conversations import Conversation, TurnFilter, drafts_of
 from langmem_adapter.storage.drivers import path_of, url_of
 from langmem_adapter.storage.feed import last_seq
-from langmem_adapter.storage.lossless.export import KINDS, line_id
-from langmem_adapter.storage.lossless.imports import parse_line
-from langmem_adapter.storage.lossless.writer import ImportBatch, ImportUnit, Numbers
+from langmem_adapter.storage.lossless.kinds import KINDS, line_id, parse_line
+from langmem_adapter.storage.lossless.writer import ImportBatch, Numbers
 from langmem_adapter.storage.queries import any_of
 from langmem_adapter.storage.scopes import key_of
 from langmem_adapter.storage.tables import history, runs, scopes
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from langmem_adapter.memory.memory import Memory
+    from langmem_adapter.storage.lossless.writer import ImportUnit
 
 T = TypeVar("T")
 
@@ -268,15 +268,15 @@ class Migration:
 
     def _import(self, units: list[tuple[ImportUnit, MemoryRow]]) -> list[MemoryRow]:
         """Take units through the writer of lossless imports; the rows of those that were taken."""
-        for number, line in enumerate((line for unit, _ in units for line in unit.lines), 1):
-            line.number = line["order"] = number
+        number = 0
         for unit, _ in units:
-            if unit.memory is not None:
-                unit.memory.number = unit.memory["order"] = unit.lines[-1].number
-        counts = dict.fromkeys(KINDS, 0) | {"scope": len(units), "revision": sum(len(unit.lines) for unit, _ in units)}
+            for line in sorted(unit, key=lambda line: line["kind"] == "memory"):  # it has that of its last revision
+                number += line["kind"] == "revision"
+                line.number = line.row["seq"] = number
+        counts = dict.fromkeys(KINDS, 0) | {"scope": len(units), "revision": number}
         parts, is_dry_run, vectors = self._parts, self.report.is_dry_run, dict[str, bytes]()
         if not is_dry_run:
-            texts = list(dict.fromkeys(unit.memory["text"] for unit, _ in units if unit.memory is not None))
+            texts = list(dict.fromkeys(unit[0]["text"] for unit, _ in units if unit[0]["kind"] == "memory"))
             made = parts.embedder.vectors(texts) if texts else ()
             vectors = {text: vector_bytes(each) for text, each in zip(texts, made, strict=True)}
 
@@ -291,9 +291,9 @@ class Migration:
 
         rejected = self._run(post).rejected
         for unit, row in units:
-            if unit.lines[0].number in rejected:
-                self._reject(row, rejected[unit.lines[0].number])
-        return [row for unit, row in units if unit.lines[0].number not in rejected]
+            if unit[0].number in rejected:
+                self._reject(row, rejected[unit[0].number])
+        return [row for unit, row in units if unit[0].number not in rejected]
 
     def _take_items(self, rows: list[ItemRow]) -> None:
         ids = [items.item_id(row.namespace, row.key) for row in rows]
@@ -396,12 +396,11 @@ def _unit(row: MemoryRow, used: set[str]) -> ImportUnit:
         line |= {"updated_at": None if revision.event == "ADD" else time, "valid_from": time, "recorded_at": now}
         own = {name: value for name in ("actor_id", "role") if (value := getattr(revision, name))}
         lines.append(parse_line({**shared, **line, **own}, place))
-    memory = None
     if row.revisions[-1].event != "DELETE":
         line = {"kind": "memory", "id": row.id, "text": texts[-1], "updated_at": as_iso(row.updated_at)}
         line |= {"hash": text_hash(texts[-1] or ""), "revision": len(lines), "revisions": len(lines)}
-        memory = parse_line({**shared, **line}, len(lines))
-    return ImportUnit("revision", row.id, lines, memory)
+        lines.insert(0, parse_line({**shared, **line}, len(lines)))
+    return lines
 
 
 def owner_of(fields: Mapping[str, Any], owner: Scope | None) -> Scope | None:

@@ -36,6 +36,7 @@ from sqlalchemy.types import NULLTYPE
 from langmem_adapter.errors import InvalidInputError, StorageError
 from langmem_adapter.settings import Settings
 from langmem_adapter.storage import sqlite
+from langmem_adapter.storage.conversations import NUMBERED, last_number, set_number
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.drivers import path_of, translated, url_of
 from langmem_adapter.storage.feed import last_seq
@@ -69,11 +70,6 @@ _OF_PROGRAMS: Final = (
     reembedded,
 )  # these rows, and running jobs, belong to programs that use the source
 _RUNNING: Final = jobs.c.state == "running"
-_NUMBERED: Final = ("conversations", "notes")  # the database draws their ids
-_LAST_NUMBER: Final = {
-    "sqlite": text("SELECT seq FROM sqlite_sequence WHERE name = :name"),
-    "postgresql": text("SELECT pg_sequence_last_value(pg_get_serial_sequence(:name, 'id')::regclass)"),
-}
 _SIZES: Final = {
     "sqlite": text("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"),
     "postgresql": text(
@@ -328,25 +324,10 @@ def _copy_rows(source: Connection, target: Connection, progress: OnProgress | No
             if progress is not None:
                 progress(done, total)
 
-    for name in _NUMBERED:
-        last = source.execute(_LAST_NUMBER[source.dialect.name], {"name": name}).scalar()
-        if last is not None:
-            _set_number(target, name, last)
+    for table in NUMBERED:
+        set_number(target, table, last_number(source, table))
     for table, query in queries.items():
         _insert(target, table, read(query))
-
-
-def _set_number(target: Connection, name: str, last: int) -> None:
-    # Contract: a sequence of Postgres does not take part in its transaction, so it is only set forward: after a rollback the
-    # rows that are there again have their ids alone. `test_copy_that_is_interrupted_leaves_the_target_as_it_was`
-    last = max(last, target.execute(_LAST_NUMBER[target.dialect.name], {"name": name}).scalar() or 0)
-    if target.dialect.name == "sqlite":
-        target.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), {"name": name})
-        target.execute(
-            text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)"), {"name": name, "last": last}
-        )
-    else:
-        target.execute(text("SELECT setval(pg_get_serial_sequence(:name, 'id'), :last)"), {"name": name, "last": last})
 
 
 def _portable(column: Column[Any], dialect: str) -> Any:

@@ -20,7 +20,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from sqlalchemy import Column, ForeignKey, Index, String, Table, Text, delete, func, insert, select, update
+from sqlalchemy import Column, ForeignKey, Index, String, Table, Text, delete, func, insert, select, text, update
 
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError, StorageError
 from langmem_adapter.records.checks import check_text, json_object, plain_content, redact_url
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from langchain_core.messages import BaseMessage
-    from sqlalchemy import ColumnElement, Connection, Select
+    from sqlalchemy import ColumnElement, Connection, FromClause, Select
 
 # Ids are never used again (AUTOINCREMENT): a program may remember that of an erased conversation.
 conversations: Final = Table(
@@ -86,6 +86,33 @@ notes: Final = Table(
     Index("ix_notes_kind", "conversation_id", "kind", "id"),
     sqlite_autoincrement=True,
 )
+
+
+NUMBERED: Final = (conversations, notes)
+"""The tables whose ids the database draws."""
+_LAST_NUMBER: Final = {
+    "sqlite": text("SELECT seq FROM sqlite_sequence WHERE name = :name"),
+    "postgresql": text("SELECT pg_sequence_last_value(pg_get_serial_sequence(:name, 'id')::regclass)"),
+}
+
+
+def last_number(connection: Connection, table: FromClause) -> int:
+    """The last id that the database drew for a table of `NUMBERED`; 0 before the first."""
+    return connection.execute(_LAST_NUMBER[connection.dialect.name], {"name": str(table)}).scalar() or 0
+
+
+def set_number(connection: Connection, table: FromClause, last: int) -> None:
+    """Let the database draw ids that come after *last*."""
+    # Contract: a sequence of Postgres does not take part in its transaction, so it is only set forward: after a rollback the
+    # rows that are there again have their ids alone. `test_copy_that_is_interrupted_leaves_the_target_as_it_was`
+    values = {"name": str(table), "last": last}
+    if last <= last_number(connection, table):
+        return
+    if connection.dialect.name == "sqlite":
+        connection.execute(text("DELETE FROM sqlite_sequence WHERE name = :name"), values)
+        connection.execute(text("INSERT INTO sqlite_sequence (name, seq) VALUES (:name, :last)"), values)
+    else:
+        connection.execute(text("SELECT setval(pg_get_serial_sequence(:name, 'id'), :last)"), values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ much a word counts; `search.scope_cache` makes scores of them. The context of a 
 from __future__ import annotations
 
 from collections import Counter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-INSERT_WORDS: Final = Prepared(insert(words))
-
+_INSERT: Final = Prepared(insert(words))
+_GROW: Final = Prepared(
+    update(scopes).where(scopes.c.id == bindparam("_id")).values(word_count=scopes.c.word_count + bindparam("_words"))
+)
 _LENGTHS: Final = Prepared(
     select(words.c.memory_pk, func.max(words.c.length))
     .where(any_of(words.c.memory_pk, "pks"))
@@ -97,6 +100,25 @@ def postings(row: Mapping[str, Any], language: str = ENGLISH, words: Words | Non
     ]
 
 
+def add(
+    connection: Connection, rows: Iterable[Mapping[str, Any]], language: str, words: Words | None = None
+) -> Counter[int]:
+    """Write the rows of some memories, and return their lengths by scope; arguments as for `postings`."""
+    growth: Counter[int] = Counter()
+    new: list[dict[str, Any]] = []
+    for row in rows:
+        own = postings(row, language, words)
+        growth[row["scope_id"]] += own[0]["length"]  # each has its date at least
+        new += own
+    _INSERT.run(connection, *sorted(new, key=itemgetter("scope_id", "term")))  # as they lie in the table
+    return growth
+
+
+def grow_scopes(connection: Connection, growth: Mapping[int, int]) -> None:
+    """Add lengths to the statistics of scopes."""
+    _GROW.run(connection, *({"_id": id_, "_words": length} for id_, length in growth.items() if length))
+
+
 def forget(connection: Connection, pks: Sequence[int]) -> dict[int, int]:
     """Remove the rows of some memories, and return their lengths by pk, for the scope's statistics."""
     lengths = dict(_LENGTHS.rows(connection, {"pks": pks}))
@@ -117,16 +139,14 @@ def of_memories(connection: Connection, pks: Iterable[int]) -> list[Any]:
 def rebuild(connection: Connection, language: str = ENGLISH) -> None:
     """Write all word rows and hashes again, after the tokenizer or the language changed."""
     connection.execute(delete(words))
-    totals: Counter[int] = Counter()
+    connection.execute(update(scopes).values(word_count=0))
+    growth: Counter[int] = Counter()
     hashes: list[dict[str, Any]] = []
     columns = memories.c["pk", "scope_id", "text", "context", "created_at", "utc_offset", "is_verbatim"]
     for row in connection.execute(select(*columns)).all():
-        rows = postings(row._asdict(), language)
-        totals[row.scope_id] += rows[0]["length"]
+        growth += add(connection, [row._asdict()], language)
         hashes.append({"_pk": row.pk, "_hash": text_hash(row.text)})
-        connection.execute(insert(words), rows)
     if hashes:
         hashed = update(memories).where(memories.c.pk == bindparam("_pk")).values(hash=bindparam("_hash"))
         connection.execute(hashed, hashes)
-    for scope_id, length in totals.items():
-        connection.execute(update(scopes).where(scopes.c.id == scope_id).values(word_count=length))
+    grow_scopes(connection, growth)

@@ -85,9 +85,6 @@ _CHANGING: Final = (
 _UPDATE_MEMORY: Final = Prepared(
     update(memories).where(memories.c.pk == bindparam("_pk")).values({name: bindparam(name) for name in _CHANGING})
 )
-_GROW_SCOPE: Final = Prepared(
-    update(scopes).where(scopes.c.id == bindparam("_id")).values(word_count=scopes.c.word_count + bindparam("_words"))
-)
 _COMPARED: Final = Prepared(
     update(scopes).where(any_of(scopes.c.key, "keys")).values(compared=bindparam("seq", type_=Number))
 )
@@ -142,11 +139,8 @@ class _PendingRows:
         if self._old_words:
             for pk, length in lexical.forget(connection, list(self._old_words)).items():
                 growth[self._old_words[pk]] -= length
-        postings = [lexical.postings(row, language, words) for row in self._new_words.values()]
-        lexical.INSERT_WORDS.run(connection, *(posting for rows in postings for posting in rows))
-        for first, *_ in postings:  # each has its date at least
-            growth[first["scope_id"]] += first["length"]
-        _GROW_SCOPE.run(connection, *({"_id": id_, "_words": count} for id_, count in growth.items() if count))
+        growth.update(lexical.add(connection, self._new_words.values(), language, words))
+        lexical.grow_scopes(connection, growth)
 
 
 # ── what a write reads first ────────────────────────────────────────────────────────────────────────────────────────────

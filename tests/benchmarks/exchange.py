@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from langmem_adapter.storage.database import Database
-from langmem_adapter.storage.lossless.export import KINDS, export_lines
+from langmem_adapter.storage.lossless.export import export_lines
 from langmem_adapter.storage.lossless.imports import LosslessImport
+from langmem_adapter.storage.lossless.kinds import KINDS
 from langmem_adapter.storage.meta import EMBEDDINGS, get
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import meta, metadata

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import cache
@@ -12,29 +11,19 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from langchain_core.messages import messages_from_dict
-from sqlalchemy import exists, func, insert, not_, select, text, update
+from sqlalchemy import func, insert, not_, select, update
 
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError
-from langmem_adapter.records.checks import check_text, json_object
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.checks import check_text, json_object, quoted
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope, shallow
 from langmem_adapter.storage import lexical, meta
-from langmem_adapter.storage.conversations import Conversation, conversations, notes, turns
-from langmem_adapter.storage.feed import INSERT_CHANGE, last_seq
-from langmem_adapter.storage.items import ITEMS, PLACES, encode, item_id, item_vectors, items, namespaces
-from langmem_adapter.storage.lossless.export import (
-    KINDS,
-    LINKS,
-    NAMES,
-    SUPPORT,
-    LineReader,
-    as_vector,
-    line_id,
-    objects_of,
-    order_of,
-)
+from langmem_adapter.storage.conversations import conversations, last_number, notes, set_number
+from langmem_adapter.storage.feed import INSERT_CHANGE, VECTORS, last_seq, new_change
+from langmem_adapter.storage.items import ITEMS, PLACES, encode, item_vectors, items, namespaces
+from langmem_adapter.storage.lossless.export import LineReader
+from langmem_adapter.storage.lossless.kinds import KINDS, as_vector, id_column, line_id, scope_fields, scope_of
 from langmem_adapter.storage.queries import Prepared, any_of
 from langmem_adapter.storage.scopes import ids_within, key_of
-from langmem_adapter.storage.sources import MessageThread, source_memories, sources
 from langmem_adapter.storage.tables import (
     BY_HAND,
     ENTITIES,
@@ -42,7 +31,6 @@ from langmem_adapter.storage.tables import (
     RELATIONS,
     changes,
     entities,
-    entity_names,
     history,
     memories,
     merges,
@@ -56,59 +44,48 @@ from langmem_adapter.text import text_hash
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 
-    from sqlalchemy import Connection, Table
+    from sqlalchemy import Column, Connection, Table
+
+    from langmem_adapter.storage.lossless.kinds import ImportLine, LineKind
 
 _TableRow: TypeAlias = "tuple[Table, dict[str, Any]]"
+ImportUnit: TypeAlias = "Sequence[ImportLine]"
+"""Lines of one kind and one group, in their order, which are taken together or not at all; a memory is before its revisions."""
 
+GROUPED: Final = {"relation", "revision"}
+"""Kinds of which several lines make a unit."""
 _UNCOMPARED: Final = {"order", "born", "hash", "rows", "sources", "vector", "vectors"}
 """Fields that say the same in other words, or the place of a row in one database."""
-_BLOCKS: Final = ("revision", "entity", "relation", "merge", "item", "born", "scope", "more scopes")
-_COUNTED_AS: Final = {"born": "item", "more scopes": "scope"}
+_BLOCKS: Final = (history.c.seq, entities.c.pk, relations.c.pk, merges.c.pk, items.c.seq, items.c.pk, scopes.c.id)
+_SERIALS: Final = {"conversation": conversations.c.id, "note": notes.c.id}
+_SPACES: Final[dict[str, Table]] = {MEMORIES: memories, ENTITIES: entities, RELATIONS: relations}
 _MOST: Final = 2**46  # the numbers of an item's vectors are 65,536 times as large
 _EVENTS: Final = {"ADD", "UPDATE", "DELETE", "NONE"}
 _OTHER: Final = "it is here already, with other content"
 _SECOND: Final = "its scope has another history here; purge that first, or import under another name"
-_NO_CONVERSATION: Final = "its conversation is not here"
 _OUTSIDE: Final = "it lies outside the scope that is imported"
-_NAMED: Final = {"conversation", "scope", "source"}  # their ids follow from a scope and a name
-
-
-class ImportLine(dict[str, Any]):
-    """A line as an object, with its number in the file, the values of its row, and the digest of the lines up to it."""
-
-    number: int
-    row: dict[str, Any]
-    digest: str
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ImportUnit:
-    """Lines that are taken together or not at all: a memory and its revisions, the rows of a relation, any other line."""
-
-    kind: str
-    group: str  # what the ids of its lines begin with
-    lines: Sequence[ImportLine]
-    memory: ImportLine | None = None
-
-    @property
-    def all_lines(self) -> list[ImportLine]:
-        """Its lines, and that of the memory."""
-        return [*self.lines, *([] if self.memory is None else [self.memory])]
 
 
 class Numbers:
     """The numbers that an import has for its rows: of the change feed, and of the two tables that count by themselves."""
 
     def __init__(self, base: int, counts: Mapping[str, int], serials: Mapping[str, int]) -> None:
+        tables = {kind.table: counts[name] for name, kind in KINDS.items()}
+        self._sizes = {column: tables[column.table] for column in (*_BLOCKS, *_SERIALS.values())}
+        self._sizes[scopes.c.id] *= 2  # rows may name scopes that have no line
         self.base: Final = base
-        self.counts: Final[dict[str, int]] = {**counts, **{block: counts[kind] for block, kind in _COUNTED_AS.items()}}
         self.serials: Final = serials
-        *starts, self.top = accumulate((self.counts[block] for block in _BLOCKS), initial=base)
-        self.starts: Final[dict[str, int]] = {**dict(zip(_BLOCKS, starts, strict=True)), **serials}
+        *starts, self.top = accumulate((self._sizes[block] for block in _BLOCKS), initial=base)
+        self.starts: Final = dict(zip(_BLOCKS, starts, strict=True))
+        self.starts.update({_SERIALS[name]: start for name, start in serials.items()})
 
-    def of(self, line: Mapping[str, Any], block: str, name: str = "order", *, least: int = 1) -> int:
-        """The number of a row, by its place among the rows of its kind."""
-        return self.starts[block] + order_of(line, name, self.counts[block], least=least)
+    def at(self, column: Column[int], place: object, name: str = "order", *, least: int = 1) -> int:
+        """The number of the row at a place among those of an export."""
+        if type(place) is not int or not least <= place <= self._sizes[column]:
+            raise InvalidInputError(
+                f"{name} must be a number from {least} to {self._sizes[column]:,}, not {quoted(place)}"
+            )
+        return self.starts[column] + place
 
     @classmethod
     def reserve(cls, connection: Connection, counts: Mapping[str, int]) -> Numbers:
@@ -117,41 +94,14 @@ class Numbers:
         # the reservation, so what others write comes after them; rows that use them are named again at the end of the feed
         # with the commit that brings them, under numbers drawn as every writer draws them.
         # tests/storage/test_lossless.py::test_indexes_follow_import_while_others_write
-        serials = {kind: _reserve_serials(connection, f"{kind}s", counts[kind]) for kind in ("conversation", "note")}
+        serials = {name: last_number(connection, column.table) for name, column in _SERIALS.items()}
         numbers = cls(last_seq(connection), counts, serials)
         if numbers.top >= _MOST:
             raise InvalidInputError("the first line counts more rows than a database can number")
-        _write_changes(connection, {numbers.top + 1: ("imports", 0)})
+        for name, column in _SERIALS.items():
+            set_number(connection, column.table, serials[name] + counts[name])
+        INSERT_CHANGE.run(connection, new_change(numbers.top + 1, "imports", 0, "put"))
         return numbers
-
-
-def _reserve_serials(connection: Connection, table: str, number: int) -> int:
-    """Take so many numbers of a table that counts by itself; gives the last one before them."""
-    if connection.dialect.name == "postgresql":
-        begun = "setval(pg_get_serial_sequence(:t, 'id'), nextval(pg_get_serial_sequence(:t, 'id')) + :n)"
-        return int(connection.execute(text(f"SELECT {begun}"), {"t": table, "n": number}).scalar_one()) - number
-    last = connection.execute(text("SELECT seq FROM sqlite_sequence WHERE name = :t"), {"t": table}).scalar()
-    write = "INSERT INTO sqlite_sequence (name, seq) VALUES (:t, :n)"
-    if last is not None:
-        write = "UPDATE sqlite_sequence SET seq = :n WHERE name = :t"
-    connection.execute(text(write), {"t": table, "n": (last or 0) + number})
-    return int(last or 0)
-
-
-def _write_changes(connection: Connection, rows: Mapping[int, tuple[str, int]]) -> None:
-    """Let the feed name rows, each as space and row, under these numbers."""
-    named = ({"seq": seq, "space": space, "row": row, "op": "put"} for seq, (space, row) in rows.items())
-    INSERT_CHANGE.run(connection, *({**row, "nonce": secrets.token_bytes(8)} for row in named))
-
-
-def scope_of(line: Mapping[str, Any]) -> Scope | None:
-    """The scope that a line names; `None` where it names none."""
-    fields = _scope_fields(line)
-    return Scope(*fields) if any(each is not None for each in fields) else None
-
-
-def _scope_fields(line: Mapping[str, Any]) -> tuple[Any, ...]:
-    return line.get("user_id"), line.get("agent_id"), line.get("run_id")
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +113,7 @@ class ImportBatch:
         numbers: The numbers of the import.
         vectors: The vectors of memories, by their texts.
         within: The scope that all must lie in; `None` for any.
-        kept: What earlier batches have made, which a dry run does not write: entities, conversations, scopes.
+        kept: What batches have read or made: scopes, and rows that lines name by their ids. A dry run writes none of them.
         extends: Whether a scope that has a history here gets more; the numbers must then be of this transaction.
     """
 
@@ -185,378 +135,277 @@ class ImportBatch:
     _homes: dict[str, int] = field(default_factory=dict)  # the scopes of memories that are here, or that rows here name
     _outside: set[str] = field(default_factory=set)  # memories that lie outside the scope that is imported
 
-    # ── checks ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def take(self, kind: str, units: Sequence[ImportUnit]) -> None:
+    def take(self, name: str, units: Sequence[ImportUnit]) -> None:
         """Check units of one kind against each other's rows here, and collect what is new."""
+        kind = KINDS[name]
         stored = self._stored(kind, units)
-        self._look_up(kind, units)
+        self._look_up(kind, [line for unit in units for line in unit])
         for unit in units:
-            lines = unit.all_lines
             try:
-                rows = self._new_rows(unit, lines, stored)
+                rows = self._new_rows(kind, unit, stored.get(unit[-1].group, []))
             except LangmemAdapterError as error:
-                self.rejected |= dict.fromkeys((line.number for line in lines), str(error))
-                if kind == "conversation":
-                    self.kept[kind, unit.group] = None
+                self.rejected |= dict.fromkeys((line.number for line in unit), str(error))
+                if kind.table is conversations:
+                    self.kept[conversations.name, unit[0].group] = None
                 continue
             if rows is None:
-                self.unchanged += len(lines)
+                self.unchanged += len(unit)
                 continue
             for table, row in rows:
                 self._rows[table].append(row)
-            self.added[kind] += len(unit.lines)
-            self.added["memory"] += unit.memory is not None
-
-    def _stored(self, kind: str, units: Sequence[ImportUnit]) -> dict[str, list[dict[str, Any]]]:
-        """The lines that are here of the same groups."""
-        reader, groups = LineReader(self.connection, ranks=False), {unit.group for unit in units}
-        place = {"message": "position", "source": "message_id"}.get(kind)
-        stored = reader.of(KINDS[kind], groups, [] if place is None else [unit.lines[0].row[place] for unit in units])
-        for group, lines in reader.of(KINDS["memory"], groups).items() if kind == "revision" else ():
-            stored[group] = [*stored.get(group, ()), *lines]
-        return stored
-
-    def _new_rows(
-        self, unit: ImportUnit, lines: Sequence[ImportLine], stored: Mapping[str, list[dict[str, Any]]]
-    ) -> list[_TableRow] | None:
-        """The rows of a unit; `None` where it is here already."""
-        here = stored.get(unit.group, [])
-        if unit.kind not in {"revision", "relation"}:
-            here = [line for line in here if line["id"] == lines[0]["id"] and not self._is_own_scope(unit)]
-        # Contract: whether a row of another scope is here is not shown to a caller who may import one scope.
-        # tests/server/test_import.py::test_import_of_a_full_export_makes_the_same_again
-        # tests/storage/test_lossless.py::test_import_within_a_scope_tells_nothing_of_rows_of_another_one
-        self._check_within(lines)
-        if unit.kind in _NAMED and here and _scope_fields(here[0]) != _scope_fields(lines[0]):
-            here = []  # the builder refuses such an id, as it does where there is no row
-        if here and _comparable(lines) == _comparable(here):
-            return None
-        if here:
-            raise InvalidInputError(_OTHER)
-        build: Any = getattr(self, f"_build_{unit.kind}")
-        return list(build(unit) if unit.kind in {"revision", "relation"} else build(unit.lines[0]))
-
-    def _check_within(self, lines: Iterable[ImportLine]) -> None:
-        for line in lines if self.within is not None else ():
-            in_conversation = line["kind"] in {"message", "note"}
-            scope = self._conversation_of(line)[2] if in_conversation else scope_of(line)
-            if self.within is None or scope is None or not self.within.covers(scope):
-                raise InvalidInputError(_NO_CONVERSATION if in_conversation else _OUTSIDE)
-
-    def _is_own_scope(self, unit: ImportUnit) -> bool:
-        """Whether it is a scope that this import has made."""
-        if unit.kind != "scope":
-            return False
-        try:
-            return self.numbers.base < self._scope_id(unit.lines[0]) <= self.numbers.top
-        except LangmemAdapterError:
-            return False
-
-    # ── writing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+            self.added.update(line["kind"] for line in unit)
 
     def post(self, language: str, fingerprint: str, item_mark: str | None) -> None:
         """Write what was collected: memories with vectors of the first model, items with those of the second."""
         connection, rows = self.connection, self._rows
-        if rows[memories] and not meta.fits(connection, meta.get(connection, meta.EMBEDDINGS), fingerprint):
-            meta.put(connection, meta.EMBEDDINGS, fingerprint)
-        if item_mark and rows[item_vectors] and not meta.check_embeddings(connection, item_mark, ITEMS):
-            meta.put(connection, ITEMS.model, item_mark)
+        for space, mark, table in ((VECTORS, fingerprint, memories), (ITEMS, item_mark, item_vectors)):
+            if mark and rows[table] and not meta.check_embeddings(connection, mark, space):
+                meta.put(connection, space.model, mark)
         seqs = {row["seq"] for table in (history, memories, items) for row in rows[table]}
-        present = connection.execute(select(changes.c.seq).where(any_of(changes.c.seq, seqs))) if seqs else ()
-        missing = sorted(seqs.difference(seq for (seq,) in present))
-        _write_changes(connection, dict.fromkeys(missing, ("imports", 0)))
+        present = connection.execute(select(changes.c.seq).where(any_of(changes.c.seq, seqs))).scalars()
+        INSERT_CHANGE.run(
+            connection, *(new_change(seq, "imports", 0, "put") for seq in sorted(seqs.difference(present)))
+        )
         for table in metadata.sorted_tables:
-            if rows[table]:
-                if "seq" in table.c:
-                    rows[table].sort(key=itemgetter("seq"))
-                _insert(table).run(connection, *rows[table])
-        self._post_words(language)
+            if "seq" in table.c:
+                rows[table].sort(key=itemgetter("seq"))
+            _insert(table).run(connection, *rows[table])
+        lexical.grow_scopes(connection, lexical.add(connection, rows[memories], language))
         for row in rows[merges]:
             if row["undone_at"] is None:
                 loser = entities.c.pk == row["loser_pk"]
                 connection.execute(update(entities).where(loser).values(merged_into=row["winner_pk"]))
         named = [(space, row["pk"]) for space, table in _SPACES.items() for row in rows[table]]
-        named += [
-            (ITEMS.name, row["pk"] * PLACES + place) for row in rows[items] for place in range(max(1, row["vectors"]))
-        ]
-        _write_changes(connection, dict(enumerate(named, last_seq(connection) + 1)))
+        for row in rows[items]:
+            named += [(ITEMS.name, row["pk"] * PLACES + place) for place in range(max(1, row["vectors"]))]
+        last = last_seq(connection)
+        INSERT_CHANGE.run(connection, *(new_change(seq, *each, "put") for seq, each in enumerate(named, last + 1)))
 
-    def _post_words(self, language: str) -> None:
-        lengths: Counter[int] = Counter()
-        postings = [lexical.postings(row, language) for row in self._rows[memories]]
-        ordered = sorted(chain.from_iterable(postings), key=itemgetter("scope_id", "term"))
-        lexical.INSERT_WORDS.run(self.connection, *ordered)
-        for first, *_ in postings:
-            lengths[first["scope_id"]] += first["length"]
-        for scope_id, length in lengths.items():
-            longer = update(scopes).where(scopes.c.id == scope_id).values(word_count=scopes.c.word_count + length)
-            self.connection.execute(longer)
+    # ── what is here ────────────────────────────────────────────────────────────────────────────────────────────────
 
-    # ── scopes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _stored(self, kind: LineKind, units: Sequence[ImportUnit]) -> dict[str, list[dict[str, Any]]]:
+        """The lines that are here of the same groups."""
+        reader, groups = LineReader(self.connection, ranks=False), {unit[-1].group for unit in units}
+        places = [unit[0].row[kind.place] for unit in units] if kind.place in kind.table.c else []
+        stored = reader.of(kind, groups, places)
+        for group, lines in reader.of(KINDS["memory"], groups).items() if kind.table is history else ():
+            stored[group] = [*lines, *stored.get(group, ())]
+        return stored
 
-    def _build_scope(self, line: ImportLine) -> Iterator[_TableRow]:
-        if line["id"] != key_of(scope_of(line) or Scope()):
-            raise InvalidInputError("its id is not that of its fields")
-        self._scope_id(line)
-        yield from ()
-
-    def _scope_id(self, line: Mapping[str, Any]) -> int:
-        """The number of the scope that a line is of, which it may be added to."""
-        key = ("scope", _scope_fields(line))
-        if key not in self.kept:
-            scope = Scope(*key[1])
-            self.kept[key] = self._find_scope(scope, key_of(scope))
-        if self.kept[key] is None:
-            raise InvalidInputError(_SECOND)
-        return int(self.kept[key])
-
-    def _find_scope(self, scope: Scope, key: str) -> int | None:
-        """The number of a scope, which is made where there is none; `None` where it has another history here."""
-        row = self.connection.execute(select(scopes.c.id).where(scopes.c.key == key)).first()
-        base, top = self.numbers.base, self.numbers.top
-        if row is not None:
-            is_own = self.extends or base < row.id <= top
-            foreign = (
-                exists().where(number.table.c.scope_id == row.id, not_(number.between(base + 1, top))).select()
-                for number in (history.c.seq, entities.c.pk)
-            )
-            is_free = is_own or not any(self.connection.execute(each).scalar() for each in foreign)
-            return int(row.id) if is_free else None
-        last = self.connection.execute(select(func.max(scopes.c.id)).where(scopes.c.id.between(base + 1, top))).scalar()
-        number: int = (last or self.numbers.starts["scope"]) + len(self._rows[scopes]) + 1
-        if number > top:
-            raise InvalidInputError("there are more scopes than the first line counts")
-        fields = {name: getattr(scope, name) for name in SCOPE_FIELDS}
-        # It stays where the unit is rejected: a scope may be there without rows.
-        self._rows[scopes].append({"id": number, "key": key, **fields, "word_count": 0, "compared": None})
-        return number
-
-    # ── conversations ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _build_conversation(self, line: ImportLine) -> Iterator[_TableRow]:
-        scope = scope_of(line.row)
-        if Conversation(line.row["session"], scope).key != line["id"]:
-            raise InvalidInputError("its id is not that of its session and scope")
-        number = self.numbers.of(line, "conversation")
-        self.kept["conversation", line["id"]] = number, line.row["last"], scope
-        yield conversations, {**line.row, "key": line["id"], "id": number}
-
-    def _conversation_of(self, line: Mapping[str, Any]) -> tuple[int, int, Scope | None]:
-        """Number, last position and scope of the conversation of a line."""
-        key = ("conversation", check_text(line.get("conversation"), "conversation"))
-        if key not in self.kept:
-            row = self.connection.execute(select(conversations).where(conversations.c.key == key[1])).first()
-            self.kept[key] = None if row is None else (row.id, row.last, scope_of(row._asdict()))
-        if self.kept[key] is None or not str(line["id"]).startswith(f"{key[1]}/"):
-            raise InvalidInputError(_NO_CONVERSATION)
-        number, last, scope = self.kept[key]
-        return number, last, scope
-
-    def _build_message(self, line: ImportLine) -> Iterator[_TableRow]:
-        row, (number, last, _) = line.row, self._conversation_of(line)
-        if not 1 <= row["position"] <= last or line["id"] != line_id(line["conversation"], row["position"]):
-            raise InvalidInputError("its position is not one of its conversation")
-        try:
-            message = json.loads(row["message"])
-            json_object(message, "message")
-            messages_from_dict([message])
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise InvalidInputError("message is not the JSON of a LangChain message") from None
-        yield turns, {**row, "conversation_id": number}
-
-    def _build_note(self, line: ImportLine) -> Iterator[_TableRow]:
-        number, _, _ = self._conversation_of(line)
-        yield notes, {**line.row, "conversation_id": number, "id": self.numbers.of(line, "note")}
-
-    def _build_source(self, line: ImportLine) -> Iterator[_TableRow]:
-        row = line.row
-        key = {"thread": MessageThread(scope_of(row) or Scope(), row["thread_id"]).key, "message_id": row["message_id"]}
-        if line["id"] != line_id(*key.values()):
-            raise InvalidInputError("its id is not that of its thread and message")
-        yield sources, {**row, **key}
-        for each in objects_of(line, "memories"):
-            if each.get("memory_id") in self._outside:
-                raise InvalidInputError("a memory that it names lies outside the scope that is imported")
-            seq = self.numbers.of(each, "revision", least=0)
-            yield source_memories, {**LINKS.read(each), **key, "seq": seq}
-
-    # ── the knowledge graph ─────────────────────────────────────────────────────────────────────────────────────────
-
-    def _look_up(self, kind: str, units: Sequence[ImportUnit]) -> None:
-        """Read the entities and the scopes of the memories that lines name."""
-        lines = [line for unit in units for line in unit.lines]
-        if kind in {"relation", "merge"}:
-            names = {line.get(name) for line in lines for name in ("source", "target", "winner", "loser")}
-            ids = {id_ for id_ in names if isinstance(id_, str) and ("entity", id_) not in self.kept}
-            query = select(entities.c.id, entities.c.pk, entities.c.scope_id, entities.c.merged_into)
-            for row in self.connection.execute(query.where(any_of(entities.c.id, ids))) if ids else ():
-                self.kept["entity", row.id] = row.pk, row.scope_id
-                self.kept["merged", row.pk] = row.merged_into
-        named: set[Any] = set()
-        if kind == "revision":
-            named = {line.row[name] for line in lines for name in ("memory_id", "past_of")}
-        elif kind in {"relation", "source"}:
-            named = {each.get("memory_id") for line in lines for each in objects_of(line, "memories")}
-        ids = {id_ for id_ in named if isinstance(id_, str) and "\0" not in id_}
-        if kind == "source":
-            if self.within is not None:
-                outside = history.c.scope_id.not_in(ids_within(self.within))
-                query = select(history.c.memory_id).where(any_of(history.c.memory_id, ids), outside)
-                self._outside.update(self.connection.execute(query).scalars())
+    def _look_up(self, kind: LineKind, lines: Sequence[ImportLine]) -> None:
+        """Read the rows that lines name, and the scopes of the memories that they name."""
+        for name, table in kind.references.values():
+            ids = {line[name] for line in lines if line.get(name) is not None}
+            for row in self.connection.execute(select(table).where(any_of(id_column(table), ids))).mappings():
+                self.kept.setdefault((table.name, row[id_column(table)]), _short(row))
+        ids = {line.row[name] for line in lines for name in ("memory_id", "past_of") if name in line.row} - {None}
+        ids |= {each["memory_id"] for line in lines for each in line.children if "memory_id" in each}
+        if not ids:
             return
-        for column in (history.c.memory_id, history.c.past_of, relation_memories.c.memory_id) if ids else ():
+        if self.within is not None:
+            outside = history.c.scope_id.not_in(ids_within(self.within))
+            query = select(history.c.memory_id).where(any_of(history.c.memory_id, ids), outside)
+            self._outside.update(self.connection.execute(query).scalars())
+        for column in (history.c.memory_id, history.c.past_of, relation_memories.c.memory_id):
             homes = select(column, column.table.c.scope_id).where(any_of(column, ids)).distinct()
             self._homes.update((id_, scope_id) for id_, scope_id in self.connection.execute(homes))
+
+    def _scope_number(self, line: ImportLine) -> int | None:
+        """The number of a line's scope, which is made where there is none; `None` where it has another history here."""
+        fields = scope_fields(line)
+        if ("scope", fields) not in self.kept:
+            self.kept["scope", fields] = self._find_scope(Scope(*fields))
+        number: int | None = self.kept["scope", fields]
+        return number
+
+    def _find_scope(self, scope: Scope) -> int | None:
+        key, base, top = key_of(scope), self.numbers.base, self.numbers.top
+        number: int | None = self.connection.execute(select(scopes.c.id).where(scopes.c.key == key)).scalar()
+        if number is not None:
+            is_own = self.extends or base < number <= top
+            foreign = (
+                select(column).where(column.table.c.scope_id == number, not_(column.between(base + 1, top))).limit(1)
+                for column in (history.c.seq, entities.c.pk)
+            )
+            return number if is_own or not any(self.connection.execute(query).first() for query in foreign) else None
+        last = self.connection.execute(select(func.max(scopes.c.id)).where(scopes.c.id.between(base + 1, top))).scalar()
+        number = (last or self.numbers.starts[scopes.c.id]) + len(self._rows[scopes]) + 1
+        if number > top:
+            raise InvalidInputError("there are more scopes than the first line counts")
+        # It stays where the unit is rejected: a scope may be there without rows.
+        self._rows[scopes].append({"id": number, "key": key, **shallow(scope), "word_count": 0, "compared": None})
+        return number
+
+    # ── checks and rows ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _new_rows(self, kind: LineKind, unit: ImportUnit, here: Sequence[dict[str, Any]]) -> list[_TableRow] | None:
+        """The rows of a unit; `None` where it is here already."""
+        # Contract: whether a row of another scope is here is not shown to a caller who may import one scope.
+        # tests/server/test_import.py::test_import_of_a_full_export_makes_the_same_again
+        # tests/storage/test_lossless.py::test_import_within_a_scope_tells_nothing_of_rows_of_another_one
+        if not all(self._is_within(line) for line in unit):
+            raise InvalidInputError(_OUTSIDE)
+        first = unit[0]
+        if kind.name not in GROUPED:
+            here = [line for line in here if line["id"] == first["id"]]
+        if kind.table is scopes and self.numbers.base < (self._scope_number(first) or 0) <= self.numbers.top:
+            return []
+        if here and _comparable(unit) == _comparable(here):
+            return None
+        if here:
+            raise InvalidInputError(_OTHER)
+        if any(scope_fields(line) != scope_fields(first) for line in unit):
+            raise InvalidInputError("its lines are of two scopes")
+        rows = [row for line in unit for row in self._rows_of(KINDS[line["kind"]], line)]
+        if kind.name in GROUPED:
+            own = [row for table, row in rows if table is kind.table]
+            ids = [line["id"] for line in unit if line["kind"] == kind.name]
+            if ids != [line_id(first.group, place) for place, _ in enumerate(ids, 1)]:
+                raise InvalidInputError(f"one {kind.name} of {len(ids)} is missing, or in another place")
+            if any(one[kind.order] >= other[kind.order] for one, other in pairwise(own)):
+                raise InvalidInputError("its lines are in another order than they were written")
+            check: Any = getattr(self, f"_check_{kind.name}s")
+            check(unit, own, rows[0][1])
+        return rows
+
+    def _is_within(self, line: ImportLine) -> bool:
+        if self.within is None:
+            return True
+        is_talk = line["kind"] in {"message", "note"}
+        scope = scope_of((self.kept.get((conversations.name, line["conversation"])) or {}) if is_talk else line)
+        return scope is not None and self.within.covers(scope)
+
+    def _rows_of(self, kind: LineKind, line: ImportLine) -> Iterator[_TableRow]:
+        """The row of a line and those of its list, with the numbers that they, and what they name, have here."""
+        row: dict[str, Any] = {**dict.fromkeys(kind.table.c.keys()), **self._numbered(kind, line.row, line)}
+        if kind.group in kind.table.c:
+            row[kind.group] = line.group
+        for column, (name, table) in kind.references.items():
+            other = self.kept.get((table.name, line.get(name)))
+            if other is None or other.get("scope_id") != row.get("scope_id"):
+                raise InvalidInputError(f"its {name} is not here, or of another scope")
+            row[column] = other[next(iter(table.primary_key)).key]
+        begins, ends = row.get("valid_from"), row.get("valid_to")
+        if begins is not None and ends is not None and ends < begins:
+            raise InvalidInputError("it ends before it begins")
+        yield kind.table, row
+        complete: Any = getattr(self, f"_complete_{kind.name}", None)
+        yield from (complete and complete(line, row)) or ()
+        if kind.table in {conversations, entities}:
+            self.kept[kind.table.name, line["id"]] = _short(row)
+        if (child := kind.child) is not None:
+            parents = {name: row[own] for name, own in child.parents.items()}
+            yield from ((child.table, {**self._numbered(child, each, line), **parents}) for each in line.children)
+
+    def _numbered(self, fields: LineKind, row: Mapping[str, Any], line: ImportLine) -> dict[str, Any]:
+        row = {**row}
+        if fields.counted is not None:
+            row[fields.order] = self.numbers.at(fields.counted, row[fields.order], least=0 if fields.parents else 1)
+        if fields.is_owned:
+            row["scope_id"] = self._scope_number(line)
+            if row["scope_id"] is None:
+                raise InvalidInputError(_SECOND)
+        return row
 
     def _refuse_others(self, ids: Iterable[str], scope_id: int) -> None:
         """Refuse what would join two scopes: another one has, or names, memories of these ids."""
         if any(self._homes.get(id_, scope_id) != scope_id for id_ in ids if id_ != BY_HAND):
             raise InvalidInputError("a memory that it names is of another scope")
-
-    def _build_entity(self, line: ImportLine) -> Iterator[_TableRow]:
-        pk, scope_id = self.numbers.of(line, "entity"), self._scope_id(line)
-        yield entities, {**line.row, "id": line["id"], "pk": pk, "scope_id": scope_id, "merged_into": None}
-        for name in objects_of(line, "names"):
-            yield entity_names, {**NAMES.read(name), "scope_id": scope_id, "entity_pk": pk}
-        self.kept["entity", line["id"]] = pk, scope_id
-
-    def _entity_pks(self, line: Mapping[str, Any], scope_id: int, *names: str) -> dict[str, int]:
-        """The entities that a line names in these fields, as columns."""
-        pks = {}
-        for name in names:
-            pk, of_scope = self.kept.get(("entity", line.get(name)), (0, None))
-            if of_scope != scope_id:
-                raise InvalidInputError(f"its {name} is not here, or of another scope")
-            pks[f"{name}_pk"] = int(pk)
-        return pks
-
-    def _build_relation(self, unit: ImportUnit) -> Iterator[_TableRow]:
-        scope_id, current, numbers = self._scope_id(unit.lines[0]), 0, []
-        for place, line in enumerate(unit.lines, 1):
-            if line["id"] != line_id(unit.group, place) or not _is_same_scope(line, unit.lines[0]):
-                raise InvalidInputError(f"row {place} of the relation is missing, or of another scope")
-            _check_span(line.row)
-            numbers.append(self.numbers.of(line, "relation"))
-            current += line.row["retired_at"] is None
-            ends = self._entity_pks(line, scope_id, "source", "target")
-            yield relations, {**line.row, **ends, "pk": numbers[-1], "scope_id": scope_id}
-        if current > 1 or numbers != sorted(set(numbers)):
-            raise InvalidInputError("rows of the relation contradict each other")
-        support = [SUPPORT.read(each) for line in unit.lines for each in objects_of(line, "memories")]
-        ids = [each["memory_id"] for each in support]
-        self._refuse_others(ids, scope_id)
         self._homes |= dict.fromkeys(ids, scope_id)
-        for each in support:
-            yield relation_memories, {**each, "relation_id": unit.group, "scope_id": scope_id}
 
-    def _build_merge(self, line: ImportLine) -> Iterator[_TableRow]:
-        scope_id, pk = self._scope_id(line), self.numbers.of(line, "merge")
-        ends = self._entity_pks(line, scope_id, "winner", "loser")
-        moved = self._check_moved({name: line.get(name) for name in ("rows", "links", "keys")})
-        if line.row["undone_at"] is None:
-            self._check_merge(ends["winner_pk"], ends["loser_pk"])
-            self.kept["merged", ends["loser_pk"]] = ends["winner_pk"]
-        yield merges, {**line.row, **ends, "pk": pk, "scope_id": scope_id, "moved": moved}
-
-    def _check_merge(self, winner: int, loser: int) -> None:
-        pk: int | None = winner
-        while pk is not None and pk != loser:
-            if ("merged", pk) not in self.kept:
-                query = select(entities.c.merged_into).where(entities.c.pk == pk)
-                self.kept["merged", pk] = self.connection.execute(query).scalar()
-            pk = self.kept["merged", pk]
-        if pk is not None or self.kept.get(("merged", loser)) is not None:
-            raise InvalidInputError("the entity is merged into another one already, or into itself")
-
-    def _check_moved(self, moved: Mapping[str, Any]) -> dict[str, Any]:
-        """What a merge moved, with the numbers of relations here."""
-        most, start = self.numbers.counts["relation"], self.numbers.starts["relation"]
+    def _complete_message(self, line: ImportLine, row: Mapping[str, Any]) -> None:
+        last = self.kept[conversations.name, line["conversation"]]["last"]
+        if not 1 <= row["position"] <= last or line["id"] != line_id(line["conversation"], row["position"]):
+            raise InvalidInputError("its position is not one of its conversation")
         try:
-            fits = all(1 <= old <= most and (new is None or 1 <= new <= most) for old, new in moved["rows"])
-            fits = fits and all(check_text(part, "links") for a, b in moved["links"] for part in (a, b))
-            fits = fits and all(check_text(key, "keys") for key in moved["keys"])
-        except (TypeError, ValueError):
-            fits = False
-        if not fits:
-            raise InvalidInputError("what the merge moved cannot be read")
-        return {**moved, "rows": [[start + old, None if new is None else start + new] for old, new in moved["rows"]]}
+            message = _read_json(row["message"], dict)
+            json_object(message, "message")
+            messages_from_dict([message])
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise InvalidInputError("message is not the JSON of a LangChain message") from None
 
-    # ── memories ────────────────────────────────────────────────────────────────────────────────────────────────────
+    def _complete_source(self, line: ImportLine, _: object) -> None:
+        if not self._outside.isdisjoint(each["memory_id"] for each in line.children):
+            raise InvalidInputError("a memory that it names lies outside the scope that is imported")
 
-    def _build_revision(self, unit: ImportUnit) -> Iterator[_TableRow]:
-        scope_id, rows, memory = self._scope_id(unit.lines[0]), [], unit.memory
-        for place, line in enumerate(unit.lines, 1):
-            if line["id"] != line_id(unit.group, place) or line.row["revision"] != place:
-                raise InvalidInputError(f"revision {place} of the memory is missing")
-            if not _is_same_scope(line, unit.lines[0]):
-                raise InvalidInputError("its revisions are of two scopes")
-            _check_span(line.row)
-            _check_event(line.row)
-            rows.append({**line.row, "seq": self.numbers.of(line, "revision"), "scope_id": scope_id})
-        if any(one["seq"] >= next_["seq"] for one, next_ in pairwise(rows)) or rows[0]["event"] != "ADD":
-            raise InvalidInputError("its revisions are in another order than they were written")
-        ids = {unit.group, *(row["past_of"] for row in rows if row["past_of"] is not None)}
-        if BY_HAND in ids:  # it means more than this scope
-            raise InvalidInputError("a memory that it names has no id")
-        self._refuse_others(ids, scope_id)
-        own = [row for row in rows if row["past_of"] is None and row["event"] != "NONE"]
-        text = own[-1]["new_memory"] if own else None
-        if text != (None if memory is None else memory.get("text")):
-            raise InvalidInputError("its revisions do not end with what the memory says")
-        if memory is not None:
-            if not _is_same_scope(memory, unit.lines[0]):
-                raise InvalidInputError(_INCOMPLETE)
-            yield memories, self._memory_row(memory, rows)
-        self._homes |= dict.fromkeys(ids, scope_id)
-        yield from ((history, row) for row in rows)
+    def _complete_merge(self, line: ImportLine, row: dict[str, Any]) -> None:
+        pk = relations.c.pk
+        try:
+            rows = [
+                (self.numbers.at(pk, old), None if new is None else self.numbers.at(pk, new))
+                for old, new in line["rows"]
+            ]
+            for text in chain(*((one, other) for one, other in line["links"]), line["keys"]):
+                check_text(text, "links")
+        except (TypeError, ValueError, KeyError):
+            raise InvalidInputError("what the merge moved cannot be read") from None
+        row["moved"] = {"rows": rows, "links": line["links"], "keys": line["keys"]}
+        if row["undone_at"] is None:
+            last: int | None = row["winner_pk"]
+            while last is not None and last != row["loser_pk"]:
+                last = self._winner_of(last)
+            if last is not None or self._winner_of(row["loser_pk"]) is not None:
+                raise InvalidInputError("the entity is merged into another one already, or into itself")
+            self.kept["merged", row["loser_pk"]] = row["winner_pk"]
 
-    def _memory_row(self, line: ImportLine, revisions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        row, last = line.row, self.numbers.of(line, "revision")
-        if line.get("revisions") != len(revisions):
-            raise InvalidInputError(_INCOMPLETE)
-        if row["revision"] > len(revisions) or last < max(each["seq"] for each in revisions if each["past_of"] is None):
-            raise InvalidInputError("the memory is older than its revisions")
-        made = {
-            "id": line["id"],
-            "pk": max(each["seq"] for each in revisions if each["event"] == "ADD"),
-            "seq": last,
-            "scope_id": revisions[0]["scope_id"],
-            "hash": text_hash(row["text"]),
-        }
-        return {**row, **made, "embedding": self.vectors.get(row["text"], b"")}
+    def _winner_of(self, pk: int) -> int | None:
+        if ("merged", pk) not in self.kept:
+            query = select(entities.c.merged_into).where(entities.c.pk == pk)
+            self.kept["merged", pk] = self.connection.execute(query).scalar()
+        winner: int | None = self.kept["merged", pk]
+        return winner
 
-    # ── items of the LangGraph store ────────────────────────────────────────────────────────────────────────────────
-
-    def _build_item(self, line: ImportLine) -> Iterator[_TableRow]:
-        row, labels = line.row, line.get("namespace")
-        if not isinstance(labels, list):
-            raise InvalidInputError("namespace must be a list of labels")
-        path = encode(tuple(check_text(label, "namespace") for label in labels))
-        if item_id(tuple(labels), row["key"]) != line["id"]:
-            raise InvalidInputError("its id is not that of its namespace and key")
-        _check_json(row["value"], dict, "value")
-        if row["fields"] is not None:
-            _check_json(row["fields"], list, "fields")
-        pk, seq, vectors = self.numbers.of(line, "born", "born"), self.numbers.of(line, "item"), self._vectors_of(line)
-        if ("namespace", path) not in self.kept:
-            query = select(namespaces.c.id).where(namespaces.c.path == path)
-            self.kept["namespace", path] = self.connection.execute(query).scalar() or pk
-            if self.kept["namespace", path] == pk:
-                yield namespaces, {"id": pk, "path": path}
-        namespace = {"namespace_id": self.kept["namespace", path]}
-        yield items, {**row, "id": line["id"], "pk": pk, "seq": seq, **namespace, "vectors": len(vectors)}
-        for place, vector in enumerate(vectors):
-            yield item_vectors, {"pk": pk * PLACES + place, **namespace, "embedding": vector}
-
-    def _vectors_of(self, line: ImportLine) -> list[bytes]:
+    def _complete_item(self, line: ImportLine, row: dict[str, Any]) -> Iterator[_TableRow]:
+        for name, kind in (("value", dict), ("fields", list)):
+            if row[name] is not None:
+                json_object({name: _read_json(row[name], kind)}, name)
+        pk, path = self.numbers.at(items.c.pk, line.get("born"), "born"), encode(tuple(line["namespace"]))
         vectors, key = line.get("vectors", []), ("size", "vectors")
         if not isinstance(vectors, list) or len(vectors) > PLACES:
             raise InvalidInputError(f"vectors must be a list of up to {PLACES:,}")
         if vectors and key not in self.kept:
             here = self.connection.execute(select(item_vectors.c.embedding).limit(1)).scalar()
             self.kept[key] = len(here or as_vector(vectors[0], "vectors", None))
-        return [as_vector(each, "vectors", self.kept[key]) for each in vectors]
+        embeddings = [as_vector(each, "vectors", self.kept[key]) for each in vectors]
+        if ("namespace", path) not in self.kept:
+            query = select(namespaces.c.id).where(namespaces.c.path == path)
+            self.kept["namespace", path] = self.connection.execute(query).scalar() or pk
+            if self.kept["namespace", path] == pk:
+                yield namespaces, {"id": pk, "path": path}
+        row |= {"pk": pk, "namespace_id": self.kept["namespace", path], "vectors": len(vectors)}
+        for place, vector in enumerate(embeddings):
+            own = {"pk": pk * PLACES + place, "namespace_id": row["namespace_id"]}
+            yield item_vectors, {**own, "embedding": vector}
+
+    def _complete_revision(self, _: object, row: Mapping[str, Any]) -> None:
+        is_deleted = row["event"] == "DELETE"
+        fits = row["is_deleted"] == int(is_deleted) and (row["new_memory"] is None) == is_deleted
+        if row["event"] not in _EVENTS or not fits:
+            raise InvalidInputError(f"event {row['event']!r} does not fit the rest of the revision")
+
+    def _check_relations(self, unit: ImportUnit, rows: Sequence[dict[str, Any]], _: object) -> None:
+        if sum(row["retired_at"] is None for row in rows) > 1:
+            raise InvalidInputError("rows of the relation contradict each other")
+        self._refuse_others([each["memory_id"] for line in unit for each in line.children], rows[0]["scope_id"])
+
+    def _check_revisions(self, unit: ImportUnit, rows: Sequence[dict[str, Any]], memory: dict[str, Any]) -> None:
+        if [row["revision"] for row in rows] != [*range(1, len(rows) + 1)] or rows[0]["event"] != "ADD":
+            raise InvalidInputError("its revisions are in another order than they were written")
+        ids = {unit[0].group, *(row["past_of"] for row in rows if row["past_of"] is not None)}
+        if BY_HAND in ids:  # it means more than this scope
+            raise InvalidInputError("a memory that it names has no id")
+        own = [row for row in rows if row["past_of"] is None]
+        texts = [row["new_memory"] for row in own if row["event"] != "NONE"]
+        if (texts[-1] if texts else None) != memory.get("text"):
+            raise InvalidInputError("its revisions do not end with what the memory says")
+        if unit[0]["kind"] == "memory":
+            if unit[0].get("revisions") != len(rows) or memory["revision"] > len(rows):
+                raise InvalidInputError("the memory has not all of its revisions")
+            if memory["seq"] < own[-1]["seq"]:
+                raise InvalidInputError("the memory is older than its revisions")
+            memory["pk"] = [row["seq"] for row in rows if row["event"] == "ADD"][-1]
+            memory |= {"hash": text_hash(memory["text"]), "embedding": self.vectors.get(memory["text"], b"")}
+        self._refuse_others(ids, rows[0]["scope_id"])
 
 
 @cache
@@ -564,15 +413,9 @@ def _insert(table: Table) -> Prepared:
     return Prepared(insert(table))
 
 
-_INCOMPLETE: Final = "the memory has not all of its revisions"
-_SPACES: Final[dict[str, Table]] = {MEMORIES: memories, ENTITIES: entities, RELATIONS: relations}
-
-
-# ── looking at lines ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _is_same_scope(line: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return _scope_fields(line) == _scope_fields(other)
+def _short(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """What other rows need of one that they name."""
+    return {name: row[name] for name in ("pk", "id", "scope_id", "last", *SCOPE_FIELDS) if name in row}
 
 
 def _comparable(lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -588,23 +431,11 @@ def _without_order(value: Any) -> Any:
     return value
 
 
-def _check_span(row: Mapping[str, Any]) -> None:
-    begins, ends = row["valid_from"], row["valid_to"]
-    if begins is not None and ends is not None and ends < begins:
-        raise InvalidInputError("it ends before it begins")
-
-
-def _check_event(row: Mapping[str, Any]) -> None:
-    is_deleted = row["event"] == "DELETE"
-    if row["event"] not in _EVENTS or row["is_deleted"] != int(is_deleted) or (row["new_memory"] is None) != is_deleted:
-        raise InvalidInputError(f"event {row['event']!r} does not fit the rest of the revision")
-
-
-def _check_json(value: str, kind: type, name: str) -> None:
+def _read_json(text: str, kind: type) -> Any:
     try:
-        read = json.loads(value)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        read = None
-    if not isinstance(read, kind):
-        raise InvalidInputError(f"{name} is not the JSON of a {kind.__name__}")
-    json_object({name: read}, name)
+        value = None
+    if not isinstance(value, kind):
+        raise InvalidInputError(f"{text[:60]!r} is not the JSON of a {kind.__name__}")
+    return value
