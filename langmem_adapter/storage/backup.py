@@ -64,11 +64,8 @@ _MIB: Final = 1024**2
 _STEPS: Final = 50_000  # of SQLite's machine between two calls for the progress
 _BATCH: Final = 2_000
 _REQUIRED: Final = frozenset(("alembic_version", "changes", "history", "memories", "meta"))
-_OF_PROGRAMS: Final = (
-    sessions,
-    cursors,
-    reembedded,
-)  # these rows, and running jobs, belong to programs that use the source
+# These rows, and running jobs, belong to programs that use the source.
+_OF_PROGRAMS: Final = (sessions, cursors, reembedded)
 _RUNNING: Final = jobs.c.state == "running"
 _SIZES: Final = {
     "sqlite": text("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"),
@@ -307,11 +304,8 @@ def _copy_rows(source: Connection, target: Connection, progress: OnProgress | No
         raise StorageError(
             f"{len(unreadable)} dates cannot be read: correct them, or delete their rows: {unreadable[0]}"
         )
-    queries = {
-        table: select(*(_portable(column, source.dialect.name) for column in table.c))
-        for table in metadata.sorted_tables
-        if table not in _OF_PROGRAMS
-    }
+    dialect, tables = source.dialect.name, [table for table in metadata.sorted_tables if table not in _OF_PROGRAMS]
+    queries = {table: select(*(_portable(column, dialect) for column in table.c)) for table in tables}
     queries[jobs] = queries[jobs].where(not_(_RUNNING))
     counts = [select(func.count()).select_from(query.subquery()) for query in queries.values()]
     total, done = sum(source.execute(count).scalar_one() for count in counts), 0
@@ -349,9 +343,8 @@ def _insert(target: Connection, table: Table, rows: Iterator[Any]) -> None:
             cursor.executemany(statement, rows)
         return
     into = "copied_changes" if table is changes else table.name
-    if (
-        table is changes
-    ):  # not deleted before: for each change Postgres would read all deleted memories, which refer to it
+    # They are not deleted before: for each change Postgres would read all deleted memories, which refer to it.
+    if table is changes:
         target.exec_driver_sql("CREATE TEMPORARY TABLE copied_changes (LIKE changes) ON COMMIT DROP")
     statement = f"COPY {into} ({columns}) FROM STDIN"
     with driver_cursor(target, statement) as cursor:

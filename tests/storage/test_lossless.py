@@ -440,6 +440,7 @@ DAMAGE: dict[str, Callable[[list[bytes]], list[bytes]]] = {
     "a field of another kind": lambda lines: changed(lines, "merge", lambda line: line.update(rows=[["x"]], links=7)),
     "names that are none": lambda lines: changed(lines, "entity", lambda line: line.update(names={"a": 1})),
     "a message that is none": lambda lines: changed(lines, "message", lambda line: line.update(message="{}")),
+    "labels that are none": lambda lines: changed(lines, "item", lambda line: line.update(namespace=[{}])),
     "a value that is none": lambda lines: changed(lines, "item", lambda line: line.update(value="[1]")),
     "another scope in a chain": lambda lines: changed(lines, "revision", lambda line: line.update(user_id="mallory")),
     "a past of another scope": lambda lines: joined(lines, "revision", past_of=memory_of(lines[1:], "bea")),

@@ -435,7 +435,7 @@ class _ScopeNames:
         """A line under the other name; `None` for sources: their digests are those of their thread."""
         if self._scope is None:
             return line
-        kind, new, (group, slash, place) = KINDS[line["kind"]], dict(line), line["id"].partition("/")
+        kind, new, group = KINDS[line["kind"]], dict(line), line.group
         if kind.name == "item":
             raise InvalidInputError("items of the store belong to no scope")
         if kind.name == "source":
@@ -452,7 +452,7 @@ class _ScopeNames:
             new[name] = self.new_id(new[name])
         if kind.name == "relation":
             new["memories"] = [{**each, "memory_id": self.new_id(each["memory_id"])} for each in new["memories"]]
-        return parse_line({**new, "id": f"{group}{slash}{place}"}, line.number)
+        return parse_line({**new, "id": group + line["id"][len(line.group) :]}, line.number)
 
     def _name_scope(self, new: dict[str, Any]) -> None:
         for name, value in self._fields.items():

@@ -80,9 +80,8 @@ class LineKind:
     references: Mapping[str, tuple[str, Table]] = field(default_factory=dict)
     """Columns with numbers of other rows, each with the field for its id, and the table."""
     child: LineKind | None = None  # the objects of the list in a line
-    parents: Mapping[str, str] = field(
-        default_factory=dict
-    )  # of a list: columns that repeat a column of the line's row
+    parents: Mapping[str, str] = field(default_factory=dict)
+    """Of a list: columns that repeat a column of the line's row."""
     more: Mapping[str, ColumnElement[Any]] = field(default_factory=dict)  # columns of which `LineReader` makes fields
     made: Collection[str] = ()  # these fields
     id_of: Callable[[Mapping[str, Any]], str] | None = None  # the id of a line, where it follows from other fields
@@ -302,7 +301,7 @@ def _item_id(line: Mapping[str, Any]) -> str:
     labels = line.get("namespace")
     if not isinstance(labels, list):
         raise InvalidInputError("namespace must be a list of labels")
-    return item_id(tuple(labels), line["key"])
+    return item_id(tuple(check_text(label, "namespace") for label in labels), line["key"])
 
 
 def _source_id(line: Mapping[str, Any]) -> str:
