@@ -161,7 +161,7 @@ class LineReader:
     # ── fields of other tables ──────────────────────────────────────────────────────────────────────────────────────
 
     def _add_children(self, kind: LineKind, rows: Sequence[Any], lines: Sequence[dict[str, Any]]) -> None:
-        """Add the objects of a list, sorted by the first of their own fields; of lines with a count the first has it."""
+        """Add the objects of a list, sorted by their first field; of lines with a count the first has the list."""
         child = kind.child
         if child is None:
             return

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from sqlalchemy import Column, ColumnElement, FromClause, Table
 
 COUNT: Final = "count"
-"""The place of lines whose ids end with a count."""
+"""The place of lines that have a count at the end of the id."""
 _UUID: Final = 36
 
 
@@ -72,7 +72,7 @@ class LineKind:
     name: str  # the kind of the line, or the field with the list
     table: Table
     order: str = ""  # the column with numbers that the field `order` stands for
-    counted: Column[int] | None = None  # the column whose numbers it counts, by default the same one
+    counted: Column[int] | None = None  # the column with the numbers that it counts, by default the same one
     group: str = ""  # the column, or the field of a reference, that its ids begin with
     place: str = ""  # the column that they end with, `COUNT`, or nothing
     omitted: Collection[str] = ()  # columns that are no fields, beside numbers and ids
