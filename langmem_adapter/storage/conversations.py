@@ -89,7 +89,7 @@ notes: Final = Table(
 
 
 NUMBERED: Final = (conversations, notes)
-"""The tables whose ids the database draws."""
+"""The tables with ids that the database draws."""
 _LAST_NUMBER: Final = {
     "sqlite": text("SELECT seq FROM sqlite_sequence WHERE name = :name"),
     "postgresql": text("SELECT pg_sequence_last_value(pg_get_serial_sequence(:name, 'id')::regclass)"),
