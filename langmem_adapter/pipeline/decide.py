@@ -30,7 +30,7 @@ from langmem_adapter.pipeline.state import Ask, StateEdit, fact_of, finish_stage
 from langmem_adapter.reasoning.base import Comparison, DecideOutput, FactDecision, KnownMemory, Reasoner
 from langmem_adapter.records.results import FORGET, PROCEDURAL, UNCLEAR, Decision, Event, Fact, Turn, Usage
 from langmem_adapter.statements.reader import read, single_valued
-from langmem_adapter.statements.tables import MANY
+from langmem_adapter.statements.tables import ATTRIBUTES
 from langmem_adapter.storage.lexical import join_context
 from langmem_adapter.text import text_hash
 
@@ -172,7 +172,7 @@ def _decide_late(decisions: Sequence[ResolvedDecision], fact: Fact, later: set[i
         yield replace(first, event="NONE", text=fact.text, reason=UNCLEAR, memory=None)
     elif all(decision.event not in {"ADD", "UPDATE"} for decision in decisions):
         yield from (replace(decision, reason=_LATER, past=decision.memory in later) for decision in decisions)
-    elif first.event == "UPDATE" and read(fact.text).attribute in MANY:
+    elif first.event == "UPDATE" and read(fact.text).attribute in ATTRIBUTES["MANY"]:
         yield replace(plain, memory=None, reason="both can be true")
     else:
         for decision in decisions:

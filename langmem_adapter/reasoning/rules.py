@@ -35,24 +35,22 @@ from langmem_adapter.reasoning.sentences import (
 from langmem_adapter.records.graph import ASSISTANT, SELF
 from langmem_adapter.records.results import FORGET, UNCLEAR, Fact
 from langmem_adapter.statements.dates import dated, dated_chinese
-from langmem_adapter.statements.reader import ENGLISH, KIN, in_chinese, read
-from langmem_adapter.statements.tables import WORDS, lists
+from langmem_adapter.statements.reader import Person, read
+from langmem_adapter.statements.tables import ATTRIBUTES, WORDS
 from langmem_adapter.text import cased_words, is_cjk, meaningful, refers_back, signed_words, text_hash
 from langmem_adapter.twins import Plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from langmem_adapter.reasoning.sentences import Sentence
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.results import Turn
-    from langmem_adapter.statements.tables import Person, Statement
+    from langmem_adapter.statements.reader import Statement
 
 _ERASE: Final = "offline, a message cannot erase everything: call `Memory.purge` or `Memory.delete_all` (CLI: `purge`)"
 _QUOTED: Final = 80  # characters of a memory in a reason
-_KINDS: Final = lists("attributes")
-"""`ENDS_ALONE`: their end needs no value ("Quit my job"). `ENDABLE`: "Gave up sugar" may end them. `BY_WORD`: they may have
-hundreds of values. `PEOPLE`: a value that says more begins alike."""
+_ONLY_OVER: Final = re.compile(r"\b(?:no longer|any ?more)\b|(?:^|[\u4e00-\u9fff])不再", re.IGNORECASE)
+"""What says nothing else than that something is over: "No longer has a dog"."""
 _LONGEST_TEXT: Final = 2_000
 """Letters of a text that is kept as one memory; a longer message becomes several."""
 
@@ -99,58 +97,41 @@ def _extract(question: ExtractInput) -> Extraction:
 
 def _of_turn(index: int, turn: Turn) -> list[Fact]:
     facts: dict[str, Fact] = {}  # what is said twice in one message is one fact
-    rest: list[Sentence] = []
-    parts = sentences(turn.text)
-    keeps, greeted, whole, topic = False, len(parts) == 1, True, ""
+    rest: list[str] = []
+    parts, day = sentences(turn.text), turn.time.date()
+    keeps, whole, greeted = False, True, len(parts) == 1
+    topics: tuple[str, ...] = ()
     for sentence in parts:
-        wish, order = (SENTENCES[name].match(sentence.text) for name in ("FORGET", "REMEMBER"))
-        body = sentence.text[order.end() :] if order and not sentence.asks else sentence.text
-        everything = SENTENCES["EVERYTHING"].fullmatch(sentence.text)
+        text, written = sentence.text, sentence.written.lstrip()
+        wish, order, everything = (SENTENCES[name].match(text) for name in ("FORGET", "REMEMBER", "EVERYTHING"))
         if wish or everything:
-            text = sentence.text if everything or not wish else sentence.text[wish.end() :]
-            fact = Fact(f"{FORGET}{_wish(text)}", index)
+            fact = Fact(f"{FORGET}{text if everything or not wish else _wish(text[wish.end() :])}", index)
             facts[text_hash(fact.text)] = fact
-        if wish or order or everything or kind_of(sentence) == "command":
+        if wish or everything or (not order and kind_of(sentence) == "command"):
             whole = False
-            if wish or everything or not order:
-                continue
-        spoken, cut = turn.text[sentence.start : sentence.end], len(sentence.text) - len(body)
-        tidy: list[tuple[str, str]] = []
-        left = [body]
-        if not sentence.asks and not sentence.quoted:
-            tidy, left, topic = tidied(body, greeted=greeted, topic=topic)
-        if not all(clause in spoken for clause in left):  # a line ends within
+            continue
+        cut = order.end() if order and not sentence.asks else 0
+        body, reads = text[cut:], not sentence.asks and not sentence.quoted
+        tidy, left, topics = tidied(body, greeted=greeted, topics=topics) if reads else ([], [body], topics)
+        if not all(clause in written for clause in left):  # a line ends within
             tidy, left = [], [body]
-        for text, words in tidy:
-            plain = dated(dated_chinese(text, turn.time.date()), turn.time.date())
+        for stated, words in tidy:
+            plain = dated(dated_chinese(stated, day), day)
             facts.setdefault(text_hash(plain), Fact(plain, index, words))
-            whole = False
-        greeted = greeted or SENTENCES["GREETING"].match(sentence.text) is not None
-        for clause in filter(None, left):
-            keeps = keeps or cut > 0 or sentence.quoted or kind_of(sentence._replace(text=clause)) == "statement"
-            start = sentence.start + (spoken.index(clause) if tidy else cut)
-            rest.append(sentence._replace(start=start, end=start + len(clause) if tidy else sentence.end))
-    kept = _kept(turn.text, rest, whole=whole) if keeps and turn.role == "user" else []
-    return [*facts.values(), *(Fact(text, index, is_quotation=True) for text in kept)]
+        whole = whole and not tidy and not order
+        greeted = greeted or SENTENCES["GREETING"].match(text) is not None
+        states = any(kind_of(sentence._replace(text=clause)) == "statement" for clause in left)
+        keeps = keeps or states or (bool(left) and (cut > 0 or sentence.quoted))
+        rest += [f"{clause} " for clause in left] if tidy else [written[cut:] if cut else sentence.written]
+    kept = turn.text if whole else "".join(rest)
+    quoted = paragraphs(kept.strip(), _LONGEST_TEXT) if keeps and turn.role == "user" else []
+    return [*facts.values(), *(Fact(each, index, is_quotation=True) for each in quoted)]
 
 
 def _wish(text: str) -> str:
     """What to forget, in the words of the fact that it names where that is a tidy one."""
     facts, rest, _ = tidied(text)
     return facts[0][0] if len(facts) == 1 and not rest and not facts[0][0].endswith(")") else text
-
-
-def _kept(text: str, rest: list[Sentence], *, whole: bool) -> list[str]:
-    """What is left of a message, in the user's words and their order; all of it where nothing was taken out."""
-    if whole:
-        return paragraphs(text.strip(), _LONGEST_TEXT)
-    pieces: list[list[int]] = []
-    for sentence in rest:
-        if pieces and not text[pieces[-1][1] : sentence.start].strip():
-            pieces[-1][1] = sentence.end
-        else:
-            pieces.append([sentence.start, sentence.end])
-    return paragraphs(" ".join(text[start:end].strip() for start, end in pieces), _LONGEST_TEXT)
 
 
 def _related(facts: Iterable[Fact], question: ExtractInput) -> Iterator[Fact]:
@@ -222,7 +203,7 @@ def _bearing(new: Statement, old: Statement, *, renewed: bool) -> Bearing:
     equal = _terms(new.value) == _terms(old.value)
     if new.positive != old.positive:  # "No dog", "A dog named Rex"
         denied, other = (old, new) if new.positive else (new, old)
-        within = new.attribute in _KINDS["PEOPLE"] and {*_terms(denied.value)} <= {*_terms(other.value)}
+        within = new.attribute in ATTRIBUTES["PEOPLE"] and {*_terms(denied.value)} <= {*_terms(other.value)}
         return "ends" if equal or within else ""
     if (equal and cased_words(new.value) == cased_words(old.value)) or _covers(old, new):
         return "same"
@@ -234,7 +215,7 @@ def _bearing(new: Statement, old: Statement, *, renewed: bool) -> Bearing:
 
 def _covers(more: Statement, less: Statement) -> bool:
     """Whether an old value says all of a new one: John Smith is John, the old town of Lyon is Lyon; New York is not York."""
-    if more.attribute in _KINDS["PEOPLE"]:
+    if more.attribute in ATTRIBUTES["PEOPLE"]:
         return more.value.startswith(f"{less.value} ") or (is_cjk(less.value) and more.value.endswith(less.value))
     pieces = [piece.strip() for piece in re.split(r",| of | in | near ", more.value)]
     return more.attribute in {"home", "employer"} and less.value in {pieces[0], pieces[-1]}
@@ -242,7 +223,7 @@ def _covers(more: Statement, less: Statement) -> bool:
 
 def _ends(over: Statement, old: Statement) -> bool:
     """Whether a statement of an end ends an old statement: "Stopped drinking coffee", "Drinks coffee every morning"."""
-    alike = over.attribute == old.attribute or (over.attribute == "any" and old.attribute in _KINDS["ENDABLE"])
+    alike = over.attribute == old.attribute or (over.attribute == "any" and old.attribute in ATTRIBUTES["ENDABLE"])
     if not alike or over.subject != old.subject:
         return False
     gone, words = set(_terms(over.value)), set(_terms(old.value))
@@ -250,7 +231,7 @@ def _ends(over: Statement, old: Statement) -> bool:
         return over.value.split()[-1] in old.value or gone <= set(
             _terms("husband wife boyfriend girlfriend fiancé fiancee")
         )
-    return gone <= words if gone and over.value else over.attribute in _KINDS["ENDS_ALONE"]
+    return gone <= words if gone and over.value else over.attribute in ATTRIBUTES["ENDS_ALONE"]
 
 
 @dataclass(slots=True, eq=False)
@@ -294,7 +275,7 @@ class _Note:
 
 def _places(statement: Statement) -> list[tuple[str, ...]]:
     """The keys of a statement: its subject and attribute, and for many values each word as well."""
-    words = dict.fromkeys(_terms(statement.value)) if statement.attribute in _KINDS["BY_WORD"] else ()
+    words = dict.fromkeys(_terms(statement.value)) if statement.attribute in ATTRIBUTES["BY_WORD"] else ()
     about = statement.subject, statement.attribute
     return [about, *((*about, word) for word in words)]
 
@@ -321,7 +302,7 @@ class _SpeakerSlots:
         elif fact.text.startswith(FORGET):
             self._forget(index, fact.text)
         else:
-            renewed = ENGLISH["SAYS_SO"].search(f"{fact.text} {fact.context}") is not None
+            renewed = SENTENCES["CHANGED"].search(f"{fact.text} {fact.context}") is not None
             self._weigh(index, self._company.resolved(fact.text), renewed=renewed)
 
     def _weigh(self, index: int, text: str, *, renewed: bool) -> None:
@@ -339,7 +320,7 @@ class _SpeakerSlots:
         if same or (links["same"] and not statement.ended):
             self._none(index, text, same or links["same"][0])
         elif links["ends"]:
-            self._end(index, text, statement, links["ends"])
+            self._end(index, text, links["ends"])
         elif links["replaces"]:
             self._change(index, text, links["replaces"][0], text)
         else:
@@ -347,9 +328,9 @@ class _SpeakerSlots:
 
     def _about(self, statement: Statement) -> Iterator[_Slot]:
         """Living slots about the same thing, the latest first; of many values those that share a word alone."""
-        kinds = _KINDS["ENDABLE"] if statement.attribute == "any" else {statement.attribute} - {""}
+        kinds = ATTRIBUTES["ENDABLE"] if statement.attribute == "any" else {statement.attribute} - {""}
         word = _terms(statement.value)[:1]
-        places = [(statement.subject, kind, *(word if kind in _KINDS["BY_WORD"] else ())) for kind in sorted(kinds)]
+        places = [(statement.subject, kind, *(word if kind in ATTRIBUTES["BY_WORD"] else ())) for kind in sorted(kinds)]
         slots = [slot for place in places for slot in self._by_about.get(place, {}).values()]
         return (slot for slot in reversed(slots) if not slot.gone)
 
@@ -372,12 +353,11 @@ class _SpeakerSlots:
 
     def _names(self, index: int, text: str, statement: Statement) -> bool:
         """Join "Sister's name is Jesica" to "Has a sister"; several sisters without a name leave it open."""
-        kinds = [person.kind for person in statement.people if person.kind and person.name]
-        slots = [
-            slot for kind in kinds for slot in self._unnamed[kind] if not slot.gone and named_memory(slot.text, text)
-        ]
+        people = [person for person in statement.people if person.kind and person.name]
+        slots = [(slot, person) for person in people for slot in self._unnamed[person.kind]]
+        slots = [(slot, person) for slot, person in slots if not slot.gone and person.kind in slot.text]
         if len(slots) == 1:
-            self._change(index, named_memory(slots[0].text, text), slots[0], text)
+            self._change(index, with_name(slots[0][0].text, slots[0][1]), slots[0][0], text)
         return len(slots) == 1
 
     def _none(self, index: int, text: str, slot: _Slot) -> None:
@@ -397,12 +377,12 @@ class _SpeakerSlots:
         slot.text, slot.statement = text, read(text)
         self._file(slot)
 
-    def _end(self, index: int, text: str, statement: Statement, slots: Sequence[_Slot]) -> None:
+    def _end(self, index: int, text: str, slots: Sequence[_Slot]) -> None:
         for slot in slots:
             slot.gone = True
             if slot.number is not None:
                 self.notes.append(_Note(index, text, slot, f"contradicts {_short(slot.text)}", deletes=True))
-        if not statement.empty:
+        if not _ONLY_OVER.search(text):
             self._add(index, text, f"instead of {_short(slots[0].text)}")
         elif all(slot.number is None for slot in slots):
             self.notes.append(_Note(index, text, None, f"takes back {_short(slots[0].text)}"))
@@ -416,8 +396,8 @@ class _SpeakerSlots:
         self._by_hash[text_hash(slot.text)].append(slot)
         for place in _places(slot.statement):
             self._by_about[place][id(slot)] = slot
-        for person in slot.statement.people:
-            if not person.name and slot.statement.positive and not slot.statement.ended:
+        for person in slot.statement.people[:1]:
+            if not person.name and slot.statement.positive and slot.statement.attribute in ATTRIBUTES["PEOPLE"]:
                 self._unnamed[person.kind].append(slot)
 
 
@@ -429,16 +409,12 @@ def _short(text: str) -> str:
 
 _RECENT: Final = 50  # people that a pronoun may mean, the last ones named
 _CLASS: Final = {
-    word: WORDS[key] | lists("chinese-words").get(key, frozenset())
+    word: WORDS[key]
     for key, words in {"FEMALE": "she her 她", "MALE": "he his 他", "PETS": "it its 它", "PLURAL": "they their"}.items()
     for word in words.split()
 }
 _GENDERED: Final = frozenset().union(*_CLASS.values())
-_PRONOUN: Final = re.compile(
-    r"(?:(?P<word>she|he|it|they)(?P<is>'s|'re)?|(?P<own>her|his|its|their))\b\s*(?P<rest>.*)|(?P<cjk>[他她它])(?P<of>的)?(?P<body>.*)",
-    re.IGNORECASE | re.DOTALL,
-)
-_NAMES: Final = re.compile(f"{ENGLISH.texts['NAMING']}|[他她它](?:的(?:名字|姓名)(?:叫做?|是)|名?叫)", re.IGNORECASE)
+_OWN: Final = frozenset("her his its their".split())
 
 
 class Company:
@@ -458,13 +434,15 @@ class Company:
 
     def resolved(self, text: str) -> str:
         """The statement with its pronoun resolved, where it has one and it is clear; that person is then the last named."""
-        match, naming = _PRONOUN.match(text) if refers_back(text) else None, _NAMES.match(text) is not None
-        person = self._person((match["word"] or match["own"] or match["cjk"]).lower(), naming=naming) if match else None
-        plain = _put(match, person) if match and person else text
-        self._recent.extendleft(reversed(read(plain).people))
+        word, naming = read(text).subject, read(text).attribute == "name"
+        person = self._person(word, naming=naming) if word in _CLASS and refers_back(text) else None
+        if person:
+            who = person.name or person.kind[0].upper() + person.kind[1:]
+            text = f"{who}{chr(39) + 's' if word in _OWN else ''}{text[len(word) :]}"
+        self._recent.extendleft(reversed(read(text).people))
         if person and not naming:
             self._recent.appendleft(person)
-        return plain
+        return text
 
     def _person(self, word: str, *, naming: bool) -> Person | None:
         """The last fitting one of this conversation, else the only fitting one of those in memories."""
@@ -476,13 +454,6 @@ class Company:
         return recent[0] if recent else sure[0] if len(sure) == 1 else None
 
 
-def _put(match: re.Match[str], person: Person) -> str:
-    who = person.name or person.kind[0].upper() + person.kind[1:]
-    if match["cjk"]:
-        return f"{who}{match['of'] or ''}{match['body']}"
-    return f"{who}{chr(39) + 's' if match['own'] else ' is' if match['is'] else ''} {match['rest']}"
-
-
 def _fits(person: Person, word: str) -> bool:
     if person.kind not in _GENDERED:
         return word not in {"it", "its", "它"}
@@ -490,19 +461,12 @@ def _fits(person: Person, word: str) -> bool:
     return bool(person.name) if pet else person.kind in _CLASS[word]
 
 
-def named_memory(memory: str, fact: str) -> str:
-    """The memory with the name that a fact gives to the one it is about; empty where they do not belong together.
+def with_name(memory: str, person: Person) -> str:
+    """A memory of a person without a name, with that name.
 
     Example:
-        >>> named_memory("Has a sister", "Sister's name is Jesica"), named_memory("有一个姐姐", "姐姐叫Jesica")
+        >>> with_name("Has a sister", Person("sister", "Jesica")), with_name("有一个姐姐", Person("姐姐", "Jesica"))
         ('Has a sister named Jesica', '有一个叫Jesica的姐姐')
     """
-    person = next((person for person in read(fact).people if person.kind and person.name), None)
-    plain = memory.strip().rstrip(".。")
-    chinese = re.fullmatch(f"(?P<has>(?:有|养)[了着]?.{{0,6}}?)(?P<kind>{KIN})", plain) if in_chinese(plain) else None
-    match = chinese or ENGLISH["UNNAMED"].match(plain)
-    if person is None or match is None or match["kind"].lower() != person.kind.lower():
-        return ""
-    if chinese:
-        return f"{match['has']}叫{person.name}的{person.kind}"
-    return f"{plain[: match.end('kind')]} named {person.name}{plain[match.end('kind') :]}"
+    before, kind, after = memory.strip().rstrip(".。").rpartition(person.kind)
+    return f"{before}叫{person.name}的{kind}{after}" if is_cjk(kind) else f"{before}{kind} named {person.name}{after}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from langmem_adapter.statements.tables import FORMS, StatedSpan, patterns
+from langmem_adapter.statements.tables import patterns, verb_form
 
 MONTHS: Final = tuple("January February March April May June July August September October November December".split())
 MONTH_NAMES: Final = "|".join((*MONTHS, *(month[:3] for month in MONTHS), "Sept"))
@@ -36,6 +37,32 @@ SHORT_DAYS: Final = {day[:length].lower(): day for day in WEEKDAYS for length in
 _NAMES: Final = {"MONTHS": MONTHS, "WEEKDAYS": WEEKDAYS, "DAYS": (*WEEKDAYS, *MONTHS, *SHORT_DAYS)}
 _P: Final = patterns("times", {name: "|".join(words) for name, words in _NAMES.items()} | {"MONTH_NAMES": MONTH_NAMES})
 _MONTH: Final = re.compile(rf"\b(?:{MONTH_NAMES})\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedSpan:
+    """When something holds, as far as a statement says so.
+
+    Attributes:
+        since: From when on.
+        until: Until when.
+        at: The date of a single event, "in 2019".
+        lasting: Whether it says that it lasts: "since 2019", "for five years".
+        partly: Whether it is said of some times only: "every Sunday", "at night".
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    at: datetime | None = None
+    lasting: bool = False
+    partly: bool = False
+
+    def bounds(self, *, over: bool, begins: bool) -> tuple[datetime | None, datetime | None]:
+        """From when until when something holds that is *over*, or that *begins* at the date."""
+        if over and self.since and not self.until:
+            return None, self.since
+        since, until = self.since or (self.at if begins else None), self.until or (self.at if over else None)
+        return (None, None) if since and until and until <= since else (since, until)
 
 
 def timed(text: str) -> tuple[str, StatedSpan] | None:
@@ -122,7 +149,7 @@ def dated(text: str, today: date) -> str:
         >>> dated("Flying to Rome tomorrow", date(2025, 5, 1)), dated("Moved to Oslo last month", date(2025, 5, 1))
         ('Flying to Rome on 2025-05-02', 'Moved to Oslo in April 2025')
     """
-    is_past = FORMS.get(text.partition(" ")[0].lower(), ("", ""))[1] == "past"
+    is_past = verb_form(text.partition(" ")[0])[1] == "past"
     text = (
         _P["ON_DAY"].sub(rf"{'last' if is_past else 'this'} \1", text)
         if is_past or _P["AHEAD_VERB"].match(text)

