@@ -128,13 +128,7 @@ def _share(value: object, what: str) -> float:
 
 
 def local_time(value: object, name: str, zone: tzinfo | None) -> datetime:
-    """An aware datetime with its own UTC offset, from a datetime, an ISO 8601 text or a Unix time in seconds.
-
-    A datetime or text without an offset is the local time of *zone*, and Unix seconds are shown in it; `None` is the system's.
-
-    Raises:
-        InvalidInputError: It is none of these.
-    """
+    """An aware datetime, of a datetime, ISO 8601 text or Unix seconds; without an offset it is the local time of *zone*."""
     fix = "write it like 2026-05-01 or 2026-05-01T12:00"
     try:
         if isinstance(value, str):

@@ -230,11 +230,7 @@ class MissingDependencyError(LangmemAdapterError, ImportError):
 
 @contextmanager
 def noted_on(error: BaseException | None) -> Iterator[None]:
-    """Close something at the end of a `with` statement: an error that is under way goes on, and a note says what closing met.
-
-    Args:
-        error: The one that is under way, if any; without it those of closing are raised.
-    """
+    """Close something at the end of a `with` statement: an error that is under way goes on, with a note of what closing met."""
     try:
         yield
     except (LangmemAdapterError, BaseExceptionGroup) as met:

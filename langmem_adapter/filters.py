@@ -67,14 +67,7 @@ _LONGEST_DATE: Final = 40
 
 
 def parse_moment(value: object, *, wall: bool = False) -> datetime | None:
-    """The time that a value means, in UTC; `None` where it means none. With *wall* what a clock shows there, as if it were UTC.
-
-    Example:
-        >>> parse_moment("2024-05-01T12:00:00+02:00")
-        datetime.datetime(2024, 5, 1, 10, 0, tzinfo=datetime.timezone.utc)
-        >>> parse_moment("tomorrow"), parse_moment(20240501)
-        (None, None)
-    """
+    """The time that a value means, in UTC; with *wall* what a clock shows there, as if it were UTC. `None` if it is none."""
     if isinstance(value, str):
         return _read_date(value, wall) if len(value) <= _LONGEST_DATE else None
     if isinstance(value, datetime):
@@ -266,10 +259,6 @@ _AND: Final = {"until": False, "outcome": False}
 class Filter:
     """A filter that was understood; make one with `parse_filter`. It is true if it asks for anything at all.
 
-    Attributes:
-        conditions: Those that must always hold, by which a query of a database may be narrowed.
-        fields: Every key it reads, as written.
-
     Example:
         >>> from langmem_adapter.filters import parse_filter
         >>> adult = parse_filter({"age": {"gte": 18}, "OR": [{"city": "Oslo"}, {"city": {"exists": False}}]})
@@ -279,16 +268,12 @@ class Filter:
         (['age', 'city'], (Condition(key='age', operator='gte', operand=18),))
     """
 
-    conditions: tuple[Condition, ...]
-    fields: frozenset[str]
+    conditions: tuple[Condition, ...]  # those that must always hold, by which a query of a database may be narrowed
+    fields: frozenset[str]  # every key it reads, as written
     _root: Node = field(repr=False)
 
     def matches(self, values: Values) -> bool:
-        """Whether it holds for these values.
-
-        Args:
-            values: Plain JSON under text keys, datetimes too; for a memory what `filter_values` gives.
-        """
+        """Whether it holds for these values: plain JSON and datetimes; for a memory what `filter_values` gives."""
         return self._root(values)
 
     def __bool__(self) -> bool:
@@ -341,16 +326,9 @@ _OTHERS: Final = {
 def parse_filter(
     filters: Mapping[str, Any] | None, *, fields: Collection[str] = FIELDS, objects: bool = True
 ) -> Filter:
-    """Read a filter, whole: what is not understood is an error, never a condition that is left out.
+    """Read a filter, whole: what is not understood is a `FilterError`, never a condition that is left out.
 
-    Args:
-        filters: A filter as in the table of `langmem_adapter.filters`; `None` and `{}` hold for everything.
-        fields: Keys that mean fields of a memory, which have known kinds; `()` where the filtered items are no memories.
-        objects: Whether a mapping under a key may be a filter on the object there; in Mem0 it holds operators only.
-
-    Raises:
-        FilterError: An operator is unknown, an operand is not of its kind, a key is no text, `AND`, `OR` or `NOT` is empty,
-            it is nested deeper than `checks.DEEPEST` or has more than 1,000 conditions or 10,000 values.
+    *fields* are the keys that mean fields of a memory. Without *objects* a mapping holds operators only, as in Mem0.
 
     Example:
         >>> parse_filter({"age": {"$gtt": 3}})

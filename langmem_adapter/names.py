@@ -52,10 +52,7 @@ _OPPOSITES: Final = {"likes": "dislikes", "dislikes": "likes", "喜欢": "不喜
 
 
 def entity_key(name: str) -> str:
-    """What two names of the same thing have in common: no case, width, spacing, article, Dr. or closing punctuation.
-
-    At most 256 characters; empty where the name holds nothing but punctuation.
-    """
+    """What two names of one thing have in common: no case, width, article, Dr. or closing punctuation."""
     folded = unicodedata.normalize("NFKC", name.translate(_UNSEEN)).casefold()
     plain = _stripped(" ".join(folded.replace("_", " ").split()))
     return (_LEADING.sub("", plain, count=1) or plain)[:256]
@@ -68,10 +65,7 @@ def _stripped(name: str) -> str:
 
 
 def candidate_keys(text: str) -> set[str]:
-    """Every key that a name in a text could have: of its words up to four in a row, of Chinese letters up to eight.
-
-    Of a long text the first 2,000 pieces are read.
-    """
+    """Every key that a name in a text could have: of its words up to four in a row, of Chinese letters up to eight."""
     plain = unicodedata.normalize("NFKC", text).casefold().replace("_", " ")
     keys = _runs(plain)
     if _CJK_RUN.search(plain):
@@ -173,10 +167,7 @@ def name_speaker(triples: Iterable[Triple], speaker: str, role: str) -> tuple[Tr
 
 
 def relation_name(name: str) -> str:
-    """The name of a relation in the form in which it is kept: words joined by underscores, empty where there are none.
-
-    A few that mean the same become one: `relation_name("Resides In")` is `lives_in`.
-    """
+    """The form in which a relation's name is kept: words joined by underscores; `relation_name("Resides In")` is `lives_in`."""
     plain = unicodedata.normalize("NFKC", name).casefold().replace("'", "").replace("’", "")
     joined = "_".join(re.findall(r"\w+", plain.replace("_", " ")))
     return _SAME.get(joined, joined)

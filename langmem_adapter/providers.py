@@ -80,16 +80,11 @@ _ADDRESSES: Final = ("openai_api_base", "anthropic_api_url", "base_url")  # what
 
 
 class Limits:
-    """The limits within which a model is called.
+    """The limits within which a model (*who* at *address*) is called.
 
-    Args:
-        who: What errors call the model.
-        address: Its server; by default that of the client's error.
-        timeout: Seconds that a call may take, with its retries.
-        retries: How often a call is repeated after a failure that may pass: too many requests (but no quota that is used up), a
-            server's own error, a lost connection. The server's `Retry-After` is respected.
-        batch: How many texts one call of embeddings may have.
-        secrets: Keys that a provider may repeat in an error; its words are shown without them.
+    A call may take *timeout* seconds with its retries. It is repeated after a failure that may pass: too many requests (but no
+    quota that is used up), a server's own error, a lost connection. A call of embeddings has at most *batch* texts; *secrets*
+    are keys that a provider may repeat in an error.
     """
 
     def __init__(
@@ -117,14 +112,7 @@ class Limits:
         }
 
     def plan(self, run: Callable[[], R], arun: Callable[[], Awaitable[R]] | None = None) -> Plan[R]:
-        """A call within these limits.
-
-        Where there is no *arun* the call would only block a thread of the loop's executor, of which there are few: it gets a
-        new thread then.
-
-        Raises:
-            ModelError: When the plan is carried out: whatever the call raised last, or there was no answer in time.
-        """
+        """A call within these limits; its error is a `ModelError`. Without *arun* it blocks a new thread."""
 
         def work() -> R:
             return Retrying(**self._rules)(run)
@@ -184,11 +172,7 @@ class Limits:
 
 
 def limits_of(spec: object, model: object, settings: Settings) -> Limits:
-    """The limits for the *model* made from *spec*: its name, or the model itself.
-
-    Where its client retries by itself (LangChain's standard parameter `max_retries`), only the client does: the two counts
-    would multiply. Models that are made by name come without.
-    """
+    """The limits for the *model* made from *spec*: its name or the model itself. A client that retries is not retried here."""
     who = spec if isinstance(spec, str) else " ".join(dict.fromkeys((type(model).__name__, model_name(model))))
     retries = settings.model_retries if getattr(model, "max_retries", 0) == 0 else 0
     fields = getattr(model, "__dict__", {})
@@ -375,9 +359,6 @@ def server_options(name: str, settings: Settings) -> dict[str, Any]:
 
     A key of the environment (`OPENAI_API_KEY`) is never sent to a `base_url` of the settings: that server gets the key of the
     settings, or a placeholder.
-
-    Raises:
-        ValueError: The name names nothing; LangChain would wait for it to come later.
     """
     if not name.rpartition(":")[2].strip():
         raise ValueError("it names no model")
@@ -392,10 +373,7 @@ def server_options(name: str, settings: Settings) -> dict[str, Any]:
 
 
 def make_with_timeout(make: Callable[..., T], settings: Settings) -> T:
-    """Make a model with a client that has a timeout and does not retry, since `Limits` does.
-
-    Only classes with LangChain's standard parameters get them: others may refuse them, or send them to the server.
-    """
+    """Make a model with a timeout and no retries of its client, where its class has LangChain's standard parameters."""
     made = make()
     fields = getattr(type(made), "model_fields", {})
     names = {name for field in fields for name in (field, fields[field].alias)}
@@ -405,11 +383,7 @@ def make_with_timeout(make: Callable[..., T], settings: Settings) -> T:
 
 
 def reply_bounds(model: Any, name: str, settings: Settings, most: int = 4_096) -> dict[str, Any]:
-    """What bounds the replies of a chat model made from a *name*: temperature 0 and the most tokens, by its own fields.
-
-    Its profile decides: no temperature where it takes none, room for thoughts. A server of one's own is sent OpenAI's first
-    name of the parameter, which all of them know.
-    """
+    """What bounds the replies of a chat model made from a *name*: temperature 0 and the most tokens, by its own fields."""
     profile, fields = getattr(model, "profile", None) or {}, getattr(type(model), "model_fields", {})
     most = settings.model_max_tokens or most
     if profile.get("reasoning_output"):
@@ -427,18 +401,7 @@ def reply_bounds(model: Any, name: str, settings: Settings, most: int = 4_096) -
 
 @contextmanager
 def provider_errors(what: str, *, key: str = KEY_HINT, form: str) -> Iterator[None]:
-    """Turn what making a model raises into errors that name the fix.
-
-    Args:
-        what: What is being made, as in `"model 'openai:gpt-5-mini'"`.
-        key: How to give the key.
-        form: How a right name looks.
-
-    Raises:
-        MissingDependencyError: The provider's package is not installed.
-        InvalidInputError: The name is not understood, or the key is missing.
-        ModelUnreachableError: A model cannot be loaded: its server or its files are not there.
-    """
+    """Turn what making a model raises into errors that name the fix: *key* says how to give it, *form* how names look."""
     from openai import OpenAIError  # noqa: PLC0415 - slow to import, and offline needs none
 
     try:

@@ -7,13 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from langmem_adapter.errors import InvalidInputError, ScopeError
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope, ScopeArguments
 
-__all__ = ["MemoryContext", "check_owner", "configured", "resolve_again", "resolve_scope"]
+if TYPE_CHECKING:
+    from langmem_adapter.records.results import Threshold
+
+__all__ = [
+    "MemoryContext",
+    "ScopeOptions",
+    "SearchOptions",
+    "check_owner",
+    "configured",
+    "resolve_again",
+    "resolve_scope",
+]
 
 _NO_SCOPE: Final = (
     "user_id is missing: pass context=MemoryContext(user_id=…) or {'configurable': {'user_id': …}} with the call,"
@@ -44,6 +55,30 @@ class MemoryContext:
     timezone: str | None = None
 
 
+class ScopeOptions(ScopeArguments, total=False):
+    """The scope and time zone of an integration where the call does not name them; see `resolve_scope`.
+
+    Attributes:
+        timezone: IANA name of the user's time zone; see `MemoryContext`.
+    """
+
+    timezone: str | None
+
+
+class SearchOptions(ScopeOptions, total=False):
+    """How an integration searches, beside its scope.
+
+    Attributes:
+        k: At most so many memories.
+        threshold: Least relevance of a memory; see `Memory.search`.
+        max_tokens: At most so many tokens of them; the best come first, a long one is cut to the passage that answers.
+    """
+
+    k: int
+    threshold: Threshold
+    max_tokens: int | None
+
+
 def resolve_scope(
     *,
     explicit: object = None,
@@ -63,9 +98,6 @@ def resolve_scope(
         runtime: LangGraph's `Runtime` or `ToolRuntime`, or anything with a `context`.
         config: The `RunnableConfig`; by default that of *runtime*, where it has one.
         default: The argument of the integration's constructor, like *explicit*.
-
-    Returns:
-        The scope.
 
     Raises:
         ScopeError: No source names a field, one is blank or no `str`, or the call contradicts the authenticated user.
@@ -90,11 +122,7 @@ def resolve_again(begun: Scope, *, runtime: object = None, config: Mapping[str, 
     """The scope in the state of a run that is resumed, if the call does not contradict it.
 
     A state outlives the call that wrote it, and other callers may write to its thread. So it must agree with everything that
-    the call names: the authenticated user, the runtime's context and `config["configurable"]`. A call that names nothing
-    resumes any state; where that is not allowed, authenticate users on the server.
-
-    Raises:
-        ScopeError: The call names a field that the state lacks or has with another value.
+    the call names, else it is a `ScopeError`. A call that names nothing resumes any state.
     """
     for source, named in _sources(None, runtime, config).items():
         for field, value in named.items():
@@ -106,21 +134,12 @@ def resolve_again(begun: Scope, *, runtime: object = None, config: Mapping[str, 
 
 
 def check_owner(message: object, scope: Scope, name: str, *, fields: Collection[str] = SCOPE_FIELDS) -> None:
-    """Refuse a message that names another scope than the one it would be stored under.
-
-    Args:
-        message: A message or a mapping: its own `user_id`, `agent_id` and `run_id`, also among a message's `additional_kwargs`.
-        scope: The scope that it would be stored under.
-        name: Its name in the error.
-        fields: The fields that must agree; one that *scope* does not name would be lost.
-
-    Raises:
-        InvalidInputError: They differ.
-    """
+    """Refuse a message, or a mapping, that names another scope than the one it would be stored under."""
+    parts = (getattr(message, name, None) for name in ("additional_kwargs", "model_extra"))
     own = (
         message
         if isinstance(message, Mapping)
-        else {**(getattr(message, "additional_kwargs", None) or {}), **(getattr(message, "model_extra", None) or {})}
+        else {key: value for part in parts for key, value in (part or {}).items()}
     )
     for field in fields:
         value = own.get(field)

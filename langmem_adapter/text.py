@@ -36,12 +36,7 @@ if TYPE_CHECKING:
 
 
 def read_entries(file: Path) -> dict[str, str]:
-    """The entries of a file, `name: text` each, continued by indented lines, which keep their ends.
-
-    Example:
-        >>> read_entries(Path(__file__).with_name("words.txt"))["CLITICS"]
-        's t d m re ve ll'
-    """
+    """The entries of a file, `name: text` each, continued by indented lines, which keep their ends."""
     matches = re.findall(r"^(\w+): ?(.*(?:\n +.*)*)", file.read_text(encoding="utf-8"), re.MULTILINE)
     return {name: re.sub(r"\n +", "\n", text).strip("\n") for name, text in matches}
 
@@ -126,15 +121,7 @@ _STEMMING: Final = Lock()
 
 
 def check_language(language: str) -> str:
-    """The name of a language as it is stored, for one that a user wrote.
-
-    Raises:
-        InvalidInputError: No such language; the message names those there are.
-
-    Example:
-        >>> check_language("German")
-        'german'
-    """
+    """The name of a language as it is stored, for one that a user wrote."""
     name = language.strip().casefold()
     if name in LANGUAGES or name == NO_STEMS:
         return name
@@ -291,14 +278,7 @@ _BACK: Final = re.compile(
 
 
 def words(text: str, language: str = ENGLISH) -> list[str]:
-    """Split a text into the terms that lexical search compares, with repetitions, in order.
-
-    Args:
-        text: Any text, in any mix of scripts; quotes and operators are just text.
-        language: For stemming words that the script alone does not assign (`languages.LANGUAGES`, or `"none"`).
-
-    Returns:
-        Terms of at most 64 characters; empty for a text without letters or digits.
+    """Split a text into the terms that lexical search compares, with repetitions, in order; at most 64 characters each.
 
     Example:
         >>> words("Running shoes, café!")
@@ -330,12 +310,7 @@ def words(text: str, language: str = ENGLISH) -> list[str]:
 
 
 def content_words(text: str, language: str = ENGLISH) -> set[str]:
-    """The terms of a text that carry meaning: `words` without function words and single Chinese particles.
-
-    Example:
-        >>> sorted(content_words("She has a dog"))
-        ['dog']
-    """
+    """The terms of a text that carry meaning: `words` without function words and single Chinese particles."""
     return meaningful(words(text, language), language)
 
 
@@ -353,14 +328,7 @@ _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 def marks(text: str, language: str = ENGLISH, terms: Iterable[str] | None = None) -> set[str]:
-    """What kind of statement a text is: whether it tells a time, and its `topics`.
-
-    Words of time are known in English and Chinese, years in every language.
-
-    Args:
-        text: Any text.
-        language: As for `words`.
-        terms: Its `words`, if known already.
+    """What kind of statement a text is, by its *terms*: whether it tells a time, and its `topics`.
 
     Example:
         >>> sorted(marks("Did you go there last week?")), marks("I like tea.")
@@ -382,13 +350,7 @@ def asks_when(question: str) -> bool:
 
 
 def topics(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
-    """The topics that any of some words speaks of, as marks.
-
-    English and Chinese words; only the Chinese ones where words in Latin letters are not read as English.
-
-    Args:
-        terms: The `words` of a text.
-        language: As for `words`.
+    """The topics that any of some words speaks of, as marks; only of Chinese words where Latin letters are not read as English.
 
     Example:
         >>> topics(words("Called off the wedding")), topics(words("Ha cancelado la boda"))
@@ -400,8 +362,6 @@ def topics(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
 
 def groups_of(terms: Iterable[str], language: str = ENGLISH) -> set[str]:
     """Names of the groups of related words that any of the terms belongs to; `members` gives their words.
-
-    English and Chinese words; only the Chinese ones where words in Latin letters are not read as English.
 
     Example:
         >>> groups_of(words("I moved")) == groups_of(words("she lives"))
@@ -452,15 +412,12 @@ _SIGN: Final = re.compile(r"(?<!\w)[-–]\.?\d|(?<![\w.])\.\w|(?:^|\w)[-–](?!\
 
 
 def text_hash(text: str) -> str:
-    """Hash of a statement: equal hashes mean the same statement.
+    """Hash of a statement (BLAKE2b, 32 hexadecimal digits): equal hashes mean the same statement.
 
     Ignored are spacing, the width of letters and signs (Ａ and A), the composition of accents, the marks that end a statement
     (. ! … 。), and the capital that begins a word of small letters (Tea and tea). Everything else counts: signs and symbols (A
     and A-, C and C++, x² and x2), emoji, the question mark, and case inside a word (iPhone), beside digits (aB3x), of a single
     letter, and of words in capitals (US is not us).
-
-    Returns:
-        32 hexadecimal digits (BLAKE2b).
 
     Example:
         >>> text_hash("Likes  Pizza.") == text_hash("likes pizza"), text_hash("Likes C++.") == text_hash("Likes C.")

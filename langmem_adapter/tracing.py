@@ -28,7 +28,7 @@ from langchain_core.runnables.config import RunnableConfig, var_child_runnable_c
 from langmem_adapter._version import __version__
 from langmem_adapter.records.results import Usage
 from langmem_adapter.settings import wants_content
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from langmem_adapter.records.results import AddResult, Change, Hit, SearchResults
     from langmem_adapter.records.scope import Scope
-    from langmem_adapter.twins import Outcome
+    from langmem_adapter.twins import Outcome, PlanSteps
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -94,14 +94,7 @@ class PlanNode(Runnable[Q, R], Generic[Q, R]):
 
 
 class OneRun(PlanNode[Q, R]):
-    """A plan as a Runnable that is one run in a trace; calls of the plan are its children.
-
-    Args:
-        plan: Makes the plan from the input.
-        name: Of the run.
-        inputs: The inputs of the run, made of the input.
-        summarize: The outputs of the run, made of the result.
-    """
+    """A plan as a Runnable that is one run in a trace; calls of the plan are its children."""
 
     def __init__(
         self,
@@ -125,23 +118,21 @@ def describe_hits(hits: Sequence[Hit]) -> dict[str, Any]:
     }
 
 
+@steps
 def _with_run(
     plan: Plan[R], config: RunnableConfig, inputs: Mapping[str, Any], summarize: Callable[[R], Mapping[str, Any]]
-) -> Plan[R]:
+) -> PlanSteps[R]:
     """The run gets the summary, the caller the result itself."""
+    results: list[R] = []
 
-    def run() -> Plan[R]:
-        results: list[R] = []
+    def summarize_result(result: R) -> Mapping[str, Any]:
+        results.append(result)
+        return summarize(result)
 
-        def summarize_result(result: R) -> Mapping[str, Any]:
-            results.append(result)
-            return summarize(result)
-
-        body = plan.then(summarize_result)
-        runnable = RunnableLambda(lambda _: body.run(), lambda _: body.arun())
-        return Plan.calling(runnable.invoke, runnable.ainvoke, inputs, config).then(lambda _: results[0])
-
-    return Plan.late(run)
+    body = plan.then(summarize_result)
+    runnable = RunnableLambda(lambda _: body.run(), lambda _: body.arun())
+    yield from Plan.calling(runnable.invoke, runnable.ainvoke, inputs, config)
+    return results[0]
 
 
 OperationName: TypeAlias = Literal["create_memory", "upsert_memory", "update_memory", "delete_memory", "search_memory"]
@@ -186,14 +177,7 @@ class Observed:
 
 
 class Telemetry:
-    """Observes the operations of one memory.
-
-    Args:
-        store: The location of the memory, without a password.
-        scopes: Whether spans contain the scope.
-
-    Attributes:
-        observers: Called with each finished operation, on the thread or event loop where it ended.
+    """Observes the operations of one memory: *observers* are called with each, on the thread or event loop where it ended.
 
     Example:
         >>> from langmem_adapter import Memory
@@ -210,18 +194,12 @@ class Telemetry:
 
     def observed(self, plan: Plan[R], operation: Operation, tally: Tally[R]) -> Plan[R]:
         """A plan with a span and a report to the observers, if there are any."""
-        if not self.observers and api() is None:
-            return plan
+        return self._observed(plan, operation, tally) if self.observers or api() is not None else plan
 
-        def run() -> R:
-            with self._span(operation) as span:
-                return plan.tap(partial(self._report, operation, tally, span, time.perf_counter())).run()
-
-        async def arun() -> R:
-            with self._span(operation) as span:
-                return await plan.tap(partial(self._report, operation, tally, span, time.perf_counter())).arun()
-
-        return Plan(run, arun)
+    @steps
+    def _observed(self, plan: Plan[R], operation: Operation, tally: Tally[R]) -> PlanSteps[R]:
+        with self._span(operation) as span:
+            return (yield from plan.tap(partial(self._report, operation, tally, span, time.perf_counter())))
 
     def _report(
         self, operation: Operation, tally: Tally[R], span: Span | None, began: float, outcome: Outcome[R]

@@ -2,7 +2,8 @@
 
 A public method is written as a plan: it checks its arguments and says what is to be done, as a `Plan` with a sync and an
 async way to the same result. `planned` makes the sync method of it and `awaited` the async twin, so that signatures,
-docstrings and checks exist once. Work without an async variant (storage is synchronous) runs in a worker thread.
+docstrings and checks exist once. Work without an async variant (storage is synchronous) runs in a worker thread. A plan of
+several steps is a generator (`steps`).
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from threading import Thread
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 from langmem_adapter.errors import InvalidInputError, UnknownArgumentError
 from langmem_adapter.records.checks import quoted
 from langmem_adapter.records.scope import ScopeArguments
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
 
 __all__ = [
     "Outcome",
     "Plan",
+    "PlanSteps",
     "aattempt",
     "arguments_of",
     "attempt",
@@ -39,6 +41,7 @@ __all__ = [
     "refuse_unknown",
     "run_in_executor",
     "run_in_new_thread",
+    "steps",
 ]
 
 P = ParamSpec("P")
@@ -52,12 +55,7 @@ _CALLED: Final = {"limit": "k", "top_k": "k"}
 
 
 class Plan(Generic[R]):
-    """The steps of a call, which run on a thread or on an event loop.
-
-    Args:
-        run: Does it and blocks.
-        arun: Does it without blocking the event loop; by default *run* in a worker thread.
-    """
+    """A call that *run* carries out and blocks, and *arun* without blocking the event loop: by default in a worker thread."""
 
     __slots__ = ("arun", "run")
 
@@ -83,6 +81,11 @@ class Plan(Generic[R]):
     def calling(run: Callable[P, T], arun: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> Plan[T]:
         """A plan that calls a method, or its async twin, with these arguments."""
         return Plan(functools.partial(run, *args, **kwargs), functools.partial(arun, *args, **kwargs))
+
+    def __iter__(self) -> Generator[Plan[Any], Any, R]:
+        """A step of another plan: `result = yield from plan`, see `steps`."""
+        result: R = yield self
+        return result
 
     @staticmethod
     def late(make: Callable[[], Plan[T]]) -> Plan[T]:
@@ -136,15 +139,58 @@ class Plan(Generic[R]):
         return Plan(lambda: use(self.run()).run(), arun)
 
 
+PlanSteps: TypeAlias = "Generator[Plan[Any], Any, R]"
+
+
+def steps(function: Callable[P, PlanSteps[R]]) -> Callable[P, Plan[R]]:
+    """A plan written as a generator, in which `result = yield from plan` carries out another plan.
+
+    Between two plans it computes on the event loop, so that must be quick: slow work is a plan. An error of a plan is raised
+    where it was asked for.
+    """
+
+    @functools.wraps(function)
+    def make(*args: P.args, **kwargs: P.kwargs) -> Plan[R]:
+        begin = functools.partial(function, *args, **kwargs)
+        return Plan(functools.partial(_drive, begin), functools.partial(_adrive, begin))
+
+    return make
+
+
+def _drive(begin: Callable[[], PlanSteps[R]]) -> R:
+    generator = begin()
+    try:
+        plan = next(generator)
+        while True:
+            try:
+                result = plan.run()
+            except BaseException as error:  # noqa: BLE001 - see the contract below
+                plan = generator.throw(error)
+            else:
+                plan = generator.send(result)
+    except StopIteration as end:
+        return cast("R", end.value)
+
+
+async def _adrive(begin: Callable[[], PlanSteps[R]]) -> R:
+    generator = begin()
+    try:
+        plan = next(generator)
+        while True:
+            try:
+                result = await plan.arun()
+            except BaseException as error:  # noqa: BLE001 - the same
+                plan = generator.throw(error)
+            else:
+                plan = generator.send(result)
+    except StopIteration as end:
+        return cast("R", end.value)
+
+
 def planned(
     method: Callable[Concatenate[S, P], Plan[R]], *, elsewhere: Mapping[str, str] = _NOTHING
 ) -> Callable[Concatenate[S, P], R]:
-    """The sync method of a plan; refuses unknown keyword arguments with a hint at the one that was meant.
-
-    Args:
-        method: The plan.
-        elsewhere: What to do instead of certain arguments that it does not have.
-    """
+    """The sync method of a plan; an unknown keyword argument is an error that says what is meant, or done *elsewhere*."""
     names = _keywords(method)
 
     @functools.wraps(method)
@@ -159,13 +205,7 @@ def planned(
 def awaited(
     method: Callable[Concatenate[S, P], R], *, name: str | None = None, elsewhere: Mapping[str, str] = _NOTHING
 ) -> Callable[Concatenate[S, P], Coroutine[Any, Any, R]]:
-    """The async twin of a method made by `planned`.
-
-    Args:
-        method: The sync method.
-        name: The name of the async method; by default the sync method's name with an `a` in front.
-        elsewhere: See `planned`.
-    """
+    """The async twin of a method made by `planned`; its name is the method's with an `a` in front, unless another is given."""
     plan: Callable[Concatenate[S, P], Plan[R]] = inspect.unwrap(method)
     names = _keywords(plan)
     name = name or f"a{plan.__name__}"
@@ -193,10 +233,7 @@ async def run_in_executor(work: Callable[P, R], *args: P.args, **kwargs: P.kwarg
 
 
 async def run_in_new_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run work that takes long, or waits for others, off the event loop in a new thread.
-
-    The loop's executor has few threads, six on two processors; long work in it would block reads.
-    """
+    """Run work that takes long or waits for others in a new thread: the loop's executor has few, which reads need."""
     return await asyncio.wrap_future(in_thread(functools.partial(work, *args, **kwargs)))
 
 

@@ -104,6 +104,9 @@ def _twins() -> set[str]:
 async def test_every_async_method_gives_what_its_sync_twin_gives(tmp_path: Path) -> None:
     steps = [_steps(tmp_path / name) for name in ("sync", "async")]
     assert _twins() == {name for name, *_ in steps[0]}
+    public = {name for name, _ in inspect.getmembers(Memory, inspect.isfunction) if not name.startswith("_")}
+    alone = {name for name in public if not {name, name[1:]} & _twins()}
+    assert alone == {"build_pipeline", "background", "recall", "as_retriever", "tools"}
     for name in ("sync", "async"):
         (tmp_path / name).mkdir()
     memories = [

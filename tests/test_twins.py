@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from langmem_adapter.errors import InvalidInputError, UnknownArgumentError
-from langmem_adapter.twins import Plan, aattempt, attempt, awaited, planned
+from langmem_adapter.twins import Plan, PlanSteps, aattempt, attempt, awaited, planned, steps
 
 
 class Kettle:
@@ -61,12 +61,6 @@ async def test_work_without_an_async_way_leaves_the_event_loop_alone() -> None:
     assert kettle.threads[0] != threading.get_ident() == kettle.threads[1]
 
 
-async def test_an_async_way_of_its_own_is_taken() -> None:
-    kettle = Kettle()
-    assert kettle.whistle() == "TWEET"
-    assert await kettle.awhistle() == "tweet"
-
-
 @pytest.mark.parametrize("arguments", [{"litres": 0}, {"litres": 1, "tea": "coffee"}])
 async def test_both_twins_raise_the_same(arguments: Any) -> None:
     kettle = Kettle()
@@ -96,15 +90,6 @@ async def test_an_unknown_argument_is_named_with_what_was_meant() -> None:
         kettle.whistle(loud=True)
 
 
-async def test_missing_and_surplus_arguments_are_pythons_own_errors() -> None:
-    kettle: Any = Kettle()
-    for arguments in ((), (1, 2)):
-        with pytest.raises(TypeError):
-            kettle.boil(*arguments)
-        with pytest.raises(TypeError):
-            await kettle.aboil(*arguments)
-
-
 def test_a_twin_says_what_it_is() -> None:
     assert inspect.iscoroutinefunction(Kettle.aboil) and not inspect.iscoroutinefunction(Kettle.boil)
     assert inspect.signature(Kettle.boil) == inspect.signature(Kettle.aboil)
@@ -118,12 +103,20 @@ def test_a_twin_says_what_it_is() -> None:
     assert Kettle.boil.__module__ == Kettle.aboil.__module__ == __name__
 
 
-def test_both_twins_follow_one_plan_also_in_a_subclass() -> None:
-    class Big(Kettle):
-        def _boiled(self, litres: float, kelvin: int, tea: str | None) -> str:
-            return "much " + super()._boiled(litres, kelvin, tea)
+@steps
+def boil_again(kettle: Kettle, litres: float) -> PlanSteps[str]:
+    try:
+        first = yield from Plan.calling(kettle.boil, kettle.aboil, litres)
+    except InvalidInputError:
+        first = "nothing"
+    return first + (yield from Plan.calling(kettle.whistle, kettle.awhistle))
 
-    assert Big().boil(9).startswith("much") and asyncio.run(Big().aboil(9)).startswith("much")
+
+async def test_steps_run_one_after_the_other_and_an_error_is_raised_where_it_was_asked_for() -> None:
+    kettle = Kettle()
+    for litres, first in ((1, "1 l at 373 K, None"), (0, "nothing")):
+        plan = boil_again(kettle, litres)
+        assert (plan.run(), await plan.arun(), plan.run()) == (f"{first}TWEET", f"{first}tweet", f"{first}TWEET")
 
 
 class TestOutcome:

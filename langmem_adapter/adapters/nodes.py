@@ -11,14 +11,14 @@ from langchain_core.runnables.base import coerce_to_runnable
 
 from langmem_adapter.adapters import threads
 from langmem_adapter.adapters.retriever import recall_turns, split_options
-from langmem_adapter.adapters.threads import RecallOptions, ScopeOptions
+from langmem_adapter.adapters.threads import RecallOptions
 from langmem_adapter.conversation.experience import ExperienceMemory
 from langmem_adapter.conversation.summaries import about_tokens
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.memory.parts import parts_of
 from langmem_adapter.pipeline.background import BackgroundWriter
 from langmem_adapter.records.checks import check_text, quoted
-from langmem_adapter.scoping import MemoryContext
+from langmem_adapter.scoping import MemoryContext, ScopeOptions
 from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.tracing import PlanNode
 from langmem_adapter.twins import Plan, declare_options

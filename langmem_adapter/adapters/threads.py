@@ -31,8 +31,7 @@ from langgraph.runtime import get_runtime
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.parse import MOST_BEFORE, as_list, message_of, results_apart, turns_before
 from langmem_adapter.records.checks import quoted
-from langmem_adapter.records.scope import ScopeArguments
-from langmem_adapter.scoping import MemoryContext, configured, resolve_scope
+from langmem_adapter.scoping import MemoryContext, SearchOptions, configured, resolve_scope
 from langmem_adapter.storage import sources
 from langmem_adapter.twins import Plan
 
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from langmem_adapter.conversation.summaries import CountTokens
     from langmem_adapter.memory.memory import Memory
     from langmem_adapter.pipeline.background import BackgroundWriter
-    from langmem_adapter.records.results import AddResult, Threshold
+    from langmem_adapter.records.results import AddResult
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.sources import MessageThread
@@ -62,26 +61,6 @@ OnError: TypeAlias = Literal["raise", "log"]
 
 
 # ── options ───────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class ScopeOptions(ScopeArguments, total=False):
-    """The scope and time zone of an integration where the call does not name them; see `resolve_scope`, `MemoryContext`."""
-
-    timezone: str | None
-
-
-class SearchOptions(ScopeOptions, total=False):
-    """How an integration searches, beside its scope.
-
-    Attributes:
-        k: At most so many memories.
-        threshold: Least relevance of a memory; see `Memory.search`.
-        max_tokens: At most so many tokens of them; the best come first, a long one is cut to the passage that answers.
-    """
-
-    k: int
-    threshold: Threshold
-    max_tokens: int | None
 
 
 class RecallOptions(SearchOptions, total=False):

@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool, StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
 from langmem_adapter.adapters.retriever import format_hit, split_options
-from langmem_adapter.adapters.threads import CallContext, SearchOptions, resolve_call
+from langmem_adapter.adapters.threads import CallContext, resolve_call
 from langmem_adapter.arguments import bounded, each_of, filled, flag, one_of, relevance, tokens
 from langmem_adapter.errors import (
     ConflictError,
@@ -26,6 +26,7 @@ from langmem_adapter.names import named_speaker
 from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.escapes import DATA_ONLY, escape
 from langmem_adapter.records.results import Abstained, tokens_in
+from langmem_adapter.scoping import SearchOptions
 from langmem_adapter.search.passages import fit_hits
 from langmem_adapter.text import text_hash
 from langmem_adapter.twins import Plan, declare_options

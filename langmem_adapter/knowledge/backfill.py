@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import partial
 from itertools import groupby
-from operator import add, itemgetter
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from operator import itemgetter
+from typing import TYPE_CHECKING, Final, Unpack
 
 from langmem_adapter.arguments import bounded
 from langmem_adapter.errors import InvalidInputError, LangmemAdapterError, ModelReplyError
@@ -21,7 +21,7 @@ from langmem_adapter.statements.reader import read
 from langmem_adapter.storage.graph import hints
 from langmem_adapter.storage.write import Write
 from langmem_adapter.tracing import run_config
-from langmem_adapter.twins import Plan, awaited, planned
+from langmem_adapter.twins import Plan, awaited, planned, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.graph.hints import UnreadMemory
     from langmem_adapter.storage.ledger import Ledger
+    from langmem_adapter.twins import PlanSteps
 
 _LETTERS: Final = 24_000  # of one batch, about 6,000 tokens; a longer memory is a separate batch
 _MOST: Final = 200
@@ -120,14 +121,12 @@ class GraphBackfill:
                 scopes are never shown together. Without a chat model the rules read them.
             limit: Read at most so many; by default all.
             progress: Called after each batch with the number of memories done and of all.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             How much was read and written, what failed, and what it cost.
 
         Raises:
             ModelTimeoutError: The chat model did not answer in time; what was read before is kept.
-            StorageError: The database refused or failed; the same.
 
         Example:
             >>> from langmem_adapter import Memory
@@ -162,30 +161,17 @@ class _Backfill:
     progress: Progress
     done: int = 0
 
-    def plan(self, size: int, limit: int | None) -> Plan[BackfillReport]:
-        return Plan(self._list).and_then(lambda rows: self._read_all(rows[:limit], len(rows), size))
-
-    def _list(self) -> Sequence[Any]:
-        with self.database.read() as connection:
-            return hints.list_unread(connection, self.scope)
-
-    def _read_all(self, rows: Sequence[Any], count: int, size: int) -> Plan[BackfillReport]:
-        nothing, read = BackfillReport(left=count - len(rows)), partial(self._read, len(rows))
-        keyed = (
-            ((row.scope_id, _about(row.role)), row.pk, row.letters) for row in rows
-        )  # one scope, one point of view
-        reports = Plan.each(read, list(batches_of(keyed, size, _LETTERS)))
-        return reports.then(lambda done: replace(reduce(add, done, nothing), mode=self.reasoner.mode))
-
-    def _read(self, total: int, pks: Sequence[int]) -> Plan[BackfillReport]:
-        """Read some memories of one exact scope and one role."""
-
-        def report(result: BackfillReport) -> BackfillReport:
+    @steps
+    def plan(self, size: int, limit: int | None) -> PlanSteps[BackfillReport]:
+        every = yield from Plan(partial(self.database.fetch, hints.list_unread, self.scope))
+        rows = every[:limit]
+        report = BackfillReport(left=len(every) - len(rows), mode=self.reasoner.mode)
+        keyed = (((row.scope_id, _about(row.role)), row.pk, row.letters) for row in rows)
+        for pks in batches_of(keyed, size, _LETTERS):  # of one scope and one point of view
+            report += yield from self._read(pks)
             self.done += len(pks)
-            self.progress(self.done, total)
-            return result
-
-        return Plan(partial(self._load, pks)).and_then(partial(self._extract, len(pks))).then(report)
+            self.progress(self.done, len(rows))
+        return report
 
     def _load(self, pks: Sequence[int]) -> tuple[list[UnreadMemory], KnownNames]:
         with self.database.read() as connection:
@@ -195,26 +181,27 @@ class _Backfill:
             texts = (memory.text for memory in unread)
             return unread, KnownNames(*hints.load_names(connection, unread[0].scope, texts))
 
-    def _extract(self, wanted: int, loaded: tuple[list[UnreadMemory], KnownNames]) -> Plan[BackfillReport]:
-        unread, names = loaded
-        gone = BackfillReport(skipped=wanted - len(unread))
+    @steps
+    def _read(self, pks: Sequence[int]) -> PlanSteps[BackfillReport]:
+        """Read some memories of one exact scope and one role."""
+        unread, names = yield from Plan(partial(self._load, pks))
+        gone = BackfillReport(skipped=len(pks) - len(unread), mode=self.reasoner.mode)
         if not unread:
-            return Plan.of(gone)
+            return gone
         about = _about(unread[0].role)
         turns = tuple(Turn(about, each.text, _speaker(each) or about, each.since, dated=True) for each in unread)
         question = ExtractInput(turns, about, turns[-1].time.date(), graph=names, kept=True, must_read=True)
         extract, config = self.reasoner.extract, run_config("memory.graph.backfill", self.scope, self.reasoner.mode)
-        extraction = Plan.calling(extract.invoke, extract.ainvoke, question, config)
-        report = extraction.and_then(lambda result: self._write(unread, question, result))
-        return report.or_else(partial(_failed, unread)).then(lambda done: gone + done)
-
-    def _write(
-        self, unread: Sequence[UnreadMemory], question: ExtractInput, extraction: Extraction
-    ) -> Plan[BackfillReport]:
+        try:
+            extraction = yield from Plan.calling(extract.invoke, extract.ainvoke, question, config)
+        except ModelReplyError as error:
+            failed = FailedBatch(tuple(memory.id for memory in unread), str(error))
+            return replace(gone, left=len(unread), failed=(failed,))
         stated, notes = _assign(unread, question, extraction)
         works = [partial(self._state, memory, triples) for memory, triples in zip(unread, stated, strict=True)]
-        report = BackfillReport(notes=(*extraction.notes, *notes), usage=extraction.usage)
-        return Plan.in_new_thread(partial(self.database.write_each, works)).then(lambda ends: report + _count(ends))
+        ends = yield from Plan.in_new_thread(partial(self.database.write_each, works))
+        report = replace(gone, notes=(*extraction.notes, *notes), usage=extraction.usage)
+        return report + _count(ends, self.reasoner.mode)
 
     def _state(self, memory: UnreadMemory, triples: tuple[Triple, ...], connection: Connection) -> Change | None:
         """Write what one memory states; `None` where it is not as it was read."""
@@ -230,10 +217,7 @@ class _Backfill:
 
 
 def batches_of(rows: Iterable[tuple[object, int, int]], size: int, most: int) -> Iterator[list[int]]:
-    """Pks of texts that are read together: neighbours with the same key, *size* at most, and not too many letters.
-
-    *rows*: key, pk and letters of each.
-    """
+    """Pks of *rows* (key, pk, letters) that are read together: neighbours with one key, at most *size* and *most* letters."""
     for _, alike in groupby(rows, key=itemgetter(0)):
         batch, total = list[int](), 0
         for _, pk, letters in alike:
@@ -285,14 +269,7 @@ def _find_naming(triple: Triple, unread: Sequence[UnreadMemory]) -> UnreadMemory
     return naming[0] if len(naming) == 1 else None
 
 
-def _failed(unread: Sequence[UnreadMemory], error: Exception) -> Plan[BackfillReport] | None:
-    if not isinstance(error, ModelReplyError):
-        return None
-    failed = FailedBatch(tuple(memory.id for memory in unread), str(error))
-    return Plan.of(BackfillReport(left=len(unread), failed=(failed,)))
-
-
-def _count(ends: Sequence[Change | LangmemAdapterError | None]) -> BackfillReport:
+def _count(ends: Sequence[Change | LangmemAdapterError | None], mode: str) -> BackfillReport:
     for end in ends:
         if isinstance(end, LangmemAdapterError):
             raise end
@@ -304,4 +281,5 @@ def _count(ends: Sequence[Change | LangmemAdapterError | None]) -> BackfillRepor
         added=events.count("ADD"),
         ended=events.count("END"),
         skipped=len(ends) - len(changes),
+        mode=mode,
     )

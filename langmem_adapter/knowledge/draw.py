@@ -120,11 +120,7 @@ class _Picture:
 
 
 def drawing(relations: Sequence[Relation], form: DrawForm, moment: datetime, *, cut: bool = False) -> str:
-    """Relations, newest first, as a drawing; those that do not hold at a moment are dashed, with their dates.
-
-    Of relations between more than `MOST_NODES` entities the older ones are left out, and the drawing says so; also where some
-    were *cut* before.
-    """
+    """Relations, newest first, as a drawing; dashed where they do not hold at a moment. It says where some are left out."""
     return "".join(_FORMS[form](_picture(relations, moment, cut=cut)))
 
 

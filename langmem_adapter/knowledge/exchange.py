@@ -59,11 +59,7 @@ _ENDINGS: Final[dict[str, ExportFormat]] = {
 
 
 def parse_format(value: object, file: object, endings: Mapping[str, F], formats: tuple[F, ...]) -> F:
-    """The format of this name, or of the ending of a file's name.
-
-    Raises:
-        InvalidInputError: There is no such format, or nothing tells it.
-    """
+    """The format of this name, or of the ending of a file's name."""
     if value is not None:
         return one_of(value, formats, "format")
     is_stream = hasattr(file, "read") or hasattr(file, "write")
@@ -214,8 +210,7 @@ def _literal(value: str | float | datetime | Sequence[str] | None) -> str:
 def _text(text: str) -> str:
     r"""A text as a literal of Cypher; names come from conversations and are not trusted.
 
-    Neo4j reads `\uXXXX` anywhere in a statement, before it looks for the ends of literals, and versions differ in whether a
-    backslash before it counts. So no such sequence is ever written: a text that holds one is put together of two.
+    Neo4j reads `\uXXXX` anywhere in a statement, before it looks for the ends of literals. So no such sequence is ever written.
 
     Example:
         >>> print(_text("O'Neil"), _text(r"\u0027"))
@@ -275,7 +270,6 @@ class GraphExchange:
             as_of: Only what held at that moment, datetime or ISO 8601; by default everything, whenever it holds or held.
             known_at: What was known at that moment; default now.
             history: Retired rows, too.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Raises:
             OSError: The file cannot be written.
@@ -366,7 +360,6 @@ class GraphExchange:
             as_of: Only what held at that moment, datetime or ISO 8601; by default everything, whenever it holds or held.
             known_at: What was known at that moment; default now.
             history: Retired rows, too.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Raises:
             MissingDependencyError: networkx is not installed.

@@ -155,10 +155,7 @@ def import_relations(
     refused: Callable[[RefusedRow], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> GraphImportReport:
-    """Import relations, 500 of them in one transaction; imported again, all are known (see `storage.graph.writes`).
-
-    *refused* gets each row that is refused, as it comes; *progress* the number of rows, after each transaction.
-    """
+    """Import relations, 500 in one transaction; *refused* gets each refused row, *progress* the number of rows after each."""
     counts, refusals, source = Counter[str](), list[RefusedRow](), iter(rows)
     while batch := list(islice(source, _BATCH)):
         for outcome, row in _import_batch(ledger, batch):
@@ -207,16 +204,7 @@ _TOO_LONG: Final = f"the line is longer than {_LONGEST:,} bytes"
 
 
 def read_rows(stream: IO[bytes] | IO[str], form: LineFormat, within: Scope | None) -> Iterator[ImportRow]:
-    """The rows of a file, in order.
-
-    Args:
-        stream: The file, open for reading; UTF-8 where it gives bytes.
-        form: `"jsonl"` or `"csv"`.
-        within: The scope: a line may name further fields, and none that contradicts; `None` where each line names its scope.
-
-    Raises:
-        InvalidInputError: The header of a table lacks a column, or has one that is not known.
-    """
+    """The rows of a file, in order; a line may name further fields of the scope *within*, and none that contradicts."""
     return _read_json(stream, within) if form == "jsonl" else _read_table(stream, within)
 
 

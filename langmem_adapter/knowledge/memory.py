@@ -149,7 +149,6 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
         Args:
             relation_id: Its id.
             at: The end of its valid time, datetime or ISO 8601; default now.
-            **fields: `user_id`, `agent_id`, `run_id`: where set, a relation outside this scope is not found.
 
         Raises:
             RelationNotFoundError: There is no such current relation.
@@ -165,10 +164,6 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
     def delete(self, relation_id: str, **fields: Unpack[ScopeArguments]) -> Plan[RelationChange]:
         """Delete a relation that was wrong; its history stays.
 
-        Args:
-            relation_id: Its id.
-            **fields: `user_id`, `agent_id`, `run_id`: where set, a relation outside this scope is not found.
-
         Raises:
             RelationNotFoundError: There is no such current relation.
         """
@@ -179,11 +174,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
 
     @planned
     def delete_all(self, **fields: Unpack[ScopeArguments]) -> Plan[int]:
-        """Withdraw every relation of a scope, and give their number; memories stay as they are.
-
-        Args:
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
-        """
+        """Withdraw every relation of a scope, and give their number; memories stay as they are."""
         return self._ledger.writing(partial(edits.withdraw_all, scope=Scope(**fields)))
 
     adelete_all = awaited(delete_all)
@@ -200,7 +191,6 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
         Args:
             name: The entity that goes.
             into: The entity that stays.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             How many relations were moved.
@@ -221,7 +211,6 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
 
         Args:
             name: The entity that had gone.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             How many relations came back.
@@ -260,7 +249,6 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
             history: All that were ever recorded, about any time. *known_at* and *as_of* still bound it.
             k: Relations of a page, 1 to 10,000.
             after: The `next` of the page before.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             A sequence of relations, with `next` where there are more.
@@ -294,7 +282,6 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
             unrelated: Those without a relation as well.
             k: Entities of a page, 1 to 10,000.
             after: The `next` of the page before.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             A sequence of entities, with `next` where there are more.
@@ -325,7 +312,6 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
             as_of: By relations that held at that moment, datetime or ISO 8601; default now.
             known_at: By those known at that moment; default now.
             k: At most so many, 1 to 10,000: the nearest. Of an entity with very many relations the newest are followed.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             The neighbours, nearest first, each with the relations that lead to it; none of an unknown entity.
@@ -366,7 +352,6 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
             max_hops: At most so many relations, 1 to 10.
             as_of: By relations that held at that moment, datetime or ISO 8601; default now.
             known_at: By those known at that moment; default now.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             The relations, from *source* on; none where there is no path, or both are one.
@@ -390,7 +375,6 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
         Args:
             query: A question or statement.
             k: At most so many, 1 to 10,000.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             The relations, best first. No chat model is called; the query is embedded once.
@@ -423,7 +407,6 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
             hops: How far around it, 1 to 5.
             as_of: What held at that moment, datetime or ISO 8601; by default everything, ended relations dashed, with dates.
             known_at: What was known at that moment; default now.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             The drawing; it says where something was left out.
@@ -453,11 +436,7 @@ class GraphMemory(GraphExchange, GraphBackfill, GraphSuggestions):
         return stage(plan, "relate", inputs=describe_hits(hits), summarize=_trace_output)
 
     def _plan(self, read: Callable[..., Any], *arguments: Any, **options: Any) -> Plan[Any]:
-        def run() -> Any:
-            with self._database.read() as connection:
-                return read(connection, *arguments, **options)
-
-        return Plan(run)
+        return Plan(partial(self._database.fetch, read, *arguments, **options))
 
     # ── another database ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -86,12 +86,7 @@ class _Spelling(NamedTuple):
 
 @bounded_cache(4096)
 def _spelling(name: str) -> _Spelling | None:
-    """The spelling of a name; `None` where it means itself alone.
-
-    Example:
-        >>> _spelling("Nestlé S.A.").stem, _spelling("GitHub").split, _spelling("GPT-4")
-        (('nestle',), ('git', 'hub'), None)
-    """
+    """The spelling of a name; `None` where it means itself alone, like "GPT-4"."""
     text = unicodedata.normalize("NFKC", name).replace("_", " ")
     if not all(sign in _MARKS or unicodedata.category(sign)[0] in "LMZ" for sign in text):
         return None
@@ -190,7 +185,6 @@ class GraphSuggestions:
 
         Args:
             k: At most so many, 1 to 10,000.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             Suggestions, the surest first. Of names with initials the longer one would stay, else the one with more mentions.

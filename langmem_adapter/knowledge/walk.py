@@ -128,10 +128,7 @@ def _parts(numbers: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def shortest(around: Around, starts: Sequence[int], goals: Sequence[int], *, most: int) -> list[int]:
-    """The relations, at most so many, on a shortest path from some entities to others, walked from both sides.
-
-    Empty where there is no such path, or nothing to walk.
-    """
+    """The relations, at most so many, on a shortest path from some entities to others, walked from both sides; else empty."""
     if not starts or not goals or not set(starts).isdisjoint(goals):
         return []
     came: tuple[_Came, _Came] = (dict.fromkeys(starts), dict.fromkeys(goals))
@@ -242,25 +239,15 @@ class Tie:
 
 @dataclass(frozen=True, slots=True)
 class Ego:
-    """The graph around one entity, at whatever time.
+    """The graph around one entity, at whatever time."""
 
-    Attributes:
-        entities: It first, then those around it, nearest first; of one distance those of the newest relations first.
-        ties: The relations between them, newest recorded first.
-        total: How many entities there are, up to `COUNTED`.
-    """
-
-    entities: Sequence[Near]
-    ties: Sequence[Tie]
-    total: int
+    entities: Sequence[Near]  # it first, then those around it, nearest first
+    ties: Sequence[Tie]  # the relations between them, newest recorded first
+    total: int  # how many entities there are, up to `COUNTED`
 
 
 def ego(connection: Connection, scope: Scope, entity: str | None, *, hops: int, most: int) -> Ego | None:
-    """The graph around an entity, by all that is known now about whatever time, of at most so many entities.
-
-    Without a name it is the scope's own user or agent, or else the entity that is mentioned most often. `None` where there is
-    none.
-    """
+    """The graph around an entity (by default the user, the agent or the most mentioned one), of at most so many entities."""
     graph = GraphSnapshot(connection, scope, reads.NOW)
     starts = _main_entity(graph, connection, scope) if entity is None else graph.find(entity)
     if not starts:
@@ -366,19 +353,10 @@ def pagerank(
     damping: float = 0.5,
     rounds: int = 20,
 ) -> NDArray[np.float64]:
-    """Personalised PageRank (Haveliwala 2002): how often a random walk from the seeds comes by each entity.
+    """Personalised PageRank (Haveliwala 2002): how often a random walk from the seeds comes by each entity; the sum is 1.
 
-    The walk follows relations in both directions, and goes back to a seed every other step.
-
-    Args:
-        sources: Number of the entity that each relation is from, 0 to n - 1, shape (m,).
-        targets: That of the entity that it is to, shape (m,).
-        seeds: How much of the walk begins at each entity, 0 or more, shape (n,).
-        damping: Chance of going on instead of back.
-        rounds: Steps that are computed; each leaves *damping* times the error of the one before.
-
-    Returns:
-        Chances, shape (n,), that sum up to 1; all 0 where the walk begins nowhere.
+    The walk follows relations in both directions, with a chance of *damping*, or else goes back to a seed. Each round leaves
+    *damping* times the error of the one before.
 
     Example:
         >>> pagerank(np.array([0, 1]), np.array([1, 2]), np.array([1.0, 0, 0, 0])).round(2).tolist()
@@ -514,10 +492,7 @@ def _rank(around: _Surroundings, named: Collection[int], strengths: Mapping[int,
 
 
 def _visits(edges: NDArray[np.int64], seeds: NDArray[np.float64], count: int) -> NDArray[np.float64]:
-    """How often a walk from the seeds comes by each of the memories, which are the first *count* numbers.
-
-    Edges to entities that only one memory states anything of lead nowhere else, and are left out.
-    """
+    """How often a walk from the seeds comes by each of the *count* memories; entities of only one memory lead nowhere else."""
     one, other = edges.T
     degrees = np.bincount(edges.ravel())
     leads_on = (degrees[other] > 1) & ((one < count) | (degrees[one] > 1))

@@ -82,12 +82,10 @@ class AddMethods(MemoryMixin):
             One `Change` per fact, changed relations if there is a knowledge graph, the mode, the usage, and notes.
 
         Raises:
-            ScopeError: No field of the scope is given, or one is blank.
             InvalidInputError: An argument or message is not acceptable, or longer than `max_message` or `max_text` allow.
             ModelReplyError: With `on_bad_reply="raise"`, the chat model's reply stayed unusable; nothing was written.
             ModelTimeoutError: The chat model or the embeddings did not answer in time; nothing was written.
             ConflictError: Other writers changed the same memories each time; nothing was written.
-            StorageError: The database refused or failed; nothing was written.
 
         Example:
             >>> from langmem_adapter import Memory
@@ -201,10 +199,6 @@ class AddMethods(MemoryMixin):
 
         Args:
             trace_id: The `trace_id` of its result; traces are kept for `Settings.trace_days`.
-            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
-
-        Raises:
-            MemoryNotFoundError: There is none.
         """
         return self._trace(trace_id, optional_scope(fields))
 
@@ -217,14 +211,9 @@ class AddMethods(MemoryMixin):
         Args:
             k: Adds of a page, 1 to 10,000.
             after: The `next` of the page before.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             A sequence of `TraceSummary`, with `next` where there are more.
-
-        Raises:
-            ScopeError: No field of the scope is given, or one is blank.
-            InvalidInputError: An argument cannot be used.
 
         Example:
             >>> from langmem_adapter import Memory
@@ -245,13 +234,11 @@ class AddMethods(MemoryMixin):
 
         Args:
             trace_id: The `trace_id` of its result.
-            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Returns:
             The result of adding the same messages now; a memory that it would add has no id.
 
         Raises:
-            MemoryNotFoundError: There is no such trace.
             ModelReplyError: The chat model's reply stayed unreadable.
         """
         config: RunnableConfig = {"run_name": "memory.replay", "tags": ["langmem_adapter"]}

@@ -48,10 +48,8 @@ class EditMethods(MemoryMixin):
             text: The new text; `None` keeps it.
             metadata: Keys to merge into its metadata; a value of `None` removes a key.
             expires_at: When it expires; `None` never. Without it the expiry stays.
-            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
-            MemoryNotFoundError: There is none.
             InvalidInputError: There is nothing to change, the text is longer than the setting `max_text`, or
                 an argument cannot be used.
         """
@@ -91,15 +89,7 @@ class EditMethods(MemoryMixin):
 
     @planned
     def delete(self, memory_id: str, **fields: Unpack[ScopeArguments]) -> Plan[Change]:
-        """Delete a memory. Its history stays; `restore` brings it back.
-
-        Args:
-            memory_id: Its id.
-            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
-
-        Raises:
-            MemoryNotFoundError: There is none.
-        """
+        """Delete a memory. Its history stays; `restore` brings it back."""
         write = _deleting(optional_scope(fields), memory_id)
         operation = Operation("delete_memory", write.within, memory_id)
         return self.parts.telemetry.observed(self.parts.edit(lambda: write), operation, CHANGED)
@@ -114,7 +104,6 @@ class EditMethods(MemoryMixin):
 
         Args:
             memory_ids: Their ids.
-            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Returns:
             For each id, in order, its change or its error.
@@ -130,14 +119,8 @@ class EditMethods(MemoryMixin):
     def delete_all(self, **fields: Unpack[ScopeArguments]) -> Plan[int]:
         """Delete every memory of a scope, in one transaction; their history stays.
 
-        Args:
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
-
         Returns:
             How many there were.
-
-        Raises:
-            ScopeError: No field of the scope is given, or one is blank.
         """
         scope, ledger = Scope(**fields), self.parts.ledger
         reason = "all of its scope was deleted by hand"
@@ -155,10 +138,8 @@ class EditMethods(MemoryMixin):
         Args:
             memory_id: Its id.
             revision: Which of its revisions, from 1.
-            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
-            MemoryNotFoundError: There never was such a memory.
             InvalidInputError: It has no such revision, or that revision is its deletion.
             ConflictError: Another writer changed, restored or erased it at the same time.
         """
@@ -180,15 +161,8 @@ class EditMethods(MemoryMixin):
         Messages that a background writer still holds, and adds of other processes at this moment, come after the purge and
         stay; a job of the server does not.
 
-        Args:
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
-
         Returns:
             What was removed, and what remains: another process still reads it, or a file could not be cleaned.
-
-        Raises:
-            ScopeError: No field of the scope is given, or one is blank.
-            StorageError: The database refused or failed.
 
         Example:
             >>> from langmem_adapter import Memory

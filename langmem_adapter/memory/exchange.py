@@ -65,13 +65,11 @@ class ExchangeMethods(MemoryMixin):
         Args:
             everything: All scopes, and rows without a scope.
             vectors: Include the vectors of memories and items. Without them the import embeds the texts.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             The lines, each with its line end; from `aexport` for `async for`.
 
         Raises:
-            ScopeError: No field of the scope is given, or one is blank.
             InvalidInputError: A scope and *everything* are given.
 
         Example:
@@ -120,7 +118,6 @@ class ExchangeMethods(MemoryMixin):
             announce: Called with the number of memories to embed, before the first one.
             rejected: Called with each rejected line.
             progress: Called with the lines done and all lines, after each 500.
-            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
 
         Raises:
             InvalidInputError: The first line is not that of an export, or the lines changed since a part was imported.

@@ -76,17 +76,13 @@ class SearchMethods(MemoryMixin):
             rerank: A LangChain `BaseDocumentCompressor` that reorders the best hits, or `"mmr"` for diverse hits.
             explain: Return the parts of each score.
             include_expired: Include expired memories until they are swept; not with *as_of* or *known_at*.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             The hits, best first, and in `abstained` the reason if there are none. `score` orders the hits of one query;
             `relevance` compares between queries.
 
         Raises:
-            ScopeError: No field of the scope is given, or one is blank.
             FilterError: *filters* cannot be understood.
-            InvalidInputError: An argument cannot be used.
-            StorageError: The database failed.
         """
         expired = flag(include_expired, "include_expired")
         if expired and not as_of is known_at is None:
@@ -119,15 +115,7 @@ class SearchMethods(MemoryMixin):
 
     @planned
     def get(self, memory_id: str, **fields: Unpack[ScopeArguments]) -> Plan[MemoryItem]:
-        """A memory by its id, also an expired one.
-
-        Args:
-            memory_id: Its id.
-            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
-
-        Raises:
-            MemoryNotFoundError: There is none.
-        """
+        """A memory by its id, also an expired one."""
         scope = optional_scope(fields)
         return Plan(partial(self.parts.reading, memories.get, memory_id_of(memory_id), scope))
 
@@ -154,15 +142,12 @@ class SearchMethods(MemoryMixin):
             as_of: What was true at that time; datetime or ISO 8601.
             known_at: What was recorded by that time; with *as_of*, what was then recorded as true.
             include_expired: Include expired memories.
-            **fields: `user_id`, `agent_id`, `run_id`: at least one. Those that are set must be equal, the others are free.
 
         Returns:
             A sequence of memories, with `next` where there are more.
 
         Raises:
-            ScopeError: No field of the scope is given, or one is blank.
             FilterError: *filters* cannot be understood.
-            InvalidInputError: An argument cannot be used.
 
         Example:
             >>> from langmem_adapter import Memory
@@ -191,15 +176,7 @@ class SearchMethods(MemoryMixin):
 
     @planned
     def history(self, memory_id: str, **fields: Unpack[ScopeArguments]) -> Plan[History]:
-        """All revisions of a memory, in the order of writing, also of a deleted one.
-
-        Args:
-            memory_id: Its id.
-            **fields: `user_id`, `agent_id`, `run_id`: where set, what lies outside this scope is not found.
-
-        Raises:
-            MemoryNotFoundError: There was never such a memory.
-        """
+        """All revisions of a memory, in the order of writing, also of a deleted one."""
         scope = optional_scope(fields)
         return Plan(partial(self.parts.reading, memories.revisions, memory_id_of(memory_id), scope)).then(History)
 

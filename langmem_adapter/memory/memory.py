@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from langgraph.checkpoint.base import BaseCheckpointSaver
 
@@ -17,6 +17,7 @@ from langmem_adapter.memory.find import SearchMethods
 from langmem_adapter.memory.parts import Parts, chosen_settings
 from langmem_adapter.pipeline.run import build_pipeline
 from langmem_adapter.records.checks import quoted
+from langmem_adapter.scoping import SearchOptions
 from langmem_adapter.storage import meta
 from langmem_adapter.storage.backup import backup
 from langmem_adapter.storage.scopes import counts
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from langmem_adapter.index.base import Verification
     from langmem_adapter.index.indexer import IndexKind
     from langmem_adapter.knowledge.memory import GraphMemory
-    from langmem_adapter.records.results import Threshold
     from langmem_adapter.settings import BadReply, ModelProfile, Settings
     from langmem_adapter.storage.backup import CopyReport
     from langmem_adapter.storage.meta import Stats
@@ -54,9 +54,11 @@ __all__ = ["Memory"]
 class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
     """Long-term memory: conversations go in, short facts come out, kept up to date, searchable, with their history.
 
-    Every memory has a scope: a user, an agent, a run, or a combination. A read names fields of the scope: those that are set
-    must be equal, the others are free. Every method has an async twin with the prefix `a`. Many threads and tasks may share
-    one object, and many processes one database.
+    Every memory has a scope: a user, an agent, a run, or a combination. An add names the exact scope. A read, and what changes
+    a whole scope, names fields of it: those that are set must be equal, the others are free; without any it is a `ScopeError`.
+    Where an id is given the fields are optional, and what lies outside of them is not found: a `MemoryNotFoundError`. Every
+    method raises `InvalidInputError` for an argument that cannot be used and `StorageError` where the database fails, and has
+    an async twin with the prefix `a`. Many threads and tasks may share one object, and many processes one database.
 
     Args:
         database: A path (SQLite), `":memory:"`, an SQLAlchemy URL or a Postgres `Engine`; `None`: the setting, then a
@@ -117,22 +119,17 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         on_bad_reply: BadReply | None = None,
         settings: Settings | None = None,
     ) -> None:
-        prompts = {
-            "fact_extraction_prompt": fact_extraction_prompt,
-            "update_memory_prompt": update_memory_prompt,
-            "graph_prompt": graph_prompt,
-        }
+        prompts = {"fact_extraction_prompt": fact_extraction_prompt, "update_memory_prompt": update_memory_prompt}
+        options = {"model_profile": model_profile, "model_max_tokens": model_max_tokens, "on_bad_reply": on_bad_reply}
         self._parts = Parts(
             database,
             model=model,
             embeddings=embeddings,
             index=index,
-            prompts=prompts,
+            prompts={**prompts, "graph_prompt": graph_prompt},
             vision=vision,
             graph=graph,
-            settings=chosen_settings(
-                settings, model_profile=model_profile, model_max_tokens=model_max_tokens, on_bad_reply=on_bad_reply
-            ),
+            settings=chosen_settings(settings, **options),
         )
 
     # ── properties ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -207,19 +204,14 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
 
     # ── integrations ──────────────────────────────────────────────────────────────────────────────────────
 
+    @declare_options(SearchOptions, k=10, threshold="auto", max_tokens=1_000)
     def recall(
         self,
         key: str = "input",
         *,
         output_key: str = "memories",
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-        k: int = 10,
-        threshold: Threshold = "auto",
-        max_tokens: int | None = 1_000,
         reference_date: date | str | None = None,
-        timezone: str | None = None,
+        **options: Unpack[SearchOptions],
     ) -> Runnable[Any, dict[str, Any]]:
         """The first step of a chain: adds relevant memories to its input, as text for a prompt.
 
@@ -227,62 +219,26 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
             key: Where a dict has the question: a text, or messages, of which the latest turn counts. Other input is put
                 there.
             output_key: Where to put the memories: a line `- …` for each below the line that they are data; empty without any.
-            user_id: The user where the call names none; see `resolve_scope`.
-            agent_id: The agent, in the same way.
-            run_id: The run or session, in the same way.
-            k: At most so many memories.
-            threshold: Least relevance of a memory; see `Memory.search`.
-            max_tokens: At most so many tokens of them, that line included; `None` for any number.
             reference_date: When it is asked, which "last week" is counted from; by default now.
-            timezone: IANA name of the zone of "today", where the call does not say; see `search`.
+            **options: The scope where the call names none (`resolve_scope`), *timezone*, and how to search: *k*, *threshold*
+                and *max_tokens*, which includes that line.
         """
         from langmem_adapter.adapters.retriever import recall  # noqa: PLC0415 - integrations are in a higher layer
 
-        return recall(
-            self,
-            key=key,
-            output_key=output_key,
-            user_id=user_id,
-            agent_id=agent_id,
-            run_id=run_id,
-            k=k,
-            threshold=threshold,
-            max_tokens=max_tokens,
-            reference_date=reference_date,
-            timezone=timezone,
-        )
+        return recall(self, key=key, output_key=output_key, reference_date=reference_date, **options)
 
+    @declare_options(SearchOptions, k=10)
     def as_retriever(
         self,
         *,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-        k: int = 10,
         filters: Mapping[str, Any] | None = None,
-        threshold: Threshold = None,
         memory_type: str | None = None,
         after: date | str | None = None,
         before: date | str | None = None,
         reference_date: date | str | None = None,
-        timezone: str | None = None,
-        max_tokens: int | None = None,
+        **options: Unpack[SearchOptions],
     ) -> MemoryRetriever:
-        """These memories as a LangChain retriever.
-
-        Args:
-            user_id: The default user, where a call names none; likewise the next two. See `adapters.retriever.MemoryRetriever`.
-            agent_id: The agent.
-            run_id: The run or session.
-            k: At most so many.
-            filters: Conditions on metadata and on fields of the memory; see `search`.
-            threshold: Least relevance of a memory, 0 to 1; `None` keeps the *k* best whatever they are.
-            memory_type: Only memories of this type.
-            after: Only what was first said at that moment or later; see `search`.
-            before: Only what was first said before that moment.
-            reference_date: When it is asked, which "last week" is counted from; by default now.
-            timezone: IANA name of the zone of "today"; see `search`.
-            max_tokens: About how many tokens all texts may have together; see `search`.
+        """These memories as a LangChain retriever; `search` explains the arguments, `MemoryRetriever` the default scope.
 
         Example:
             >>> memory = Memory(":memory:")
@@ -293,49 +249,25 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         """
         from langmem_adapter.adapters.retriever import MemoryRetriever  # noqa: PLC0415 - integrations are in a higher layer
 
-        return MemoryRetriever(
-            memory=self,
-            user_id=user_id,
-            agent_id=agent_id,
-            run_id=run_id,
-            k=k,
-            filters=filters,
-            threshold=threshold,
-            memory_type=memory_type,
-            after=after,
-            before=before,
-            reference_date=reference_date,
-            timezone=timezone,
-            max_tokens=max_tokens,
-        )
+        bounds: dict[str, Any] = {"after": after, "before": before, "reference_date": reference_date}
+        return MemoryRetriever(memory=self, filters=filters, memory_type=memory_type, **bounds, **options)
 
+    @declare_options(SearchOptions, k=5, threshold="auto", max_tokens=1_000)
     def tools(
         self,
         *,
         tools: Sequence[MemoryTool] | None = None,
         names: Mapping[MemoryTool, str] | None = None,
-        user_id: str | None = None,
-        agent_id: str | None = None,
-        run_id: str | None = None,
-        timezone: str | None = None,
-        k: int = 5,
-        threshold: Threshold = "auto",
-        max_tokens: int | None = 1_000,
         infer: bool = False,
+        **options: Unpack[SearchOptions],
     ) -> list[BaseTool]:
-        """Tools for a model to search, save, update and forget memories.
+        """Tools for a model to search, save, update and forget memories; see `adapters.tools.create_memory_tools`.
 
         Args:
             tools: Which of `"search"`, `"save"`, `"update"`, `"forget"`, `"relations"`; `None` for all that make sense.
             names: Other names for them, as `{"search": "look_up"}`.
-            user_id: The default user, where a call names none; likewise the next two. See `adapters.tools.create_memory_tools`.
-            agent_id: The agent.
-            run_id: The run or session.
-            timezone: IANA name of the user's time zone, in the same way.
-            k: At most so many memories a search.
-            threshold: Least relevance of a memory; see `Memory.search`.
-            max_tokens: About how many tokens they may have together.
             infer: `False` saves the model's statement unchanged, once; `True` sends it through the pipeline.
+            **options: The scope and *timezone* where the call names none, and *k*, *threshold* and *max_tokens* of a search.
 
         Raises:
             InvalidInputError: There is no tool of such a name, or *k* is not from 1 to 10,000.
@@ -348,10 +280,7 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
         """
         from langmem_adapter.adapters.tools import create_memory_tools  # noqa: PLC0415 - integrations are in a higher layer
 
-        whose: dict[str, Any] = {"user_id": user_id, "agent_id": agent_id, "run_id": run_id, "timezone": timezone}
-        return create_memory_tools(
-            self, tools=tools, names=names, **whose, k=k, threshold=threshold, max_tokens=max_tokens, infer=infer
-        )
+        return create_memory_tools(self, tools=tools, names=names, infer=infer, **options)
 
     # ── maintenance ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -394,20 +323,14 @@ class Memory(AddMethods, SearchMethods, EditMethods, ExchangeMethods):
 
     @planned
     def verify(self) -> Plan[Verification]:
-        """Compare the vector index with the database, row by row, and find unreadable dates and messages.
-
-        Returns:
-            The differences; `ok` without any.
-        """
+        """Compare the vector index with the database, row by row, and find unreadable dates and messages."""
         return Plan.in_new_thread(self.parts.verify)
 
     averify = awaited(verify)
 
     @planned
     def close(self) -> Plan[None]:
-        """Finish background writes, write the index files and close every connection.
-
-        In a forked child it does nothing: everything belongs to the parent.
+        """Finish background writes, write the index files and close every connection; in a forked child, nothing.
 
         Raises:
             ExceptionGroup: What failed, mostly background writes; everything is closed nevertheless.

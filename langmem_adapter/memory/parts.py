@@ -6,11 +6,11 @@ import logging
 import os
 import warnings
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 from weakref import WeakSet
 
 from langmem_adapter import forks
@@ -41,7 +41,7 @@ from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import metadata
 from langmem_adapter.storage.write import Write
 from langmem_adapter.tracing import Telemetry, run_config
-from langmem_adapter.twins import Plan, attempt
+from langmem_adapter.twins import Plan, attempt, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -57,12 +57,12 @@ if TYPE_CHECKING:
     from langmem_adapter.index.base import Verification
     from langmem_adapter.index.indexer import IndexKind, VectorFeed
     from langmem_adapter.pipeline.run import Run
-    from langmem_adapter.reasoning.base import Reasoner
     from langmem_adapter.records.results import Change
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.erasure import Erasure
     from langmem_adapter.storage.feed import Space
     from langmem_adapter.storage.sources import Edits
+    from langmem_adapter.twins import PlanSteps
 
 _log = logging.getLogger(__name__)
 _KEYS: Final = {
@@ -85,25 +85,17 @@ def left_to_defaults(
     *,
     choice: str = 'Memory(model="{name}")',
 ) -> list[str]:
-    """Defaults that rarely fit the other choices, each with the line that changes it.
-
-    These are hash embeddings, which see only common words, with a chat model; and the offline rules while a model's key is in
-    the environment. Naming `"offline"` or `"hash:512"` is a choice.
-    """
-    offline = (model or settings.model) == "offline"
-    if offline and model is None and "model" not in settings.model_fields_set:
-        return [_keyed(key, name, choice) for key, name in _KEYS.items() if os.environ.get(key)][:1]
-    if not offline and embeddings is None and "embeddings" not in settings.model_fields_set:
-        return [_HASH_EMBEDDINGS]
+    """Defaults that rarely fit the other choices, each with the line that changes it; naming the default is a choice."""
+    if (model or settings.model) != "offline":
+        chosen = embeddings is not None or "embeddings" in settings.model_fields_set
+        return [] if chosen else [_HASH_EMBEDDINGS]
+    if model is None and "model" not in settings.model_fields_set:
+        for key, name in _KEYS.items():
+            if os.environ.get(key):
+                choice = choice.format(name=name, provider=name.partition(":")[0])
+                note = f"{key} is set, but the offline rules extract facts and no model is called; choose one with {choice} or "
+                return [f'{note}LANGMEM_ADAPTER_MODEL={name}, or say "offline" to keep the rules']
     return []
-
-
-def _keyed(key: str, name: str, choice: str) -> str:
-    choice = choice.format(name=name, provider=name.partition(":")[0])
-    return (
-        f"{key} is set, but the offline rules extract facts and no model is called; choose one with {choice} or "
-        f'LANGMEM_ADAPTER_MODEL={name}, or say "offline" to keep the rules'
-    )
 
 
 def warn_of_defaults(notes: Iterable[str], *, stacklevel: int) -> None:
@@ -121,22 +113,14 @@ _RESULT: Final = ["result"]  # the only key of the state that `add` needs
 
 
 class Closeable(Protocol):
-    """Something in the background that must come to an end before the database is closed."""
+    """Something that must end before the database is closed."""
 
     def close(self) -> object:
         """End it."""
 
 
 class Parts:
-    """The parts of a memory, wired once, and what several of them do together.
-
-    Args:
-        database: As its other arguments, see `Memory`.
-        prompts: The caller's own `fact_extraction_prompt`, `update_memory_prompt` and `graph_prompt`.
-    """
-
-    uses_graph: bool
-    """Whether facts are to say their relations, and relations help to find memories."""
+    """The parts of a memory, wired once, and what several of them do together; for the arguments see `Memory`."""
 
     def __init__(
         self,
@@ -150,7 +134,11 @@ class Parts:
         graph: bool | None,
         settings: Settings,
     ) -> None:
-        _check(graph)
+        if isinstance(graph, Mapping):
+            raise InvalidInputError(
+                "graph must be True or False; Mem0's configurations, graph_store among them, are for "
+                "langmem_adapter.adapters.mem0: Memory.from_config({…})"
+            )
         self.settings = settings
         self.longest = Longest(settings.max_text, settings.max_message, settings.timezone)
         self.uses_graph = settings.graph if graph is None else flag(graph, "graph")
@@ -160,7 +148,11 @@ class Parts:
         self._feeds: dict[tuple[str, str], VectorFeed] = {}
         self._opening = Lock()
         self.reasoner = resolve_model(model or settings.model, settings, **prompts)
-        self.describer = _describer(self.reasoner) if flag(vision, "vision") else None
+        self.describer: Describer | None = (
+            self.reasoner if flag(vision, "vision") and isinstance(self.reasoner, Describer) else None
+        )
+        if vision and self.describer is None:
+            raise InvalidInputError("vision needs a chat model to look at images; give model='openai:…' or the like")
         spec = embeddings or settings.embeddings
         vectors = resolve_embeddings(spec, settings)
         self._limits = embedding_limits(spec, vectors, settings)
@@ -168,6 +160,7 @@ class Parts:
         self.database = Database(chosen_database(database, settings), **settings.database_options)
         with ExitStack() as undo:
             undo.callback(self.database.close)
+            self.reading = self.database.fetch
             self.fingerprint = fingerprint(vectors)
             self._open(self.fingerprint, vectors, settings.index if index is None else index)
             self.telemetry = Telemetry(self.database.location, scopes=settings.otel_scopes)
@@ -220,96 +213,84 @@ class Parts:
         """The same without its end: it decides and writes nothing."""
         return build_pipeline(self, dry=True, checkpointer=False)
 
-    def add(self, run: Run) -> Plan[AddResult]:
+    @steps
+    def add(self, run: Run) -> PlanSteps[AddResult]:
         """One pass through the pipeline; none where the caller's key says that it has happened before."""
-        swept = Plan.in_new_thread(self.sweeper.sweep_if_due) if self.sweeper.due else Plan.of(None)
-        if not run.repeatable:
-            return swept.and_then(lambda _: self._run(run))
-        before = swept.and_then(lambda _: Plan(partial(self.ledger.finished, run.scope, run.key)))
-        return before.and_then(lambda changes: self._run(run) if changes is None else self._repeated(changes))
+        if self.sweeper.due:
+            yield from Plan.in_new_thread(self.sweeper.sweep_if_due)
+        if run.repeatable:
+            changes = yield from Plan(partial(self.ledger.finished, run.scope, run.key))
+            if changes is not None:
+                note = "this idempotency_key was used before; nothing was done again"
+                return AddResult(changes, self.reasoner.mode, notes=(note,))
+        attempts = 0 if run.thread is None else self.settings.attempts
+        for _ in range(1, attempts):
+            with suppress(ConflictError):
+                return (yield from self._add_new(run))
+        return (yield from self._add_new(run))
 
-    def _run(self, run: Run, tried: int = 1) -> Plan[AddResult]:
-        thread = run.thread
-        if thread is None:
-            return self._run_pipeline(run)
+    @steps
+    def _add_new(self, run: Run) -> PlanSteps[AddResult]:
+        """Add the messages of a thread that are new, and take back what came of the older text of edited ones."""
+        changes: tuple[Change, ...] = ()
+        if run.thread is not None:
+            edits = yield from Plan(partial(self.reading, sources.edits, run.thread, run.digests))
+            new = select_new(run, self.longest, edits.remembered_ids)
+            if new is None:
+                note = "the messages of this thread were remembered before; nothing was done again"
+                return AddResult((), self.reasoner.mode, notes=(note,))
+            run = new
+            if edits.ids:
+                changes = yield from self._retract(edits)
+        config = run_config("memory.add", run.scope, self.reasoner.mode)
+        graph = self.pipeline
+        output = yield from Plan.calling(graph.invoke, graph.ainvoke, run.state(), config, output_keys=_RESULT)
+        result = run.results(output)[0]
+        return replace(result, results=(*changes, *result.results))
 
-        def again(error: Exception) -> Plan[AddResult] | None:
-            repeats = isinstance(error, ConflictError) and tried < self.settings.attempts
-            return self._run(run, tried + 1) if repeats else None
-
-        read = Plan(partial(self.reading, sources.edits, thread, run.digests))
-        return read.and_then(partial(self._run_new, run)).or_else(again)
-
-    def _run_new(self, run: Run, edits: Edits) -> Plan[AddResult]:
-        new = select_new(run, self.longest, edits.remembered_ids)
-        if new is None:
-            note = "the messages of this thread were remembered before; nothing was done again"
-            return Plan.of(AddResult((), self.reasoner.mode, notes=(note,)))
-
-        def ran(changes: tuple[Change, ...]) -> Plan[AddResult]:
-            return self._run_pipeline(new).then(lambda result: replace(result, results=(*changes, *result.results)))
-
-        return self._retract(edits).and_then(ran)
-
-    def _retract(self, edits: Edits) -> Plan[tuple[Change, ...]]:
-        """Take back what came of the older text of edited messages, in one transaction."""
-        if not edits.ids:
-            return Plan.of(())
+    @steps
+    def _retract(self, edits: Edits) -> PlanSteps[tuple[Change, ...]]:
         texts = [text for write in edits.writes for text in _texts(write)]
+        vectors = yield from self._vectors(texts)
         carry_out = self.ledger.within(texts)
 
-        def work(vectors: dict[str, NDArray[Any]], connection: Connection) -> tuple[Change, ...]:
+        def work(connection: Connection) -> tuple[Change, ...]:
             done = [carry_out(connection, replace(write, vectors=vectors)) for write in edits.writes]
             sources.reopen(connection, edits)
             return tuple(change for changes in done for change in changes)
 
-        return self._vectors(texts).and_then(lambda vectors: self.ledger.writing(partial(work, vectors)))
-
-    def _run_pipeline(self, run: Run) -> Plan[AddResult]:
-        state, config = run.state(), run_config("memory.add", run.scope, self.reasoner.mode)
-        passed = Plan.calling(self.pipeline.invoke, self.pipeline.ainvoke, state, config, output_keys=_RESULT)
-        return passed.then(lambda output: run.results(output)[0])
-
-    def _repeated(self, changes: tuple[Change, ...]) -> Plan[AddResult]:
-        note = "this idempotency_key was used before; nothing was done again"
-        return Plan.of(AddResult(changes, self.reasoner.mode, notes=(note,)))
+        return (yield from self.ledger.writing(work))
 
     # ── one piece of work ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def reading(self, read: Callable[Concatenate[Connection, P], R], *arguments: P.args, **options: P.kwargs) -> R:
-        """Call a storage function with a read transaction."""
-        with self.database.read() as connection:
-            return read(connection, *arguments, **options)
-
-    def edit(self, prepare: Callable[[], Write]) -> Plan[Change]:
+    @steps
+    def edit(self, prepare: Callable[[], Write]) -> PlanSteps[Change]:
         """Apply one decision from outside the pipeline; *prepare* returns it without vectors and may read."""
-        ready = Plan(prepare).then(self._checked).and_then(self._with_vectors)
-        applied = ready.and_then(lambda write: Plan.calling(self.ledger.apply, self.ledger.aapply, write))
-        return applied.then(lambda changes: changes[0])
+        write = self._checked((yield from Plan(prepare)))
+        vectors = yield from self._vectors(_texts(write))
+        write = replace(write, vectors=vectors)
+        changes = yield from Plan.calling(self.ledger.apply, self.ledger.aapply, write)
+        return changes[0]
 
     def _checked(self, write: Write) -> Write:
         self.ledger.check(write)
         return write
 
-    def _with_vectors(self, write: Write) -> Plan[Write]:
-        return self._vectors(_texts(write)).then(lambda vectors: replace(write, vectors=vectors))
+    @steps
+    def _vectors(self, texts: Sequence[str]) -> PlanSteps[dict[str, NDArray[Any]]]:
+        vectors = yield from Plan.calling(self.embedder.vectors, self.embedder.avectors, texts)
+        return dict(zip(texts, vectors, strict=True))
 
-    def _vectors(self, texts: Sequence[str]) -> Plan[dict[str, NDArray[Any]]]:
-        made = Plan.calling(self.embedder.vectors, self.embedder.avectors, texts)
-        return made.then(lambda vectors: dict(zip(texts, vectors, strict=True)))
-
-    def edit_each(self, writes: Sequence[Write | LangmemAdapterError]) -> Plan[list[Change | Exception]]:
+    @steps
+    def edit_each(self, writes: Sequence[Write | LangmemAdapterError]) -> PlanSteps[list[Change | Exception]]:
         """Apply several such decisions in one commit; errors in *writes* stay in their places."""
         writes = [or_refused(self._checked, write) if isinstance(write, Write) else write for write in writes]
         wanted = [write for write in writes if isinstance(write, Write)]
-
-        def apply(vectors: dict[str, NDArray[Any]]) -> list[Change | Exception]:
-            done = iter(self.ledger.apply_each([replace(write, vectors=vectors) for write in wanted]))
-            ends = [next(done) if isinstance(write, Write) else write for write in writes]
-            return [end if isinstance(end, LangmemAdapterError) else end[0] for end in ends]
-
-        texts = [text for write in wanted for text in _texts(write)]
-        return self._vectors(texts).and_then(lambda vectors: Plan.in_new_thread(partial(apply, vectors)))
+        vectors = yield from self._vectors([text for write in wanted for text in _texts(write)])
+        ready = [replace(write, vectors=vectors) for write in wanted]
+        done = iter((yield from Plan.in_new_thread(partial(self.ledger.apply_each, ready))))
+        ends = [next(done) if isinstance(write, Write) else write for write in writes]
+        return [end if isinstance(end, LangmemAdapterError) else end[0] for end in ends]
 
     def erase(self, scope: Scope | None) -> Erasure:
         """Erase a scope, or everything, from the database, its files, the index and the caches."""
@@ -357,21 +338,16 @@ class Parts:
         return replace(self.indexer.verify(), unreadable=rows, turns=stats.turns, notes=stats.notes)
 
     def close(self) -> None:
-        """Finish background writes, write the index files and close every connection, also after errors.
-
-        In a forked child it does nothing: everything belongs to the parent.
-
-        Raises:
-            ExceptionGroup: What failed.
-        """
+        """Close every part, also after errors, which are raised together; see `Memory.close`."""
         if self.database.inherited:
             return
-        errors: list[BaseException] = []
         cached = () if self.cache is None else (self.cache,)
-        parts: tuple[Closeable, ...] = (self.database, *cached, *self._feeds.values(), self.indexer, *self.writers)
-        with ExitStack() as closing:  # from the last to the first
-            for part in parts:
-                closing.callback(_close, part, errors)
+        parts: tuple[Closeable, ...] = (*self.writers, self.indexer, *self._feeds.values(), *cached, self.database)
+        errors: list[BaseException] = []
+        for part in parts:
+            error = attempt(part.close).error
+            if error is not None:
+                errors += error.exceptions if isinstance(error, BaseExceptionGroup) else [error]
         if errors:
             raise BaseExceptionGroup("the memory is closed; these parts of it failed", errors)
 
@@ -384,22 +360,6 @@ def chosen_settings(settings: object, **arguments: Any) -> Settings:
     return chosen.replace_with(**arguments)
 
 
-def _check(graph: object) -> None:
-    if isinstance(graph, Mapping):
-        raise InvalidInputError(
-            "graph must be True or False; Mem0's configurations, graph_store among them, are for "
-            "langmem_adapter.adapters.mem0: Memory.from_config({…})"
-        )
-
-
-def _close(part: Closeable, errors: list[BaseException]) -> None:
-    error = attempt(part.close).error
-    if isinstance(error, BaseExceptionGroup):
-        errors.extend(error.exceptions)
-    elif error is not None:
-        errors.append(error)
-
-
 class MemoryMixin:
     """Access to the parts, for the groups of methods of `Memory`."""
 
@@ -407,11 +367,7 @@ class MemoryMixin:
 
     @property
     def parts(self) -> Parts:
-        """The parts.
-
-        Raises:
-            StorageError: This process was forked from the one that opened the memory.
-        """
+        """The parts; a `StorageError` in a process that was forked from the one that opened the memory."""
         self._parts.database.refuse_inherited()
         return self._parts
 
@@ -440,12 +396,6 @@ def each_or_refused(method: str, make: Callable[[Any], R], items: Iterable[objec
         if isinstance(end, LangmemAdapterError):
             end.args = (f"{method}: item {number}: {end}",)
     return ends
-
-
-def _describer(reasoner: Reasoner) -> Describer:
-    if not isinstance(reasoner, Describer):
-        raise InvalidInputError("vision needs a chat model to look at images; give model='openai:…' or the like")
-    return reasoner
 
 
 def _texts(write: Write) -> list[str]:

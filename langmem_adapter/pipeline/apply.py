@@ -6,7 +6,6 @@ If others changed the memories that the decisions were based on, nothing is writ
 from __future__ import annotations
 
 from collections import defaultdict
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.types import Command
@@ -19,7 +18,7 @@ from langmem_adapter.storage.scopes import id_within
 from langmem_adapter.storage.sources import RememberedError
 from langmem_adapter.storage.traces import TraceDraft
 from langmem_adapter.storage.write import Write
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from langmem_adapter.pipeline.state import NodeResult, PipelineState, Planner, StageParts, StateEdit
+    from langmem_adapter.twins import PlanSteps
 
 _KEPT: Final = "existing memories keep their expiry; Memory.update(id, expires_at=…) changes it"
 _CALLED: Final = "calls of tools are kept by memory_type='procedural_memory' only"
@@ -38,53 +38,50 @@ def apply_stage(parts: StageParts) -> Planner:
     """The fifth stage: `decisions` to `result`; vectors that retrieve has made come from the embedder's cache."""
     ledger, embedder, settings = parts.ledger, parts.embedder, parts.settings
 
-    def write(
-        state: PipelineState, decisions: Sequence[Decision], texts: Sequence[str], vectors: NDArray[Any]
-    ) -> Plan[tuple[Change, ...]]:
-        task, scope, candidates = state["task"], scope_of(state), state.get("candidates")
-        trace = _trace(state, parts.reasoner.mode, settings.trace_days)
-        if not decisions and trace is None and "thread" not in task:
-            return Plan.of(())
-        new = Write(
-            decisions=tuple(decisions),
-            scope=scope,
-            within=scope,
-            vectors=dict(zip(texts, vectors, strict=True)),
-            seen=candidates["seen"] if candidates else None,
-            key=task["key"],
-            trace=trace,
-            related=parts.uses_graph and not is_verbatim(task["infer"], task["memory_type"]),
-            thread=task.get("thread"),
-            digests=task.get("digests", {}),
-        )
-        return Plan.calling(ledger.apply, ledger.aapply, new)
-
-    def finish(state: PipelineState, decisions: Sequence[Decision], changes: Sequence[Change]) -> NodeResult:
+    @steps
+    def plan(state: PipelineState, _: RunnableConfig | None) -> PlanSteps[NodeResult]:
+        decisions = [Decision.from_json(decision) for decision in state["decisions"]]
+        kept = (each for each in decisions if each.event in {"ADD", "UPDATE"} and each.past_of is None)
+        texts = [decision.text for decision in kept if decision.text is not None]
+        vectors = yield from Plan.calling(embedder.vectors, embedder.avectors, texts)
+        write = _write(state, decisions, dict(zip(texts, vectors, strict=True)), parts)
+        changes: tuple[Change, ...] = ()
+        try:
+            if decisions or write.trace is not None or write.thread is not None:
+                changes = yield from Plan.calling(ledger.apply, ledger.aapply, write)
+        except RememberedError:
+            raise
+        except ConflictError:
+            tries = state["work"]["attempts"] + 1
+            if tries >= settings.attempts:
+                raise ConflictError(
+                    f"other writers changed the same memories {tries} times in a row; nothing was written, try again"
+                ) from None
+            return Command(update={"work": {**state["work"], "attempts": tries}}, goto="retrieve")
         done = finish_stage(state, "apply", changes=sum(change.event != "NONE" for change in changes))
         result = _result({**state, **done}, decisions, changes, parts)  # type: ignore[typeddict-item]
         trace_id = id_within(scope_of(state), state["task"]["key"]) if settings.trace_days else None
         return {"result": {**result, "trace_id": trace_id}, **done}
 
-    def again(state: PipelineState, error: Exception) -> Plan[NodeResult] | None:
-        if not isinstance(error, ConflictError) or isinstance(error, RememberedError):
-            return None
-        tries = state["work"]["attempts"] + 1
-        if tries >= settings.attempts:
-            raise ConflictError(
-                f"other writers changed the same memories {tries} times in a row; nothing was written, try again"
-            )
-        return Plan.of(Command(update={"work": {**state["work"], "attempts": tries}}, goto="retrieve"))
-
-    def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[NodeResult]:
-        decisions = [Decision.from_json(decision) for decision in state["decisions"]]
-        kept = (each for each in decisions if each.event in {"ADD", "UPDATE"} and each.past_of is None)
-        texts = [decision.text for decision in kept if decision.text is not None]
-        changes = Plan.calling(embedder.vectors, embedder.avectors, texts).and_then(
-            partial(write, state, decisions, texts)
-        )
-        return changes.then(partial(finish, state, decisions)).or_else(partial(again, state))
-
     return plan
+
+
+def _write(
+    state: PipelineState, decisions: Sequence[Decision], vectors: dict[str, NDArray[Any]], parts: StageParts
+) -> Write:
+    task, scope, candidates = state["task"], scope_of(state), state.get("candidates")
+    return Write(
+        decisions=tuple(decisions),
+        scope=scope,
+        within=scope,
+        vectors=vectors,
+        seen=candidates["seen"] if candidates else None,
+        key=task["key"],
+        trace=_trace(state, parts.reasoner.mode, parts.settings.trace_days),
+        related=parts.uses_graph and not is_verbatim(task["infer"], task["memory_type"]),
+        thread=task.get("thread"),
+        digests=task.get("digests", {}),
+    )
 
 
 def _trace(state: PipelineState, mode: str, days: float) -> TraceDraft | None:

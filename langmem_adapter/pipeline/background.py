@@ -84,21 +84,11 @@ class _Worker(threading.Thread):
 
 
 class BackgroundWriter:
-    """Gathers the messages of each chat and remembers them together, once it falls quiet.
+    """Gathers the messages of each chat and remembers them together, once it falls quiet; see `Memory.background`.
 
     A chat is one scope with one set of options. What was taken lives in this process until it is written: close the writer (or
     the memory) to write the rest; a program that ends without does it then. A failed write reaches everybody who waits for
     it, `on_error`, and at last `close`. In a forked child the writer refuses: what waits is the parent's to write.
-
-    Args:
-        add: `Memory.add`.
-        longest: How long messages may be.
-        after: Seconds of quiet after which a chat is written; `math.inf` for not before `drain` or `close`.
-        at_most: Seconds after which it is written even if it does not fall quiet; default ten times *after*.
-        on_error: Called with each failed write, on a worker; without it `close` raises them.
-
-    Raises:
-        InvalidInputError: A time is no number of seconds from 0, *at_most* is less than *after*, or *on_error* no function.
     """
 
     def __init__(
@@ -143,16 +133,11 @@ class BackgroundWriter:
 
         Args:
             messages: As for `Memory.add`.
-            arguments: Those of `Memory.add`, the scope among them. The `context` of the first messages of a write counts, since
-                later ones follow those; `idempotency_key` is not possible, since the write is not this call's alone.
+            arguments: Those of `Memory.add`. The `context` of the first messages of a write counts; `idempotency_key` is not
+                possible, since the write is not this call's alone.
 
         Returns:
             The result of the write that these messages will be part of; wait for it or not.
-
-        Raises:
-            ScopeError: No scope is named.
-            InvalidInputError: Something cannot be used, or the writer is closed.
-            StorageError: The process was forked since the writer was made.
         """
         self._refuse_forked()
         if arguments.get("idempotency_key") is not None:
@@ -178,20 +163,12 @@ class BackgroundWriter:
         return future
 
     def drain(self) -> None:
-        """Write what was taken so far, without waiting for quiet, and return when it is done.
-
-        Raises:
-            StorageError: The process was forked since the writer was made.
-        """
+        """Write what was taken so far, without waiting for quiet, and return when it is done."""
         self._refuse_forked()
         self._finish()
 
     def close(self) -> None:
-        """Write the rest and stop; in a forked child, nothing.
-
-        Raises:
-            ExceptionGroup: Writes failed and there is no `on_error`; `failed` has their arguments.
-        """
+        """Write the rest and stop; in a forked child, nothing. Failed writes are raised where there is no `on_error`."""
         if os.getpid() != self._process:
             return
         with self._changed:

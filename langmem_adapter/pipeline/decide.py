@@ -27,7 +27,7 @@ from langmem_adapter.arguments import parse_time
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.names import entity_key, name_speaker
 from langmem_adapter.pipeline.state import Ask, StateEdit, fact_of, finish_stage, thinking
-from langmem_adapter.reasoning.base import Comparison, DecideOutput, FactDecision, KnownMemory, Reasoner
+from langmem_adapter.reasoning.base import Comparison, FactDecision, KnownMemory
 from langmem_adapter.records.results import FORGET, PROCEDURAL, UNCLEAR, Decision, Event, Fact, Turn, Usage
 from langmem_adapter.statements.reader import read, single_valued
 from langmem_adapter.statements.tables import ATTRIBUTES
@@ -37,7 +37,8 @@ from langmem_adapter.text import text_hash
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from langmem_adapter.pipeline.state import PipelineState, Planner, Work
+    from langmem_adapter.pipeline.state import PipelineState, Planner, Thoughts, Work
+    from langmem_adapter.reasoning.base import DecideOutput, Reasoner
     from langmem_adapter.records.graph import Triple
 
 _LATER: Final = "the later statement wins"
@@ -67,22 +68,36 @@ def decide_stage(reasoner: Reasoner, *, graph: bool) -> Planner:
     return thinking(partial(_decide, reasoner, graph))
 
 
-def _decide(reasoner: Reasoner, graph: bool, state: PipelineState) -> StateEdit | Ask:  # noqa: FBT001 - a setting
+def _decide(reasoner: Reasoner, graph: bool, state: PipelineState) -> Thoughts:  # noqa: FBT001 - a setting
     facts = [fact_of(state, place) for place in range(len(state["facts"]))]
+    usage, notes = Usage.from_json(state["work"]["usage"]), list[str]()
     if not facts or facts[0].verbatim:
         why = "a record of what was done" if state["task"]["memory_type"] == PROCEDURAL else "stored as said"
-        return _finish(state, facts, [ResolvedDecision(n, "ADD", fact.text, why) for n, fact in enumerate(facts)])
+        kept = [ResolvedDecision(place, "ADD", fact.text, why) for place, fact in enumerate(facts)]
+        return _finish(state, facts, kept, usage)
     if state["work"]["compared"] == _digest(state):  # back from a conflict that touched nothing shown
         return finish_stage(state, "decide", decisions=len(state["decisions"]))
     if len(state["candidates"].get("equal", ())) < len(facts):  # the state was changed from outside
         raise InvalidInputError("not all facts were compared with memories; go on with retrieve")
     replaced = _replaced_facts(facts, state["turns"])
-    settled, unsettled = _settle(facts, replaced, state["candidates"], ask_always=not reasoner.calls_model)
+    resolved, unsettled = _settle(facts, replaced, state["candidates"], ask_always=not reasoner.calls_model)
     unsettled.sort(key=lambda place: _time_of(facts[place], state["turns"]))
-    if not unsettled:
-        return _resolve(state, facts, settled)
-    most = AT_ONCE if reasoner.calls_model else len(unsettled)
-    return _ask(_Round(reasoner, graph, state, facts, settled, unsettled, most))
+    most = AT_ONCE if reasoner.calls_model else max(1, len(unsettled))
+    for start in range(0, len(unsettled), most):
+        now, candidates = unsettled[start : start + most], _candidates(state, facts, resolved)
+        answers = yield Ask(reasoner.decide, [_comparison(state, facts, now, candidates, graph=graph)])
+        answer: DecideOutput = answers[0]
+        decisions = [
+            (replace(each, fact=now[each.fact]), None if each.number is None else candidates[each.number])
+            for each in answer.decisions
+        ]
+        for decision, memory in _permitted(facts, decisions):
+            _fold(resolved, decision, memory)
+        usage += answer.usage
+        notes += answer.notes
+    before = state["work"].get("notes") or [[]]  # a note on a decision concerns every conversation of the run
+    work: Work = {**state["work"], "notes": [[*own, *notes] for own in before]}
+    return _resolve({**state, "work": work}, facts, resolved, usage)
 
 
 def _settle(
@@ -121,10 +136,7 @@ def _settle(
 
 
 def _replaced_facts(facts: Sequence[Fact], turns: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """The facts that another fact of the same run has replaced, each with the place of the latest such fact.
-
-    These are dated statements of one speaker about one attribute that has one value at a time: no judgement is needed.
-    """
+    """The dated facts of which a later one of the same run names another value, each with the place of the latest such fact."""
     latest: dict[tuple[str, str, str], int] = {}
     about: dict[int, tuple[str, str, str]] = {}
     for place, fact in enumerate(facts):
@@ -203,57 +215,38 @@ class _Candidate(NamedTuple):
     cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Round:
-    """Facts that are still to be judged, and what became of those before them."""
-
-    reasoner: Reasoner
-    graph: bool
-    state: PipelineState
-    facts: Sequence[Fact]
-    resolved: list[ResolvedDecision]  # what became of facts so far
-    open: Sequence[int]  # places of the others
-    most: int  # how many of them are judged at once
-    usage: Usage = Usage()  # of the answers so far
-    notes: tuple[str, ...] = ()
-
-    def candidates(self) -> list[_Candidate]:
-        """The memories as the decisions so far leave them: those that are to be, too, and none that is to go."""
-        candidates = self.state["candidates"]
-        changed = {decision.memory: decision for decision in self.resolved if decision.event in {"UPDATE", "DELETE"}}
-        memories: list[_Candidate] = []
-        for number, memory in enumerate(candidates["known"][: candidates["shown"]]):
-            if number not in changed or changed[number].event == "UPDATE":
-                text = memory["text"] if number not in changed else changed[number].text
-                memories.append(_Candidate(text, memory["speaker"], memory["since"][:10], number, cut=memory["cut"]))
-        added = [each for each in self.resolved if each.event == "ADD" and each.after is None]
-        speakers = [self.facts[each.fact].speaker for each in added]
-        return memories + [
-            _Candidate(each.text, speaker, self.day(each.fact), added=each)
-            for each, speaker in zip(added, speakers, strict=True)
-        ]
-
-    def day(self, place: int) -> str:
-        """When a fact was said."""
-        day: str = self.state["turns"][self.facts[place].turn]["time"][:10]
-        return day
+def _candidates(state: PipelineState, facts: Sequence[Fact], resolved: Sequence[ResolvedDecision]) -> list[_Candidate]:
+    """The memories as the decisions so far leave them: those that are to be, too, and none that is to go."""
+    candidates = state["candidates"]
+    changed = {decision.memory: decision for decision in resolved if decision.event in {"UPDATE", "DELETE"}}
+    memories: list[_Candidate] = []
+    for number, memory in enumerate(candidates["known"][: candidates["shown"]]):
+        if number not in changed or changed[number].event == "UPDATE":
+            text = memory["text"] if number not in changed else changed[number].text
+            memories.append(_Candidate(text, memory["speaker"], memory["since"][:10], number, cut=memory["cut"]))
+    for each in resolved:
+        if each.event == "ADD" and each.after is None:
+            fact = facts[each.fact]
+            memories.append(_Candidate(each.text, fact.speaker, state["turns"][fact.turn]["time"][:10], added=each))
+    return memories
 
 
-def _ask(at: _Round) -> Ask:
-    candidates, now = at.candidates(), at.open[: at.most]
-    days = {memory.date for memory in candidates} | {at.day(place) for place in now}
-    dated = len(days) > 1  # one day for all says nothing, and costs as many tokens as the texts
-    facts = [at.facts[place] for place in now]
-    if dated:
-        facts = [replace(fact, date=fact.date or at.day(place)) for place, fact in zip(now, facts, strict=True)]
-    alike = at.state["candidates"].get("alike", ())  # the memories that embeddings take for the same statement
-    comparison = Comparison(
-        facts=tuple(facts),
+def _comparison(
+    state: PipelineState, facts: Sequence[Fact], now: Sequence[int], candidates: Sequence[_Candidate], *, graph: bool
+) -> Comparison:
+    days = [state["turns"][facts[place].turn]["time"][:10] for place in now]
+    dated = len({*days, *(memory.date for memory in candidates)}) > 1  # one day for all says nothing, and costs tokens
+    alike = state["candidates"].get("alike", ())  # the memories that embeddings take for the same statement
+    return Comparison(
+        facts=tuple(
+            replace(facts[place], date=facts[place].date or day) if dated else facts[place]
+            for place, day in zip(now, days, strict=True)
+        ),
         memories=tuple(
             KnownMemory(number, memory.text, memory.speaker, memory.date if dated else "")
             for number, memory in enumerate(candidates)
         ),
-        graph=at.graph,
+        graph=graph,
         alike=frozenset(
             (number, place)
             for number, fact in enumerate(now)
@@ -261,26 +254,6 @@ def _ask(at: _Round) -> Ask:
             if fact < len(alike) and memory.memory is not None and memory.memory in alike[fact]
         ),
     )
-    return Ask(at.reasoner.decide, [comparison], partial(_judge, at, candidates))
-
-
-def _judge(at: _Round, candidates: Sequence[_Candidate], answers: Sequence[DecideOutput]) -> StateEdit | Ask:
-    (answer,) = answers
-    decisions = [
-        (replace(each, fact=at.open[each.fact]), None if each.number is None else candidates[each.number])
-        for each in answer.decisions
-    ]
-    resolved = list(at.resolved)
-    for decision, memory in _permitted(at.facts, decisions):
-        _fold(resolved, decision, memory)
-    usage, notes = at.usage + answer.usage, (*at.notes, *answer.notes)
-    at = replace(at, resolved=resolved, open=at.open[at.most :], usage=usage, notes=notes)
-    if at.open:
-        return _ask(at)
-    before = at.state["work"].get("notes") or [[]]  # a note on a decision concerns every conversation of the run
-    work: Work = {**at.state["work"], "notes": [[*own, *notes] for own in before]}
-    state: PipelineState = {**at.state, "work": work}
-    return _resolve(state, at.facts, resolved, Usage.from_json(work["usage"]) + usage)
 
 
 def _fold(resolved: list[ResolvedDecision], decision: FactDecision, memory: _Candidate | None) -> None:
@@ -335,7 +308,7 @@ def _same_speaker(fact: Fact, speaker: str) -> bool:
 
 
 def _resolve(
-    state: PipelineState, facts: Sequence[Fact], decisions: Sequence[ResolvedDecision], usage: Usage | None = None
+    state: PipelineState, facts: Sequence[Fact], decisions: Sequence[ResolvedDecision], usage: Usage
 ) -> StateEdit:
     """What asks to forget something never becomes a memory, and names the texts it may mean; dates have the last word."""
     resolved: list[ResolvedDecision] = []
@@ -353,15 +326,15 @@ def _resolve(
 
 
 def _finish(
-    state: PipelineState, facts: Sequence[Fact], decisions: Sequence[ResolvedDecision], usage: Usage | None = None
+    state: PipelineState, facts: Sequence[Fact], decisions: Sequence[ResolvedDecision], usage: Usage
 ) -> StateEdit:
     counts = Counter(fact.turn for fact in facts)
     made = [
         _decision(state, facts[each.fact], each, alone=counts[facts[each.fact].turn] == 1).to_json()
         for each in decisions
     ]
-    spent = state["work"]["usage"] if usage is None else usage.to_json()
-    work = finish_stage(state, "decide", {"usage": spent, "compared": _digest(state)}, decisions=len(made))
+    changed: Work = {"usage": usage.to_json(), "compared": _digest(state)}
+    work = finish_stage(state, "decide", changed, decisions=len(made))
     return {"decisions": made, **work}
 
 
@@ -401,10 +374,7 @@ def _decision(state: PipelineState, fact: Fact, decision: ResolvedDecision, *, a
 
 
 def _relations(decision: ResolvedDecision, fact: Fact, time: datetime) -> tuple[Triple, ...]:
-    """The relations of the memory; a memory that is deleted states at most ended ones.
-
-    A relation that begins or ends today does so by now: dates are days in UTC, which may begin after the speaker's.
-    """
+    """The relations of the memory; a deleted one states at most ended ones. What begins or ends today in UTC does so by now."""
     relations: list[Triple] = []
     for triple in fact.relations if decision.relations is None else decision.relations:
         ends = {"valid_from": triple.valid_from, "valid_to": triple.valid_to}
@@ -419,9 +389,8 @@ def _relations(decision: ResolvedDecision, fact: Fact, time: datetime) -> tuple[
 def _context(fact: Fact, turns: Sequence[Mapping[str, Any]], *, alone: bool) -> str:
     """The context of a fact, nearest first: the turn that it *alone* came from, and those right before it.
 
-    An answer rarely repeats the words of its question ("Where did you go?", "To Lyon."): kept beside the memory, they are more
-    words to find it by. On LoCoMo's evidence task this is the largest single gain of all (recall@10 0.60 to 0.69). The words of
-    a turn with several facts belong to one of them each: a search for one shall not find the other.
+    An answer rarely repeats the words of its question: kept beside the memory, they are more words to find it by (LoCoMo's
+    evidence task, recall@10 0.60 to 0.69). The words of a turn with several facts belong to one of them each.
     """
     own = turns[fact.turn]
     texts = [fact.context] if alone and fact.context and not fact.verbatim else []

@@ -18,7 +18,7 @@ from langgraph.types import Command
 
 from langmem_adapter.errors import InvalidInputError
 from langmem_adapter.pipeline.state import Ask, NodeResult, PipelineState, finish_stage, scope_of, thinking
-from langmem_adapter.reasoning.base import ExtractInput, Extraction, KnownNames
+from langmem_adapter.reasoning.base import ExtractInput, KnownNames
 from langmem_adapter.records.results import PROCEDURAL, Fact, Turn, Usage
 from langmem_adapter.storage.graph.hints import load_names
 from langmem_adapter.text import text_hash
@@ -26,7 +26,8 @@ from langmem_adapter.text import text_hash
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from langmem_adapter.pipeline.state import Planner, StageParts, Work
+    from langmem_adapter.pipeline.state import Planner, StageParts, Thoughts, Work
+    from langmem_adapter.reasoning.base import Extraction
 
 
 def extract_stage(parts: StageParts) -> Planner:
@@ -34,7 +35,7 @@ def extract_stage(parts: StageParts) -> Planner:
     return thinking(partial(_extract, parts))
 
 
-def _extract(parts: StageParts, state: PipelineState) -> NodeResult | Ask:
+def _extract(parts: StageParts, state: PipelineState) -> Thoughts:
     task, reasoner = state["task"], parts.reasoner
     if task["prompt"] is not None and not reasoner.calls_model:
         raise InvalidInputError(
@@ -49,9 +50,8 @@ def _extract(parts: StageParts, state: PipelineState) -> NodeResult | Ask:
     for place, turn in enumerate(turns):
         by_item[turn.item].append(place)
     places = [by_item[item] for item in sorted(by_item)]
-    collect = partial(_collect, state, places)
     if task["memory_type"] == PROCEDURAL:
-        return Ask(reasoner.record, _questions(state, turns, places, "procedure"), collect)
+        return _collect(state, places, (yield Ask(reasoner.record, _questions(state, turns, places, "procedure"))))
     if not task["infer"]:
         kept = [(place, turn.text) for place, turn in enumerate(turns) if turn.role != "system" and turn.text]
         return _finish(state, [Fact(text, place, verbatim=True) for place, text in kept], Usage())
@@ -60,15 +60,15 @@ def _extract(parts: StageParts, state: PipelineState) -> NodeResult | Ask:
     names, tools = _graph_names(parts, state, turns), parts.settings.facts_from_tools
     must_read = task.get("on_bad_reply") == "raise"
     questions = [replace(question, graph=names, tools=tools, must_read=must_read) for question in questions]
-    return Ask(reasoner.extract, questions, collect)
+    return _collect(state, places, (yield Ask(reasoner.extract, questions)))
 
 
 def _graph_names(parts: StageParts, state: PipelineState, turns: Sequence[Turn]) -> KnownNames | None:
     """The names of the graph that a chat model is to use again; rules use the names as they are said."""
     if not parts.uses_graph or not parts.reasoner.calls_model:
         return KnownNames() if parts.uses_graph else None
-    with parts.ledger.database.read() as connection:
-        return KnownNames(*load_names(connection, scope_of(state), (turn.text for turn in turns)))
+    texts = (turn.text for turn in turns)
+    return KnownNames(*parts.ledger.database.fetch(load_names, scope_of(state), texts))
 
 
 def _questions(

@@ -26,7 +26,7 @@ from langchain_core.messages import (
 
 from langmem_adapter.arguments import Longest, filled, local_time
 from langmem_adapter.errors import InvalidInputError
-from langmem_adapter.pipeline.state import Ask, StateEdit, finish_stage, start_work, thinking
+from langmem_adapter.pipeline.state import Ask, finish_stage, start_work, thinking
 from langmem_adapter.records.checks import (
     check_metadata,
     check_nesting,
@@ -42,7 +42,7 @@ from langmem_adapter.scoping import check_owner
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from langmem_adapter.pipeline.state import PipelineState, Planner
+    from langmem_adapter.pipeline.state import PipelineState, Planner, StateEdit, Thoughts
     from langmem_adapter.reasoning.base import Describer, Wording
 
 _ROLES: Final = {
@@ -65,18 +65,12 @@ _TOKENS_OF_ONE: Final = 250  # so that one long answer does not hide what was sa
 
 
 def parse_stage(describer: Describer | None, longest: Longest) -> Planner:
-    """The first stage: `messages` (or `items`) to `turns`; `Memory.add` has read its own before the graph begins.
-
-    A *describer* is called once for each image; without one, images are left to the notes.
-    """
+    """The first stage: `messages` (or `items`) to `turns`; a *describer* is called once for each image."""
     return thinking(partial(_parse, describer, longest))
 
 
 class ParsedConversation(dict[str, Any]):
-    """One conversation of a run as the caller gave it (`OF_ITEM`), for traces and streams, with its turns.
-
-    A caller that loses the turns on the way reads it again. It holds no scope: a run asks its own.
-    """
+    """One conversation of a run as the caller gave it (`OF_ITEM`), with its turns; a caller that loses them reads it again."""
 
     __slots__ = ("before", "seconds", "thread", "turns")
 
@@ -96,18 +90,7 @@ def conversation_of(
     verbatim: bool,
     descriptions: Mapping[str, str] | None = None,
 ) -> ParsedConversation:
-    """Read a conversation: the one place where its messages become turns.
-
-    Args:
-        item: Its `messages` and, where wanted, the rest of `OF_ITEM`.
-        scope: Of the memories.
-        longest: How long messages may be, and their time zone where nothing else names one.
-        verbatim: Whether they are kept as they are.
-        descriptions: Words for images, by their address.
-
-    Raises:
-        InvalidInputError: Something cannot be used; the message says what.
-    """
+    """Read a conversation (`OF_ITEM`): the one place where its messages become turns."""
     began, kept = perf_counter(), {name: item.get(name) for name in OF_ITEM}
     if kept["metadata"] is not None:
         kept["metadata"] = check_metadata(kept["metadata"])
@@ -137,17 +120,9 @@ def turns_of(  # noqa: PLR0913 - each is one option
     may_be_empty: bool = False,
     descriptions: Mapping[str, str] | None = None,
 ) -> list[Turn]:
-    """Turns of one conversation; see `conversation_of`.
+    """Turns of one conversation; *time* is that of messages without their own, *zone* that of times without an offset.
 
-    Args:
-        messages: A `str`, a dict, a LangChain message, or a sequence of these.
-        scope: Of the memories; a message that names its owner itself must name this one.
-        time: The time of messages that carry none (keys `timestamp`, `created_at` or `create_time`).
-        zone: Of times without an offset; `None` is the system's.
-        longest: How long they may be; default as the settings' defaults say.
-        verbatim: Whether each becomes a memory as it is, but for system messages.
-        may_be_empty: Whether it is a part of a conversation, in which others may say something.
-        descriptions: Words for images, by their address.
+    With *verbatim* each becomes a memory as it is, but for system messages. A part of a conversation *may_be_empty*.
     """
     longest = longest or Longest()
     numbered = list(_turns(messages, scope, time, zone, descriptions or {}))
@@ -197,23 +172,22 @@ def _turns(
             yield number, _turn(unwrap(message), part, number, time, zone, descriptions)
 
 
-def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> StateEdit | Ask:
+def _parse(describer: Describer | None, longest: Longest, state: PipelineState) -> Thoughts:
     items = _items(state)
     state = {**state, "work": start_work(sum(item.seconds for item in items if isinstance(item, ParsedConversation)))}
     looked_at = () if describer is None else items
     images = {url: part for item in looked_at for url, part in image_parts(item.get("messages")).items()}
-    if describer is None or not images:
-        return _parsed(longest, state, items, [], [])
-    unread = [dict(item) for item in items]  # with words for its images, a conversation says more
-    return Ask(describer.describe, list(images.values()), partial(_parsed, longest, state, unread, list(images)))
+    described: list[Wording] = []
+    if describer is not None and images:
+        items = [dict(item) for item in items]  # with words for its images, a conversation says more
+        described = yield Ask(describer.describe, list(images.values()))
+    words = {url: description.text for url, description in zip(images, described, strict=True)}
+    usage = sum((description.usage for description in described), Usage())
+    return _parsed(longest, state, items, words, usage)
 
 
 def _parsed(
-    longest: Longest,
-    state: PipelineState,
-    items: list[dict[str, Any]],
-    urls: list[str],
-    described: list[Wording],
+    longest: Longest, state: PipelineState, items: list[dict[str, Any]], words: Mapping[str, str], usage: Usage
 ) -> StateEdit:
     scope = Scope(**state.get("scope", {}))
     how: dict[str, Any] = {"scope": scope.named, "key": key_of(state.get("key")), "infer": state.get("infer", True)}
@@ -222,12 +196,10 @@ def _parsed(
         how |= item.thread if isinstance(item, ParsedConversation) else {}
     for number, item in enumerate(items, start=1):
         check_owner(item, scope, f"item {number}")
-    words = {url: description.text for url, description in zip(urls, described, strict=True)}
     verbatim = is_verbatim(how["infer"], how["memory_type"])
     read = partial(conversation_of, scope=scope, longest=longest, verbatim=verbatim, descriptions=words)
     parsed = [item if isinstance(item, ParsedConversation) else read(item) for item in items]
     turns = _numbered(each.turns for each in parsed)
-    usage = sum((description.usage for description in described), Usage())
     return {
         "task": {**how, "items": [{name: each[name] for name in ("metadata", "expires_at")} for each in parsed]},
         "turns": turns,
@@ -437,8 +409,8 @@ def unwrap(message: Any) -> Any:
 def chat_message(message: Mapping[str, Any], number: int) -> dict[str, Any]:
     """A message with `role` and `content`, which is empty where it is missing or null.
 
-    Among `tool_calls` LangChain would refuse broken arguments, and models write such: they go to `additional_kwargs`. An
-    item of OpenAI's Responses format becomes a message with the item as its only part, or the result of a tool.
+    LangChain refuses broken arguments of `tool_calls`, and models write such: they go to `additional_kwargs`. An item of
+    OpenAI's Responses format becomes a message with the item as its only part, or the result of a tool.
     """
     kind = message.get("type") if "role" not in message else None
     if isinstance(kind, str) and kind.endswith("_output"):
@@ -493,10 +465,7 @@ def is_tool_call(part: Mapping[str, Any]) -> bool:
 
 
 def tool_calls_of(original: object, message: BaseMessage, number: int) -> tuple[ToolCall, ...]:
-    """The tools that a message calls, each once, with the arguments as they were written.
-
-    *original* is the caller's message, *message* the same as LangChain's, *number* its place for the error.
-    """
+    """The tools that a message (*original* as the caller gave it) calls, each once, with the arguments as they were written."""
     calls: dict[object, ToolCall] = {}
     for raw in _raw(original, message, f"the tool calls of message {number}"):
         call = _tool_call(raw, f"a tool call in message {number}")

@@ -24,7 +24,7 @@ from langgraph.types import Command
 from langmem_adapter.forks import Lock
 from langmem_adapter.names import name_speaker
 from langmem_adapter.pipeline.state import fact_of, finish_stage, scope_of
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, steps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.graph import Triple
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.storage.database import Database
-    from langmem_adapter.twins import Outcome
+    from langmem_adapter.twins import PlanSteps
 
 
 @dataclass(slots=True, eq=False)
@@ -47,11 +47,9 @@ class _Place:
     ended: Future[None] = field(default_factory=Future)
 
     def left(self) -> float:
-        """Seconds for which others still wait for it."""
         return self.lease if self.since is None else self.since + self.lease - time.monotonic()
 
     def turn(self) -> float:
-        """Its turn has come: all before it have ended, or run out. The same seconds."""
         if self.since is None:
             self.since = time.monotonic()
         return max(0.0, self.left())
@@ -65,10 +63,7 @@ class Queue:
         self._running: dict[Scope, dict[str, _Place]] = {}
 
     def take(self, scope: Scope, key: str, *, lease: float) -> None:
-        """Take a place, or keep that which the run has, and wait until all before it are over.
-
-        Others wait for a place that is not left at most *lease* seconds from its turn.
-        """
+        """Take a place, or keep the run's, and wait until all before it are over, each at most *lease* seconds."""
         own, earlier = self._line_up(scope, key, lease)
         for place in earlier:
             wait([place.ended], timeout=place.turn())
@@ -115,12 +110,16 @@ def queue_of(database: Database) -> Queue:
 def in_queue(stage: Planner, queue: Queue, *, last: bool = False) -> Planner:
     """A stage of a run that has a place in the queue, which an error leaves, and the *last* stage; going back does not."""
 
-    def plan(state: PipelineState, config: RunnableConfig | None) -> Plan[NodeResult]:
-        def leave(outcome: Outcome[NodeResult]) -> None:
-            if outcome.error is not None or (last and not isinstance(outcome.result, Command)):
+    @steps
+    def plan(state: PipelineState, config: RunnableConfig | None) -> PlanSteps[NodeResult]:
+        leaves = True
+        try:
+            result = yield from stage(state, config)
+            leaves = last and not isinstance(result, Command)
+        finally:
+            if leaves:
                 queue.leave(scope_of(state), state["task"]["key"])
-
-        return Plan.late(partial(stage, state, config)).tap(leave)
+        return result
 
     return plan
 
@@ -131,10 +130,7 @@ static embeddings, of nine that do not ("Hates tea", "Likes tea") none."""
 
 
 def retrieve_stage(parts: StageParts, queue: Queue, *, lease: float) -> Planner:
-    """The third stage: `facts` to `candidates`; all facts are embedded in one batch, compared within the scope's fields.
-
-    Others of its scope wait for a run for *lease* seconds, to be compared with what it adds.
-    """
+    """The third stage: `facts` to `candidates`; others of its scope wait *lease* seconds for a run, to see what it adds."""
     embedder = parts.embedder
 
     def compare(state: PipelineState, texts: Sequence[str]) -> NodeResult:
@@ -148,14 +144,12 @@ def retrieve_stage(parts: StageParts, queue: Queue, *, lease: float) -> Planner:
             hood = replace(hood, alike=tuple(map(tuple, parts.searcher.same(texts, hood, _ALIKE))))
         return {"candidates": _plain(asdict(hood)), **finish_stage(state, "retrieve", memories=hood.shown)}
 
-    def plan(state: PipelineState, _: RunnableConfig | None) -> Plan[NodeResult]:
+    @steps
+    def plan(state: PipelineState, _: RunnableConfig | None) -> PlanSteps[NodeResult]:
         texts = [fact["text"] for fact in state["facts"]]
-        embedded = Plan.calling(
-            embedder.vectors, embedder.avectors, texts
-        )  # before its turn: apply has them in the cache
-        place = scope_of(state), state["task"]["key"]
-        queued = embedded.and_then(lambda _: Plan.calling(queue.take, queue.atake, *place, lease=lease))
-        return queued.and_then(lambda _: Plan(partial(compare, state, texts)))
+        yield from Plan.calling(embedder.vectors, embedder.avectors, texts)  # before its turn, into the cache
+        yield from Plan.calling(queue.take, queue.atake, scope_of(state), state["task"]["key"], lease=lease)
+        return (yield from Plan(partial(compare, state, texts)))
 
     return plan
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from langgraph.graph import END, START, StateGraph
@@ -40,14 +41,13 @@ from langmem_adapter.pipeline.state import (
     for_caller,
     memory_texts,
     resume_run,
-    thinking,
 )
 from langmem_adapter.records.checks import check_text, quoted
 from langmem_adapter.records.results import PROCEDURAL, AddResult, Change, Decision, Turn, Usage
 from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.sources import MessageThread
 from langmem_adapter.tracing import PlanNode
-from langmem_adapter.twins import arguments_of
+from langmem_adapter.twins import Plan, arguments_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -119,9 +119,9 @@ def run_of(arguments: object, longest: Longest, *, many: bool = False) -> Run:
 
 
 def select_new(run: Run, longest: Longest, remembered_ids: Collection[str]) -> Run | None:
-    """A run of a thread without the messages that were remembered before (*remembered_ids*), which become context.
+    """A run of a thread without its remembered messages, which become context; `None` where only answers to those are left.
 
-    The last version of a message counts. `None` where only answers to those are left.
+    The last version of a message counts.
     """
     conversation, messages = run.conversations[0], _messages(run.conversations[0])
     versions = {message.id or place: place for place, message in enumerate(messages)}
@@ -147,10 +147,7 @@ def _messages(conversation: Mapping[str, Any]) -> list[BaseMessage]:
 
 
 def grouped(runs: Iterable[tuple[int, Run]]) -> list[tuple[list[int], Run]]:
-    """Runs that may share one transaction, joined: same scope, same instructions, no name.
-
-    Each comes with its place among the caller's items, and goes with the places of all that it joins.
-    """
+    """Runs with their places, those joined that may share one transaction: same scope, same instructions, no name."""
     joined: dict[object, tuple[list[int], Run]] = {}
     for place, run in runs:
         group = place if run.repeatable else (run.scope, run.infer, run.memory_type, run.prompt)
@@ -199,31 +196,22 @@ def review_stage(state: PipelineState) -> dict[str, Any]:
     """Stop with the decisions, resume with what became of them.
 
     The interrupt's value is `{"decisions": [{"number", "event", "text", "previous_text", "memory_id", "reason",
-    "relations"}, …]}`.
-    Resume with `Command(resume=…)`: `"accept"` or `"reject"` for all, or a mapping from number, as text, to `"accept"`,
-    `"reject"` or `{"action": "edit", "text": …}`, which keeps the relations that the new text still speaks of; what is not
-    named is accepted. A rejected decision becomes NONE, with
-    that as its reason. An answer that is none of these stops the run again, with what is wrong as `"error"` in the value.
+    "relations"}, …]}`. Resume with `Command(resume=…)`: `"accept"` or `"reject"` for all, or a mapping from number, as text,
+    to `"accept"`, `"reject"` or `{"action": "edit", "text": …}`, which keeps the relations that the new text still speaks
+    of; what is not named is accepted. A rejected decision becomes NONE. Another answer stops the run again, with what is
+    wrong as `"error"` in the value.
     """
     decisions = [Decision.from_json(decision) for decision in state["decisions"]]
     open_ones = [number for number, decision in enumerate(decisions) if decision.event != "NONE"]
     if not open_ones:
         return finish_stage(state, "review")
-    texts = memory_texts(state)
-    value = {
-        "decisions": [
-            {
-                "number": number,
-                "event": decisions[number].event,
-                "text": decisions[number].text,
-                "previous_text": texts.get(str(decisions[number].memory_id)),
-                "memory_id": decisions[number].memory_id,
-                "reason": decisions[number].reason,
-                "relations": [triple.to_json() for triple in decisions[number].relations],
-            }
-            for number in open_ones
-        ]
-    }
+    texts, names = memory_texts(state), ("event", "text", "memory_id", "reason", "relations")
+    open_decisions = [
+        {"number": number, **{name: state["decisions"][number][name] for name in names}}
+        | {"previous_text": texts.get(str(decisions[number].memory_id))}
+        for number in open_ones
+    ]
+    value: dict[str, Any] = {"decisions": open_decisions}
     answer = interrupt(value)
     while True:
         try:
@@ -280,17 +268,10 @@ def build_pipeline(
     served: bool = False,
     checkpointer: Checkpointer = None,
 ) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """Compile the five stages into a LangGraph graph.
+    """Compile the five stages into a LangGraph graph; see `Memory.build_pipeline`.
 
-    Args:
-        parts: What they work with.
-        review: Stop before apply, with the decisions as the interrupt's value; needs a checkpointer, here or in the parent.
-        dry: End after decide; nothing is written.
-        served: Others than `Memory.add` run it: each stage checks the scope of the call.
-        checkpointer: Keeps the state between the stages; `None` takes the parent graph's, `False` none at all.
-
-    Returns:
-        A graph from `PipelineInput` to `PipelineOutput` with the nodes parse, extract, retrieve, decide, (review,) apply.
+    A *dry* one ends after decide and writes nothing. One that is *served* is run by others than `Memory.add`, so each stage
+    checks the scope of the call.
     """
     graph = StateGraph(
         PipelineState, input_schema=PipelineInput, output_schema=PipelineState if dry else PipelineOutput
@@ -324,15 +305,14 @@ def _stages(parts: StageParts, *, dry: bool, review: bool) -> dict[str, Planner]
         "decide": in_queue(decide_stage(parts.reasoner, graph=parts.uses_graph), queue, last=dry),
     }
     if review:
-        stages["review"] = thinking(review_stage)
+        stages["review"] = lambda state, _: Plan(partial(review_stage, state))
     if not dry:
         stages["apply"] = in_queue(apply_stage(parts), queue, last=True)
     return stages
 
 
 def _worth_another_try(error: Exception) -> bool:
-    # Models are asked again where they are called (`langmem_adapter.providers`): two that count would multiply.
-    # What has waited for a lock has used up `busy_timeout`, the one deadline of all tries.
+    # Models are asked again in `providers`. What has waited for a lock has used up `busy_timeout`, the deadline of all tries.
     return isinstance(error, StorageError) and error.transient and not error.waited
 
 

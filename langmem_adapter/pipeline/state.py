@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, NotRequired, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, NotRequired, Protocol, TypeAlias, cast
 
 from langchain_core.runnables.config import ensure_config
 from langgraph.channels import EphemeralValue
@@ -28,10 +28,10 @@ from langmem_adapter.records.results import Decision, Fact, Turn, Usage
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.scoping import resolve_again, resolve_scope
 from langmem_adapter.search.searcher import Neighbourhood
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, steps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from langchain_core.runnables import Runnable, RunnableConfig
     from langgraph.types import Command
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.searcher import Searcher
     from langmem_adapter.settings import Settings
     from langmem_adapter.storage.ledger import Ledger
+    from langmem_adapter.twins import PlanSteps
 
 
 class PipelineInput(TypedDict, total=False):
@@ -151,10 +152,7 @@ def start_work(seconds: float) -> Work:
 
 
 def finish_stage(state: PipelineState, stage: str, changed: Work | None = None, **progress: Any) -> dict[str, Work]:
-    """The part of a stage's update that says what it has cost: its time, and what else has *changed* of the work.
-
-    The same goes to `stream_mode="custom"`, with the *progress*: what the stage did, in numbers.
-    """
+    """A stage's time, and what else *changed* of the work; `stream_mode="custom"` gets it with the *progress* in numbers."""
     now, work = time.time(), state["work"]
     spent = round((now - work["clock"]) * 1000, 3)
     total = round(work["milliseconds"].get(stage, 0) + spent, 3)
@@ -189,55 +187,57 @@ class StageParts(Protocol):
     ledger: Ledger
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Inputs of a Runnable, side by side, and what to make of its outputs: a step, or the next thing to ask."""
+class Ask(NamedTuple):
+    """Inputs of a Runnable, side by side."""
 
     runnable: Runnable[Any, Any]
     inputs: Sequence[Any]
-    then: Callable[[list[Any]], NodeResult | Ask]
 
 
-def thinking(think: Callable[[PipelineState], NodeResult | Ask]) -> Planner:
-    """A stage that computes, and may ask a model.
+Thoughts: TypeAlias = "Generator[Ask, list[Any], NodeResult]"
 
-    It computes, and reads the answers, beside the event loop: both take as long as the conversation is.
-    """
 
-    def answer(config: RunnableConfig | None, step: NodeResult | Ask) -> Plan[NodeResult]:
-        if not isinstance(step, Ask):
-            return Plan.of(step)
-        outputs = Plan.calling(step.runnable.batch, step.runnable.abatch, list(step.inputs), config)
-        return outputs.and_then(lambda each: Plan(partial(step.then, each))).and_then(partial(answer, config))
+def thinking(think: Callable[[PipelineState], Thoughts]) -> Planner:
+    """A stage that computes off the event loop; each `outputs = yield Ask(…)` in it asks a model."""
 
-    return lambda state, config: Plan(partial(think, state)).and_then(partial(answer, config))
+    def resume(thoughts: Thoughts, outputs: Any) -> Ask | NodeResult:
+        try:
+            return thoughts.send(outputs)
+        except StopIteration as end:
+            return cast("NodeResult", end.value)
+
+    @steps
+    def plan(state: PipelineState, config: RunnableConfig | None) -> PlanSteps[NodeResult]:
+        thoughts = think(state)
+        step = yield from Plan(partial(resume, thoughts, None))
+        while isinstance(step, Ask):
+            outputs = yield from Plan.calling(step.runnable.batch, step.runnable.abatch, list(step.inputs), config)
+            step = yield from Plan(partial(resume, thoughts, outputs))
+        return step
+
+    return plan
 
 
 def for_caller(stage: Planner, check: Callable[[PipelineState, RunnableConfig], PipelineState]) -> Planner:
     """A stage on the state as *check* (`begin_run` or `resume_run`) returns it for the caller."""
-    return lambda state, config: Plan(partial(check, state, ensure_config(config))).and_then(
-        lambda checked: stage(checked, config)
-    )
+
+    @steps
+    def plan(state: PipelineState, config: RunnableConfig | None) -> PlanSteps[NodeResult]:
+        checked = yield from Plan(partial(check, state, ensure_config(config)))
+        return (yield from stage(checked, config))
+
+    return plan
 
 
 def begin_run(state: PipelineState, config: RunnableConfig) -> PipelineState:
-    """A run begins: its scope follows `resolve_scope`, with the input's `scope` as the argument.
-
-    Raises:
-        ScopeError: No scope is named, or the input and the rest of the call name two.
-    """
+    """A run begins: its scope follows `resolve_scope`, with the input's `scope` as the argument."""
     runtime = get_runtime()
     scope = resolve_scope(explicit=state.get("scope"), runtime=runtime, config=config)
     return {**state, "scope": resolve_again(scope, runtime=runtime, config=config).named}
 
 
 def resume_run(state: PipelineState, config: RunnableConfig) -> PipelineState:
-    """A run goes on: the call is for the scope that it was begun for, and what its stages made belongs together.
-
-    Raises:
-        ScopeError: It is for another.
-        InvalidInputError: A part of the state is no stage's work, or they are of several runs.
-    """
+    """A run goes on: the call is for the scope that it was begun for, and the state is of one run."""
     try:
         scope = _checked_scope(state)
     except (KeyError, TypeError, ValueError) as error:

@@ -32,29 +32,17 @@ class KnownNames:
 
 @dataclass(frozen=True, slots=True)
 class ExtractInput:
-    """A conversation to extract facts from.
+    """A conversation to extract facts from."""
 
-    Attributes:
-        turns: The conversation, in order, system messages included (never a source of facts).
-        about: `"user"`, or `"assistant"` (with `agent_id` and assistant turns; seed 004).
-        today: Date of the conversation, so that "yesterday" can become a date.
-        prompt: Replaces the reasoner's own instructions, where it has any.
-        graph: Names of the knowledge graph, where relations are wanted as well; else `None`.
-        before: Earlier turns of the conversation, oldest first: they help to understand and are never a source.
-        tools: Whether results of tools are a source as well.
-        must_read: An unusable reply of a chat model is an error; else the speaker's own words are kept.
-        kept: The turns are memories, each complete in itself, perhaps without a subject: their relations are wanted.
-    """
-
-    turns: tuple[Turn, ...]
-    about: str
-    today: date
-    prompt: str | None = None
-    graph: KnownNames | None = None
-    before: tuple[Turn, ...] = ()
-    tools: bool = False
-    kept: bool = False
-    must_read: bool = False
+    turns: tuple[Turn, ...]  # system messages included, which are never a source of facts
+    about: str  # `"user"`, or `"assistant"` (with `agent_id` and assistant turns; seed 004)
+    today: date  # of the conversation, so that "yesterday" can become a date
+    prompt: str | None = None  # replaces the reasoner's own instructions
+    graph: KnownNames | None = None  # names of the knowledge graph, where relations are wanted as well
+    before: tuple[Turn, ...] = ()  # earlier turns, oldest first: they help to understand and are never a source
+    tools: bool = False  # whether results of tools are a source as well
+    kept: bool = False  # the turns are memories, perhaps without a subject: their relations are wanted
+    must_read: bool = False  # an unusable reply of a chat model is an error; else the speaker's own words are kept
 
     def is_source(self, turn: Turn) -> bool:
         """Whether facts are taken from a turn of the conversation."""
@@ -63,10 +51,7 @@ class ExtractInput:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """Facts in the order and the language of the conversation, and notes on what was not used.
-
-    Each fact names its turn, as an index into `ExtractInput.turns`; with `ExtractInput.graph` it carries its relations.
-    """
+    """Facts in the order and the language of the conversation, and notes on what was not used."""
 
     facts: tuple[Fact, ...]
     usage: Usage = Usage()
@@ -85,46 +70,31 @@ class KnownMemory:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Facts, and the memories that any of them may concern, numbered from 0 in this order.
-
-    With *graph*, relations are wanted for texts that differ from their fact's. *alike* are pairs of a fact and a memory, by
-    their numbers, that embeddings take for the same statement.
-    """
+    """Facts, and the memories that any of them may concern, numbered from 0 in this order."""
 
     facts: tuple[Fact, ...]
     memories: tuple[KnownMemory, ...]
-    graph: bool = False
-    alike: frozenset[tuple[int, int | None]] = frozenset()
+    graph: bool = False  # whether relations are wanted for texts that differ from their fact's
+    alike: frozenset[tuple[int, int | None]] = (
+        frozenset()
+    )  # a fact and a memory that embeddings take for the same statement
 
 
 @dataclass(frozen=True, slots=True)
 class FactDecision:
-    """What becomes of one fact.
-
-    Attributes:
-        event: `"ADD"`, `"UPDATE"`, `"DELETE"` or `"NONE"`.
-        text: The text to keep (ADD, UPDATE); else the fact.
-        reason: Why, in a few words that a user can read.
-        fact: Index into `Comparison.facts`.
-        number: The memory concerned (UPDATE, DELETE, NONE where there is one); never set for ADD.
-        relations: What the text says of relations, where that is not what the fact says; `None` takes the fact's.
-    """
+    """What becomes of one fact."""
 
     event: Event
-    text: str
-    reason: str
-    fact: int
-    number: int | None = None
-    relations: tuple[Triple, ...] | None = None
+    text: str  # to keep (ADD, UPDATE); else the fact
+    reason: str  # in a few words that a user can read
+    fact: int  # index into `Comparison.facts`
+    number: int | None = None  # the memory concerned; never set for ADD
+    relations: tuple[Triple, ...] | None = None  # what the text says of relations; `None` takes the fact's
 
 
 @dataclass(frozen=True, slots=True)
 class DecideOutput:
-    """What becomes of the facts, in their order.
-
-    Every fact has at least one decision (a contradiction may take two: DELETE of the old, ADD of the new). No two decisions
-    change one memory. *notes* say where the model's reply could not be used.
-    """
+    """What becomes of the facts, in their order: at least one decision for each, no two for one memory."""
 
     decisions: tuple[FactDecision, ...]
     usage: Usage = Usage()
@@ -133,11 +103,7 @@ class DecideOutput:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A text to summarize, oldest first, in at most *max_tokens* as *count* counts them.
-
-    *before* is a summary of what came earlier: it helps to understand, and is not repeated. With *keep_language* a model is
-    asked for the language of the text.
-    """
+    """A text to summarize, oldest first, in at most *max_tokens* as *count* counts them; *before* is not repeated."""
 
     text: str
     max_tokens: int
@@ -155,39 +121,23 @@ class Wording:
 
 
 class Summarizer(Protocol):
-    """Writes summaries and titles. The caller judges how long a text came out."""
+    """Writes summaries and titles; a model that says nothing is a `ModelReplyError`. The caller judges the length."""
 
     @property
     def mode(self) -> str:
         """`"offline"` (sentences are taken as they are), or the chat model's name."""
 
     def summarize(self, passage: Passage) -> Plan[Wording]:
-        """A text to a shorter one.
-
-        Raises:
-            ModelReplyError: The model said nothing.
-        """
+        """A text to a shorter one."""
 
     def title(self, text: str, max_words: int) -> Plan[Wording]:
-        """A text to a title of at most *max_words*, in its language.
-
-        Raises:
-            ModelReplyError: The model said nothing.
-        """
+        """A text to a title of at most *max_words*, in its language."""
 
     def is_related(self, text: str, other: str) -> Plan[tuple[bool, Usage]]:
-        """Whether two texts belong together.
-
-        Raises:
-            ModelReplyError: The model's reply stayed unreadable after one repair.
-        """
+        """Whether two texts belong together."""
 
     def rewrite(self, sentence: str, context: str) -> Plan[Wording]:
-        """A sentence to one that can be understood without its context.
-
-        Raises:
-            ModelReplyError: The model said nothing.
-        """
+        """A sentence to one that can be understood without its context."""
 
 
 @runtime_checkable
@@ -196,16 +146,12 @@ class Describer(Protocol):
 
     @property
     def describe(self) -> Runnable[dict[str, Any], Wording]:
-        """An OpenAI-style image part (`{"type": "image_url", "image_url": {"url": …}}`) to words; none of a model without eyes.
-
-        Raises:
-            ModelReplyError: The model said nothing.
-        """
+        """An OpenAI-style image part (`{"type": "image_url", …}`) to words; none of a model without eyes."""
 
 
 @runtime_checkable
 class Reasoner(Protocol):
-    """Extracts facts and compares them with memories."""
+    """Extracts facts and compares them with memories; a reply that stays unusable is a `ModelReplyError`."""
 
     @property
     def mode(self) -> str:
@@ -221,27 +167,15 @@ class Reasoner(Protocol):
 
     @property
     def record(self) -> Runnable[ExtractInput, Extraction]:
-        """Turns to one step-by-step record of what was done (procedural memory, seed 004 §1.3), as a single fact.
-
-        Raises:
-            ModelReplyError: The model said nothing.
-        """
+        """Turns to one step-by-step record of what was done (procedural memory, seed 004 §1.3), as a single fact."""
 
     @property
     def extract(self) -> Runnable[ExtractInput, Extraction]:
-        """Turns to facts.
-
-        Raises:
-            ModelReplyError: The model's reply stayed unreadable after one repair.
-        """
+        """Turns to facts."""
 
     @property
     def decide(self) -> Runnable[Comparison, DecideOutput]:
-        """Facts and memories to decisions.
-
-        Raises:
-            ModelReplyError: The model's reply stayed unreadable, or unusable, after one repair.
-        """
+        """Facts and memories to decisions."""
 
 
 _LONGEST: Final = 100  # letters of an image's address that a trace shows

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from langchain_core.messages import BaseMessage, HumanMessage
 
-from langmem_adapter.errors import InvalidInputError, ModelReplyError
+from langmem_adapter.errors import InvalidInputError, ModelError, ModelReplyError
 from langmem_adapter.providers import refuses_images
 from langmem_adapter.reasoning.base import Extraction, Passage, Wording
 from langmem_adapter.reasoning.prompts import (
@@ -27,13 +27,14 @@ from langmem_adapter.records.checks import check_text
 from langmem_adapter.records.results import Fact, Usage
 from langmem_adapter.text import content_words, is_cjk, subjects, text_hash
 from langmem_adapter.tracing import stage
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from langmem_adapter.reasoning.base import ExtractInput
     from langmem_adapter.records.results import Turn
+    from langmem_adapter.twins import PlanSteps
 
 _EXTRACT_SENTENCE: Final = re.compile(r"(?:[^.!?。！？]++|[.!?]++(?!\s))++(?:[.!?]++|[。！？]++)?+|[.!?。！？]++")
 _SPEAKER: Final = re.compile(r"\w[\w .@-]{0,40}[:：]\s*")
@@ -42,9 +43,7 @@ _RELATED: Final = 1 / 3
 
 
 class RuleSummarizer:
-    """Summarizes offline by taking sentences as they are. See `Summarizer`; the same answer every time, nothing is sent.
-
-    Sentences with the most frequent words of the text come first; equal sentences are taken once. `rewrite` changes nothing.
+    """Summarizes offline by taking sentences as they are, those with the most frequent words; `rewrite` changes nothing.
 
     Example:
         >>> RuleSummarizer().title("user: My sister Jesica moved to Lyon last week. Fine!", 5).run().text
@@ -160,14 +159,12 @@ _SENTENCE: Final = re.compile(r"[^.!?。！？\n]++[.!?。！？]*+\s*+|[.!?。�
 _THOUGHT: Final = re.compile(r"<think>.*?(?:</think>|(?P<open>\Z))", re.DOTALL | re.IGNORECASE)
 
 
-def record(channel: Channel, question: ExtractInput) -> Plan[Extraction]:
+@steps
+def record(channel: Channel, question: ExtractInput) -> PlanSteps[Extraction]:
     """Turns to one step-by-step record, as a single verbatim fact; `ModelReplyError` where the model writes nothing."""
-
-    def read(written: Wording) -> Extraction:
-        text, notes = (written.text, []) if question.prompt else _completed(written.text, question)
-        return Extraction((Fact(text, len(question.turns) - 1, verbatim=True),), written.usage, tuple(notes))
-
-    return write_text(channel, record_messages(question), "record steps", "a record").then(read)
+    written = yield from write_text(channel, record_messages(question), "record steps", "a record")
+    text, notes = (written.text, []) if question.prompt else _completed(written.text, question)
+    return Extraction((Fact(text, len(question.turns) - 1, verbatim=True),), written.usage, tuple(notes))
 
 
 def _completed(text: str, question: ExtractInput) -> tuple[str, list[str]]:
@@ -195,35 +192,35 @@ def _plain(text: str) -> str:
     return " ".join(text.split())
 
 
-def description(channel: Channel, image: dict[str, Any]) -> Plan[Wording]:
+@steps
+def description(channel: Channel, image: dict[str, Any]) -> PlanSteps[Wording]:
     """An image part to words, to none where the model takes no images; `ModelReplyError` where it says nothing."""
-
-    def unseen(error: Exception) -> Plan[Wording] | None:
-        channel.is_blind = channel.is_blind or refuses_images(error.__cause__ or error)
-        return Plan.of(Wording("")) if channel.is_blind else None
-
-    request = HumanMessage([{"type": "text", "text": DESCRIBE}, image])
     if channel.is_blind:
-        return Plan.of(Wording(""))
-    return write_text(channel, [request], "describe image", "what an image shows").or_else(unseen)
+        return Wording("")
+    request = HumanMessage([{"type": "text", "text": DESCRIBE}, image])
+    try:
+        return (yield from write_text(channel, [request], "describe image", "what an image shows"))
+    except ModelError as error:
+        channel.is_blind = channel.is_blind or refuses_images(error.__cause__ or error)
+        if not channel.is_blind:
+            raise
+        return Wording("")
 
 
-def write_text(channel: Channel, messages: list[BaseMessage], task: str, what: str) -> Plan[Wording]:
+@steps
+def write_text(channel: Channel, messages: list[BaseMessage], task: str, what: str) -> PlanSteps[Wording]:
     """What the model writes, without a code fence around it and without its audible thinking."""
-
-    def read(reply: BaseMessage) -> Wording:
-        refusal = reply.additional_kwargs.get("refusal")
-        plain = _THOUGHT.sub(lambda match: "" if match["open"] is None else match[0], reply.text).strip()
-        text = _FENCE.sub(r"\1", plain).strip()
-        if refusal or not text:
-            problem = f"{channel.name} did not say {what}; nothing was changed"
-            raise ModelReplyError(problem, reply=str(refusal or reply.text))
-        try:
-            return Wording(check_text(text, f"what {channel.name} said"), usage_of(task, messages, reply))
-        except InvalidInputError as error:
-            raise ModelReplyError(f"{error}; nothing was changed", reply=reply.text) from None
-
-    return channel.say(messages).then(read)
+    reply = yield from channel.say(messages)
+    refusal = reply.additional_kwargs.get("refusal")
+    plain = _THOUGHT.sub(lambda match: "" if match["open"] is None else match[0], reply.text).strip()
+    text = _FENCE.sub(r"\1", plain).strip()
+    if refusal or not text:
+        problem = f"{channel.name} did not say {what}; nothing was changed"
+        raise ModelReplyError(problem, reply=str(refusal or reply.text))
+    try:
+        return Wording(check_text(text, f"what {channel.name} said"), usage_of(task, messages, reply))
+    except InvalidInputError as error:
+        raise ModelReplyError(f"{error}; nothing was changed", reply=reply.text) from None
 
 
 class LLMSummarizer:

@@ -51,7 +51,7 @@ from langmem_adapter.records.results import FORGET, Fact
 from langmem_adapter.statements.dates import dated, dated_chinese
 from langmem_adapter.statements.reader import expanded, third_person, without_speaker
 from langmem_adapter.text import content_words, is_cjk, text_hash, words
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -62,35 +62,18 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Turn
     from langmem_adapter.settings import BadReply, ModelProfile, Settings
     from langmem_adapter.storage.meta import ReplyLog
+    from langmem_adapter.twins import PlanSteps
 
 
 class LLMReasoner:
     """Extracts facts and compares them with memories by asking any LangChain chat model. See `Reasoner`, `Describer`.
 
     Two calls an add on the clean path, in the reply formats of Mem0 (Chhikara et al. 2025, arXiv:2504.19413): one for
-    the facts, and with them the relations for a knowledge graph where one is kept; one for the decisions. A reply that
-    cannot be used is sent back once with what was wrong. No call is needed without a message of the wanted role, or without a
-    memory to compare with.
+    the facts, and with them the relations for a knowledge graph; one for the decisions. A reply that cannot be used is
+    sent back once with what was wrong. No call is needed without a message of the wanted role, or without a memory.
 
-    Args:
-        model: Any chat model; it needs neither tool calls nor structured output.
-        fact_extraction_prompt: Instructions for finding facts instead of ours; conversation and reply format are added.
-        update_memory_prompt: Instructions for comparing instead of ours; memories, facts and reply format are added.
-        graph_prompt: Instructions for the relations of a knowledge graph, in addition to ours.
-        limits: How long a call may take, and how often it is asked again; `None` takes the defaults.
-        profile: `"full"`, or `"small"` for a model that copies and repeats: short instructions, one call an add, rules decide
-            (see below); `"auto"` is full, and small once replies are poor.
-        bounds: Fields of the model that bound its replies; the second for the profile small.
-        on_bad_reply: What to do with a reply that stays unusable: `"keep"` keeps the speaker's words, and adds facts that were
-            not decided, with a note; `"raise"` is an error.
-
-    Raises:
-        InvalidInputError: *model* is no chat model, or a prompt is blank.
-
-    Example:
-        >>> from langmem_adapter.testing import ScriptedChatModel
-        >>> LLMReasoner(ScriptedChatModel(replies=['{"facts": []}'])).mode
-        'scripted'
+    For the prompts, *profile* and *on_bad_reply* see `Memory`; *bounds* are fields of the model that bound its replies,
+    the second for the profile small.
     """
 
     calls_model: Final = True
@@ -138,59 +121,66 @@ class LLMReasoner:
         is_small = self.profile == "small" and question.prompt is None
         return Plan(partial(record_of_steps, question)) if is_small else record(self._channel, question)
 
-    def _extract(self, question: ExtractInput) -> Plan[Extraction]:
+    @steps
+    def _extract(self, question: ExtractInput) -> PlanSteps[Extraction]:
         if not sources(question):
-            return Plan.of(Extraction(()))
-        return self._extract_whole(question).or_else(partial(self._in_parts, question))
+            return Extraction(())
+        try:
+            return (yield from self._extract_whole(question))
+        except ModelContextError:
+            if len(question.turns) == 1 and len(question.turns[0].text) < _SHORTEST:
+                raise
+            return (yield from self._in_parts(question))
 
-    def _extract_whole(self, question: ExtractInput) -> Plan[Extraction]:
+    @steps
+    def _extract_whole(self, question: ExtractInput) -> PlanSteps[Extraction]:
         if self.profile == "full":
-            return self._ask(question)
+            return (yield from self._ask(question))
         if question.kept:
-            return Plan(partial(_RULES.extract.invoke, question))
+            return (yield from Plan(partial(_RULES.extract.invoke, question)))
         if question.prompt or self._fact_prompt or question.about != "user" or question.tools:
-            return self._ask(replace(question, graph=None), small=True)
+            return (yield from self._ask(replace(question, graph=None), small=True))
         certain, words, rest = _split(question)
-        plan = self._ask(rest, small=True) if words else Plan.of(Extraction(()))
-        return plan.and_then(lambda extraction: Plan(partial(_merge, question, certain, words, extraction)))
+        extraction = (yield from self._ask(rest, small=True)) if words else Extraction(())
+        return (yield from Plan(partial(_merge, question, certain, words, extraction)))
 
-    def _ask(self, question: ExtractInput, *, small: bool = False) -> Plan[Extraction]:
+    @steps
+    def _ask(self, question: ExtractInput, *, small: bool = False) -> PlanSteps[Extraction]:
         channel = self._small if small else self._channel
         schema = SmallFactsReply if small else FactsReply if question.graph is None else GraphReply
         messages = extraction_messages(question, self._fact_prompt, relations=self._graph_prompt, small=small)
         read = partial(read_facts, question, example_words(messages[0].text))
         keep = partial(_kept_words, question, schema, read) if self._keeps and not question.must_read else None
-        plan = structured(channel, schema, read, messages, keep=keep, repairs=not small)
-        return plan.then(lambda reply: replace(reply[0], usage=reply[1]))
+        extraction: Extraction
+        extraction, usage = yield from structured(channel, schema, read, messages, keep=keep, repairs=not small)
+        return replace(extraction, usage=usage)
 
-    def _in_parts(self, question: ExtractInput, error: Exception) -> Plan[Extraction] | None:
+    @steps
+    def _in_parts(self, question: ExtractInput) -> PlanSteps[Extraction]:
         """A conversation that the model's context is too small for, in two halves."""
         turns, middle = question.turns, len(question.turns) // 2
         text = turns[0].text
-        if not isinstance(error, ModelContextError) or (not middle and len(text) < _SHORTEST):
-            return None
         cut = max(text.rfind(mark, 0, len(text) // 2 + 1) for mark in "\n .。") + 1 or len(text) // 2
         pieces = [(replace(turns[0], text=piece),) for piece in (text[:cut], text[cut:])]
         halves = [turns[:middle], turns[middle:]] if middle else pieces
-
-        def join(one: Extraction, other: Extraction) -> Extraction:
-            facts = (*one.facts, *(replace(fact, turn=fact.turn + middle) for fact in other.facts))
-            notes = dict.fromkeys((*one.notes, *other.notes, _IN_PARTS))
-            return Extraction(facts, one.usage + other.usage, tuple(notes))
 
         def read_half(half: Sequence[Turn], before: Sequence[Turn]) -> Plan[Extraction]:
             most = min(_SHORTEST, sum(len(turn.text) for turn in half) // 4)  # else a half is as long as the whole
             context = (replace(turn, text=turn.text[-most:]) for turn in before[-1:] if most)
             return self._extract(replace(question, turns=tuple(half), before=tuple(context)))
 
-        second = read_half(halves[1], halves[0])
-        return read_half(halves[0], question.before).and_then(lambda one: second.then(partial(join, one)))
+        one = yield from read_half(halves[0], question.before)
+        other = yield from read_half(halves[1], halves[0])
+        facts = (*one.facts, *(replace(fact, turn=fact.turn + middle) for fact in other.facts))
+        notes = dict.fromkeys((*one.notes, *other.notes, _IN_PARTS))
+        return Extraction(facts, one.usage + other.usage, tuple(notes))
 
-    def _compare(self, comparison: Comparison) -> Plan[DecideOutput]:
+    @steps
+    def _compare(self, comparison: Comparison) -> PlanSteps[DecideOutput]:
         if not comparison.memories or not comparison.facts:
-            return Plan.of(DecideOutput(additions(comparison, "nothing was known yet")))
+            return DecideOutput(additions(comparison, "nothing was known yet"))
         if self.profile == "small" and self._update_prompt is None:
-            return Plan(partial(_decide_small, comparison))
+            return (yield from Plan(partial(_decide_small, comparison)))
         schema = GraphDecisionReply if comparison.graph else DecisionReply
         messages = comparison_messages(comparison, self._update_prompt)
         read, notes = partial(read_decision, comparison, example_words(messages[0].text)), list[str]()
@@ -199,8 +189,8 @@ class LLMReasoner:
             notes.append(f"{why}; what is new was added, and nothing was changed")
             return additions(comparison, "the model's decision could not be used; added so that it is not lost")
 
-        plan = structured(self._channel, schema, read, messages, keep=keep if self._keeps else None)
-        return plan.then(lambda reply: DecideOutput(*reply, tuple(notes)))
+        reply = yield from structured(self._channel, schema, read, messages, keep=keep if self._keeps else None)
+        return DecideOutput(*reply, tuple(notes))
 
 
 def _kept_words(
@@ -234,20 +224,7 @@ _FORMS: Final = "write 'offline', or 'provider:name' as in 'openai:gpt-5-mini'"
 
 
 def resolve_model(model: str | BaseChatModel, settings: Settings, **prompts: str | None) -> Reasoner:
-    """The reasoner for a model.
-
-    A key of the environment (`OPENAI_API_KEY`) is never sent to a `base_url` of the settings: that server gets the key
-    of the settings, or a placeholder.
-
-    Args:
-        model: `"offline"`, a name for LangChain's `init_chat_model`, or a chat model, which is used as it is.
-        settings: `base_url` and `api_key` for a name; `model_timeout`, `model_retries`, `on_bad_reply` and
-            `model_profile` for any model, `model_max_tokens` for one made from a name.
-        prompts: Those of `LLMReasoner`.
-
-    Raises:
-        InvalidInputError: The name is not understood, the key is missing, or prompts have no model to follow them.
-        MissingDependencyError: The provider's package is not installed.
+    """The reasoner for a model: `"offline"`, a name for LangChain's `init_chat_model`, or a chat model, which is used as it is.
 
     Example:
         >>> from langmem_adapter.settings import Settings
@@ -273,12 +250,7 @@ def resolve_model(model: str | BaseChatModel, settings: Settings, **prompts: str
 
 
 def named_model(name: str, settings: Settings, **parameters: Any) -> BaseChatModel:
-    """The chat model of a name, at the server and with the key of the settings.
-
-    Raises:
-        InvalidInputError: The name is not understood, or the key is missing.
-        MissingDependencyError: The provider's package is not installed.
-    """
+    """The chat model of a name, at the server and with the key of the settings."""
     from langchain.chat_models import init_chat_model  # noqa: PLC0415 - langchain is slow to import, and offline needs none
 
     with provider_errors(f"model {redact_url(name)!r}", form=_FORMS):

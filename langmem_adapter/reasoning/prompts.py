@@ -70,12 +70,7 @@ def extraction_messages(
 ) -> list[BaseMessage]:
     """The request for facts, and for the relations that they state where the question brings a graph.
 
-    Args:
-        question: The conversation; its system messages are left out.
-        custom: Instructions in place of ours, unless the question brings its own; what the graph is follows them anyway. For
-            memories there are ours alone.
-        relations: Instructions for the relations, to be heeded in addition to ours.
-        small: In the few words that a small model needs.
+    *custom* are instructions in place of ours, unless the question brings its own; *relations* are added to ours.
     """
     custom = None if question.kept else question.prompt or custom
     who = "assistant" if question.about == "assistant" else "user"

@@ -91,8 +91,6 @@ def _is_copied(text: str, own: AbstractSet[str], others: Iterable[AbstractSet[st
 def states(memory: str, fact: str, *, alike: bool = False) -> bool:
     """Whether a memory says a fact, by its words: it has half of the fact's or more, and says nothing else of them.
 
-    *alike*: embeddings take them for the same statement.
-
     Example:
         >>> [states("Likes tea", fact) for fact in ("Adores tea", "Is allergic to tea", "Dislikes tea")]
         [True, False, False]
@@ -115,11 +113,7 @@ def _subjects(text: str) -> set[str]:
 def read_facts(
     question: ExtractInput, examples: Collection[AbstractSet[str]], reply: FactsReply, first: Extraction | None = None
 ) -> tuple[Extraction, Sequence[str]]:
-    """What a reply says, and what is wrong with its turns and relations; that is left out, with a note.
-
-    *examples* are the content words of each example in the instructions. Of the *first* reply only turns and relations were to
-    be put right, so its facts are kept.
-    """
+    """What a reply says, and what is wrong with its turns and relations; of the *first* reply the facts are kept."""
     reading = _FactsReading(reply, question, examples)
     extraction = reading.run()
     return (extraction if first is None else _completed(extraction, first)), reading.problems
@@ -249,10 +243,7 @@ def _stated_in(part: FactItem | GraphReply) -> list[Any]:
 
 
 def _completed(repaired: Extraction, first: Extraction) -> Extraction:
-    """A repaired reply with what it forgot of the first.
-
-    Facts count as forgotten where there are fewer of them; where there are as many, they may have been put differently.
-    """
+    """A repaired reply with what it forgot of the first: facts where there are fewer of them, and relations."""
     facts = list(repaired.facts)
     places = {text_hash(fact.text): place for place, fact in reversed([*enumerate(facts)])}
     stated = {_names(triple) for fact in repaired.facts for triple in fact.relations}
@@ -303,13 +294,7 @@ def read_decision(
     reply: DecisionReply,
     first: tuple[FactDecision, ...] | None = None,
 ) -> tuple[tuple[FactDecision, ...], Sequence[str]]:
-    """What a reply means for the facts, and which facts it leaves out; those are added.
-
-    The second reply may leave out what the *first* had right, where that only left out facts.
-
-    Raises:
-        UnusableReplyError: The reply makes no sense; the text lists what is wrong, for the model.
-    """
+    """What a reply means for the facts, and which it leaves out: those are added, or as the *first* reply had them."""
     reading = _DecisionReading(comparison, examples)
     reading.take(reply.memory)
     why = {fact: reading.unfounded.get(fact, "has no entry") for fact in reading.missing()}
@@ -338,11 +323,7 @@ class _DecisionReading:
         self._decisions: dict[int, list[FactDecision]] = defaultdict(list)
 
     def take(self, entries: Sequence[DecisionLine]) -> None:
-        """Attribute every entry, those with a number first.
-
-        Raises:
-            UnusableReplyError: Some are impossible.
-        """
+        """Attribute every entry, those with a number first."""
         entries = self._distinct(entries)
         problems = [*self._problems(entries)]
         self._after |= {self._number(entry) or 0: entry.text for entry in entries if entry.event == "UPDATE"}

@@ -276,11 +276,7 @@ def period(value: Any) -> DateSpan | None:
 
 
 def interval(since: DateSpan | None, until: DateSpan | None) -> tuple[datetime | None, datetime | None]:
-    """From when and until when: the beginnings of both; of one period named twice, its beginning and its end.
-
-    Raises:
-        ValueError: It ends before it begins.
-    """
+    """From when and until when: the beginnings of both; of one period named twice, its beginning and its end."""
     start, end = since and since[0], until and until[0]
     if start and until and until[0] <= start:
         end = until[1]
@@ -391,10 +387,7 @@ _Event = Annotated[Event, BeforeValidator(_event)]
 
 
 class ReplyModel(BaseModel):
-    """A reply that is one list, or one value, under the key *root*.
-
-    Models are asked for it by *name*, with the schema *wire*, or in the words of *form* where no schema holds them to it.
-    """
+    """A reply that is one list or value under the key *root*, asked for with the schema *wire* or in the words of *form*."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -405,11 +398,7 @@ class ReplyModel(BaseModel):
 
     @classmethod
     def of(cls, values: list[Any], *, joined: bool = False) -> Self:
-        """Read the reply out of JSON values; *joined*: all belong to it (parallel tool calls), instead of one being it.
-
-        Raises:
-            UnusableReplyError: None of them is such a reply, several are, or its content is not acceptable.
-        """
+        """Read the reply out of JSON values; *joined*: all belong to it (parallel tool calls), instead of one being it."""
         sent = [members for value in values if cls.root in (members := cls._called(members_of(value)))]
         if not sent:
             raise UnenforcedSchemaError(f'there is no JSON object with the key "{cls.root}" in the reply')

@@ -18,7 +18,7 @@ from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
 from langchain_core.runnables import Runnable, RunnableSequence
 from pydantic import ValidationError
 
-from langmem_adapter.errors import ModelContextError, ModelReplyError
+from langmem_adapter.errors import ModelContextError, ModelError, ModelReplyError
 from langmem_adapter.forks import Lock
 from langmem_adapter.providers import TOKEN_FIELDS, context_excess, model_name, status_of
 from langmem_adapter.reasoning.prompts import repair, with_form
@@ -33,13 +33,14 @@ from langmem_adapter.reasoning.replies import (
     listed_problems,
 )
 from langmem_adapter.records.results import ModelCall, Usage, tokens_in
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from langmem_adapter.providers import Limits
     from langmem_adapter.storage.meta import ReplyLog
+    from langmem_adapter.twins import PlanSteps
 
 _WAYS: Final = ("json_schema", "tools", "plain")  # best first
 _QUOTED: Final = 8_000  # a reply of a megabyte is not sent back in full
@@ -57,6 +58,7 @@ M = TypeVar("M", bound=ReplyModel)
 T = TypeVar("T")
 
 
+@steps
 def structured(
     channel: Channel,
     schema: type[M],
@@ -65,58 +67,50 @@ def structured(
     *,
     keep: Callable[[str, AIMessage], T] | None = None,
     repairs: int = 1,
-) -> Plan[tuple[T, Usage]]:
-    """Ask for a reply of a form, and repair it once if it cannot be used, or not all of it.
+) -> PlanSteps[tuple[T, Usage]]:
+    """Ask for a reply of a form, and repair it once if it cannot be used, or not all of it; with *repairs* 0 never.
 
     *read* turns the parsed reply into the value and a list of problems, in words for the model; without a value it raises
     `UnusableReplyError`. The second time it is given the first value, if there was one. *keep* makes a value of the last reply
-    and of why it could not be used; without it that is an error. With *repairs* 0 nothing is asked again.
-
-    Returns:
-        The plan of the value and its usage, the repair's included. Carried out, it raises `ModelReplyError` if no reply gave a
-        value, or the model declined; another `ModelError` if the model failed or did not answer in time.
+    and of why it could not be used; without it that is a `ModelReplyError`.
     """
-
-    def ask(sent: list[BaseMessage], usage: Usage, first: T | None, *, last: bool) -> Plan[tuple[T, Usage]]:
-        def judge(answer: tuple[list[BaseMessage], AIMessage]) -> Plan[tuple[T, Usage]]:
-            request, message = answer
-            used = usage + usage_of(schema.name, request, message)
-            text = full_text(message)
-            text = text if len(text) <= _QUOTED else f"{text[:_QUOTED]} …"
-            value: T | None = None
-            try:
-                result, problems = read(read_reply(message, schema), first)
-            except UnusableReplyError as error:
-                channel.shows_form = channel.shows_form or isinstance(error, UnenforcedSchemaError)
-                kept = first if last else None
-                if kept is None and (last or isinstance(error, DeclinedError)):
-                    after = ", also after one repair" if last and repairs else ""
-                    why = f"the reply of {channel.name} could not be used{after}: {error}"
-                    if keep is None:
-                        raise ModelReplyError(f"{why}; nothing was changed", reply=text) from None
-                    kept = keep(why, message)
-                if kept is not None:
-                    return channel.noted(Plan.of((kept, used)), usable=False)
-                shorter = "; send the same, complete but shorter" if isinstance(error, CutOffError) else ""
-                problem, usable = f"{error}{shorter}", False
-            else:
-                value, problem, usable = result, listed_problems(problems), True
-                if last or not problem:
-                    return channel.noted(Plan.of((result, used)), usable=True)
-            form = f"\n{schema.form}" if channel.shows_form and request == sent else ""
-            again = [*request, AIMessage(text or "(empty)"), HumanMessage(repair(problem, schema.root) + form)]
-            return channel.noted(ask(again, used, value, last=True), usable=usable)
-
-        return channel.ask(schema, sent).and_then(judge)
-
-    return ask(messages, Usage(), None, last=not repairs)
+    sent, usage = messages, Usage()
+    first: T | None = None
+    for last in (not repairs, True):
+        request, message = yield from channel.ask(schema, sent)
+        usage += usage_of(schema.name, request, message)
+        text = full_text(message)
+        text = text if len(text) <= _QUOTED else f"{text[:_QUOTED]} …"
+        value: T | None = None
+        try:
+            value, problems = read(read_reply(message, schema), first)
+            problem, is_done, shorter = listed_problems(problems), last or not problems, ""
+        except UnusableReplyError as error:
+            channel.shows_form = channel.shows_form or isinstance(error, UnenforcedSchemaError)
+            problem, is_done = str(error), last or isinstance(error, DeclinedError)
+            shorter = "; send the same, complete but shorter" if isinstance(error, CutOffError) else ""
+        yield from channel.note(usable=value is not None)
+        if is_done:
+            break
+        form = f"\n{schema.form}" if channel.shows_form and request == sent else ""
+        sent = [*request, AIMessage(text or "(empty)"), HumanMessage(repair(problem + shorter, schema.root) + form)]
+        first = value
+    if value is None and last:
+        value = first
+    if value is None:
+        after = ", also after one repair" if last and repairs else ""
+        why = f"the reply of {channel.name} could not be used{after}: {problem}"
+        if keep is None:
+            raise ModelReplyError(f"{why}; nothing was changed", reply=text)
+        value = keep(why, message)
+    return value, usage
 
 
 class Channel:
     """A chat model, and in which way it gives structured replies. Safe to use from many threads; each reasoner has its own.
 
-    A way is given up only after the next one was answered, so an unrelated error is not held against it. A model that a schema
-    holds to the form does not get the form in words, unless a reply shows that the schema is not enforced.
+    A way is given up only after the next one was answered. A model that a schema holds to the form does not get the form in
+    words, unless a reply shows that the schema is not enforced.
     """
 
     def __init__(self, model: BaseChatModel, limits: Limits, bounds: Mapping[str, Any] | None = None) -> None:
@@ -138,32 +132,28 @@ class Channel:
         self.is_blind = (getattr(model, "profile", None) or {}).get("image_inputs") is False
         self._lock = Lock()
 
+    @steps
     def say(
         self, messages: list[BaseMessage], bind: Callable[[], Runnable[Any, BaseMessage] | None] | None = None
-    ) -> Plan[BaseMessage]:
-        """One call of the model, or of what *bind* makes of it.
+    ) -> PlanSteps[BaseMessage]:
+        """One call of the model, or of what *bind* makes of it. A parameter that a server refuses is not sent again."""
+        while True:
+            model, before = (bind() if bind else None) or self._model, self._gave_up
+            arun = partial(model.ainvoke, messages) if self._on_loop else None
+            try:
+                return (yield from self._limits.plan(partial(model.invoke, messages), arun))
+            except ModelError as error:
+                cause = error.__cause__ or error
+                if (excess := context_excess(cause)) is not None:
+                    raise self._excess_error(messages, error, *excess) from error
+                if not self._gives_up(cause) and before == self._gave_up:
+                    raise
 
-        A parameter of ours that the server refuses by its name is not sent again, to no call.
-
-        Raises:
-            ModelContextError: When the plan is carried out: the prompt has more tokens than the model's context.
-        """
-        model, before = (bind() if bind else None) or self._model, self._gave_up
-
-        def again(error: Exception) -> Plan[BaseMessage] | None:
-            cause = error.__cause__ or error
-            if (excess := context_excess(cause)) is not None:
-                raise self._excess_error(messages, error, *excess) from error
-            return self.say(messages, bind) if self._gives_up(cause) or before < self._gave_up else None
-
-        arun = partial(model.ainvoke, messages) if self._on_loop else None
-        return self._limits.plan(partial(model.invoke, messages), arun).or_else(again)
-
-    def noted(self, plan: Plan[T], *, usable: bool) -> Plan[T]:
-        """A plan, and before it a note of the reply where notes are kept and it changes them."""
+    def note(self, *, usable: bool) -> Plan[None]:
+        """Note the reply where notes are kept and it changes them."""
         if self.replies is None or (usable and self.replies.is_clean):
-            return plan
-        return Plan(partial(self.replies.note, usable)).and_then(lambda _: plan)
+            return Plan.of(None)
+        return Plan(partial(self.replies.note, usable))
 
     def _gives_up(self, error: BaseException) -> bool:
         """Whether a parameter that was sent is refused by its name; it is not sent any more."""
@@ -190,40 +180,34 @@ class Channel:
         problem = f"the prompt has about {prompt:,} tokens, {size}: {why}"
         return ModelContextError(problem, prompt_tokens=prompt, context_tokens=context)
 
+    @steps
     def ask(
-        self, schema: type[ReplyModel], messages: list[BaseMessage], *, after: int = -1
-    ) -> Plan[tuple[list[BaseMessage], AIMessage]]:
-        """Ask for a reply of a form in the best way known to work, or the next one *after* a way that was refused.
-
-        Returns:
-            The plan of what was sent, and of the reply.
-        """
-        way = max(self._way, after + 1)
-        while bind_way(self._model, schema.wire, _WAYS[way]) is None:
-            way += 1
-        is_first = len(messages) == 2  # noqa: PLR2004 - instructions and data, nothing yet to repair
-        needs_form = is_first and (self.shows_form or _WAYS[way] != "json_schema")
-        sent = with_form(messages, schema.form) if needs_form else messages
-
-        def instead(error: Exception) -> Plan[tuple[list[BaseMessage], AIMessage]] | None:
-            cause = error.__cause__ or error
-            if (message := _message_within(cause)) is not None:
-                return Plan.of((sent, message))
-            refused = way < len(_WAYS) - 1 and _refuses(cause, _WAYS[way])
-            return self.ask(schema, messages, after=way) if refused else None
-
-        def bind() -> Runnable[Any, BaseMessage] | None:
-            return bind_way(self._model, schema.wire if self._has_limits else _unlimited(schema.wire), _WAYS[way])
-
-        def remember(answer: T) -> T:
+        self, schema: type[ReplyModel], messages: list[BaseMessage]
+    ) -> PlanSteps[tuple[list[BaseMessage], AIMessage]]:
+        """Ask for a reply of a form in the best way known to work: the request and the reply."""
+        way = self._way
+        while True:
+            while bind_way(self._model, schema.wire, _WAYS[way]) is None:
+                way += 1
+            is_first = len(messages) == 2  # noqa: PLR2004 - instructions and data, nothing yet to repair
+            needs_form = is_first and (self.shows_form or _WAYS[way] != "json_schema")
+            sent = with_form(messages, schema.form) if needs_form else messages
+            try:
+                message = yield from self.say(sent, partial(self._bind, schema, _WAYS[way]))
+            except ModelError as error:
+                cause = error.__cause__ or error
+                if (sent_anyway := _message_within(cause)) is None:
+                    if way == len(_WAYS) - 1 or not _refuses(cause, _WAYS[way]):
+                        raise
+                    way = max(self._way, way + 1)
+                    continue
+                message = sent_anyway
             with self._lock:
                 self._way = max(self._way, way)
-            return answer
-
-        def read(message: BaseMessage) -> tuple[list[BaseMessage], AIMessage]:
             return sent, message if isinstance(message, AIMessage) else AIMessage(message.content)
 
-        return self.say(sent, bind).then(read).or_else(instead).then(remember)
+    def _bind(self, schema: type[ReplyModel], way: str) -> Runnable[Any, BaseMessage] | None:
+        return bind_way(self._model, schema.wire if self._has_limits else _unlimited(schema.wire), way)
 
 
 def _unlimited(schema: Any) -> Any:

@@ -48,9 +48,6 @@ def redact_url(address: str) -> str:
     first parameter on that is not known to be harmless, and the fragment. A text that looks like a URL but cannot be parsed is
     hidden as a whole: `host=db password=…`, `//ada:…@db`, `postgresql:ada:…@db`.
 
-    Args:
-        address: Any text; it need not be a valid URL.
-
     Example:
         >>> redact_url("postgresql://ada:s3cret@db.example/app?application_name=bot&sslpassword=x")
         'postgresql://ada:***@db.example/app?application_name=bot&***'
@@ -150,11 +147,7 @@ def as_text(value: object, name: str) -> str:
 
 
 def check_text(value: object, name: str) -> str:
-    """Return *value* if it is a text that both databases can keep.
-
-    Raises:
-        InvalidInputError: It is no `str`, holds a NUL character (Postgres refuses it) or a lone surrogate (UTF-8 does).
-    """
+    """Return *value* if it is a text that both databases can keep: without NUL characters and lone surrogates."""
     if not isinstance(value, str):
         raise InvalidInputError(f"{name} must be a str, not {type(value).__name__}")
     if "\x00" in value:
@@ -182,14 +175,7 @@ def parse_timezone(timezone: object, default: str | None = None) -> tzinfo | Non
 
 
 def check_metadata(value: object) -> dict[str, Any]:
-    """Return a copy of *value* as a JSON object, if both databases can keep it.
-
-    Args:
-        value: A mapping of text keys to JSON values: text, numbers, booleans, `None`, lists and objects of these.
-
-    Raises:
-        InvalidInputError: It is something else, holds NaN or infinity, or has more than `DEEPEST` levels.
-    """
+    """Return a copy of *value* as a JSON object, if both databases can keep it: no NaN, at most `DEEPEST` levels."""
     copy: dict[str, Any] = json.loads(json_object(value, "metadata"))
     return copy
 
@@ -254,9 +240,7 @@ _WRAPPERS: Final = ("document", "guardContent", "citationsContent", "audio")
 
 
 def plain_content(content: Any) -> Any:
-    """Content of a message with each part that holds text as `{"type": "text", "text": …}`; the rest as it is.
-
-    Text is a `text` whatever the part's type, the transcript of audio, a document that comes as text; no reasoning.
+    """Content of a message with each part that holds text, whatever its type, as LangChain's text part; no reasoning.
 
     Example:
         >>> plain_content([{"text": "I live in Oslo."}, {"type": "reasoning", "text": "Hm."}])

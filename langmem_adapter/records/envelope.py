@@ -54,18 +54,9 @@ def stamp(
 ) -> Message:
     """A copy of a message that carries what is given here, beside what it carries already.
 
-    Args:
-        message: Any LangChain message; it is not changed.
-        cause_by: What brought it about: a name, a class, or an object, which gives the qualified name of its class.
-        sent_from: Who sent it, likewise.
-        send_to: Whom it is for, likewise.
-        label: What the program calls its speaker, as "Architect"; no model API sees it.
-        payload: A pydantic object, or a mapping of JSON values.
-        schema: The qualified name of the pydantic model that such a mapping belongs to: it comes back as an object of it where
-            the model is registered (`register`).
-
-    Raises:
-        InvalidInputError: It is no message, a name is blank, *send_to* is one name, or the payload is no JSON.
+    *cause_by* (what brought it about), *sent_from* and *send_to* are names, or classes or objects, which give the qualified
+    name of their class; *label* is what the program calls its speaker. A *payload* is a pydantic object, or a mapping of JSON
+    values that comes back as an object of *schema*, where that is registered (`register`).
 
     Example:
         >>> from langchain_core.messages import AIMessage
@@ -85,11 +76,7 @@ def stamp(
 
 
 def carried(message: BaseMessage) -> Carried:
-    """What a message carries.
-
-    Raises:
-        InvalidInputError: Its payload is not of the registered model that it names.
-    """
+    """What a message carries; a payload that is not of the registered model that it names is an `InvalidInputError`."""
     fields = _fields(message)
     payload = _values(fields, "payload")
     cause_by, sent_from = origin_of(message)
@@ -111,11 +98,7 @@ def origin_of(message: BaseMessage) -> tuple[str, str]:
 def register(model: M) -> M:
     """Let payloads of this pydantic model come back as its objects; nothing is ever imported because a database names it.
 
-    Args:
-        model: The class; usable as a decorator. Its qualified name must stay the same for what is stored.
-
-    Raises:
-        InvalidInputError: It is no pydantic model.
+    Its qualified name must stay the same for what is stored.
 
     Example:
         >>> from langchain_core.messages import AIMessage
@@ -132,11 +115,7 @@ def register(model: M) -> M:
 
 
 def cause_name(value: object, field: str = "cause_by") -> str:
-    """A name as it is kept: the text, or the qualified name of the class, or of the object's class.
-
-    Raises:
-        InvalidInputError: It is blank; the error calls it *field*.
-    """
+    """A name as it is kept: the text, or the qualified name of the class, or of the object's class."""
     name = value if isinstance(value, str) else _name(value if isinstance(value, type) else type(value))
     if not check_text(name, field).strip():
         raise InvalidInputError(f"{field} is blank; leave it out")
@@ -144,11 +123,7 @@ def cause_name(value: object, field: str = "cause_by") -> str:
 
 
 def cause_names(values: Iterable[object], field: str) -> frozenset[str]:
-    """Names as they are kept, each as `cause_name` has it.
-
-    Raises:
-        InvalidInputError: One is blank, or it is one name instead of a list.
-    """
+    """Names as they are kept, each as `cause_name` has it."""
     if isinstance(values, str | type) or not isinstance(values, Iterable):
         raise InvalidInputError(f"{field} must be a list, not {quoted(values)}; write {field}=[...]")
     return frozenset(cause_name(value, field) for value in values)

@@ -24,33 +24,19 @@ ASSISTANT: Final = "assistant"
 
 @dataclass(frozen=True, slots=True)
 class Triple(Portable):
-    """What a text says of two things, before it is compared with what is known: source, relation, target.
+    """What a text says of two things, before it is compared with what is known: source, relation, target."""
 
-    Attributes:
-        source: Name of the first, as said; `SELF` or `ASSISTANT` for those two.
-        relation: What it is to the second, a verb in the present: `"lives_in"`.
-        target: Name of the second.
-        source_type: What kind of thing the first is (`"person"`), where known.
-        target_type: The same of the second.
-        valid_from: Since when it holds, where the text says so; else since it was said.
-        valid_to: Until when it held, where the text says so.
-        ended: The text says that it holds no longer.
-        single: Whether the source has one such target at a time; `None` leaves it to the relation's name.
-        confidence: How sure it is, above 0 and at most 1.
-        mentions: How often it was stated: once, but where it comes from another graph that has counted.
-    """
-
-    source: str
-    relation: str
+    source: str  # as said; `SELF` or `ASSISTANT` for those two
+    relation: str  # a verb in the present: `"lives_in"`
     target: str
-    source_type: str = ""
+    source_type: str = ""  # what kind of thing it is (`"person"`), where known
     target_type: str = ""
-    valid_from: datetime | None = None
+    valid_from: datetime | None = None  # where the text says so; else since it was said
     valid_to: datetime | None = None
-    ended: bool = False
-    single: bool | None = None
-    confidence: float = 1.0
-    mentions: int = 1
+    ended: bool = False  # the text says that it holds no longer
+    single: bool | None = None  # whether the source has one such target at a time; `None` leaves it to the name
+    confidence: float = 1.0  # above 0 and at most 1
+    mentions: int = 1  # once, but where it comes from another graph that has counted
 
     _forms = forms(valid_from=TIME, valid_to=TIME)
 

@@ -68,12 +68,7 @@ class Ranking(BaseModel):
         return _MODELS_WORDS if self.words is None else self.words
 
     def suited(self, fingerprint: str) -> Ranking:
-        """The same for embeddings of that fingerprint: with a share of the words.
-
-        Example:
-            >>> Ranking().suited("hash:512/2").words, Ranking(words=0.1).suited("hash:512/2").words
-            (0.75, 0.1)
-        """
+        """The same for embeddings of that fingerprint: with a share of the words."""
         kind = fingerprint.replace("/", ":").partition(":")[0]
         return self if self.words is not None else self.model_copy(update={"words": _WORDS.get(kind, _MODELS_WORDS)})
 

@@ -78,14 +78,7 @@ def tokens_in(text: str) -> int:
 
 
 def take_fitting_texts(texts: Iterable[str], *, each: int, most: int) -> list[str]:
-    """The first of some texts, the most important first, as many as fit into *most* tokens; each is cut to *each* tokens.
-
-    Example:
-        >>> take_fitting_texts(
-        ...     ["Lives in Lyon", "Likes tea and everything that goes with it", "Has a dog"], each=6, most=10
-        ... )
-        ['Lives in Lyon', 'Likes tea and everyt…']
-    """
+    """The first of some texts, the most important first, as many as fit into *most* tokens; each is cut to *each* tokens."""
     kept: list[str] = []
     for text in texts:
         cut = text if tokens_in(text) <= each else f"{text.encode()[: _BYTES * (each - 1)].decode(errors='ignore')}…"
@@ -164,22 +157,13 @@ class Decision(Portable):
     """What to do with one fact or memory: the only input of `ledger.apply`.
 
     Attributes:
-        event: `"ADD"`, `"UPDATE"`, `"DELETE"` or `"NONE"`.
-        memory_id: The memory that is changed, removed or confirmed; `None` for a NONE that concerns no memory, and for an ADD,
-            which gets a new id. Only an ADD that restores a memory names it.
+        memory_id: The memory that is changed, removed or confirmed. Only an ADD that restores a memory names one.
         text: The new text (ADD, UPDATE; `None` keeps the present one), or the fact (DELETE, NONE).
-        reason: The reason, for users.
         fact: Index of the fact that it answers; `None` for direct edits.
         context: Texts around it, nearest first (`storage.lexical.join_context`); `None` keeps the present ones.
         metadata: Keys to merge into the memory's metadata (a value of `None` removes a key); `None` keeps them.
-        memory_type: Type of a new memory.
-        actor_id: The speaker.
-        role: The speaker's role.
         time: The date of the statement, at the speaker's UTC offset: the new text is true from then on; what is deleted, and
             relations that the memory no longer states, end then. Without it, that is now, and those relations are withdrawn.
-        expires_at: When the memory expires; set only without `keep_expiry`.
-        keep_expiry: Leave the present `expires_at` as it is.
-        replace_metadata: Replace the present metadata instead of merging.
         seen: Number of the memory's last change when it was decided; a later change is a conflict. `None`: not checked.
         relations: The relations that the fact states; the memory that holds it then supports them.
         successor_id: The memory that takes over the relations of a deleted one.

@@ -57,19 +57,11 @@ def fit_hits(
     line: Callable[[Hit], str] = attrgetter("passage"),
     language: str = ENGLISH,
 ) -> list[Hit]:
-    """Hits that fit into so many tokens, best first; of a long one the passage that answers.
+    """Hits, best first, that fit into *most* tokens as *cost* counts a *line*; of a long one the passage that answers.
 
     One hit may have a third of what is left, and what those behind it do not need; the first may have all, if nothing that
     answers fits into less. A hit is left out if no sentence that answers fits. If that leaves nothing, the best hit is shown by
     the first of its sentences that fit; so is one that shares no word with the question.
-
-    Args:
-        hits: Best first.
-        question: What was asked.
-        most: Tokens that all together may have.
-        cost: Counts those of a line.
-        line: How a hit is shown.
-        language: The language of the stemming rules.
     """
     kept: list[Hit] = []
     costs = [cost(line(hit)) for hit in hits]

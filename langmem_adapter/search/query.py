@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time, tzinfo
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -34,7 +34,7 @@ from langmem_adapter.text import (
     talk_cjk,
     words,
 )
-from langmem_adapter.twins import Plan
+from langmem_adapter.twins import Plan, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from langmem_adapter.records.results import Hit, Threshold
     from langmem_adapter.records.scope import Scope
     from langmem_adapter.search.scope_cache import ScopeColumns
+    from langmem_adapter.twins import PlanSteps
 
 Rerank: TypeAlias = BaseDocumentCompressor | Literal["mmr"]
 """A LangChain compressor, or `"mmr"`: maximal marginal relevance (Carbonell and Goldstein 1998)."""
@@ -56,11 +57,7 @@ _ID: Final = "memory_id"
 
 
 def check_rerank(rerank: object) -> Rerank | None:
-    """Check the argument.
-
-    Raises:
-        InvalidInputError: It is neither a compressor nor `"mmr"`.
-    """
+    """Check the argument."""
     if rerank is None or isinstance(rerank, BaseDocumentCompressor):
         return rerank
     if isinstance(rerank, str) and rerank == "mmr":
@@ -73,19 +70,16 @@ def rerank_pool(k: int) -> int:
     return max(_POOL * k, _LEAST)
 
 
-def rerank_hits(rerank: Rerank, query: str, k: int, hits: SearchResults) -> Plan[SearchResults]:
+@steps
+def rerank_hits(rerank: Rerank, query: str, k: int, hits: SearchResults) -> PlanSteps[SearchResults]:
     """The best *k* of some hits; what a compressor drops is dropped."""
     if rerank == "mmr" or not hits:
-        return Plan.of(SearchResults(hits[:k], abstained=hits.abstained))
+        return SearchResults(hits[:k], abstained=hits.abstained)
     documents = [Document(hit.text, id=hit.id, metadata={**hit.item.metadata, _ID: hit.id}) for hit in hits]
-    chosen = Plan.calling(rerank.compress_documents, rerank.acompress_documents, documents, query)
-    return chosen.then(partial(_reorder, hits, k))
-
-
-def _reorder(hits: Sequence[Hit], k: int, documents: Sequence[Document]) -> SearchResults:
+    reranked = yield from Plan.calling(rerank.compress_documents, rerank.acompress_documents, documents, query)
     by_id = {hit.id: hit for hit in hits}
     chosen: dict[str, Hit] = {}
-    for rank, document in enumerate(documents, 1):
+    for rank, document in enumerate(reranked, 1):
         hit = by_id.get(str(document.metadata.get(_ID)))
         if hit is not None and hit.id not in chosen:
             score: Any = document.metadata.get("relevance_score")
@@ -116,21 +110,14 @@ def select_diverse(
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """When memories were first stated, from *after* on and until *before*, half-open; `None` for any time.
-
-    A moment without a zone is the start of a day, which begins for each memory by its speaker's UTC offset.
-    """
+    """When memories were first stated, half-open; a moment without a zone begins a day at each speaker's UTC offset."""
 
     after: datetime | None = None
     before: datetime | None = None
 
     @classmethod
     def of(cls, after: object, before: object, zone: tzinfo | None = UTC) -> Bounds | None:
-        """From arguments; `None` without any. A time without an offset is of *zone*, `None` is the system's.
-
-        Raises:
-            InvalidInputError: One is no time, or nothing lies between them.
-        """
+        """From arguments; `None` without any. A time without an offset is of *zone*, `None` is the system's."""
         begins, ends = _moment(after, "after", zone), _moment(before, "before", zone)
         if begins and ends and (begins.tzinfo is None) is (ends.tzinfo is None) and ends <= begins:
             raise InvalidInputError(f"nothing lies between after={begins.isoformat()} and before={ends.isoformat()}")
@@ -156,11 +143,7 @@ def _moment(value: object, name: str, zone: tzinfo | None) -> datetime | None:
 
 
 def parse_reference_date(value: object, zone: tzinfo | None = UTC) -> datetime | None:
-    """The moment that "last week" is counted from, with its own UTC offset or else that of *zone*; `None` for now.
-
-    Raises:
-        InvalidInputError: It is no time.
-    """
+    """The moment that "last week" is counted from, with its own UTC offset or else that of *zone*; `None` for now."""
     return None if value is None else local_time(_day_start(value), "reference_date", zone)
 
 
@@ -173,25 +156,7 @@ def _day_start(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What to look for, and where.
-
-    Attributes:
-        text: The question or statement; operators and quotes are just text.
-        scope: The scope.
-        k: At most so many hits.
-        filters: What the memories must be like.
-        threshold: Least relevance of a hit, 0 to 1; `"auto"`: see `Memory.search`.
-        memory_type: Only memories of this type.
-        facts: Only facts: memories without a type.
-        expired: Expired memories as well.
-        past: Search what was true, or known, at a moment.
-        rerank: Orders the best hits once more.
-        explain: Give the parts of each score.
-        max_tokens: Tokens that all hits together may have.
-        bounds: Only memories that were first said within them.
-        reference: When it is asked, which "last week" is counted from; `None`: now, or the moment of the past that is searched.
-        zone: The zone that days begin in, where *reference* does not say it; `None` is the system's.
-    """
+    """What to look for, and where; see `Memory.search`."""
 
     text: str
     scope: Scope
@@ -199,15 +164,15 @@ class Query:
     filters: Filter = EVERYTHING
     threshold: Threshold = None
     memory_type: str | None = None
-    facts: bool = False
-    expired: bool = False
+    facts: bool = False  # only memories without a type
+    expired: bool = False  # expired memories as well
     past: AsOf | None = None
     rerank: Rerank | None = None
     explain: bool = False
     max_tokens: int | None = None
-    bounds: Bounds | None = None
-    reference: datetime | None = None
-    zone: tzinfo | None = UTC
+    bounds: Bounds | None = None  # when they were first said
+    reference: datetime | None = None  # what "last week" is counted from; by default now, or the moment of the past
+    zone: tzinfo | None = UTC  # that days begin in, where *reference* does not say it; `None` is the system's
 
     @property
     def narrowed(self) -> str:
@@ -234,24 +199,14 @@ LONGEST: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a search asks.
+    """What a search asks."""
 
-    Attributes:
-        text: The question without the names of known speakers: what is turned into a vector. A name pulls everything that
-            mentions it, above all what is said *to* that person.
-        terms: The terms to look for.
-        groups: Groups of related words that they belong to.
-        names: Speakers that it names, in small letters.
-        when: Whether it asks for a time.
-        language: The language of its stemming rules.
-    """
-
-    text: str
+    text: str  # without the names of speakers: in a vector these pull what is said *to* that person
     terms: frozenset[str]
-    groups: frozenset[str]
-    names: frozenset[str]
-    when: bool
-    language: str = ENGLISH
+    groups: frozenset[str]  # of related words that the terms belong to
+    names: frozenset[str]  # speakers that it names, in small letters
+    when: bool  # whether it asks for a time
+    language: str = ENGLISH  # of its stemming rules
 
 
 def read_question(text: str, speakers: Iterable[str], language: str = ENGLISH) -> Question:
@@ -413,26 +368,12 @@ def _content(plain: str, language: str) -> set[str]:
 
 
 def is_talk(term: str, language: str = ENGLISH) -> bool:
-    """Whether a term is a word of talk: that no memory holds it says nothing of what is known.
-
-    Example:
-        >>> is_talk("now"), is_talk("zanzibar")
-        (True, False)
-    """
+    """Whether a term is a word of small talk, like "now": that no memory holds it says nothing of what is known."""
     return term in _talk() and reads_english(language)
 
 
 def names_topic(text: str, language: str = ENGLISH) -> bool:
-    """Whether a query without its times asks for anything but what was said or happened then.
-
-    Example:
-        >>> (
-        ...     names_topic("What did we talk about on ?"),
-        ...     names_topic("How long did I run on ?"),
-        ...     names_topic("我们聊了什么"),
-        ... )
-        (False, True, False)
-    """
+    """Whether a query without its times asks for anything but what was said or happened then ("what did we talk about")."""
     if is_cjk(text):
         return is_cjk(_happening_cjk().sub("", text))
     return bool(meaningful(words(text, language), language) - _happening())
@@ -449,12 +390,7 @@ def _happening_cjk() -> re.Pattern[str]:
 
 
 def lexical_terms(terms: frozenset[str]) -> frozenset[str]:
-    """The terms of a question that a memory may hold: pairs of Chinese signs with a function word or question word are none.
-
-    Example:
-        >>> lexical_terms(frozenset({"我住", "住", "在哪", "银行"})) == {"住", "银行"}
-        True
-    """
+    """The terms that a memory may hold: no pairs of Chinese signs with a function word or question word."""
     wordless = {term for term in terms if not term.isascii() and is_cjk(term) and not _WORDLESS.isdisjoint(term)}
     return terms - wordless or terms
 

@@ -49,15 +49,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueryWindow:
-    """How far each memory lies in the times that a query names.
+    """How far each memory lies in the times that a query names."""
 
-    Attributes:
-        lying: 0 to 1, shape (n,): the share of the times (the first twenty, each once) that it lies in, the best scaled to 1.
-        topic: The terms of what the query asks beside the times; empty where it asks for a time and nothing else.
-    """
-
-    lying: Floats
-    topic: frozenset[str]
+    lying: Floats  # 0 to 1: the share of the times that it lies in, the best scaled to 1
+    topic: frozenset[str]  # terms of what the query asks beside the times; empty where it asks for a time alone
 
     def at(self, places: Any) -> QueryWindow:
         """That of some memories."""
@@ -66,40 +61,29 @@ class QueryWindow:
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Evidence:
-    """The evidence for some memories; arrays of shape (n,), or `None` where it does not count.
+    """The evidence for some memories; arrays of shape (n,), or `None` where it does not count."""
 
-    Attributes:
-        pks: Their numbers.
-        meaning: Calibrated cosine of query and memory.
-        words: BM25 score, 0 where no word is shared.
-        named: Stated by a speaker whom the question names; `None` where it names none, or all.
-        timed: It tells a time, and the question asks for one; `None` where it does not.
-        graph: How much the knowledge graph leads to it, 0 to 1.
-        window: How far it lies in the time that the query names; `None` where it names none.
-    """
+    pks: Places
+    meaning: NDArray[np.floating[Any]]  # calibrated cosine of query and memory
+    words: Floats  # BM25 score, 0 where no word is shared
+    named: NDArray[np.bool_] | None = None  # stated by a speaker whom the question names
+    timed: NDArray[np.bool_] | None = None  # it tells a time, and the question asks for one
+    graph: Floats | None = None  # how much the knowledge graph leads to it, 0 to 1
+    window: QueryWindow | None = None  # how far it lies in the time that the query names
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Ranked:
+    """Memories in order, best first, with the parts of their scores."""
 
     pks: Places
     meaning: NDArray[np.floating[Any]]
     words: Floats
-    named: NDArray[np.bool_] | None = None
-    timed: NDArray[np.bool_] | None = None
+    scores: Floats
+    parts: dict[str, NDArray[np.floating[Any]]]  # what each kind of evidence added to the score, by name, if asked for
+    strategy: str  # how the lists were searched and joined
     graph: Floats | None = None
     window: QueryWindow | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Ranked(Evidence):
-    """Memories in order, best first, with the parts of their scores.
-
-    Attributes:
-        scores: The sum.
-        parts: What each kind of evidence added to the score, by name, if asked for.
-        strategy: How the lists were searched and joined.
-    """
-
-    scores: Floats
-    parts: dict[str, NDArray[np.floating[Any]]]
-    strategy: str
 
     def __len__(self) -> int:
         """How many memories."""
@@ -122,11 +106,7 @@ class Ranked(Evidence):
 def fuse(
     evidence: Evidence, weights: Ranking, *, most: int | None = None, explain: bool = False, strategy: str = "exact"
 ) -> Ranked:
-    """Order memories by their evidence; ties by age, the older first.
-
-    Returns the best *most*, `None` for all, with the parts of their scores if *explain*; *strategy* says how the vectors were
-    searched.
-    """
+    """The best *most* memories by their evidence, ties by age; *strategy* says how the vectors were searched."""
     window = evidence.window
     lying, is_time_alone = (None, False) if window is None else (window.lying, not window.topic)
     weighted: tuple[tuple[str, NDArray[Any] | None, float], ...] = (
@@ -135,8 +115,7 @@ def fuse(
         ("window", lying, weights.window and (1.0 if is_time_alone else weights.window)),
         ("graph", evidence.graph, weights.graph),
     )
-    parts: dict[str, NDArray[np.floating[Any]]]
-    parts = {
+    parts: dict[str, NDArray[np.floating[Any]]] = {
         "meaning": scale_to_unit(evidence.meaning, 1 - weights.share),
         "words": scale_to_unit(evidence.words, weights.share),
     }
@@ -223,9 +202,8 @@ def _ranks(values: NDArray[np.floating[Any]], among: NDArray[np.floating[Any]]) 
 def newest_value_first(hits: Sequence[Hit]) -> tuple[list[Hit], list[int]]:
     """Put newer values of a speaker's single-valued attribute right before older ones; also returns the old places.
 
-    "I live in Paris", a year later "I moved to Berlin": both are stored where messages are kept word for word, and the older
-    one often shares more words with the query. Each hit gets the score of its new place, so that scores stay descending; one
-    that moves up is at least as relevant as the older value behind it.
+    Messages that are kept word for word hold both "I live in Paris" and "I moved to Berlin". Each hit gets the score of its new
+    place; one that moves up is at least as relevant as the older value behind it.
     """
     groups = [_attribute(hit) for hit in hits]
     order: list[int] = []
@@ -272,10 +250,7 @@ _UNDATED: Final = re.compile(
 
 
 def read_window(query: Query, question: Question, cache: ScopeCache, load: Load) -> QueryWindow | None:
-    """The window that a query names; `None` where it names none, or one beside a topic in which nothing lies.
-
-    A season or a day in a request ("write a poem about autumn") is no window.
-    """
+    """The window that a query names; `None` where there is none, or one beside a topic in which nothing lies."""
     if not len(cache):
         return None
     text, language, moment = question.text, question.language, query.reference_time
@@ -336,10 +311,7 @@ class PastScope:
 
 
 def read_past_scope(connection: Connection, query: Query, when: AsOf, embedder: Embedder, language: str) -> PastScope:
-    """The scope of a query at a past moment.
-
-    Texts that have changed since are embedded again, in one batch; all are split into words anew, as the question was.
-    """
+    """The scope of a query at a past moment; texts that have changed since are embedded again, in one batch."""
     past = memories_as_of(connection, query.scope, when, filters=query.filters, memory_type=query.memory_type)
     past.sort(key=lambda memory: memory.pk)
     numbers = {scope: number for number, scope in enumerate(dict.fromkeys(memory.item.scope for memory in past))}
@@ -380,26 +352,14 @@ class EvidenceSource(Protocol):
     def leads(
         self, connection: Connection, scope_ids: Sequence[int], text: str, best: Mapping[int, float]
     ) -> Mapping[int, float]:
-        """Memories that the question leads to, besides what their own words say.
+        """Memories that the question leads to, by number, with how much each counts: above 0, at most 1.
 
-        Args:
-            connection: A read transaction.
-            scope_ids: Where to look.
-            text: The question, as it was asked.
-            best: The memories that answer it best so far, by their numbers, with their scores.
-
-        Returns:
-            How much each counts, above 0 and at most 1, by its number; only of the searched scopes.
+        *best* are the memories that answer it best so far, with their scores.
         """
 
 
 class EvidenceReader:
-    """Reads the evidence for the memories of a scope; what does not count is not looked up.
-
-    Attributes:
-        words: BM25 scores of all the memories.
-        window: The time that the query names, `None` where it names none.
-    """
+    """Reads the evidence for the memories of a scope; what does not count is not looked up."""
 
     def __init__(self, cache: ScopeCache, query: Query, question: Question, load: Load, weights: Ranking) -> None:
         self._cache, self._question, self._load, self._weights = cache, question, load, weights

@@ -30,7 +30,7 @@ from langmem_adapter.search.query import is_talk, lexical_terms
 from langmem_adapter.storage import meta
 from langmem_adapter.text import groups_of, is_cjk, read_entries
 from langmem_adapter.tracing import stage
-from langmem_adapter.twins import Outcome, Plan, aattempt, attempt, in_thread
+from langmem_adapter.twins import Outcome, Plan, aattempt, attempt, in_thread, steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,36 +45,26 @@ if TYPE_CHECKING:
     from langmem_adapter.search.ranking import Ranked
     from langmem_adapter.search.scope_cache import Load, ScopeCache
     from langmem_adapter.storage.database import Database
+    from langmem_adapter.twins import PlanSteps
 
 _log = logging.getLogger("langmem_adapter")
 
 _VERSION: Final = "1"
 """Part of the key; raise it with every change of the pairs or of what is made of them."""
-_LEAST: Final = (
-    0.05  # between unrelated and related, and between unrelated and 1: of a model that says the same of everything
-)
-_CLEAR: Final = (
-    2.0  # deviations of unrelated ones that answers must lie above them: a model of English does not in Chinese
-)
+_LEAST: Final = 0.05  # between unrelated and related, and between unrelated and 1
+_CLEAR: Final = 2.0  # deviations of unrelated ones that answers must lie above them: English models do not in Chinese
 _AGAIN: Final = 60.0  # seconds after which a model that could not be measured is asked again
 _PATIENCE: Final = 1.0  # seconds to wait until a scale is kept, while another process writes
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What the cosines of one model mean.
+    """What the cosines of one model mean."""
 
-    Attributes:
-        unrelated: Mean cosine of a question and what does not answer it.
-        related: The same of what answers it.
-        apart: Mean cosine of two statements that have nothing in common.
-        understands: Whether a high cosine says something where no word is shared; hashes know nothing but words.
-    """
-
-    unrelated: float
-    related: float
-    apart: float
-    understands: bool = True
+    unrelated: float  # mean cosine of a question and what does not answer it
+    related: float  # the same of what answers it
+    apart: float  # mean cosine of two statements that have nothing in common
+    understands: bool = True  # whether a high cosine says something where no word is shared; hashes know only words
 
     def meaning(self, cosines: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Cosines of a question and memories, brought to 0 for what is unrelated; 1 remains 1.
@@ -114,12 +104,10 @@ def _room(unrelated: float) -> float:
 
 
 class Calibration:
-    """The scales of an embedding model, one for questions in Chinese letters and one for all others.
+    """The scales of an embedding model, one for Chinese questions and one for all others. Safe to use from many threads.
 
-    A model that is asked over a network is asked once for each database, and its scales are kept there; they are found anew
-    where the model is another one. Of embeddings made in this process nothing is kept: they are the same in every one. Where
-    the model fails, or does not answer, cosines are taken as they are, a warning says so, and it is asked again a minute later.
-    Safe to use from many threads and tasks: those that need a scale at the same time wait for one of them.
+    A model that is called over a network is measured once for each database, which keeps the scales. Where it fails, cosines
+    are taken as they are, a warning says so, and it is measured again a minute later.
     """
 
     def __init__(self, database: Database, embedder: Embedder, fingerprint: str) -> None:
@@ -132,26 +120,26 @@ class Calibration:
         self._running: dict[str, Future[Scale]] = {}
         self._lock = Lock()
 
-    def of(self, text: str) -> Plan[Scale]:
+    @steps
+    def of(self, text: str) -> PlanSteps[Scale]:
         """The scale for a question or statement."""
         name = "CHINESE" if is_cjk(text) else "ENGLISH"
         if name in self._scales:
-            return Plan.of(self._scales[name])
+            return self._scales[name]
         if time.monotonic() < self._failed.get(name, 0.0):
-            return Plan.of(RAW)
+            return RAW
         if self._embedder.asks_nobody:
-            measure = partial(_measure, self._embedder.embeddings, *_pairs(name))
-            return Plan(lambda: self._remember(name, replace(measure(), understands=False)))
-        stored = Plan(lambda: self._stored(name))
-        return stored.and_then(lambda scale: self._once(name) if scale is None else Plan.of(scale))
+            scale = yield from Plan(partial(_measure, self._embedder.embeddings, *_pairs(name)))
+            return self._remember(name, scale)
+        stored = yield from Plan(partial(self._stored, name))
+        return (yield from self._once(name)) if stored is None else stored
 
     def _key(self, name: str) -> str:
         digest = blake2b(self._fingerprint.encode(), digest_size=16).hexdigest()
         return f"calibration/{_VERSION}/{name[:2]}/{digest}"
 
     def _stored(self, name: str) -> Scale | None:
-        with self._database.read() as connection:
-            kept = meta.get(connection, self._key(name))
+        kept = self._database.fetch(meta.get, self._key(name))
         return None if kept is None else self._remember(name, _read(kept))
 
     def _once(self, name: str) -> Plan[Scale]:
@@ -190,13 +178,19 @@ class Calibration:
             raise outcome.error
         return scale
 
-    def _plan_measurement(self, name: str) -> Plan[Scale]:
+    @steps
+    def _plan_measurement(self, name: str) -> PlanSteps[Scale]:
+        calls = stage(self._measured(name), "calibrate", inputs={"language": name.lower()}, summarize=asdict)
+        scale = yield from calls
+        return (yield from Plan(partial(self._store, name, scale)))
+
+    @steps
+    def _measured(self, name: str) -> PlanSteps[Scale]:
         questions, answers = _pairs(name)
         each = Plan.each(lambda text: Plan.calling(self._embedder.query, self._embedder.aquery, text), questions)
-        rest = Plan.calling(self._embedder.vectors, self._embedder.avectors, answers)
-        scale = each.and_then(lambda vectors: rest.then(lambda others: _scale_of(np.stack(vectors), others)))
-        calls = stage(scale, "calibrate", inputs={"language": name.lower()}, summarize=asdict)
-        return calls.and_then(lambda scale: Plan(lambda: self._store(name, scale)))
+        vectors = yield from each
+        others = yield from Plan.calling(self._embedder.vectors, self._embedder.avectors, answers)
+        return _scale_of(np.stack(vectors), others)
 
     def _store(self, name: str, scale: Scale) -> Scale:
         # Contract: of processes that measure at once all go by the scale that was written first, so that relevance is the
@@ -219,7 +213,8 @@ class Calibration:
 def _measure(embeddings: Embeddings, questions: Sequence[str], answers: Sequence[str]) -> Scale:
     vectors = [embeddings.embed_query(text) for text in questions], embeddings.embed_documents([*answers])
     matrices = (np.array(each, np.float32) for each in vectors)
-    return _scale_of(*(matrix / np.linalg.norm(matrix, axis=1, keepdims=True) for matrix in matrices))
+    scale = _scale_of(*(matrix / np.linalg.norm(matrix, axis=1, keepdims=True) for matrix in matrices))
+    return replace(scale, understands=False)
 
 
 def _first(connection: Connection, key: str, scale: Scale) -> Scale:
@@ -261,11 +256,7 @@ _BY_ANOTHER: Final = 0.8  # of what is said neither by nor of a person whom the 
 def relevance(
     ranked: Ranked, items: Sequence[MemoryItem], question: Question, cache: ScopeCache, load: Load, scale: Scale | None
 ) -> NDArray[np.float64]:
-    """How well each of some memories, ranked and fetched, answers a query: shape (n,), 0 to 1.
-
-    Without a scale of the embedding model everything is asked for, and relevance is 1. A query for a time alone is answered by
-    what lies in it.
-    """
+    """How well each of some memories, ranked and fetched, answers a query, 0 to 1; without a scale everything is asked for."""
     if scale is None:
         return np.ones(len(ranked))
     if ranked.window is not None and not ranked.window.topic:

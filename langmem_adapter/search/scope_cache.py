@@ -73,10 +73,7 @@ class Posting:
 
 
 class Postings:
-    """The postings of the terms that were asked for, brought up to date when they are asked for again.
-
-    Safe to use from many threads. It outlives the cache that it was made for: the next one goes on with it.
-    """
+    """The postings of terms, brought up to date when they are asked for again. Safe to use from many threads."""
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Posting, int]] = {}
@@ -138,27 +135,17 @@ class Postings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScopeColumns:
-    """What is known of every memory of a scope, ascending by pk; each array of shape (n,).
-
-    Attributes:
-        created: When each was first said, Unix seconds.
-        updated: When the latest statement was made.
-        offsets: Seconds east of UTC where the latest statement was made; NaN where that is unknown.
-        expiry: When it stops being shown; infinite where it does not.
-        speakers: Index into *names*.
-        kinds: Index into *names*: its memory type.
-        names: Speakers and memory types, `None` among them.
-    """
+    """What is known of every memory of a scope, ascending by pk; each array of shape (n,)."""
 
     pks: Places
     scopes: Places
-    created: Floats
-    updated: Floats
-    offsets: Floats
-    expiry: Floats
-    speakers: Places
-    kinds: Places
-    names: tuple[str | None, ...]
+    created: Floats  # when each was first said, Unix seconds
+    updated: Floats  # when the latest statement was made
+    offsets: Floats  # of the latest statement, seconds east of UTC; NaN where unknown
+    expiry: Floats  # infinite where it does not expire
+    speakers: Places  # index into *names*
+    kinds: Places  # of its memory type, index into *names*
+    names: tuple[str | None, ...]  # speakers and memory types, `None` among them
 
     @classmethod
     def of(cls, rows: Iterable[Any], names: tuple[str | None, ...] = ()) -> ScopeColumns:
@@ -206,14 +193,7 @@ _COLUMNS: Final[dict[str, Any]] = {
 
 
 class ScopeCache:
-    """The memories of one scope, each with a place; it never changes, a changed scope gets another one.
-
-    Args:
-        columns: What is known of each.
-        words: How many words they have together.
-        postings: What is known of their words already.
-        language: The language of their stemming rules (`meta.language_of`).
-    """
+    """The memories of one scope, each with a place; it never changes, a changed scope gets another one."""
 
     def __init__(self, columns: ScopeColumns, *, words: int, postings: Postings, language: str = ENGLISH) -> None:
         self.columns: Final = columns
@@ -283,10 +263,7 @@ class ScopeCache:
     # ── words ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def words(self, terms: Iterable[str], groups: Iterable[str], *, related: float, load: Load) -> Floats:
-        """BM25 scores of every memory, by place, for terms and groups of related words (`text.groups_of`).
-
-        A memory that holds any word of a group holds the group, which counts *related* beside a word.
-        """
+        """BM25 scores of every memory, by place; a memory with any word of a group holds the group, which counts *related*."""
         terms, groups = set(terms), set(groups)
         self._prepare([*terms, *groups], load)
         scores = np.zeros(len(self))
@@ -353,15 +330,11 @@ _MOST: Final = 20_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedAt:
-    """The cache of a scope at one moment.
-
-    Attributes:
-        cursor: The last change that it contains.
-    """
+    """The cache of a scope at one moment."""
 
     cache: ScopeCache
     scope_ids: tuple[int, ...]
-    cursor: feed.Cursor
+    cursor: feed.Cursor  # the last change that it contains
 
 
 class _ScopeFollower(Follower):
@@ -391,10 +364,7 @@ class ScopeCaches:
         self._lock = Lock()
 
     def of(self, scope: Scope, version: Hashable) -> CachedAt:
-        """The cache of a scope, brought up to date after a commit since `Database.version` gave *version*.
-
-        Not to be called inside a `Database.read` block: it opens its own.
-        """
+        """The cache of a scope as of *version* or later. Not to be called inside a `Database.read` block: it opens its own."""
         with self._lock:
             follower = self._followers.setdefault(scope, _ScopeFollower(self._database, scope))
             self._followers.move_to_end(scope)

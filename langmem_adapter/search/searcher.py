@@ -44,7 +44,7 @@ from langmem_adapter.storage.meta import language_of
 from langmem_adapter.storage.timestamps import local
 from langmem_adapter.text import text_hash, topics
 from langmem_adapter.tracing import describe_hits, has_handlers, stage
-from langmem_adapter.twins import Plan, run_in_executor
+from langmem_adapter.twins import Plan, run_in_executor, steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from langmem_adapter.search.scope_cache import CachedAt, ScopeCache
     from langmem_adapter.storage.database import Database
     from langmem_adapter.storage.memories import AsOf
+    from langmem_adapter.twins import PlanSteps
 
 _SPARE: Final = 4  # times as many as are wanted are ordered
 _BUDGET_SHARE: Final = 4  # a prompt gets all memories of a user where they take a quarter of its budget
@@ -138,11 +139,9 @@ class Searcher:
     ) -> Neighbourhood:
         """The memories within *scope* that new facts are compared with: older facts, no records.
 
-        All of them, where they fit. Otherwise three fifths of the places are filled (what comes further down is hardly better
-        than chance): memories that state another value of a single-valued relation, the newest memories, and for each fact
-        the nearest by meaning, by words and by topic.
-
-        *tokens* is the limit for ten facts, see `Settings.candidate_tokens`; *stated* are the relations of the facts.
+        All of them, where they fit into *tokens* for ten facts. Otherwise three fifths of the places are filled (what comes
+        further down is hardly better than chance): memories that state another value of a single-valued relation, the newest,
+        and for each fact the nearest by meaning, by words and by topic. *stated* are the relations of the facts.
         """
         most = candidate_budget(tokens, len(facts))
         with self._database.read() as connection:
@@ -186,16 +185,12 @@ class Searcher:
         return pks
 
     def same(self, facts: Sequence[str], hood: Neighbourhood, threshold: float) -> list[list[int]]:
-        """For each fact the places of the memories in *hood* with a likeness (see `Scale`) of at least the threshold.
-
-        Hash embeddings know none.
-        """
+        """For each fact the places of the memories in *hood* with a likeness of at least the threshold."""
         candidates = hood.known[: hood.shown]
         if not candidates or self._calibration.is_hashed:
             return [[] for _ in facts]
         scales = [self._calibration.of(fact).run() for fact in facts]
-        with self._database.read() as connection:
-            rows = memories.embeddings(connection, [memory.id for memory in candidates])
+        rows = self._database.fetch(memories.embeddings, [memory.id for memory in candidates])
         stored = [
             (place, np.frombuffer(rows[memory.id], "<f4"))
             for place, memory in enumerate(candidates)
@@ -209,10 +204,7 @@ class Searcher:
     def alike(
         self, texts: Sequence[str], vectors: Vectors, scope: Scope, *, memory_type: str, k: int, threshold: float
     ) -> list[list[tuple[str, float]]]:
-        """For each statement the memories of a type within *scope* that reach the threshold, best first.
-
-        At most *k* for each: their ids and likeness, a calibrated cosine, see `Scale`.
-        """
+        """For each statement the id and likeness of at most *k* memories of a type that reach the threshold, best first."""
         scales = [self._calibration.of(text).run() for text in texts]
         cached = self._cached(scope)
         with self._database.read() as connection:
@@ -238,30 +230,25 @@ class Searcher:
         self._indexer.pull()
         return self._caches.of(scope, self._indexer.version)
 
-    def _plan_search(self, query: Query) -> Plan[SearchResults]:
-        def read() -> tuple[Question, CachedAt]:
-            cached = self._cached(query.scope)
-            return read_question(query.text, cached.cache.names, cached.cache.language), cached
-
-        return Plan(read).and_then(lambda parts: self._plan_answer(query, *parts))
-
-    def _plan_answer(self, query: Query, question: Question, cached: CachedAt) -> Plan[SearchResults]:
+    @steps
+    def _plan_search(self, query: Query) -> PlanSteps[SearchResults]:
+        question, cached = yield from Plan(partial(self._read, query))
         kind = asks_for(query.text, question.language, question.terms)
         if kind == "nothing":
-            return Plan.of(SearchResults(abstained=Abstained("small talk")))
-        text, vector = question.text, Plan[QueryVector | None].of(None)
+            return SearchResults(abstained=Abstained("small talk"))
+        vector = None
         if kind == "something":
-            numbers = Plan.calling(self._embedder.query, self._embedder.aquery, text)
-            vector = numbers.and_then(lambda each: self._calibration.of(text).then(partial(QueryVector, each)))
-
-        def find(vector: QueryVector | None) -> Plan[SearchResults]:
-            plan = Plan(partial(self._find, SearchContext(query, question, cached, vector)))
-            return stage(plan, "find", inputs={"query": query.text}, summarize=describe_hits)
-
-        results = vector.and_then(find)
+            numbers = yield from Plan.calling(self._embedder.query, self._embedder.aquery, question.text)
+            vector = QueryVector(numbers, (yield from self._calibration.of(question.text)))
+        plan = Plan(partial(self._find, SearchContext(query, question, cached, vector)))
+        results = yield from stage(plan, "find", inputs={"query": query.text}, summarize=describe_hits)
         if query.rerank is not None:
-            results = results.and_then(partial(rerank_hits, query.rerank, query.text, query.k))
-        return results.then(partial(_limit_tokens, query, question))
+            results = yield from rerank_hits(query.rerank, query.text, query.k, results)
+        return _limit_tokens(query, question, results)
+
+    def _read(self, query: Query) -> tuple[Question, CachedAt]:
+        cached = self._cached(query.scope)
+        return read_question(query.text, cached.cache.names, cached.cache.language), cached
 
     def _find(self, context: SearchContext) -> SearchResults:
         query, cache = context.query, context.cached.cache
@@ -422,22 +409,14 @@ def _order(context: SearchContext, ranked: Ranked, hits: list[Hit], vectors: Vec
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A memory that new facts are compared with.
-
-    Attributes:
-        text: As it is shown.
-        seq: Number of its last change.
-        since: The date of its last statement with its UTC offset, in ISO 8601.
-        speaker: The named speaker of the statement, see `names.named_speaker`.
-        cut: Whether *text* is not all of it.
-    """
+    """A memory that new facts are compared with."""
 
     id: str
-    text: str
-    seq: int
-    since: str
-    speaker: str
-    cut: bool
+    text: str  # as it is shown
+    seq: int  # number of its last change
+    since: str  # the date of its last statement with its UTC offset, in ISO 8601
+    speaker: str  # see `names.named_speaker`
+    cut: bool  # whether *text* is not all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,9 +427,8 @@ class Neighbourhood:
         seen: Number of the last change that was taken into account.
         known: Those that a reasoner is shown, oldest statement first; behind them, those that only say a fact's own words.
         shown: How many of them it is shown.
-        equal: For each fact, the indexes of memories with the same words: of each speaker's the oldest. For a request to
-            forget, of those that say what is to be forgotten.
-        alike: For each fact, the indexes of memories that embeddings take for the same statement.
+        equal: For each fact (without "Forget"), places of memories with the same words: of each speaker's the oldest.
+        alike: For each fact, places of memories that embeddings take for the same statement.
         holding: For each request to forget, by its place, the texts in the user's own words that hold all of its words.
     """
 
@@ -479,10 +457,9 @@ def read_whole_scope(connection: Connection, scope: Scope, most: int) -> list[An
 def _best_that_fit(
     connection: Connection, scope: Scope, most: int, *, named: Sequence[int], ranked: Sequence[Sequence[int]]
 ) -> list[Any]:
-    """Memories within *scope* that take at most so many tokens; of long ones the beginning, with an ellipsis at its end.
+    """Memories that take at most so many tokens: those *named* first, then the newest, then *ranked* ones.
 
-    *named* are pks of memories with another value of a single-valued relation; *ranked*, for each fact, pks by each kind of
-    nearness, nearest first: they take turns.
+    *ranked* are, for each fact and kind of nearness, pks nearest first: they take turns.
     """
     count = most // _BESIDE
     newest = memories.latest(connection, scope, count // _RESERVED, compared=True)

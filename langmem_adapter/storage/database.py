@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakSet
 
 from pydantic import TypeAdapter, ValidationError
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy.engine.interfaces import DBAPIConnection
 
+P = ParamSpec("P")
 T = TypeVar("T")
 OpenConnection: TypeAlias = "Callable[[], AbstractContextManager[Connection]]"
 
@@ -281,6 +282,11 @@ class Database:
             self._begin(connection, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
             self._refuse_loss(connection.connection.dbapi_connection)
             yield connection
+
+    def fetch(self, read: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call a storage function with a read transaction."""
+        with self.read() as connection:
+            return read(connection, *args, **kwargs)
 
     @contextmanager
     def reading(self) -> Iterator[Callable[[], Connection]]:
