@@ -111,7 +111,7 @@ def items_of(text: str, *, lines: bool = False) -> list[Item]:
     whole = _try_json(text)
     if _is_conversation(whole):
         return _conversation(whole)
-    if any(_is_conversation(_try_json(line)) for line in text.splitlines()):
+    if any(_is_conversation(_try_json(line)) for line in text.split("\n")):
         return list(_json_lines(text))
     _refuse_broken_json(text)
     return _plain(text)

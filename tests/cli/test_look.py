@@ -96,7 +96,7 @@ def test_add_notes_a_past_expires_at_and_list_expired_shows_it(cli: Cli, data: D
     for end, told in (("2999-01-01", False), ("2001-01-01", True)):
         assert ("list --expired shows it" in cli("add", "I like tea", "-u", end, "--expires-at", end).stderr) == told
     assert (data("list", "-u", end)["count"], data("list", "-u", end, "--expired")["count"]) == (0, 1)
-    known = cli("add", "I like tea", "-u", end, "--expires-at", end).stderr
+    known = cli("add", "I like tea", "-u", "2999-01-01", "--expires-at", end).stderr
     assert "list --expired shows it" not in known
     assert "existing memories keep their expiry" in known
 

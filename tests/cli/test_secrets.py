@@ -83,12 +83,13 @@ def test_file_of_the_folder_is_ignored_without_trust_folder(data: Data, cli: Cli
 
 
 @pytest.mark.parametrize("before", [True, False])
-def test_trust_folder_reads_the_file(
-    data: Data, folder: Path, monkeypatch: pytest.MonkeyPatch, *, before: bool
-) -> None:
+def test_trust_folder_reads_the_file(data: Data, folder: Path, *, before: bool) -> None:
     command = ("add", "I like tea", "-u", "a")
     told = data("--trust-folder", *command, code=4) if before else data(*command, "--trust-folder", code=4)
     assert "openai:any" in told["error"]["message"]
+
+
+def test_wrong_settings_are_one_error_in_every_command(data: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANGMEM_ADAPTER_TRUST_FOLDER", "perhaps")
-    for every in (("reindex",), ("list", "-u", "a")):
-        assert data(*every, code=4)["error"]["code"] == "configuration"
+    for command in (("reindex",), ("list", "-u", "a")):
+        assert data(*command, code=4)["error"]["code"] == "configuration"
