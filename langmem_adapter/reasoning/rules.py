@@ -122,7 +122,7 @@ def _of_turn(index: int, turn: Turn) -> list[Fact]:
         greeted = greeted or SENTENCES["GREETING"].match(text) is not None
         states = any(kind_of(sentence._replace(text=clause)) == "statement" for clause in left)
         keeps = keeps or states or (bool(left) and (cut > 0 or sentence.quoted))
-        rest += [f"{clause} " for clause in left] if tidy else [written[cut:] if cut else sentence.written]
+        rest += [f" {clause}" for clause in left] if tidy else [f" {written[cut:]}" if cut else sentence.written]
     kept = turn.text if whole else "".join(rest)
     quoted = paragraphs(kept.strip(), _LONGEST_TEXT) if keeps and turn.role == "user" else []
     return [*facts.values(), *(Fact(each, index, is_quotation=True) for each in quoted)]

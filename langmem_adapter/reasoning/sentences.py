@@ -76,7 +76,7 @@ def sentences(text: str) -> list[Sentence]:
         before, after = text[max(0, end.start() - 10) : end.start()], text[end.end() : end.end() + 2].lstrip()[:1]
         short = SENTENCES["ABBREVIATION"].search(before) or (SENTENCES["HALF_DAY"].search(before) and after.islower())
         wrapped = end[0].count("\n") == 1 and after.islower()
-        if not wrapped and (end[0] != "." or not short):
+        if not wrapped and (end[0] != "." or not short) and text[start : end.end()].strip():
             parts += _sentence(text[start : end.end()], in_code=in_code)
             in_code ^= text.count("```", start, end.end()) % 2 == 1
             start = end.end()

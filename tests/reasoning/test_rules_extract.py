@@ -67,6 +67,7 @@ KEPT = [
         )
     ),
     ("I like dogs more than cats", ["I like dogs more than cats"]),
+    ("I live in Lyon. It rains.\nWe read. Remember, it dries.", ["It rains.\nWe read. it dries."]),
     ("Remember that the bins go out on Tuesday.", ["the bins go out on Tuesday."]),
     ("记住垃圾车周二来。", ["垃圾车周二来。"]),
     ("Remember that how are you", ["how are you"]),
