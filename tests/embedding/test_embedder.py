@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -59,6 +61,15 @@ async def test_many_texts_are_embedded_in_calls_of_a_bounded_size() -> None:
         assert np.array_equal(vectors, Embedder(HashEmbeddings(64), dimensions=None).vectors(texts))
 
 
+def test_only_missing_texts_are_embedded() -> None:
+    embeddings = counting()
+    embedder = Embedder(embeddings, dimensions=None)
+    first = embedder.vectors(TEXTS)
+    again = embedder.vectors(["New", *TEXTS])
+    assert np.array_equal(again[1:], first)
+    assert embeddings.documents[1:] == [["New"]]
+
+
 def test_queries_have_their_own_entries() -> None:
     embeddings = counting()
     embedder = Embedder(embeddings, dimensions=None)
@@ -77,6 +88,15 @@ async def test_async_shares_the_cache() -> None:
     assert np.array_equal(vectors, embedder.vectors(TEXTS))
     assert np.array_equal(await embedder.aquery("tea"), embedder.query("tea"))
     assert embeddings.calls == 2
+
+
+def test_no_texts_need_no_call() -> None:
+    embeddings = counting()
+    embedder = Embedder(embeddings, dimensions=None)
+    assert embedder.vectors([]).shape == (0, 0)
+    embedder.query("tea")
+    assert embedder.vectors([]).shape == (0, 64)
+    assert embeddings.documents == []
 
 
 def test_the_cache_is_bounded_and_forgets_the_oldest() -> None:
@@ -107,6 +127,15 @@ def test_another_dimension_than_stored_names_the_fix() -> None:
         embedder.vectors(["tea"])
     with pytest.raises(EmbeddingMismatchError, match="reindex"):
         embedder.query("tea")
+
+
+def test_a_changing_dimension_is_noticed() -> None:
+    fixed = Fixed([[1.0, 0.0]])
+    embedder = Embedder(fixed, dimensions=None)
+    embedder.vectors(["tea"])
+    fixed.vectors = [[1.0, 0.0, 0.0]]
+    with pytest.raises(EmbeddingMismatchError):
+        embedder.vectors(["coffee"])
 
 
 BAD: list[tuple[str, Any, str]] = [
@@ -140,3 +169,54 @@ def test_vectors_of_huge_and_tiny_numbers_become_unit_vectors(number: float) -> 
     with warnings.catch_warnings(action="error"):
         (unit,) = Embedder(Fixed([[number, 0.0, -number]]), dimensions=None).vectors(["tea"])
     assert unit.tolist() == pytest.approx([0.5**0.5, 0.0, -(0.5**0.5)])
+
+
+def test_uneven_vectors_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="equally long"):
+        Embedder(Fixed([[1.0], [1.0, 2.0]]), dimensions=None).vectors(["a", "b"])
+
+
+def test_a_refused_vector_is_not_remembered() -> None:
+    fixed = Fixed([[0.0, 0.0]])
+    embedder = Embedder(fixed, dimensions=None)
+    with pytest.raises(InvalidInputError):
+        embedder.vectors(["tea"])
+    fixed.vectors = [[0.0, 2.0]]
+    assert embedder.vectors(["tea"]).tolist() == [[0.0, 1.0]]
+
+
+def test_callers_cannot_spoil_the_cache() -> None:
+    embedder = Embedder(counting(), dimensions=None)
+    embedder.vectors(["tea"])[:] = 0
+    assert np.linalg.norm(embedder.vectors(["tea"])[0]) == pytest.approx(1, abs=1e-5)
+    with pytest.raises(ValueError, match="read-only"):
+        embedder.query("tea")[:] = 0
+
+
+def test_many_threads_get_the_same_vectors() -> None:
+    embedder = Embedder(counting(), dimensions=None, cached=8)
+    expected = {text: HashEmbeddings(64).vector(text) for text in (f"text {number}" for number in range(20))}
+    start = Barrier(8)
+
+    def work(seed: int) -> bool:
+        start.wait()
+        texts = [*expected][seed:] + [*expected][:seed]
+        rounds = [embedder.vectors(texts) for _ in range(20)]
+        return all(np.allclose(vectors, [expected[text] for text in texts], atol=1e-6) for vectors in rounds)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
+
+
+def test_a_cache_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="at least one"):
+        Embedder(counting(), dimensions=None, cached=0)
+
+
+def test_errors_of_the_model_come_through_unchanged() -> None:
+    class Down(HashEmbeddings):
+        def embed_query(self, text: str) -> list[float]:
+            raise ConnectionError(text)
+
+    with pytest.raises(ConnectionError):
+        Embedder(Down(), dimensions=None).vectors(["tea"])

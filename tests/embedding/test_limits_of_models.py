@@ -21,6 +21,7 @@ from tests.openai_server import Failure, OpenAIServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 MODES = ["sync", "async"]
 LONG = ("The flat in Lyon has a balcony. " * 262).strip()
@@ -95,6 +96,11 @@ def test_embedding_batch_is_how_many_texts_a_call_has(batch: int, sizes: list[in
         assert [len(texts_of(request.body)) for request in server.requests][: len(sizes)] == sizes
 
 
+def test_embedding_batch_is_a_positive_number() -> None:
+    with pytest.raises(InvalidInputError, match="embedding_batch"):
+        Settings(embedding_batch=0)
+
+
 # ── letters of one text ──────────────────────────────────────────────────────────────────────────────────────────────
 
 TOO_LONG = [
@@ -152,6 +158,19 @@ class Narrow(Embeddings):
 
     def embed_query(self, text: str) -> list[float]:
         return self.embed_documents([text])[0]
+
+
+@each("mode", MODES)
+@each("error", [ValueError, RuntimeError])
+async def test_search_and_add_work_with_a_model_of_ones_own_that_raises_for_long_texts(
+    mode: str, error: type[Exception]
+) -> None:
+    with Memory(":memory:", embeddings=Narrow(10, 2_000, error)) as memory:
+        result = await call(
+            memory, mode, "add", [*messages(12), {"role": "user", "content": LONG}], user_id="a", infer=False
+        )
+        assert len(result.results) == 13 and any("has 8,383 letters" in note for note in result.notes)
+        assert await call(memory, mode, "search", LONG, user_id="a")
 
 
 @given(
@@ -279,6 +298,17 @@ async def test_async_embeddings_that_call_their_memory_get_an_error_at_once(oute
         embeddings.act = lambda: memory.asearch("tea", user_id="a")
         with pytest.raises(InvalidInputError, match="these embeddings call the Memory"):
             await getattr(memory, outer)("I like cocoa.", user_id="a")
+
+
+@each("mode", MODES)
+async def test_embeddings_may_call_another_memory_and_read_their_own(mode: str, tmp_path: Path) -> None:
+    embeddings, path = Calling(), tmp_path / f"{mode}.db"
+    with Memory(path, embeddings=embeddings) as memory, Memory(path, embeddings="hash:64") as other:
+        other.add("I like tea.", user_id="b")
+        found: list[Any] = []
+        embeddings.act = lambda: found.append([other.search("tea", user_id="b"), memory.get_all(user_id="a")])
+        await call(memory, mode, "add", "I like cocoa.", user_id="a")
+        assert found[0][0][0].text == "Likes tea" and memory.get_all(user_id="a")
 
 
 async def test_a_task_that_outlives_the_call_of_the_embeddings_may_search_again() -> None:

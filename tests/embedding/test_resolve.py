@@ -14,6 +14,7 @@ from langmem_adapter.embedding.embedder import Embedder
 from langmem_adapter.embedding.models import HashEmbeddings, fingerprint, resolve_embeddings
 from langmem_adapter.errors import InvalidInputError, MissingDependencyError
 from langmem_adapter.settings import Settings
+from langmem_adapter.testing import CountingEmbeddings
 from tests.openai_server import OpenAIServer
 
 NAME = "openai:text-embedding-3-small"
@@ -36,6 +37,16 @@ def test_hash_embeddings_by_name(spec: str, dimensions: int) -> None:
 def test_an_unknown_name_names_the_fix(spec: str) -> None:
     with pytest.raises(InvalidInputError, match=r"hash:512|dimensions"):
         resolve_embeddings(spec, Settings(base_url="http://127.0.0.1:9/v1"))
+
+
+def test_static_embeddings_have_one_size() -> None:
+    with pytest.raises(InvalidInputError, match="no size to choose, as 'static:64' would; write 'static'"):
+        resolve_embeddings("static:64", Settings())
+
+
+def test_something_else_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="Embeddings"):
+        resolve_embeddings(len, Settings())  # type: ignore[arg-type]
 
 
 def test_a_missing_key_is_named() -> None:
@@ -87,6 +98,18 @@ def test_fingerprints_tell_models_and_dimensions_apart() -> None:
     assert every[1] == "hash:512/2"
     assert every[4] == "langchain_openai.OpenAIEmbeddings:text-embedding-3-small"
     assert not any(" at 0x" in each for each in every)
+
+
+def test_a_fingerprint_does_not_depend_on_server_or_key() -> None:
+    first, second = (
+        OpenAIEmbeddings(model="m", base_url=f"http://127.0.0.1:{port}/v1", api_key=str(port))  # type: ignore[arg-type]
+        for port in (1, 2)
+    )
+    assert fingerprint(first) == fingerprint(second)
+
+
+def test_a_wrapper_may_give_its_own_fingerprint() -> None:
+    assert fingerprint(CountingEmbeddings(HashEmbeddings(64))) == "hash:64/2"
 
 
 def test_resolving_hash_embeddings_imports_no_langchain() -> None:

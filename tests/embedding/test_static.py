@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from langmem_adapter import Memory, MissingDependencyError, StaticEmbeddings
-from langmem_adapter.embedding.models import resolve_embeddings
+from langmem_adapter.embedding.models import embedding_limits, fingerprint, resolve_embeddings
 from langmem_adapter.settings import Settings
 from tests.cases import each
 from tests.programs import python
@@ -56,6 +58,11 @@ def test_english_has_the_very_vectors_of_wordllama() -> None:
     assert np.allclose(STATIC.embed_documents(texts), theirs, atol=1e-6)
 
 
+def test_of_a_huge_text_the_beginning_counts() -> None:
+    huge = "I walk by the sea. " * 100_000
+    assert np.array_equal(STATIC.vector(huge), STATIC.vector(huge[:16_384]))
+
+
 def test_a_memory_finds_what_is_said_in_other_words(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.db", embeddings="static") as memory:
         for text in ("The puppy had to see the vet", "The car had to see the garage", "Tea is served at five"):
@@ -85,3 +92,20 @@ def test_without_the_extra_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     sys.path_importer_cache.clear()
     with pytest.raises(MissingDependencyError, match=r"pip install 'langchain-langmem-adapter\[static\]'"):
         resolve_embeddings("static", Settings())
+
+
+def test_the_name_gives_embeddings_that_ask_nobody_and_have_one_fingerprint() -> None:
+    first, second = (resolve_embeddings("static", Settings()) for _ in range(2))
+    assert isinstance(first, StaticEmbeddings)
+    assert embedding_limits("static", first, Settings()) is None
+    assert fingerprint(first) == fingerprint(second)
+    assert fingerprint(first).startswith("static/")
+
+
+def test_many_threads_and_a_forked_child_get_the_same_vectors() -> None:
+    fresh, texts = StaticEmbeddings(), [f"Owns boat number {number}" for number in range(50)]
+    expected = STATIC.embed_documents(texts)
+    with ThreadPoolExecutor(8) as pool:
+        assert all(found == expected for found in pool.map(fresh.embed_documents, [texts] * 8))
+        with get_context("fork").Pool(1) as children:
+            assert children.apply_async(fresh.embed_documents, (texts,)).get(timeout=60) == expected

@@ -30,6 +30,7 @@ class Campaign:
     Attributes:
         database: A path or a URL.
         folder: Where the journals and backups lie.
+        mutant: The promise that every process breaks.
         failing: Share of the commits that fail.
         kills: Processes killed so far, but for forked children.
         forks: Forked children so far; all of them were killed.
@@ -39,6 +40,7 @@ class Campaign:
 
     database: str
     folder: Path
+    mutant: str | None = None
     failing: float = 0.0
     kills: int = 0
     forks: int = 0
@@ -55,12 +57,12 @@ class Campaign:
         writers = {"F": fork_on} if self.rounds % 2 == 0 else {"A": write_on, "B": write_on, "F": fork_on}
         journals = [self._journals / f"{self.rounds:04}{name}.jsonl" for name in writers]
         running = [
-            start(program, self.database, path, f"{self.rounds}{name}", self.failing)
+            start(program, self.database, path, f"{self.rounds}{name}", self.mutant, self.failing)
             for (name, program), path in zip(writers.items(), journals, strict=True)
         ]
         if len(writers) > 1:
             watched = self._journals / f"{self.rounds:04}R"
-            running.append(start(read_on, self.database, watched, journals))
+            running.append(start(read_on, self.database, watched, journals, self.mutant))
         try:
             _wait(journals, running)
             random.shuffle(running)
@@ -85,7 +87,7 @@ class Campaign:
 
     def examine(self) -> list[str]:
         """What is wrong with the database, seen by a process of the same kind."""
-        found: list[str] = call(examine, self.database, self._journals)
+        found: list[str] = call(examine, self.database, self._journals, self.mutant)
         return found
 
     def acknowledged(self) -> int:

@@ -15,6 +15,7 @@ from langmem_adapter.storage import lexical
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.tables import changes, history, memories, scopes, words
 from tests.faults.journal import Operation, count, read
+from tests.faults.mutants import mutate
 from tests.faults.worker import EMBEDDINGS, USER, open_memory
 
 if TYPE_CHECKING:
@@ -31,16 +32,18 @@ _SAMPLES: Final = 5
 _EMBEDDINGS: Final = HashEmbeddings(int(EMBEDDINGS.partition(":")[2]))
 
 
-def examine(database: str, journals: Path) -> list[str]:
+def examine(database: str, journals: Path, mutant: str | None = None) -> list[str]:
     """Reopen a database whose processes were killed, and compare everything with everything.
 
     Args:
         database: Where.
         journals: The folder of all journals since the database was made.
+        mutant: The promise that the reopened engine breaks.
 
     Returns:
         What is wrong, in words; nothing if all is well.
     """
+    mutate(mutant)
     told = [read(path) for path in sorted(journals.iterdir())]
     operations = [operation for some, _ in told for operation in some]
     problems = [problem for _, seen in told for problem in seen]

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import platform
+import resource
 import signal
 import struct
 import sys
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-__all__ = ["SYNCS", "WRITES", "bind_mount", "die_with_parent", "obey_modes", "under_faults"]
+__all__ = ["SYNCS", "WRITES", "bind_mount", "die_with_parent", "obey_modes", "small_disk", "under_faults"]
 
 T = TypeVar("T")
 
@@ -86,6 +87,24 @@ def die_with_parent(parent: int) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def small_disk(folder: Path, size: int) -> Callable[[], None]:
+    """Give this process a disk of *size* bytes at *folder*, half of it taken; it vanishes with the process.
+
+    Where mounting is not allowed, no file may become larger than half of that: SQLite then reports an I/O error.
+
+    Returns:
+        What gives the other half back.
+    """
+    try:
+        _mount(folder, size)
+    except PermissionError:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size // 2, resource.RLIM_INFINITY))
+        return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    ballast = folder / "ballast"
+    ballast.write_bytes(bytes(size // 2))
+    return ballast.unlink
+
+
 def bind_mount(source: Path, target: Path) -> None:
     """Show a file or folder at another place too, for this process alone.
 
@@ -94,6 +113,11 @@ def bind_mount(source: Path, target: Path) -> None:
     """
     _own_mounts()
     _checked(_LIBC.mount(os.fsencode(source), os.fsencode(target), None, _BIND, None))
+
+
+def _mount(folder: Path, size: int) -> None:
+    _own_mounts()
+    _checked(_LIBC.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, f"size={size}".encode()))
 
 
 def _own_mounts() -> None:

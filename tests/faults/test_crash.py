@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.faults.campaign import Campaign
+from tests.faults.conftest import LONG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,3 +56,30 @@ def test_add_on_postgres_by_clients_killed_at_random(
         f"Postgres: {campaign.kills} clients killed in {campaign.rounds} rounds, {campaign.acknowledged()} operations "
         "acknowledged: 0 lost, 0 phantoms, 0 differences"
     )
+
+
+SEEN_AS: dict[str, Any] = {
+    "acknowledge before commit": "lost: ",
+    "index before commit": "index",
+    "deletes not replayed": "index",
+    "no lineage check": "index",
+    "no look before a search": "a search did not find",
+    "forks unguarded": "lost: ",
+}
+ROUNDS = 40  # a mutant that survives these has not been caught
+
+
+@pytest.mark.skipif(not LONG, reason="how soon it is caught is a matter of chance: make faults")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mutant", SEEN_AS)
+def test_verify_catches_an_engine_that_breaks_a_promise(
+    mutant: str, tmp_path: Path, measured: Callable[[str], None]
+) -> None:
+    (tmp_path / "db").mkdir()
+    failing = 0.2 if mutant == "index before commit" else 0.0  # it takes a transaction that is undone
+    campaign = Campaign(str(tmp_path / "db" / "memory.db"), tmp_path / "notes", mutant, failing)
+    seen: list[str] = []
+    while campaign.rounds < ROUNDS and not any(SEEN_AS[mutant] in problem for problem in seen):
+        seen = campaign.round_and_restore() if mutant == "no lineage check" else campaign.round()
+    assert any(SEEN_AS[mutant] in problem for problem in seen), seen
+    measured(f"mutant '{mutant}': caught in round {campaign.rounds}")

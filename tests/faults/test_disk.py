@@ -14,7 +14,7 @@ import pytest
 from langmem_adapter.errors import LangmemAdapterError, StorageError
 from tests.faults.examine import examine
 from tests.faults.journal import Journal
-from tests.faults.kernel import SYNCS, WRITES, obey_modes, under_faults
+from tests.faults.kernel import SYNCS, WRITES, obey_modes, small_disk, under_faults
 from tests.faults.processes import call
 from tests.faults.worker import USER, open_memory, snapshot_failures
 
@@ -138,6 +138,41 @@ def test_add_survives_a_crash_right_after_a_failure(
 # ── a disk that is really full ──────────────────────────────────────────────────────────────────────────────────────
 
 
+def fill_a_small_disk(folder: Path) -> dict[str, Any]:
+    (folder / "db").mkdir()
+    make_space = small_disk(folder / "db", 5 << 20)
+    memory, journal, ids = fill(str(folder / "db" / "memory.db"))
+    error = _fill_up(memory, journal)
+    told = {
+        "error": error,
+        "update": error_of(lambda: memory.update(ids[0], "words " * 16_000)),
+        "found": memory.search("note 3", user_id=USER)[0].text,
+        "verified": memory.verify().ok,
+    }
+    make_space()
+    add(memory, journal, "after space was made")
+    memory.close()
+    return {**told, "wrong": examine(str(folder / "db" / "memory.db"), folder / "journals")}
+
+
+def _fill_up(memory: Memory, journal: Journal) -> str:
+    for number in range(500):
+        try:
+            add(memory, journal, f"number {number}{' words' * 4000}")
+        except StorageError as error:
+            return str(error)
+    return "the disk never became full"
+
+
+def test_add_on_a_full_disk(tmp_path: Path) -> None:
+    told = call(fill_a_small_disk, tmp_path)
+    for error in (told["error"], told["update"]):
+        assert "database or disk is full" in error or "disk I/O error" in error
+    assert told["found"] == "note 3"
+    assert told["verified"]
+    assert told["wrong"] == []
+
+
 # ── a disk that may not be written ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -181,6 +216,26 @@ def test_memory_names_the_fix_where_files_cannot_be_written(database: str, file_
     with open_memory(database) as memory:
         assert [item.text for item in memory.get_all(user_id=USER)] == ["note 1"]
         assert memory.verify().ok
+
+
+def lose_the_folder(database: str) -> dict[str, Any]:
+    obey_modes()
+    memory, journal, _ = fill(database)
+    folder = Path(database).parent
+    folder.chmod(0o500)
+    try:
+        add(memory, journal, "added while the folder was read-only")
+        found = memory.search("added while", user_id=USER)[0].text
+        return {"found": found, "snapshot": memory.parts.indexer.write_segment(), "verified": memory.verify().ok}
+    finally:
+        memory.close()
+        folder.chmod(0o700)
+
+
+def test_memory_in_a_folder_that_becomes_read_only(database: str) -> None:
+    told = call(lose_the_folder, database)
+    assert told == {"found": "added while the folder was read-only", "snapshot": False, "verified": True}
+    assert call(examine, database, Path(database).parent.parent / "journals") == []
 
 
 # ── files that are no database ──────────────────────────────────────────────────────────────────────────────────────

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -103,6 +104,14 @@ def test_add_names_a_long_lock_and_may_try_again(other: Memory) -> None:
     with pytest.raises(StorageError) as caught:
         other.delete_all(user_id=USER)
     assert caught.value.transient
+
+
+@pytest.mark.usefixtures("stopped")
+async def test_aadd_names_a_long_lock(other: Memory) -> None:
+    told = await asyncio.gather(
+        *(other.aadd(f"meanwhile {number}", user_id=USER, infer=False) for number in range(5)), return_exceptions=True
+    )
+    assert all(isinstance(error, StorageError) and error.transient for error in told), told
 
 
 @pytest.mark.usefixtures("stopped")

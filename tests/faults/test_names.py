@@ -192,6 +192,60 @@ def check(path: Path, results: list[tuple[list[str], str]]) -> None:
     assert texts >= {text for acknowledged, _ in results for text in acknowledged}
 
 
+def test_add_in_a_folder_mounted_twice(tmp_path: Path) -> None:
+    path = tmp_path / "one" / "m.db"
+    path.parent.mkdir()
+    (tmp_path / "two").mkdir()
+    first = Writer(path, "first")
+    second = start(_write_mounted, tmp_path)
+    second.join(SECONDS)
+    first.go_on(1)
+    results = [first.result()]
+    first.end()
+    assert results[0][1] == ""
+    assert second.exitcode == 0
+    check(path, results)
+
+
+def _write_mounted(folder: Path) -> None:
+    try:
+        bind_mount(folder / "one", folder / "two")
+    except PermissionError:
+        return
+    with open_memory(folder / "two" / "m.db") as memory:
+        memory.add("of the second", user_id=USER, infer=False)
+
+
+def _open_mounted(folder: Path) -> str:
+    path = folder / "a b\t\\ ü\r记.db"
+    path.touch()
+    try:
+        bind_mount(path, path)
+        open_memory(path).close()
+    except PermissionError:
+        return "mount the folder"
+    except StorageError as error:
+        return str(error)
+    return "opened"
+
+
+def test_memory_refuses_a_mounted_file(tmp_path: Path) -> None:
+    assert "mount the folder" in call(_open_mounted, tmp_path)
+
+
+def test_add_is_refused_while_the_file_has_a_hard_link(tmp_path: Path) -> None:
+    path, copy = tmp_path / "m.db", tmp_path / "copy.db"
+    with open_memory(path) as memory:
+        memory.add("first", user_id=USER, infer=False)
+        copy.hardlink_to(path)
+        with pytest.raises(StorageError, match=r"hard links.*remove the other names"):
+            memory.add("second", user_id=USER, infer=False)
+        assert [item.text for item in memory.get_all(user_id=USER)] == ["first"]
+        copy.unlink()
+        memory.add("third", user_id=USER, infer=False)
+        assert {item.text for item in memory.get_all(user_id=USER)} == {"first", "third"}
+
+
 def test_add_is_refused_once_the_shm_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     memory = open_memory(path, 0.1)

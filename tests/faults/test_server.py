@@ -35,6 +35,15 @@ from langmem_adapter.server.jobs import Workers
 Workers.__init__.__kwdefaults__["lease"] = 2.0  # the job of a server that was killed need not wait for half a minute
 main()
 """
+SMALL: Final = """
+import pathlib, signal, sys
+from langmem_adapter.cli.app import main
+from tests.faults.kernel import small_disk
+
+make_space = small_disk(pathlib.Path(sys.argv.pop(1)), 6 << 20)
+signal.signal(signal.SIGUSR1, lambda *_: make_space())
+main()
+"""
 END_ALL: Final = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid()
@@ -181,6 +190,37 @@ def test_serve_twice_on_one_database(database: str) -> None:
 
 
 # ── a database that cannot be written ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_serve_on_a_full_disk_answers_503_and_recovers(tmp_path: Path) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    with served(folder / "memory.db", program=("-c", SMALL, folder)) as (running, address):
+        acknowledged, refusal = _filled_up(address)
+        assert "database or disk is full (free some space" in refusal or "disk I/O error" in refusal
+        later = "later" + " words" * 6_000  # a job may still find room, its memory does not
+        job = httpx.post(f"{address}/v1/memories", params={"wait": False}, json=fact(later))
+        told = httpx.post(f"{address}/memories", json=fact("one more" * 10_000))
+        assert (told.status_code, list(told.json())) == (503, ["detail"])
+        assert found(address, "number 3") and texts(address) == acknowledged
+        running.send(signal.SIGUSR1)
+        within_a_minute(lambda: added(address, "after space was made").status_code == 201)
+        if job.status_code == 202:
+            all_done(address, [job.json()["id"]])
+            acknowledged[later] += 1
+        assert texts(address) == acknowledged + Counter(["after space was made"])
+        stopped(running)
+
+
+def _filled_up(address: str) -> tuple[Counter[str], str]:
+    acknowledged = Counter[str]()
+    for number in range(500):
+        told = f"number {number}{' words' * 6_000}"
+        answer = added(address, told)
+        if answer.status_code != 201:
+            return acknowledged, unavailable(answer)
+        acknowledged[told] += 1
+    raise AssertionError("the disk never became full")
 
 
 def test_serve_answers_503_while_locked_and_search_goes_on(tmp_path: Path) -> None:

@@ -9,18 +9,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+import faiss
+import numpy as np
 import pytest
 
 from langmem_adapter.errors import StorageError
+from langmem_adapter.index.generations import Generations
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from tests.faults.campaign import copy_database
+from tests.faults.mutants import mutate
+from tests.faults.processes import call
 from tests.faults.worker import snapshot_failures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from tests.faults.conftest import Bound
 
 COUNT: Final = 120
 QUESTIONS: Final = ("tea and jazz", "a bicycle in the opera", "chess 17", "hiking")
@@ -68,6 +74,10 @@ def _beside(path: Path) -> list[Path]:
     return [*path.parent.glob(f"{path.name}.*.index"), *path.parent.glob(f"{path.name}.*.faiss")]
 
 
+def _with(files: Files, end: str, data: bytes) -> Files:
+    return {name: data if name.endswith(end) else whole for name, whole in files.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """A database with the files of its index, and what a search of it must give."""
@@ -112,6 +122,85 @@ def _truth(path: Path) -> Answers:
 # ── damage ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _cut(data: bytes, dice: random.Random) -> bytes:
+    return data[: dice.randrange(len(data))]
+
+
+def _flip(data: bytes, dice: random.Random) -> bytes:
+    place = dice.randrange(len(data))
+    return data[:place] + bytes([data[place] ^ 1 << dice.randrange(8)]) + data[place + 1 :]
+
+
+def _flip_many(data: bytes, dice: random.Random) -> bytes:
+    for _ in range(dice.randrange(2, 40)):
+        data = _flip(data, dice)
+    return data
+
+
+def _extend(data: bytes, dice: random.Random) -> bytes:
+    return data + dice.randbytes(dice.randrange(1, 5000))
+
+
+def _swap_blocks(data: bytes, dice: random.Random) -> bytes:
+    size = dice.randrange(16, 512)
+    one, other = sorted(dice.sample(range(0, len(data) - size, size), 2))
+    return (
+        data[:one]
+        + data[other : other + size]
+        + data[one + size : other]
+        + data[one : one + size]
+        + data[other + size :]
+    )
+
+
+def _zero_page(data: bytes, dice: random.Random) -> bytes:
+    place = dice.randrange(len(data) // 512) * 512
+    return data[:place] + bytes(len(data[place : place + 512])) + data[place + 512 :]
+
+
+def _repeat_part(data: bytes, dice: random.Random) -> bytes:
+    place = dice.randrange(len(data) - 64)
+    return data[:place] + data[place : place + 64] + data[place:]
+
+
+def _noise(data: bytes, dice: random.Random) -> bytes:
+    return dice.randbytes(len(data))
+
+
+def _foreign_index(data: bytes, dice: random.Random) -> bytes:
+    index = faiss.IndexFlatIP(48)
+    index.add(np.random.default_rng(dice.randrange(1000)).standard_normal((COUNT, 48)).astype(np.float32))
+    return faiss.serialize_index(index).tobytes()
+
+
+DAMAGES = [_cut, _flip, _flip_many, _extend, _swap_blocks, _zero_page, _repeat_part, _noise, _foreign_index]
+
+
+def damaged(world: World, count: int) -> Iterator[tuple[str, Files]]:
+    dice = random.Random(4711)
+    made = 0
+    while made < count:
+        damage, end = DAMAGES[made % len(DAMAGES)], (".index", ".faiss")[made // len(DAMAGES) % 2]
+        (good,) = (data for name, data in world.good.items() if name.endswith(end))
+        data = damage(good, dice)
+        if data != good:
+            made += 1
+            yield f"{damage.__name__} {made} of {end}", _with(world.good, end, data)
+
+
+@pytest.mark.timeout(600)
+def test_search_is_right_with_a_damaged_index_file(world: World, bound: Bound, measured: Callable[[str], None]) -> None:
+    count = bound(63, long=300)
+    for name, files in damaged(world, count):
+        put(world.path, files)
+        with open_memory(world.path) as memory:
+            assert answers(memory) == world.truth, name
+            assert memory.verify().ok, name
+            assert snapshot_failures(memory) == 1, f"{name}: nobody noticed"
+        assert files_of(world.path) != files, f"{name}: good ones are written at the end"
+    measured(f"files of the index: {count} damaged ones, {count} rebuilt, 0 wrong answers")
+
+
 @pytest.mark.parametrize("kind", ["older", "good"])
 def test_search_uses_a_whole_snapshot(world: World, kind: str) -> None:
     put(world.path, getattr(world, kind))
@@ -121,20 +210,52 @@ def test_search_uses_a_whole_snapshot(world: World, kind: str) -> None:
         assert snapshot_failures(memory) == 0
 
 
+def test_search_ignores_the_snapshot_of_another_database(world: World) -> None:
+    put(world.path, world.other)
+    with open_memory(world.path) as memory:
+        assert answers(memory) == world.truth
+        assert memory.verify().ok
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "missing", "empty", "unreadable"])
+def test_search_ignores_other_things_in_place_of_a_snapshot(world: World, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "memory.db"
+    copy_database(world.path, path)
+    place = Generations.for_database(path, "hash:48/2").manifest
+    (honest,) = (data for name, data in world.other.items() if name.endswith(".index"))
+    (tmp_path / "elsewhere").write_bytes(honest)
+    match kind:
+        case "folder":
+            place.mkdir()
+        case "link":
+            place.symlink_to(tmp_path / "elsewhere")
+        case "empty":
+            place.touch()
+        case "unreadable":
+            place.write_bytes(honest)
+            place.chmod(0)
+    with open_memory(path) as memory:
+        assert answers(memory) == world.truth
+        assert memory.verify().ok
+    assert (tmp_path / "elsewhere").read_bytes() == honest
+
+
 # ── an older backup is put back ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def put_back(folder: Path, lost: int, written: int) -> tuple[bool, bool]:
+def put_back(folder: Path, lost: int, written: int, mutant: str | None = None) -> tuple[bool, bool]:
     """Lose some memories to a restored backup, write others, reopen with the newer snapshot.
 
     Args:
         folder: An empty folder.
         lost: Memories added after the backup was made.
         written: Memories added after it was put back, by a program that leaves the snapshot alone.
+        mutant: A promise to break.
 
     Returns:
         Whether index and database agree, and whether searches give what the database says.
     """
+    mutate(mutant)
     path, backup = folder / "memory.db", folder / "backup.db"
     with open_memory(path) as memory:
         fill(memory, 1, 30)
@@ -156,6 +277,11 @@ def put_back(folder: Path, lost: int, written: int) -> tuple[bool, bool]:
 @pytest.mark.parametrize("written", [0, 10, 20, 40])
 def test_a_restored_backup_with_the_newer_snapshot_beside_it_is_read_anew(tmp_path: Path, written: int) -> None:
     assert put_back(tmp_path, 20, written) == (True, True)
+
+
+@pytest.mark.parametrize("written", [0, 20, 40])
+def test_verify_catches_an_engine_without_the_lineage_check(tmp_path: Path, written: int) -> None:
+    assert call(put_back, tmp_path, 20, written, "no lineage check") != (True, True)
 
 
 @pytest.mark.parametrize("more", [0, 25])
@@ -200,4 +326,18 @@ def test_add_is_refused_where_the_file_was_replaced(tmp_path: Path, backup: str)
                 act()
     with open_memory(path) as memory:
         assert len(memory.get_all(user_id="a", k=100)) == (0 if backup == "none" else 10)
+        assert memory.verify().ok
+
+
+def test_search_after_the_database_was_replaced_by_a_newer_one(world: World, tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    with open_memory(path) as memory:
+        fill(memory, 5, 10)
+    kept = files_of(path)
+    for left in tmp_path.iterdir():
+        left.unlink()
+    copy_database(world.path, path)
+    put(path, kept)
+    with open_memory(path) as memory:
+        assert answers(memory) == world.truth
         assert memory.verify().ok

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -110,3 +111,19 @@ def test_who_is_overtaken_sets_no_version_back(tmp_path: Path, monkeypatch: pyte
         memory.add("note B", user_id=USER, infer=False)
         monkeypatch.setattr(memory.parts.indexer, "pull", pull_then_wait)
         assert {hit.text for hit in memory.search("note B", user_id=USER)} == {"note A", "note B"}
+
+
+async def test_two_hundred_adds_gathered_with_two_hundred_searches(tmp_path: Path) -> None:
+    async with open_memory(str(tmp_path / "memory.db")) as memory:
+
+        async def add(number: int) -> None:
+            await memory.aadd(f"note {number}", user_id=USER, infer=False)
+
+        async def search(number: int) -> None:
+            hits: Any = await memory.asearch(f"note {number}", user_id=USER, k=300)
+            assert len({hit.id for hit in hits}) == len(hits)
+
+        await asyncio.gather(*(work(number) for number in range(COUNT) for work in (add, search)))
+        found = await memory.asearch("note", user_id=USER, k=1000)
+        assert {hit.text for hit in found} == {f"note {number}" for number in range(COUNT)}
+        check_vectors(memory, COUNT)

@@ -20,6 +20,7 @@ from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
 from tests.faults.journal import Evidence, Journal, lines
 from tests.faults.kernel import die_with_parent
+from tests.faults.mutants import mutate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,15 +53,17 @@ def snapshot_failures(memory: Memory) -> int:
 # ── writers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def write_on(database: str, journal: Path, name: str, failing: float) -> None:
+def write_on(database: str, journal: Path, name: str, mutant: str | None, failing: float) -> None:
     """Write until killed, in several threads, so that commits are shared.
 
     Args:
         database: Where.
         journal: A file of its own.
         name: Unlike that of any other writer of this database, now or earlier.
+        mutant: The promise to break.
         failing: Share of the commits that fail as on a broken disk.
     """
+    mutate(mutant)
     memory, notes = open_memory(database), Journal(journal)
     if failing:
         _fail_commits(failing)
@@ -72,13 +75,14 @@ def write_on(database: str, journal: Path, name: str, failing: float) -> None:
         thread.join()
 
 
-def fork_on(database: str, journal: Path, name: str, failing: float) -> None:
+def fork_on(database: str, journal: Path, name: str, mutant: str | None, failing: float) -> None:
     """Fork until killed: each child writes with a memory of its own, while the parent uses its one, closes it, opens another.
 
     Half of the children are forked while another thread writes; where that refuses them the file, they give up. Every child
     is killed; its journal lies beside the parent's and is named for its number. Everything is imported before: a child
     forked in the midst of an import has half a module, whosever it is.
     """
+    mutate(mutant)
     with open_memory(":memory:") as first:
         added = first.add("tea", user_id=USER, infer=False).results[0].id
         first.search("tea", user_id=USER)
@@ -117,7 +121,7 @@ def _write_beside(memory: Memory, notes: Journal, name: str) -> None:
 
 def _write_in_child(database: str, journal: Path, name: str, failing: float) -> None:
     try:
-        write_on(database, journal, name, failing)
+        write_on(database, journal, name, None, failing)
     except StorageError as error:
         notes = Journal(journal)
         notes.refused(notes.intend([]), error)
@@ -228,8 +232,9 @@ class _Writer:
 # ── the reader ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read_on(database: str, journal: Path, writers: Sequence[Path]) -> None:
+def read_on(database: str, journal: Path, writers: Sequence[Path], mutant: str | None) -> None:
     """Search and verify until killed; what the writers' journals show as added before a search must be in it."""
+    mutate(mutant)
     memory, notes, dice = open_memory(database), Journal(journal), random.Random()
     end = time.monotonic() + _LONGEST
     while time.monotonic() < end:

@@ -72,6 +72,27 @@ def test_tidy_updates_by_a_later_memory(memory: Memory) -> None:
     assert memory.search("Lives in Lyon", user_id="alice")[0].id == first
 
 
+def test_tidy_compares_by_updated_at(memory: Memory) -> None:
+    for year, home in (("2020", "Kyoto"), ("2026", "Lyon")):
+        memory.add(f"I live in {home}.", user_id="alice", timestamp=f"{year}-05-01")
+    tell(memory, "Lives in Rome", timestamp="2023-05-01")
+    tidy(memory)
+    [item] = memory.get_all(user_id="alice")
+    assert (item.text, item.updated_at.year) == ("Lives in Lyon", 2026)
+    assert tidy(memory).changes == ()
+
+
+def test_tidy_keeps_different_memories(memory: Memory) -> None:
+    tell(memory, "Likes tea", "Has a cat", "Works as a nurse")
+    assert tidy(memory).changes == ()
+    assert len(texts(memory)) == 3
+
+
+def test_tidy_ignores_forget_requests(memory: Memory) -> None:
+    tell(memory, "Buy milk", "Forget: buy milk")
+    assert tidy(memory).changes == ()
+
+
 def test_tidy_rewrites_no_excerpt() -> None:
     update = json.dumps({"memory": [{"fact": 0, "event": "UPDATE", "id": "0", "text": "Lives in Lyon"}]})
     with Memory(":memory:", model=ScriptedChatModel(replies=[update])) as memory:
@@ -107,6 +128,12 @@ def test_tidy_keeps_metadata_and_the_later_expiry(memory: Memory) -> None:
     tell(memory, "Likes tea")
     tidy(memory)
     assert memory.get(first).expires_at is None
+
+
+def test_tidy_leaves_records_alone(memory: Memory) -> None:
+    for _ in range(2):
+        memory.add("Open the door.", agent_id="guide", memory_type="procedural_memory")
+    assert tidy(memory, scope=Scope(agent_id="guide")) == Tidied()
 
 
 def test_tidy_asks_the_chat_model_for_every_memory_with_an_older_one() -> None:

@@ -80,6 +80,15 @@ def test_refine_states_kept_texts_as_facts_and_ends_them(kept: Path) -> None:
         assert texts(memory, "bob") == {"We danced all night."}
 
 
+def test_refine_reads_no_text_twice(kept: Path) -> None:
+    model = Model()
+    with Memory(kept, model=model.chat) as memory:
+        refine(memory, user_id="alice")
+        asked = len(model.shown)
+        assert refine(memory, user_id="alice").memories == 0
+        assert len(model.shown) == asked
+
+
 def test_refine_in_a_dry_run_says_how_many_calls_and_does_nothing(kept: Path) -> None:
     model = Model()
     with Memory(kept, model=model.chat) as memory:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from langchain_core.embeddings import Embeddings
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from langmem_adapter.embedding.models import HashEmbeddings
-from langmem_adapter.errors import ConflictError, EmbeddingMismatchError
+from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.maintenance.reindex import Reindexed, reindex
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.storage import tables
 from langmem_adapter.storage.database import Database
+from langmem_adapter.testing import CountingEmbeddings
 from tests.programs import python
 
 if TYPE_CHECKING:
@@ -151,6 +152,13 @@ def test_reindex_of_an_empty_database(url: str) -> None:
         memory.add("I like tea.", user_id="a")
 
 
+@pytest.mark.parametrize("batch", [0, -1, 10_001, True, "7", 1.5])
+def test_reindex_refuses_a_wrong_batch(tmp_path: Path, batch: Any) -> None:
+    with pytest.raises(InvalidInputError, match="batch"):
+        reindex(tmp_path / "m.db", "hash:64", batch=batch)
+    assert not (tmp_path / "m.db").exists()
+
+
 def test_reindex_removes_index_files_of_the_old_model(tmp_path: Path) -> None:
     fill(str(tmp_path / "m.db"))
     with Memory(tmp_path / "m.db", embeddings="hash:64") as memory:
@@ -190,6 +198,38 @@ def test_reindex_killed_goes_on_where_it_stopped(url: str) -> None:
     assert kept == fresh(kept, HashEmbeddings(128))
     with Memory(url, embeddings="hash:128") as memory:
         assert memory.verify().ok
+
+
+def test_reindex_with_a_failing_model_keeps_its_work(url: str) -> None:
+    def fail(call: int) -> None:
+        if call >= 3:
+            raise ConnectionError("no answer")
+
+    fill(url)
+    with pytest.raises(ConnectionError):
+        reindex(url, Hooked(fail), batch=10)
+    fill(url, 1)
+    done = reindex(url, Hooked(), batch=10)
+    assert (done.memories, done.resumed, done.embedded) == (31, 20, 11)
+
+
+def test_reindex_with_another_model_begins_anew(url: str) -> None:
+    def fail(call: int) -> None:
+        if call >= 3:
+            raise ConnectionError("no answer")
+
+    fill(url)
+    for _ in range(2):
+        with pytest.raises(ConnectionError):
+            reindex(url, Hooked(fail), batch=10)
+        assert count_of(url, tables.reembedded) == 20
+        assert reindex(url, "hash:64") == Reindexed(30, 0, 0, "hash:64/2", "hash:64/2")
+        assert count_of(url, tables.reembedded) == 0
+    with pytest.raises(ConnectionError):
+        reindex(url, Hooked(fail), batch=10)
+    assert reindex(url, "hash:128").resumed == 0
+    kept = vectors(url)
+    assert kept == fresh(kept, HashEmbeddings(128))
 
 
 # ── beside others ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -247,7 +287,15 @@ def test_reindex_refuses_the_old_model_afterwards(url: str, dimensions: int) -> 
         item = old.get_all(user_id="a")[0]
         assert old.search("boat", user_id="a")
         reindex(url, Hooked(dimensions=dimensions))
-        for call in needing_vectors(old, item.id):
+        for call in (
+            lambda: old.search("boat", user_id="a"),
+            lambda: old.search("boat", user_id="a"),
+            lambda: old.add("I like tea.", user_id="a"),
+            lambda: old.add("I like tea.", user_id="a", infer=False),
+            lambda: old.update(item.id, "Owns a canoe"),
+            lambda: old.restore(item.id, 1),
+            old.verify,
+        ):
             with pytest.raises(EmbeddingMismatchError, match=f"open it again with the embeddings other:{dimensions}"):
                 call()
         assert old.get(item.id).text == item.text
@@ -255,6 +303,38 @@ def test_reindex_refuses_the_old_model_afterwards(url: str, dimensions: int) -> 
     with Memory(url, embeddings=Hooked(dimensions=dimensions)) as new:
         assert new.verify().ok
         assert len(new.get_all(user_id="a")) == 4
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("dimensions", [64, 128])
+def test_reindex_with_pgvector_refuses_the_old_model(postgres_url: str, dimensions: int) -> None:
+    with Memory(postgres_url, embeddings="hash:64", index="pgvector") as old:
+        old.add_many([{"messages": f"Owns boat number {n}", "user_id": "a", "infer": False} for n in range(5)])
+        assert old.search("boat", user_id="a")
+        reindex(postgres_url, Hooked(dimensions=dimensions))
+        for _ in range(2):
+            with pytest.raises(EmbeddingMismatchError, match="open it again"):
+                old.search("boat", user_id="a")
+        with Memory(postgres_url, embeddings=Hooked(dimensions=dimensions), index="pgvector") as new:
+            assert new.search("Owns boat number 3", user_id="a")[0].text == "Owns boat number 3"
+            assert new.verify().ok
+            with pytest.raises(EmbeddingMismatchError, match="open it again"):
+                old.search("boat", user_id="a")
+            assert new.verify().ok
+
+
+@pytest.mark.postgres
+def test_purge_with_pgvector_needs_no_model(postgres_url: str) -> None:
+    with Memory(postgres_url, embeddings="hash:64", index="pgvector") as memory:
+        memory.add_many([{"messages": "Owns a boat", "user_id": user, "infer": False} for user in ("a", "b")])
+    with Memory(postgres_url, embeddings="hash:128", index="pgvector") as memory:
+        erased = memory.purge(user_id="a")
+        assert erased.complete, erased.remains
+        with pytest.raises(EmbeddingMismatchError, match="open it again"):
+            memory.search("boat", user_id="b")
+    with Memory(postgres_url, embeddings="hash:64", index="pgvector") as memory:
+        assert memory.verify().ok
+        assert memory.search("boat", user_id="b")
 
 
 def test_reindex_keeps_no_memory_purged_meanwhile(url: str) -> None:
@@ -271,6 +351,19 @@ def test_reindex_keeps_no_memory_purged_meanwhile(url: str) -> None:
     assert vectors(url).keys() == {"Likes tea"}
 
 
+def test_reindex_twice_at_once_to_one_model(url: str) -> None:
+    fill(url, 40)
+    done: list[Reindexed] = []
+    both = [threading.Thread(target=lambda: done.append(reindex(url, Hooked(), batch=3))) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert [result.memories for result in done] == [40, 40]
+    kept = vectors(url)
+    assert kept == fresh(kept, Hooked())
+
+
 def test_reindex_overtaken_by_another_is_a_conflict(url: str) -> None:
     fill(url)
 
@@ -282,3 +375,42 @@ def test_reindex_overtaken_by_another_is_a_conflict(url: str) -> None:
         reindex(url, Hooked(overtake), batch=10)
     with Memory(url, embeddings="hash:128") as memory:
         assert memory.verify().ok
+
+
+def test_reindex_embeds_each_text_once(url: str) -> None:
+    fill(url)
+    counting = CountingEmbeddings(HashEmbeddings(128))
+    reindex(url, counting, batch=8)
+    assert (counting.calls, counting.texts) == (4, 30)
+
+
+def test_reindex_with_a_wrong_vector_changes_nothing(url: str) -> None:
+    class Broken(Hooked):
+        def embed_query(self, text: str) -> list[float]:  # noqa: ARG002 - LangChain fixes the signature
+            return [float("nan")] * 64
+
+    fill(url)
+    before = vectors(url)
+    with pytest.raises(InvalidInputError, match="no usable vector"):
+        reindex(url, Broken())
+    assert vectors(url) == before
+
+
+def test_reindex_uses_no_vector_of_an_older_text(url: str) -> None:
+    fill(url, 3)
+
+    def fail(call: int) -> None:
+        if call >= 3:
+            raise ConnectionError("no answer")
+
+    with pytest.raises(ConnectionError):
+        reindex(url, Hooked(fail), batch=1)
+    with Memory(url, embeddings="hash:64") as memory:
+        for item in memory.get_all(user_id="a"):
+            memory.update(item.id, f"{item.text}, sold")
+    database = Database(url)
+    database.write(lambda c: c.execute(update(tables.reembedded).values(embedding=b"old")))
+    database.close()
+    assert reindex(url, Hooked()).resumed == 0
+    kept = vectors(url)
+    assert kept == fresh(kept, Hooked())

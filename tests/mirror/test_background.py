@@ -71,6 +71,20 @@ def test_mirror_catches_up_after_the_server_was_away(
     assert likes(bolt_server, who) == {"tea", "jazz"}
 
 
+def test_close_of_a_mirror_waits_until_the_target_has_everything(
+    bolt_server: GraphServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    who = "close waits"
+    with Memory(":memory:") as memory:
+        with mirror_at(port_of(bolt_server), memory, bolt_server) as mirror:
+            memory.graph.add("Anna", "likes", "tea", user_id=who)
+            assert mirror.run_once().applied == mirror.applied == memory.stats().changes
+            memory.graph.add("Anna", "likes", "jazz", user_id=who)
+        assert likes(bolt_server, who) == {"tea", "jazz"}
+        assert mirror.applied == memory.stats().changes
+    assert warnings(caplog) == []
+
+
 def test_close_of_a_mirror_that_cannot_says_how_far_it_is(
     bolt_server: GraphServer, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -129,3 +143,24 @@ def test_mirror_of_a_program_without_close_is_complete(bolt_server: GraphServer)
     login = bolt_server.uri, bolt_server.username, bolt_server.password, str(bolt_server.database)
     subprocess.run([sys.executable, "-c", _NEVER_CLOSED, *login], check=True, timeout=100)
     assert likes(bolt_server, "never closed") == {"tea"}
+
+
+class Broken(HashEmbeddings):
+    """A model whose provider has a bad day, for the names that a mirror asks for."""
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Embed nothing."""
+        raise RuntimeError(f"no quota for {len(texts)} texts")
+
+
+def test_mirror_alone_stops_where_the_embeddings_fail(
+    bolt_server: GraphServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Memory(":memory:", embeddings=Broken(64)) as memory:
+        memory.graph.add("Anna", "likes", "tea", user_id="quota")
+        following = MirrorThread(mirror_at(port_of(bolt_server), memory, bolt_server, embeddings=True), every=0.05)
+        wait_for(lambda: bool(warnings(caplog)))
+        following.close()
+        assert len(memory.graph.relations(user_id="quota")) == 1
+    assert warnings(caplog) == ["the graph is not mirrored now: no quota for 2 texts"]
+    assert likes(bolt_server, "quota") == set()

@@ -7,8 +7,10 @@ import math
 import os
 import secrets
 import shutil
+import socketserver
 import threading
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -23,6 +25,7 @@ from langmem_adapter.records.scope import Scope
 from tests.benchmarks.measure import QUICK
 from tests.benchmarks.mirror import measure_mirror
 from tests.bolt import GraphServer, lineage_of, nodes, relations
+from tests.cases import each
 from tests.faults.proxy import Proxy
 from tests.mirror.same import assert_same, moment
 from tests.mirror.script import USERS, History
@@ -47,17 +50,31 @@ HOSTILE = [
     "$rows",
     "{name}",
     "{{name}}",
+    "${jndi:ldap://x}",
     "a\nb\r\nc\td",
     "/* comment */ CALL dbms.shutdown()",
     "; DROP CONSTRAINT langmem_entity_row;",
+    "`Entity`",
     ":Entity:LangmemMirror",
+    "n.lineage = 'x'",
+    "<script>alert(1)</script>",
+    "%s %d %(name)s",
     "a\u202eb",
     "a\u0301e\u0301",
+    "é",
+    "北京市朝阳区",
     "北京`市'朝\"阳\\区",
     "🧑‍🚀🪐",
+    "ﬁancé",
+    "-- -",
     "null a",
+    "true b",
+    "NaN c",
+    "1e999 d",
+    "9223372036854775808 e",
+    "x" * 200,
     "长" * 200,
-    *(f"a{chr(number)}b" for number in (0x7F, 0x85, 0xA0, 0x200B, 0x2028, 0xFEFF, 0xFFFD, 0x10FFFF)),
+    *(f"a{chr(number)}b" for number in (0x7F, 0x85, 0xA0, 0xAD, 0x200B, 0x2028, 0xFEFF, 0xFFFD, 0x10FFFF)),
     *(f"{mark}name{mark}" for mark in "`'\"\\$@#!?|&*()[]<>~^=+"),
 ]
 
@@ -121,6 +138,22 @@ def test_mirror_follows_changes_and_keeps_properties_of_users(memory: Memory, bo
         assert_same(memory, bolt_server, ["alice"])
 
 
+def test_mirror_updates_memory_ids_of_all_rows(memory: Memory, bolt_server: GraphServer) -> None:
+    memory.graph.add("me", "likes", "tea", valid_from="2020-01-01", **ALICE)
+    memory.graph.add("me", "likes", "tea", valid_from="2019-01-01", **ALICE)
+    with mirroring(memory, bolt_server) as mirror:
+        mirror.run_once()
+        memory.graph.add("me", "likes", "tea", valid_from="2019-01-01", **ALICE)
+        mirror.run_once()
+        assert_same(memory, bolt_server, ["alice"])
+        assert [relation.mentions for relation in memory.graph.relations(**ALICE)] == [3]
+        memory.add("I like tea.", **ALICE)
+        mirror.run_once()
+    assert_same(memory, bolt_server, ["alice"])
+    known = memory.graph.relations(history=True, **ALICE)
+    assert len(known) == 2 and len({relation.id for relation in known}) == 1 and all(each.memory_ids for each in known)
+
+
 def test_mirror_embeddings_of_names(memory: Memory, bolt_server: GraphServer) -> None:
     memory.graph.add("Anna", "lives in", "Lyon", **ALICE)
     with mirroring(memory, bolt_server, embeddings=True) as mirror:
@@ -132,6 +165,7 @@ def test_mirror_embeddings_of_names(memory: Memory, bolt_server: GraphServer) ->
 
 @pytest.mark.usefixtures("others")
 def test_mirror_escapes_hostile_names(memory: Memory, bolt_server: GraphServer) -> None:
+    assert len(set(HOSTILE)) >= 60
     for name in HOSTILE:
         # ArcadeDB keeps the relations of a type in a file called so, percent-encoded: not every length fits.
         memory.graph.add("me", f"likes {name}"[:25], f"{name[:199]}.", target_type=name, user_id=name)
@@ -279,6 +313,11 @@ def test_run_once_after_a_restored_backup_rebuilds(bolt_server: GraphServer, tmp
         assert_same(memory, bolt_server, ["alice"])
 
 
+def test_run_once_of_an_empty_memory(memory: Memory, bolt_server: GraphServer) -> None:
+    with mirroring(memory, bolt_server) as mirror:
+        assert not mirror.run_once().changed
+
+
 # ── a server that is away ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -333,6 +372,39 @@ def test_run_once_with_an_older_bolt(memory: Memory, bolt_server: GraphServer) -
     ):
         mirror.run_once()
     assert_same(memory, bolt_server, ["alice"])
+
+
+@each(
+    ("answer", "told"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "looks like HTTP"),
+        (b"\x00\x00\x00\x09", "does not support communication with this driver"),
+        (b"", "incomplete handshake"),
+    ],
+)
+def test_run_once_with_a_server_without_bolt(memory: Memory, answer: bytes, told: str) -> None:
+    memory.graph.add("Anna", "lives in", "Lyon", **ALICE)
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), partial(Answering, answer)) as other:
+        threading.Thread(target=other.serve_forever, args=(0.01,)).start()
+        with (
+            memory.graph.mirror(f"bolt://127.0.0.1:{other.server_address[1]}", username="a", password="b") as mirror,  # noqa: S106
+            pytest.raises((StorageError, InvalidInputError), match=told),
+        ):
+            mirror.run_once()
+        other.shutdown()
+
+
+class Answering(socketserver.BaseRequestHandler):
+    """Says one thing and goes."""
+
+    def __init__(self, answer: bytes, *given: Any) -> None:
+        self._answer = answer
+        super().__init__(*given)
+
+    def handle(self) -> None:
+        """Say it."""
+        self.request.recv(100)
+        self.request.sendall(self._answer)
 
 
 async def test_mirror_refuses_unusable_targets(memory: Memory) -> None:

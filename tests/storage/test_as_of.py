@@ -265,6 +265,18 @@ def test_as_of_finds_a_late_statement_only_in_its_time(memory: Memory) -> None:
         memory.get(str(change.id))
 
 
+def test_search_finds_a_memory_by_the_date_of_a_late_statement(memory: Memory) -> None:
+    home = home_of(memory)
+    seen = memory.search("May 2020", user_id="ann", explain=True)[0].explanation
+    apply(memory, late(home))
+    item = memory.get(home)
+    assert (item.created_at, item.updated_at, item.revision) == (year(2020), year(2026), 1)
+    found = memory.search("May 2020", user_id="ann", explain=True)[0].explanation
+    assert seen is not None and found is not None
+    assert found.words > seen.words
+    assert memory.verify().ok
+
+
 def test_restore_does_not_begin_before_the_deletion(memory: Memory) -> None:
     added = memory.add("Lives in Oslo", user_id="ann", infer=False, timestamp=year(2100))
     home = str(added.results[0].id)

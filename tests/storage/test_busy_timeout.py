@@ -9,12 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
 from sqlalchemy import Engine, event, insert
 
 from langmem_adapter.errors import LangmemAdapterError, StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
-from langmem_adapter.storage.database import Database
+from langmem_adapter.storage.database import Database, GroupCommit
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import meta
 from langmem_adapter.twins import attempt
@@ -112,3 +113,20 @@ def test_busy_timeout_is_one_deadline(tmp_path: Path) -> None:
     assert all(isinstance(error, StorageError) and error.waited for error in errors)
     before_first, _, before_second, _ = waits
     assert 0 < before_second < before_first <= 2_000
+
+
+def test_those_queued_with_an_expired_write_wait_on(tmp_path: Path) -> None:
+    patience: list[float] = []
+
+    @contextmanager
+    def transaction(wait: float) -> Iterator[Connection]:
+        patience.append(wait)
+        raise StorageError("locked", transient=True, waited=True)
+        yield
+
+    queue = GroupCommit("here", transaction, 1_000.0)
+    futures = [queue.enqueue(lambda _: None) for _ in range(3)]
+    with pytest.raises(StorageError):
+        queue.wait(futures)[0].result()
+    assert len(patience) == 3
+    assert all(isinstance(future.exception(), StorageError) for future in futures)

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from contextlib import closing, contextmanager, nullcontext, suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,6 +58,20 @@ def test_write_each_undoes_a_failed_write_alone(database: Database) -> None:
     told = database.write_each([put("before"), fail, put("after")])
     assert [str(one) for one in told] == ["before", "after writing", "after"]
     assert (keys(database), database.commits - before) == ({"before", "after"}, 1)
+
+
+def test_version_changes_with_every_commit(database_url: str) -> None:
+    one = Database(database_url)
+    prepare(one)
+    before = one.version()
+    assert one.version() == before
+    one.setup(lambda connection: connection.execute(text("INSERT INTO meta VALUES ('k', 'v')")))
+    if one.path is None and one.dialect == "sqlite":
+        one.write(put("own"))
+    elif one.dialect == "postgresql":
+        one.write(lambda c: c.execute(text("INSERT INTO changes VALUES (1, '\\x00', 'memories', 1, 'put')")))
+    assert one.version() != before
+    one.close()
 
 
 async def test_awrite_shares_one_commit_and_keeps_errors_apart(database: Database) -> None:
@@ -239,6 +254,12 @@ def test_database_refuses_an_sqlite_engine() -> None:
         Database(create_engine("sqlite://"))
 
 
+def test_database_refuses_an_engine_of_another_kind() -> None:
+    driver = SimpleNamespace(paramstyle="format", __version__="1.0.0", Error=Exception)
+    with pytest.raises(InvalidInputError, match="mysql is not supported; use SQLite or"):
+        Database(create_engine("mysql+pymysql://u@h/d", module=driver))
+
+
 def test_database_location_has_no_password() -> None:
     assert "secret" not in Database("postgresql+psycopg://me:secret@localhost/x").location
 
@@ -250,6 +271,12 @@ def test_prepare_refuses_a_file_that_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="no SQLite database"):
         prepare(database)
     database.close()
+
+
+def test_database_names_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StorageError, match="cannot make the folder"):
+        Database(tmp_path / "file" / "m.db")
 
 
 async def test_close_finishes_what_waits(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import math
@@ -9,6 +10,7 @@ import re
 import shutil
 import sqlite3
 import sys
+import threading
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,8 +30,9 @@ from langmem_adapter.settings import Settings
 from langmem_adapter.storage import tables
 from langmem_adapter.storage.erasure import Erasure, clean, remove
 from langmem_adapter.testing import ScriptedChatModel
-from langmem_adapter.text import stemmer
+from langmem_adapter.text import stemmer, subjects
 from tests.faults.processes import call, start
+from tests.programs import python
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -143,6 +146,14 @@ def test_after_a_purge_no_cache_of_the_process_knows_a_word_of_it(memory: Memory
     assert caches_that_hold("quagmir") == caches_that_hold("貔貅") == set()
 
 
+def test_subjects_cache_does_not_grow_with_the_number_of_texts() -> None:
+    kept: set[int] = set()
+    for number in range(40):
+        subjects(f"plan {number} " + "of the kitchen " * 10_000)
+        kept.add(sum(len(each) for each in gc.get_referents(subjects) if isinstance(each, str)))
+    assert max(kept) < 3_000_000
+
+
 def test_a_reset_leaves_nothing_of_anybody(folder: Path, memory: Memory) -> None:
     needles = needles_of(FACT, f"{FACT} junior", embeddings=HashEmbeddings(64))
     tell_secrets(memory)
@@ -214,7 +225,64 @@ def test_purge_is_not_undone_by_an_old_generation(folder: Path, memory: Memory) 
     assert scan(folder, [HashEmbeddings(64).vector(f"{FACT} junior").tobytes()]) == {}
 
 
+SCAN = """
+import json, pathlib, sys
+folder, needles = json.load(sys.stdin)
+files = {file.name: file.read_bytes() for file in pathlib.Path(folder).iterdir() if file.is_file()}
+print(json.dumps([name for name, data in files.items() if any(bytes.fromhex(needle) in data for needle in needles)]))
+"""
 # With so many descriptors left over, each erasure of one user's secret; then one with as many as it likes.
+STARVED = """
+import json, os, resource, subprocess, sys
+from langmem_adapter.errors import StorageError
+from langmem_adapter.memory.memory import Memory
+folder, scan, text, vector = sys.argv[1:]
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+def limited(spare):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    held = []
+    try:
+        while True:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError:
+        for descriptor in held[:spare]:
+            os.close(descriptor)
+    return held[spare:]
+def traces():
+    asked = json.dumps([folder, [text.encode().hex(), vector]])
+    return json.loads(subprocess.run([sys.executable, "-c", scan], input=asked, capture_output=True, text=True).stdout)
+with Memory(os.path.join(folder, "memory.db"), embeddings="hash:64") as memory:
+    for spare in range(4):
+        user = f"user {spare}"
+        memory.add(text, user_id=user, infer=False)
+        memory.parts.indexer.write_segment()
+        held = limited(spare)
+        try:
+            erased = memory.purge(user_id=user)
+            told = [erased.memories, len(erased.remains)]
+        except StorageError:
+            told = None
+        for descriptor in held:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        left, again = traces(), memory.purge(user_id=user)
+        print(json.dumps([told, left, again.memories, again.complete, traces(), memory.verify().ok]), flush=True)
+"""
+
+
+def test_a_purge_without_descriptors_says_what_remains_and_another_finishes_it(folder: Path) -> None:
+    vector = HashEmbeddings(64).vector(SECRET).tobytes().hex()
+    done = python("-c", STARVED, folder, SCAN, SECRET, vector)
+    rounds = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(rounds) == 4, done.stderr
+    for told, left, again, complete, afterwards, agrees in rounds:
+        if told is None:  # the call failed: nothing was removed
+            assert again == 1
+        else:
+            memories, remains = told
+            assert (memories, again) == (1, 0) and (remains or not left)  # what is left in files, the caller has learnt
+        assert (complete, afterwards, agrees) == (True, [], True)
+    assert any(told and told[1] and left for told, left, *_ in rounds) and rounds[-1][0] == [1, 0]
 
 
 # ── other processes ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -290,6 +358,33 @@ def test_purge_reports_a_reader_that_keeps_the_log(folder: Path, memory: Memory)
         again = memory.purge(user_id=user)
         assert (again.memories, again.complete) == (0, True)
         assert scan(folder, needles) == {}
+
+
+def test_purging_beside_writers_loses_nothing_of_theirs(folder: Path) -> None:
+    errors: list[BaseException] = []
+    with Memory(folder / "m.db", embeddings="hash:64", settings=Settings(merge_after=1)) as memory:
+
+        def write(owner: str) -> None:
+            try:
+                for number in range(15):
+                    memory.add(f"{owner} note {number}", user_id=owner, infer=False)
+            except BaseException as error:  # noqa: BLE001 - a thread's error must reach the test
+                errors.append(error)
+
+        threads = [threading.Thread(target=write, args=(owner,)) for owner in ("alice", "bob")]
+        for thread in threads:
+            thread.start()
+        for _ in range(4):
+            memory.search("note", user_id="alice")
+            memory.purge(user_id="alice")
+        for thread in threads:
+            thread.join()
+        assert errors == []
+        assert len(memory.get_all(user_id="bob")) == 15
+        memory.purge(user_id="alice")
+        needles = [HashEmbeddings(64).vector(f"alice note {number}").tobytes() for number in range(15)]
+        assert scan(folder, [b"alice note", *needles]) == {}
+        assert memory.verify().ok
 
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -452,6 +547,20 @@ def test_purge_keeps_a_relation_of_others_or_by_hand(database_url: str, *, by_ha
         assert len(relation.memory_ids) == (0 if by_hand else 1)
 
 
+def test_stats_counts_entities_and_relations(database_url: str) -> None:
+    with Memory(database_url, embeddings="hash:64") as memory:
+        assert (memory.stats().entities, memory.stats().relations) == (0, 0)
+        for city in ("Lyon", "Oslo"):
+            memory.graph.add("Anna", "lives in", city, user_id="alice")
+        memory.graph.add("Annie", "likes", "tea", user_id="alice")
+        memory.graph.merge("Annie", "Anna", user_id="alice")
+        assert (memory.stats().entities, memory.stats().relations) == (4, 3)  # one of the relations has ended
+        memory.graph.delete_all(user_id="alice")
+        assert (memory.stats().entities, memory.stats().relations) == (4, 0)
+        assert memory.reset().relations == 3
+        assert (memory.stats().entities, memory.stats().relations) == (0, 0)
+
+
 def test_a_run_that_added_nothing_is_erased_too(database_url: str) -> None:
     with Memory(database_url, embeddings="hash:64", settings=Settings(trace_days=0)) as memory:
         memory.add("I like tea.", user_id="a")
@@ -512,6 +621,14 @@ def test_a_sweep_deletes_what_has_expired_and_keeps_its_history(database_url: st
         assert memory.restore(str(old.id), 1).event == "ADD"
 
 
+def test_sweep_takes_several_transactions(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db", embeddings="hash:64", settings=Settings(trace_days=0)) as memory:
+        items = [{"messages": f"n{i}", "user_id": "a", "infer": False, "expires_at": past(days=1)} for i in range(1203)]
+        memory.add_many(items)
+        assert memory.sweep() == 1203
+        assert memory.stats().memories == 0
+
+
 def test_sweep_minutes_delays_the_sweep_at_opening(tmp_path: Path) -> None:
     def listed(minutes: float) -> int:
         with Memory(tmp_path / "m.db", embeddings="hash:64", settings=Settings(sweep_minutes=minutes)) as memory:
@@ -522,6 +639,17 @@ def test_sweep_minutes_delays_the_sweep_at_opening(tmp_path: Path) -> None:
     assert listed(60) == 1  # written a moment ago
     assert [listed(never) for never in (0, math.inf, 1e300, 1.1e9)] == [1] * 4
     assert listed(1e-6) == 0
+
+
+async def test_it_is_swept_beside_writes_as_well(tmp_path: Path) -> None:
+    async with Memory(tmp_path / "m.db", embeddings="hash:64", settings=Settings(sweep_minutes=1e-6)) as memory:
+        memory.add("old news", user_id="a", infer=False, expires_at=past(days=1))
+        await asyncio.sleep(0.01)
+        await memory.aadd("news", user_id="a", infer=False, expires_at=past(days=1))
+        await asyncio.sleep(0.01)
+        assert [item.text for item in memory.get_all(user_id="a", include_expired=True)] == ["news"]
+        memory.add("more", user_id="a", infer=False)
+        assert memory.stats().memories == 1
 
 
 def test_add_does_not_compare_with_expired_memories(memory: Memory) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 
 from langmem_adapter.embedding.models import HashEmbeddings
-from langmem_adapter.errors import ConflictError, InvalidInputError, MemoryNotFoundError
+from langmem_adapter.errors import ConflictError, EmbeddingMismatchError, InvalidInputError, MemoryNotFoundError
 from langmem_adapter.records.results import Change, Decision
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import memories as reading
@@ -93,6 +93,17 @@ def test_is_verbatim_marks_the_words_of_a_user_until_they_are_edited(database: D
         assert marked == [True, False, True, False, False]
 
 
+def test_apply_of_none_changes_nothing(database: Database, ledger: Ledger) -> None:
+    (added,) = ledger.apply(write(add("Likes tea")))
+    before = database.version() if database.dialect == "postgresql" else None
+    (result,) = ledger.apply(write(Decision("NONE", added.id, "Likes tea", "already known")))
+    assert result == Change(added.id, "Likes tea", "NONE", reason="already known")
+    if before is not None:
+        assert database.version() == before
+    with database.read() as connection:
+        assert last_seq(connection) == 1
+
+
 def test_apply_undoes_the_list_of_a_bad_decision(database: Database, ledger: Ledger) -> None:
     with pytest.raises(MemoryNotFoundError):
         ledger.apply(write(add("Likes tea"), Decision("DELETE", "nobody", None)))
@@ -160,6 +171,11 @@ def test_write_key_names_a_run_within_its_scope(ledger: Ledger) -> None:
         Write((new,), key="order 1")
 
 
+def test_apply_refuses_ids_that_a_run_chooses(ledger: Ledger) -> None:
+    with pytest.raises(InvalidInputError, match="does not choose"):
+        ledger.apply(write(add("Likes tea"), key="order 1"))
+
+
 def test_apply_survives_an_imported_memory_with_the_id_of_its_run(ledger: Ledger) -> None:
     """Who guesses an idempotency key knows the ids that its run would give, and can import a memory with one of them."""
     order = write(Decision("ADD", None, "Likes tea"), Decision("ADD", None, "Likes chess"), key="order 1")
@@ -192,6 +208,18 @@ def test_apply_refuses_a_successor_of_another_scope(ledger: Ledger) -> None:
     (his,) = ledger.apply(write(add("Likes tea"), scope=BOB))
     with pytest.raises(MemoryNotFoundError):
         ledger.apply(write(Decision("DELETE", his.id, None, successor_id=hers.id), scope=BOB))
+
+
+def test_apply_refuses_vectors_of_another_model(database: Database, ledger: Ledger) -> None:
+    ledger.apply(write(add("Likes tea")))
+    with pytest.raises(EmbeddingMismatchError, match="hash:64"):
+        Ledger(database, fingerprint="other:3").apply(write(add("Likes coffee")))
+
+
+def test_apply_changes_a_memory_once_in_a_list(ledger: Ledger) -> None:
+    (added,) = ledger.apply(write(add("Likes tea")))
+    with pytest.raises(InvalidInputError, match="twice"):
+        ledger.apply(write(Decision("UPDATE", added.id, "a"), Decision("DELETE", added.id, None)))
 
 
 def test_delete_all_keeps_the_history_and_reset_keeps_only_the_feed(database: Database, ledger: Ledger) -> None:

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import logging
+import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +17,7 @@ from langmem_adapter.storage.checkpoints import checkpoints
 from langmem_adapter.storage.conversations import conversations
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.items import items
+from langmem_adapter.storage.lexical import postings
 from langmem_adapter.storage.meta import get, put
 from langmem_adapter.storage.migrations import HEAD, prepare, schema_version
 from langmem_adapter.storage.tables import metadata
@@ -112,3 +116,33 @@ def test_another_tokenizer_version_writes_the_words_anew(database: Database) -> 
     prepare(database)
     with database.read() as connection:
         assert get(connection, "tokenizer") == TOKENIZER
+
+
+def test_postings_weigh_the_text_above_its_context() -> None:
+    memory = {
+        "scope_id": 1,
+        "pk": 1,
+        "text": "Likes tea",
+        "context": "I like green tea",
+        "created_at": datetime.now(UTC),
+    }
+    memory |= {"utc_offset": 0, "is_verbatim": False}
+    counts = {row["term"]: row["count"] for row in postings(memory)}
+    assert counts["tea"] > counts["green"]
+
+
+@pytest.mark.usefixtures("later")
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_migrate_logs_no_step_of_alembic(
+    database_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(database_url)
+    database.setup(as_released)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "alembic"]:
+        monkeypatch.delitem(sys.modules, name)  # its import tells things, too
+    with caplog.at_level("INFO"):
+        prepare(database)
+        assert caplog.records == []
+        logging.getLogger("alembic.runtime.migration").info("a step of the program's own")
+    assert len(caplog.records) == 1
+    database.close()

@@ -99,6 +99,20 @@ def test_page_is_stable_while_memories_are_added(database: Database) -> None:
     assert first + rest == whole
 
 
+@given(st.text(max_size=40))
+def test_a_cursor_of_somebody_else_is_refused(crowd: Database, cursor: str) -> None:
+    with crowd.read() as connection, pytest.raises(InvalidInputError, match="cursor"):
+        page(connection, ALICE, k=3, after=cursor)
+
+
+@pytest.mark.parametrize(
+    "cursor", ["bnVsbA==", "WzFd", "WyIyMDI0IiwgMSwgMl0=", "eyJhIjogMX0=", "WzEsIDJd", "WyJcdWQ4MDAiLCAxXQ=="]
+)
+def test_json_that_is_no_cursor_is_refused_too(crowd: Database, cursor: str) -> None:
+    with crowd.read() as connection, pytest.raises(InvalidInputError, match="cursor"):
+        page(connection, ALICE, k=3, after=cursor)
+
+
 def test_a_cursor_works_only_on_what_one_may_see(crowd: Database) -> None:
     with crowd.read() as connection:
         _, after = page(connection, ALICE, k=1)

@@ -13,6 +13,8 @@ from langmem_adapter.adapters.checkpointer import SQLAlchemySaver
 from langmem_adapter.errors import StorageError
 from langmem_adapter.memory.memory import Memory
 from langmem_adapter.settings import Settings
+from langmem_adapter.storage.database import Database
+from langmem_adapter.twins import attempt
 from tests.cases import each
 from tests.pooler import pooled
 
@@ -50,6 +52,25 @@ def test_prepare_threshold_none_serves_eight_threads_through_pgbouncer(postgres_
             assert memory.verify().ok
 
 
+@pytest.mark.parametrize("how", ["setting", "environment", "engine"])
+def test_prepare_threshold_is_read_from_everywhere(
+    how: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pooled(postgres_url, size=1) as url:
+        settings = Settings(prepare_threshold=None) if how == "setting" else None
+        database: Any = url
+        if how == "engine":
+            database = create_engine(url, connect_args={"prepare_threshold": None})
+        elif how == "environment":
+            monkeypatch.setenv("LANGMEM_ADAPTER_PREPARE_THRESHOLD", "none")
+        with (
+            Memory(database, embeddings="hash:64", graph=True, settings=settings) as memory,
+            SQLAlchemySaver(memory if how == "setting" else database) as saver,
+        ):
+            use(memory, saver, "alice")
+            use(memory, saver, "bob")
+
+
 @pytest.mark.parametrize("index", ["exact", "pgvector"])
 def test_purge_vacuums_behind_a_pooler_and_sets_nothing(postgres_url: str, index: Any) -> None:
     settings = Settings(prepare_threshold=None, busy_timeout=0.2)
@@ -74,6 +95,33 @@ def test_purge_vacuums_behind_a_pooler_and_sets_nothing(postgres_url: str, index
     direct.dispose()
 
 
+def read(database: Database, times: int = 1) -> None:
+    for _ in range(times):
+        with database.read() as connection:
+            assert connection.execute(text("SELECT 1")).scalar() == 1
+
+
+def test_a_mixed_up_prepared_statement_names_prepare_threshold(postgres_url: str) -> None:
+    direct = create_engine(postgres_url, isolation_level="AUTOCOMMIT")
+    with pooled(postgres_url, size=1) as url:
+        one, other = Database(url, prepare_threshold=3), Database(url, prepare_threshold=3)
+        read(one, 6)
+        with pytest.raises(StorageError, match=r"already exists .*\?prepare_threshold=None") as caught:
+            read(other, 6)
+        assert not caught.value.transient
+        with direct.connect() as connection:
+            connection.execute(
+                text("SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE pid <> pg_backend_pid() "
+                     "AND datname = current_database()")
+            )  # fmt: skip
+        errors = [error for _ in range(3) if (error := attempt(read, one).error) is not None]
+        assert "does not exist (a pooler" in str(errors[-1])
+        assert "?prepare_threshold=None" in str(errors[-1])  # an earlier one may tell of the connection that has ended
+        one.close()
+        other.close()
+    direct.dispose()
+
+
 REFUSED: Final[list[tuple[str, dict[str, str], str]]] = [
     ("statement", {}, "set PgBouncer's pool_mode to transaction"),
     ("transaction", {"options": "-c search_path=public"}, "ignore_startup_parameters"),
@@ -87,3 +135,14 @@ def test_database_names_the_setting_that_pgbouncer_refuses(
     with pooled(postgres_server, mode=mode) as url, pytest.raises(StorageError, match=fix) as caught:
         Memory(url.update_query_dict(query), embeddings="hash:64")
     assert not caught.value.transient
+
+
+def test_database_names_pool_size_where_a_pooler_is_full(postgres_server: str) -> None:
+    with pooled(postgres_server, clients=1) as url:
+        one, other = Database(url), Database(url)
+        with one.read():
+            with pytest.raises(StorageError, match="pool_size") as caught:
+                read(other)
+            assert caught.value.transient
+        one.close()
+        other.close()

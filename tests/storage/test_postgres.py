@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import pytest
 from langchain_core.vectorstores import InMemoryVectorStore
-from sqlalchemy import URL, Engine, bindparam, create_engine, event, insert, make_url, text
+from sqlalchemy import URL, Engine, NullPool, bindparam, create_engine, event, insert, make_url, text
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import InvalidInputError, StorageError
@@ -60,6 +64,29 @@ def test_memory_ignores_settings_of_the_server(postgres_url: str, *, own_engine:
                     **OWN,
                     "datestyle": "German, DMY",
                 }
+
+
+def test_busy_timeout_ends_the_wait_for_another_writer(postgres_url: str) -> None:
+    standing, free = threading.Event(), threading.Event()
+    one = Database(postgres_url, busy_timeout=float("inf"))
+
+    def stand(_: Connection) -> None:
+        standing.set()
+        free.wait()
+
+    thread = threading.Thread(target=one.write, args=(stand,))
+    thread.start()
+    standing.wait()
+    try:
+        with Memory(postgres_url, embeddings="hash:64", settings=Settings(busy_timeout=0.1)) as memory:
+            with pytest.raises(StorageError, match="busy_timeout") as caught:
+                memory.add("I like tea.", user_id="a", infer=False)
+            assert caught.value.transient
+            assert not memory.get_all(user_id="a").items
+    finally:
+        free.set()
+        thread.join()
+        one.close()
 
 
 _ANY: Final = text("SELECT 1")
@@ -133,6 +160,18 @@ def test_write_says_unknown_where_the_server_is_lost_in_a_commit(postgres_url: s
     server.dispose()
 
 
+def test_database_sets_timeouts_of_libpq(postgres_url: str) -> None:
+    bounds = {"connect_timeout": "10", "keepalives_idle": "30", "tcp_user_timeout": "30000"}
+    own = make_url(postgres_url).update_query_dict({"connect_timeout": "3", "tcp_user_timeout": "0"})
+    for url, wanted in ((make_url(postgres_url), bounds), (own, {**bounds, **dict(own.query)})):
+        told: dict[str, str] = {}
+        database = Database(url)
+        with database.read() as connection:
+            told |= connection.connection.dbapi_connection.info.get_parameters()  # type: ignore[union-attr]
+        database.close()
+        assert {name: told[name] for name in wanted} == wanted
+
+
 # ── connections ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 THRESHOLDS: Final[list[tuple[str | None, int | None, int | None]]] = [
@@ -167,6 +206,60 @@ def test_database_refuses_parameters_that_no_url_can_have(query: dict[str, str],
         Database(make_url("postgresql+psycopg://127.0.0.1:9/x").update_query_dict(query))
 
 
+@each("name", ["pool_size", "max_overflow", "pool_timeout"])
+def test_pool_size_in_the_url_is_named_as_a_setting(postgres_url: str, name: str) -> None:
+    database = Database(make_url(postgres_url).update_query_dict({name: "3"}))
+    with pytest.raises(StorageError, match=r"pool_size, max_overflow and pool_timeout are settings"):
+        database.write(lambda _: None)
+    database.close()
+
+
+@each("encoding", ["SQL_ASCII", "LATIN1"])
+def test_add_of_what_the_encoding_of_a_database_cannot_hold_names_utf8(postgres_server: str, encoding: str) -> None:
+    engine = create_engine(postgres_server, isolation_level="AUTOCOMMIT")
+    name = f"t{uuid4().hex}"
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0 LOCALE 'C'"))
+        try:
+            with Memory(engine.url.set(database=name), embeddings="hash:64", index="exact") as memory:
+                memory.add("I like tea", user_id="a", infer=False)
+                with pytest.raises(StorageError, match=r"cannot hold this text: .*UTF8"):
+                    memory.add("I like tea 🍵", user_id="a", infer=False)
+                assert [item.text for item in memory.get_all(user_id="a")] == ["I like tea"]
+        finally:
+            connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
+    engine.dispose()
+
+
+def test_add_to_a_database_that_is_only_read_names_target_session_attrs(postgres_url: str) -> None:
+    engine = create_engine(postgres_url)
+    with Memory(postgres_url, embeddings="hash:64", index="exact") as memory:
+        memory.add("I like tea", user_id="a", infer=False)
+        with engine.begin() as connection:
+            connection.execute(text(f"ALTER DATABASE {engine.url.database} SET default_transaction_read_only = on"))
+    engine.dispose()
+    with Memory(postgres_url, embeddings="hash:64", index="exact") as memory:
+        assert len(memory.search("tea", user_id="a")) == 1
+        with pytest.raises(StorageError, match="target_session_attrs=read-write") as caught:
+            memory.add("I like coffee", user_id="a", infer=False)
+        assert not caught.value.transient
+
+
+@each("driver", ["asyncpg", "psycopg_async", "aiopg"])
+def test_database_names_the_driver_to_use_instead_of_asyncio(driver: str) -> None:
+    with pytest.raises(InvalidInputError, match=rf"{driver} .*write postgresql\+psycopg://"):
+        Memory(f"postgresql+{driver}://ada:s3cret@127.0.0.1:9/x")
+
+
+def test_database_refuses_engines_without_transactions(postgres_url: str) -> None:
+    engine = create_async_engine(postgres_url)
+    for given in (engine, engine.sync_engine):
+        with pytest.raises(InvalidInputError, match=r"asyncio alone; write postgresql\+psycopg://"):
+            Memory(given)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="without AUTOCOMMIT"):
+        Memory(create_engine(postgres_url, isolation_level="AUTOCOMMIT", poolclass=NullPool))
+
+
 @pytest.fixture
 def role(postgres_url: str) -> Iterator[tuple[URL, Engine]]:
     """The address of the database for a role that owns nothing, and the owner's engine."""
@@ -179,6 +272,44 @@ def role(postgres_url: str) -> Iterator[tuple[URL, Engine]]:
     with owner.begin() as connection:
         connection.execute(text(f"DROP OWNED BY {name}; DROP ROLE {name}"))
     owner.dispose()
+
+
+@each(
+    ("pool", "hint"),
+    [
+        ({}, "lower the settings pool_size and max_overflow"),
+        ({"pool_size": 3, "max_overflow": 0}, ""),
+        ({"pool_size": 1, "max_overflow": 0}, ""),
+        ({"pool_size": 1, "max_overflow": 0, "pool_timeout": 0.01}, "raise the settings pool_size"),
+    ],
+)
+def test_pool_size_keeps_within_the_connections_of_a_role(
+    role: tuple[URL, Engine], pool: dict[str, Any], hint: str
+) -> None:
+    url, owner = role
+    with owner.begin() as connection:
+        connection.execute(text(f"ALTER ROLE {url.username} CONNECTION LIMIT 3"))
+    refused = Event()
+
+    def read(database: Database) -> None:
+        try:
+            with database.read() as connection:
+                connection.execute(_ANY)
+                if hint:  # connections stay open until one is refused
+                    refused.wait(60)
+        except StorageError:
+            refused.set()
+            raise
+
+    database = Database(url, **Settings(**pool).database_options)
+    with ThreadPoolExecutor(8) as threads:
+        errors = [done.exception() for done in [threads.submit(read, database) for _ in range(8)]]
+    database.close()
+    failures = [error for error in errors if error is not None]
+    assert bool(failures) is bool(hint), failures
+    assert all(isinstance(error, StorageError) and error.transient and hint in str(error) for error in failures), (
+        failures
+    )
 
 
 @each(

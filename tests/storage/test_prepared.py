@@ -4,17 +4,24 @@ from __future__ import annotations
 
 from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from sqlalchemy import bindparam, func, insert, select
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Connection, Engine, bindparam, column, delete, event, func, insert, literal, or_, select
 
 from langmem_adapter.errors import StorageError
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.records.scope import SCOPE_FIELDS, Scope
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.queries import Prepared, any_of
-from langmem_adapter.storage.tables import changes, memories, meta, metadata, runs
+from langmem_adapter.storage.tables import changes, memories, meta, metadata, runs, traces
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 WHEN: Final = datetime(2024, 5, 1, 12, 30, 0, 250_000, tzinfo=timezone(timedelta(hours=3)))
 INSERT_RUN: Final = Prepared(insert(runs))
@@ -103,6 +110,20 @@ def test_any_of_takes_texts_as_they_are(ready: Database) -> None:
         assert {row.key for row in chosen.rows(connection, {"keys": [*keys, "another"]})} == set(keys)
 
 
+def test_any_of_may_name_a_list_twice(ready: Database) -> None:
+    ready.write(lambda connection: INSERT_CHANGE.run(connection, *[change(seq) for seq in range(1, 4)]))
+    either = Prepared(select(changes.c.seq).where(or_(any_of(changes.c.seq, "n"), any_of(changes.c.row, "n"))))
+    with ready.read() as connection:
+        assert sorted(row.seq for row in either.rows(connection, {"n": [1, 3]})) == [1, 3]
+
+
+def test_any_of_is_understood_by_sqlalchemy_itself(ready: Database) -> None:
+    ready.write(lambda connection: INSERT_CHANGE.run(connection, *[change(1), change(2)]))
+    with ready.read() as connection:
+        for numbers, known in ([2, 9], [2]), ([1, 2, 3], [1, 2]):  # one compiled statement for lists of any length
+            assert [row.seq for row in connection.execute(CHOSEN.statement, {"numbers": numbers})] == known
+
+
 def test_prepared_run_turns_a_driver_error_into_a_storage_error(ready: Database) -> None:
     def write(connection: Any) -> None:
         INSERT_CHANGE.run(connection, change(1))
@@ -115,6 +136,81 @@ def test_prepared_run_turns_a_driver_error_into_a_storage_error(ready: Database)
     ready.write(lambda connection: INSERT_CHANGE.run(connection, change(1)))
 
 
+def test_on_a_full_disk_each_of_those_who_share_a_commit_is_told_so(tmp_path: Path) -> None:
+    item: dict[str, Any] = {"messages": "tea " * 20_000, "infer": False}
+    with Memory(tmp_path / "m.db") as memory:
+        memory.add("tea", user_id="ann", infer=False)
+
+        @event.listens_for(Engine, "begin")
+        def fill(connection: Connection) -> None:
+            if connection.dialect.name == "sqlite":
+                connection.exec_driver_sql("PRAGMA max_page_count = 1")  # as many as it has
+
+        try:
+            results = memory.add_many([{**item, "user_id": f"u{number}"} for number in range(5)])
+        finally:
+            event.remove(Engine, "begin", fill)
+        assert ["database or disk is full" in str(result) for result in results] == [True] * 5
+        assert [each.scope for each in memory.scopes()] == [Scope(user_id="ann")]
+
+
 def test_prepared_run_refuses_a_value_of_another_type(ready: Database) -> None:
     with pytest.raises(StorageError, match="cannot be used"):
         ready.write(lambda connection: INSERT_RUN.run(connection, run("a", created_at="yesterday")))
+
+
+def test_prepared_run_refuses_a_missing_value(ready: Database) -> None:
+    with pytest.raises(StorageError, match="nonce"):
+        ready.write(lambda connection: INSERT_CHANGE.run(connection, {"seq": 1}))
+
+
+def test_a_prepared_statement_serves_many_databases_at_once() -> None:
+    count = Prepared(select(func.count(changes.c.seq)))
+    databases = [Database(":memory:") for _ in range(4)]
+    try:
+        for number, database in enumerate(databases):
+            prepare(database)
+            database.write(lambda c, n=number: INSERT_CHANGE.run(c, *[change(seq) for seq in range(n)]))  # type: ignore[misc]
+        for number, database in enumerate(databases):
+            with database.read() as connection:
+                assert count.first(connection) == (number,)
+    finally:
+        for database in databases:
+            database.close()
+
+
+def test_any_of_uses_the_index() -> None:
+    database = Database(":memory:")
+    prepare(database)
+    query = select(memories.c.pk).where(any_of(memories.c.id, "ids"))
+    with database.read() as connection:
+        sql = str(query.compile(dialect=connection.dialect))
+        plan = " ".join(str(row) for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}", ("[]",)))
+    database.close()
+    assert "SEARCH memories USING" in plan
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Database]:
+    """One database in memory for many examples."""
+    database = Database(":memory:")
+    prepare(database)
+    yield database
+    database.close()
+
+
+@given(state=st.recursive(st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=9), st.lists))
+def test_prepared_returns_any_json(shared: Database, state: Any) -> None:
+    write = Prepared(insert(traces))
+    read = Prepared(
+        select(traces.c.state, literal(1).label("one"), column("id")).where(traces.c.id == bindparam("trace"))
+    )
+    forget = Prepared(delete(traces))
+    row = {**dict.fromkeys(SCOPE_FIELDS), "id": "t", "created_at": WHEN, "summary": {}, "state": {"it": state}}
+
+    def round_trip(connection: Any) -> Any:
+        forget.run(connection, {})
+        write.run(connection, row)
+        return read.first(connection, {"trace": "t"})
+
+    assert shared.write(round_trip) == ({"it": state}, 1, "t")

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import stat
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -37,6 +40,14 @@ def test_memory_files_have_mode_0600(tmp_path: Path) -> None:
         assert set(files(tmp_path).values()) == {0o600}  # and the index's
     finally:
         os.umask(before)
+
+
+def test_memory_keeps_the_mode_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "m.db").touch()
+    (tmp_path / "m.db").chmod(0o660)
+    with Memory(tmp_path / "m.db") as memory:
+        memory.add("I like tea.", user_id="ada")
+        assert {mode(tmp_path / name) for name in ("m.db", "m.db-wal")} == {0o660}
 
 
 def test_memory_opened_twice_keeps_its_locks(tmp_path: Path) -> None:
@@ -115,6 +126,27 @@ def test_an_address_that_names_the_path_alone_is_that_path(tmp_path: Path) -> No
         assert [item.text for item in memory.get_all(user_id="ada")] == ["Likes tea"]
 
 
+def test_busy_timeout_infinite_waits(tmp_path: Path) -> None:
+    standing, free = threading.Event(), threading.Event()
+    one, two = (Database(tmp_path / "m.db", busy_timeout=math.inf) for _ in range(2))
+    prepare(one)
+
+    def stand(_: object) -> None:
+        standing.set()
+        free.wait()
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(one.write, stand)
+        standing.wait()
+        second = threads.submit(two.write, lambda _: "waited")
+        wait([second], timeout=0.2)  # where it is turned away, that happens at once
+        free.set()
+        first.result()
+        assert second.result() == "waited"
+    one.close()
+    two.close()
+
+
 class _Overtaken(Database):
     """Somebody closes it between a call's first look at it and the rest."""
 
@@ -150,3 +182,9 @@ def test_close_during_a_call_leaves_no_connection_open(tmp_path: Path) -> None:
     gc.collect()
     # the log goes with the last connection
     assert [[path.name for path in (tmp_path / way).iterdir()] for way in ways] == [["m.db"]] * 3
+
+
+def test_stats_ignores_a_file_that_vanishes(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.db") as memory:
+        (tmp_path / "m.db.gone").symlink_to("nowhere")
+        assert (memory.stats().size or 0) >= (tmp_path / "m.db").stat().st_size

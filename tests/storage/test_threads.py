@@ -77,6 +77,13 @@ def test_keep_latest_and_delete_runs_leave_no_rows(database: Database) -> None:
     assert counted(database) == [0, 0, 0]
 
 
+def test_copy_thread_and_keep_latest_take_any_number_of_rows(database: Database) -> None:
+    database.write(lambda connection: fill(connection, length=1_200))
+    database.write(lambda connection: threads.copy_thread(connection, "t", "copy"))
+    database.write(lambda connection: threads.keep_latest(connection, "t"))
+    assert counted(database) == [1_201, 1_600 + 2, 1_201]
+
+
 def delta(connection: Connection, length: int = 6) -> None:
     """A channel with a value at the second checkpoint, and a version there only; written to at the fourth."""
     for number in range(length):
@@ -118,3 +125,23 @@ def test_keep_latest_and_delete_runs_need_a_fixed_number_of_statements(
         return database.write(counted)
 
     assert statements(6) == statements(60) > 0
+
+
+def test_delete_runs_removes_bare_steps_with_the_last_checkpoint(database: Database) -> None:
+    database.write(delta)
+    database.write(lambda connection: threads.keep_latest(connection, "t"))
+    database.write(lambda connection: threads.delete_runs(connection, ["run 1"]))
+    assert counted(database) == [0, 0, 0]
+
+
+def test_histories_end_on_a_circle_of_checkpoints(database: Database) -> None:
+    def loop(connection: Connection) -> None:
+        fill(connection)
+        checkpoints.put(connection, row_of(SPACE, "000", "005"), {})
+
+    database.write(loop)
+    with database.read() as connection:
+        history = threads.histories(connection, SPACE, None, ["never"])
+    assert history["never"][0] is None
+    database.write(lambda connection: threads.keep_latest(connection, "t"))
+    assert counted(database)[0] == 1

@@ -11,6 +11,7 @@ from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage import conversations, jobs, keys
 from langmem_adapter.storage.conversations import Conversation, Draft
 from langmem_adapter.storage.erasure import SORT_KEYS, ScopeUsage, count_names, erasure_preview, list_usage, scope_usage
+from langmem_adapter.storage.scopes import ids_within, within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,6 +38,13 @@ def _say_and_wait(connection: Any) -> None:
     conversations.append(connection, talk, [Draft(role="user", text="hello", message="{}")])
     keys.create(connection, "test", ADA, ["read"])
     jobs.submit(connection, [{"messages": "I like rain.", "user_id": "ada"}], most=10)
+
+
+def test_within_refuses_a_missing_scope() -> None:
+    nobody: Any = None
+    for ask in (within, ids_within):
+        with pytest.raises(AttributeError):
+            ask(nobody)
 
 
 def found(memory: Memory, *arguments: Any, **options: Any) -> list[ScopeUsage]:

@@ -12,7 +12,7 @@ from langmem_adapter.errors import EntityNotFoundError, InvalidInputError, Relat
 from langmem_adapter.records.scope import Scope
 from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.tables import entities, entity_names
-from tests.storage.graph.small_graph import Graph, by_hand, year
+from tests.storage.graph.small_graph import Graph, by_hand, triple, year
 
 
 def beliefs(graph: Graph) -> set[tuple[Any, ...]]:
@@ -66,6 +66,12 @@ def test_end_before_the_begin_withdraws_a_relation(graph: Graph) -> None:
     (relation_id,) = graph.ids().values()
     assert by_hand(graph.ledger, edits.end, relation_id, at=year(2019)).event == "DELETE"
     assert graph.now() == []
+
+
+def test_end_is_now_by_default(graph: Graph) -> None:
+    graph.said("user works_at Acme", 2019)
+    by_hand(graph.ledger, edits.end, *graph.ids().values())
+    assert graph.now() == [f"alice works_at Acme 2019-{datetime.now(UTC).year}"]
 
 
 def test_withdraw_retires_a_relation_once_and_known_at_keeps_it(graph: Graph) -> None:
@@ -149,6 +155,14 @@ def test_merge_joins_a_relation_that_covers_two_others(graph: Graph) -> None:
     assert beliefs(graph) == before
 
 
+def test_merge_into_a_new_entity(graph: Graph) -> None:
+    graph.said("Bob likes tea", 2019)
+    by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
+    assert graph.now() == ["Robert likes tea 2019-"]
+    by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
+    assert graph.now() == ["Bob likes tea 2019-"]
+
+
 def test_merge_keeps_contradicting_relations(graph: Graph) -> None:
     graph.said("Bob lives_in Paris", 2019)
     graph.said("Robert lives_in Rome", 2020)
@@ -215,3 +229,23 @@ def test_split_undoes_merges_in_any_order(graph: Graph) -> None:
     assert graph.now() == ["Ann knows Dan 2019-"]
     by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
     assert graph.now() == before
+
+
+def test_split_undoes_a_chain_of_merges_from_its_end(graph: Graph) -> None:
+    graph.said("Bob likes tea", 2019)
+    for name, into in (("Bob", "Rob"), ("Rob", "Robert")):
+        by_hand(graph.ledger, edits.merge, name, into, within=graph.scope)
+    assert graph.said("Bob likes tea", 2020) == ["NONE Robert likes tea 2019-"]
+    by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
+    assert graph.now() == ["Rob likes tea 2019-"]
+    by_hand(graph.ledger, edits.split, "Bob", within=graph.scope)
+    assert graph.now() == ["Bob likes tea 2019-"]
+
+
+def test_merge_of_entities_with_many_relations(graph: Graph) -> None:
+    many = [triple(f"{name} visited place{number}") for name in ("Bob", "Robert") for number in range(300)]
+    graph.ledger.relate(graph.scope, many, time=year(2019))
+    assert by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope) == 300
+    assert len(graph.now()) == 300
+    assert by_hand(graph.ledger, edits.split, "Bob", within=graph.scope) == 300
+    assert len(graph.now()) == 600

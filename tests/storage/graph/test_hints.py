@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from langmem_adapter.storage.graph import edits
 from langmem_adapter.storage.graph.hints import load_names
-from tests.storage.graph.small_graph import Graph
+from tests.storage.graph.small_graph import Graph, by_hand
 
 
 def test_load_names_lists_named_entities_then_the_most_mentioned(graph: Graph) -> None:
@@ -23,3 +24,19 @@ def test_load_names_of_another_scope_are_not_shown(graph: Graph) -> None:
     other = Graph(graph.ledger)
     with graph.ledger.database.read() as connection:
         assert load_names(connection, other.scope, ["Ann likes tea"]) == ((), ())
+
+
+def test_load_names_after_merge(graph: Graph) -> None:
+    graph.said("Bob likes tea")
+    graph.said("Robert likes milk")
+    by_hand(graph.ledger, edits.merge, "Bob", "Robert", within=graph.scope)
+    with graph.ledger.database.read() as connection:
+        names, _ = load_names(connection, graph.scope, ["What does Bob like?"])
+    assert {name for name, _ in names} == {"Robert", "tea", "milk"}
+
+
+def test_load_names_of_a_long_text(graph: Graph) -> None:
+    graph.said("Ann likes tea")
+    with graph.ledger.database.read() as connection:
+        names, _ = load_names(connection, graph.scope, ["word " * 100_000, "Ann"])
+    assert names[0] == ("Ann", "")

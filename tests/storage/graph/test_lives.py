@@ -55,6 +55,12 @@ def test_delete_and_add_end_a_relation_where_its_successor_began(graph: Graph) -
     assert graph.now() == ["alice lives_in Rome 2020-"]
 
 
+def test_update_ends_a_relation_although_the_texts_share_a_word(graph: Graph) -> None:
+    memory = graph.add("Likes green tea", "user likes green_tea", when=2019)
+    graph.decide("UPDATE", memory, "Likes black tea", "user likes black_tea", when=2021)
+    assert graph.now() == ["alice likes black_tea 2021-", "alice likes green_tea 2019-2021"]
+
+
 def test_update_in_other_words_keeps_the_relation(graph: Graph) -> None:
     memory = graph.add("Works at Acme", "user works_at Acme", when=2019)
     change = graph.decide("UPDATE", memory, "Works at the firm of his uncle", "user works_at Acme", when=2021)
@@ -66,6 +72,13 @@ def test_update_keeps_a_relation_that_the_text_never_named(graph: Graph) -> None
     memory = graph.add("Is a nurse", "user works_in healthcare", when=2019)
     graph.decide("UPDATE", memory, "Is a nurse since 2010", when=2021)
     assert graph.now() == ["alice works_in healthcare 2019-"]
+
+
+def test_delete_by_the_pipeline_ends_the_relation(graph: Graph) -> None:
+    memory = graph.add("Lives in Paris", "user lives_in Paris", when=2019)
+    change = graph.decide("DELETE", memory, None, triple("user lives_in Paris", ended=True), when=2021)
+    assert graph.told(change.relations) == ["END alice lives_in Paris 2019-2021"]
+    assert graph.now() == ["alice lives_in Paris 2019-2021"]
 
 
 def test_delete_ends_a_relation_at_its_valid_to(graph: Graph) -> None:
@@ -81,6 +94,11 @@ def test_decision_none_adds_a_mention_by_the_same_memory(graph: Graph) -> None:
     change = graph.decide("NONE", memory, "Lives in Paris", "user lives_in Paris", "user likes Paris", when=2021)
     assert graph.told(change.relations) == ["NONE alice lives_in Paris 2019-", "ADD alice likes Paris 2021-"]
     assert all(graph.sayers(each) == {memory} for each in graph.ids().values())
+
+
+def test_decision_none_without_a_memory_states_no_relation(graph: Graph) -> None:
+    assert graph.decide("NONE", None, "Hello", "user likes tea", when=2021).relations == ()
+    assert graph.now() == []
 
 
 def test_delete_of_one_of_two_memories_keeps_their_relation(graph: Graph) -> None:
@@ -151,6 +169,15 @@ def test_restore_keeps_relations_that_were_withdrawn_or_ended_by_hand(graph: Gra
     assert graph.now() == ["alice likes jazz 2019-2020"]
 
 
+def test_restore_supports_a_relation_of_another_memory(graph: Graph) -> None:
+    one, other = (graph.add(f"Likes tea {place}", "user likes tea", when=2019) for place in range(2))
+    graph.decide("DELETE", one, None, when=None)
+    graph.decide("ADD", one, "Likes tea 0", when=2019)
+    assert graph.sayers(graph.ids()["alice likes tea 2019-"]) == {one, other}
+    graph.decide("DELETE", other, None, when=None)
+    assert graph.now() == ["alice likes tea 2019-"]
+
+
 @pytest.mark.parametrize("first", [0, 1])
 def test_restore_of_either_memory_brings_their_relation_back(graph: Graph, first: int) -> None:
     both = [graph.add(f"Likes tea {place}", "user likes tea", when=2019) for place in range(2)]
@@ -168,6 +195,15 @@ def test_restore_gives_way_to_newer_relations(graph: Graph) -> None:
     graph.add("Lives in Rome", "user lives_in Rome", when=2021)
     graph.decide("ADD", memory, "Lives in Paris", when=2019)
     assert graph.now() == ["alice lives_in Paris 2019-2021", "alice lives_in Rome 2021-"]
+
+
+def test_restore_joins_a_newer_relation_with_the_same_triple(graph: Graph) -> None:
+    memory = graph.add("Likes tea", "user likes tea", when=2019)
+    graph.decide("DELETE", memory, None, when=None)
+    later = graph.add("Loves tea", "user likes tea", when=2021)
+    graph.decide("ADD", memory, "Likes tea", when=2019)
+    assert graph.now() == ["alice likes tea 2019-"]
+    assert graph.sayers(graph.ids()["alice likes tea 2019-"]) == {memory, later}
 
 
 def test_restore_after_merge_gives_the_relation_to_the_winner(graph: Graph) -> None:
@@ -192,6 +228,14 @@ def test_the_successor_id_of_a_deleted_memory_takes_over_its_relations(graph: Gr
     assert graph.sayers(rows[0].id) == {third}
     graph.decide("DELETE", third, None, when=None)
     assert graph.now() == []
+
+
+def test_delete_all_memories_retires_their_relations(graph: Graph) -> None:
+    for place in range(3):
+        graph.add(f"Likes tea {place}", "user likes tea", f"user likes tea{place}", when=2019)
+    graph.said("user likes jazz", 2019)
+    graph.ledger.delete_all(graph.scope, reason="asked for")
+    assert graph.now() == ["alice likes jazz 2019-"]  # nobody said it but the user
 
 
 def test_delete_of_a_memory_keeps_a_relation_written_by_hand(graph: Graph) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from langmem_adapter.memory.memory import Memory
+from langmem_adapter.storage.graph.hints import load_names
 from langmem_adapter.testing import ScriptedChatModel
 
 if TYPE_CHECKING:
@@ -46,6 +47,15 @@ def test_relation_of_a_namesake_ends_none_of_the_user(user: str, rules: bool) ->
             assert "Anna lives in Oslo" not in texts(memory, user_id=user, entity=name)
         assert "Anna lives in Oslo" in texts(memory, user_id=user, entity="ANNA")
         assert f"{user} lives in Lyon" not in texts(memory, user_id=user, entity="ANNA")
+
+
+def test_relation_of_the_user_to_a_namesake(memory: Memory) -> None:
+    memory.graph.add("me", "knows", "Anna", user_id="anna")
+    memory.graph.add("Anna", "lives in", "Oslo", user_id="anna")
+    [knows, lives] = memory.graph.path("anna", "Oslo", user_id="anna")
+    assert (knows.text, lives.text) == ("anna knows Anna", "Anna lives in Oslo")
+    assert [near.entity.name for near in memory.graph.neighbours("me", user_id="anna")] == ["Anna"]
+    assert memory.graph.draw(user_id="anna").count('["') == 3
 
 
 def test_user_id_names_the_user_in_calls_and_not_in_conversations(graph: Graph) -> None:
@@ -87,6 +97,14 @@ def test_merge_and_split_of_a_namesake_and_the_user(memory: Memory) -> None:
     assert texts(memory, user_id="anna", entity="me") == {"ANNA likes tea", "ANNA likes cake", "ANNA likes jazz"}
     memory.graph.split("anna", user_id="anna")
     assert texts(memory, user_id="anna", entity="me") == {"anna likes tea"}
+
+
+def test_load_names_leave_out_user_and_agent(graph: Graph) -> None:
+    graph.said("user likes Bob")
+    graph.said("assistant likes Bob")
+    with graph.ledger.database.read() as connection:
+        names, _ = load_names(connection, graph.scope, [str(graph.scope.user_id)])
+    assert [name for name, _ in names] == ["Bob"]
 
 
 def test_update_of_a_named_speaker_keeps_relations_of_that_speaker(memory: Memory) -> None:

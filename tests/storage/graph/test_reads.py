@@ -3,6 +3,8 @@ from __future__ import annotations
 import uuid
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,6 +95,24 @@ def pages(read: Callable[[str | None], Paged[Any]]) -> Iterator[Paged[Any]]:
 # ── relations ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_relations_are_read_as_written(book: Book) -> None:
+    told = {"source_type": "person", "target_type": "city", "valid_from": day(1), "valid_to": day(9), "confidence": 0.5}
+    written = book.state("Anna", "lives_in", "Lyon", **told).relation
+    assert book.read() == [written]
+    assert (written.source_type, written.target_type, written.scope, written.confidence) == (
+        "person",
+        "city",
+        ALICE,
+        0.5,
+    )
+    assert (written.valid_from, written.valid_to, written.retired_at) == (day(1), day(9), None)
+
+
+def test_relations_and_entities_of_an_empty_graph(book: Book) -> None:
+    assert book.read() == [] and book.entities() == []
+    assert book.read(GraphTime(START, START, history=True), entity="Anna", relation="likes") == []
+
+
 def test_relations_of_another_scope_are_not_read(database: Database) -> None:
     owners = [Scope("alice"), Scope("Alice"), Scope("bob"), Scope(None, "alice"), Scope(None, None, "alice")]
     for number, scope in enumerate(owners):
@@ -104,6 +124,14 @@ def test_relations_of_another_scope_are_not_read(database: Database) -> None:
         assert {entity.name for entity in each.entities()} == {"Anna", f"thing {number}"}
 
 
+def test_relations_of_all_scopes_with_the_named_fields_newest_first(database: Database) -> None:
+    parts = [Book(database, Scope("alice", run_id=run)) for run in ("1", "2", None)]
+    for number in range(6):
+        parts[number % 3].state("Anna", "likes", f"thing {number}")
+    assert Book(database).texts() == [f"Anna likes thing {number}" for number in reversed(range(6))]
+    assert parts[0].texts() == ["Anna likes thing 3", "Anna likes thing 0"]
+
+
 def test_relations_by_entity_and_by_relation(book: Book) -> None:
     for triple in ("Anna likes tea", "Ben likes Anna", "Ben dislikes tea"):
         book.state(*triple.split())
@@ -111,6 +139,40 @@ def test_relations_by_entity_and_by_relation(book: Book) -> None:
     assert book.texts(relation="likes") == ["Ben likes Anna", "Anna likes tea"]
     assert book.texts(entity="tea", relation="dislikes") == ["Ben dislikes tea"]
     assert book.texts(entity="nobody") == book.texts(relation="knows") == []
+
+
+HOW: list[dict[str, Any]] = [{}, {"entity": "Anna"}, {"relation": "likes"}, {"entity": "anna", "relation": "knows"}]
+
+
+def test_pages_of_relations_hold_each_once(database: Database) -> None:
+    for number in range(10):
+        part = Book(database, Scope("alice", run_id=str(number % 2)))
+        part.state(("Anna", "Ben")[number % 3 > 0], ("likes", "knows")[number % 2], f"thing {number}")
+        part.state(f"thing {number}", "knows", "Anna")
+    for how, k in product(HOW, (1, 3, 100)):
+        whole = Book(database).read(**how)
+        with database.read() as connection:
+            read = partial(graph_reads.page, connection, ALICE, NOW, k=k, **how)
+            seen = list(pages(lambda after, read=read: read(after=after)))  # type: ignore[misc]
+        assert [relation for page in seen for relation in page] == whole
+        assert len({relation.id for relation in whole}) == len(whole) > 3
+        assert all(len(page) == k for page in seen[:-1])
+
+
+def test_relations_of_many_scopes_are_in_the_same_order(database: Database) -> None:
+    for number in range(70):
+        Book(database, Scope("alice", run_id=str(number))).state("Anna", "likes", f"thing {number}")
+    expected = [f"Anna likes thing {number}" for number in reversed(range(70))]
+    assert Book(database).texts() == Book(database).texts(entity="ANNA") == expected
+    assert Book(database).texts(k=5) == expected[:5]
+    anna = Book(database).entities(k=1)
+    assert [(entity.name, entity.mentions) for entity in anna] == [("Anna", 70)]
+
+
+def test_after_refuses_a_strange_cursor(book: Book) -> None:
+    for after in ("nonsense", "", "e30=", "WzEsMl0=", "WyIxIl0=", "W3RydWVd", "Wzk5OTk5OTk5OTk5OTk5OTk5OTk5OTld"):
+        with pytest.raises(InvalidInputError, match="cursor"):
+            book.read(after=after)
 
 
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
+from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, func, select
 
+from langmem_adapter.storage.graph import edits
+from langmem_adapter.storage.graph import reads as graph_reads
 from langmem_adapter.storage.graph import rows as sql
+from langmem_adapter.storage.graph.reads import GraphTime
 from langmem_adapter.storage.ledger import Ledger
+from langmem_adapter.storage.tables import CURRENT, relations
 from tests.cases import each
-from tests.storage.graph.small_graph import Graph
+from tests.storage.graph.small_graph import Graph, by_hand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sqlalchemy import Connection
 
     from langmem_adapter.storage.database import Database
@@ -115,3 +124,31 @@ def explained(connection: Connection, statement: Prepared, values: dict[str, lis
     bound: Any = tuple(given[key] for key in compiled.positiontup) if sqlite else given
     rows = connection.exec_driver_sql(f"EXPLAIN {'QUERY PLAN ' if sqlite else ''}{compiled}", bound)
     return "\n".join(str(row[-1]) for row in rows)
+
+
+def test_around_a_hub_costs_little_more_than_a_count(hub: Graph) -> None:
+    if hub.ledger.database.dialect != "sqlite":
+        pytest.skip("the steps of SQLite's machine are counted")
+    pk = hub.rows()[0].source_pk
+    held = select(func.count()).where(relations.c.source_pk == pk, CURRENT)
+    steps: Counter[str] = Counter()
+    with hub.ledger.database.read() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        looks: dict[str, Callable[[], object]] = {
+            "count": lambda: connection.execute(held).all(),
+            "newest": lambda: graph_reads.around(connection, [pk], GraphTime(datetime.now(UTC)), most=100),
+        }
+        for name, look in looks.items():
+            driver.set_progress_handler(partial(steps.update, [name]), 1_000)
+            look()
+            driver.set_progress_handler(None, 0)
+    assert 0 < steps["newest"] < 4 * steps["count"], steps
+
+
+def test_restore_of_a_memory_of_a_hub_reads_its_own_relations(hub: Graph) -> None:
+    memory = hub.add("Has seen Bonn", "user visited Bonn", when=2019)
+    hub.decide("DELETE", memory, None, when=None)
+    hub.decide("ADD", memory, "Has seen Bonn", when=2019)
+    assert "alice visited Bonn 2019-" in hub.now()
+    hub.said("user visited Ulm", 2019)
+    by_hand(hub.ledger, edits.withdraw, hub.ids()["alice visited Ulm 2019-"])

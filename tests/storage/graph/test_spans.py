@@ -55,6 +55,13 @@ def test_span_until_and_since_a_moment(one: Span, day: int) -> None:
     assert days(after) == {each for each in days(one) if each >= day}
 
 
+def test_span_without_a_moment_overlaps_nothing() -> None:
+    nothing = span(3, 3)
+    assert nothing.begins >= nothing.ends
+    assert not nothing.overlaps(span(0, 6))
+    assert span(0, 6).without(nothing) == (span(0, 6),)
+
+
 @given(one=SPANS, others=OTHERS, at_start=st.booleans(), at_end=st.booleans())
 def test_span_giving_way_keeps_stated_ends(one: Span, others: list[Span], *, at_start: bool, at_end: bool) -> None:
     left = one.giving_way(others, at_start=at_start, at_end=at_end)

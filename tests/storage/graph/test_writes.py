@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from langmem_adapter.records.graph import Triple
 from langmem_adapter.records.results import Change
 from langmem_adapter.records.scope import Scope
-from langmem_adapter.storage.tables import entities, relation_memories, relations
+from langmem_adapter.storage.tables import entities, entity_names, relation_memories, relations
 from tests.storage.graph.small_graph import Graph, triple, year
 
 # A name, statements with their dates (and when they hold, or that they are over), and what is current afterwards.
@@ -206,6 +207,21 @@ def test_decision_reports_each_relation_once(graph: Graph) -> None:
         assert said <= set(connection.execute(select(relations.c.id)).scalars())
 
 
+def test_known_at_keeps_older_relations(graph: Graph) -> None:
+    graph.said("user lives_in Paris", 2019)
+    then = datetime.now(UTC)
+    graph.said("user lives_in Berlin", 2021)
+    between = datetime.now(UTC)
+    graph.said("user lives_in Rome", 2020)
+    assert graph.known(then) == ["alice lives_in Paris 2019-"]
+    assert graph.known(between) == ["alice lives_in Berlin 2021-", "alice lives_in Paris 2019-2021"]
+    assert graph.now() == [
+        "alice lives_in Berlin 2021-",
+        "alice lives_in Paris 2019-2020",
+        "alice lives_in Rome 2020-2021",
+    ]
+
+
 def test_relation_id_stays_at_the_end_and_is_new_when_it_holds_again(graph: Graph) -> None:
     graph.said("user lives_in Paris", 2019)
     first = graph.ids()["alice lives_in Paris 2019-"]
@@ -258,7 +274,60 @@ def test_relations_contradict_within_the_scopes_of_one_user(graph: Graph) -> Non
     assert here in graph.sayers(graph.ids()["Ann likes tea 2019-"])
 
 
+def test_relations_of_two_scopes_stay_in_both(graph: Graph) -> None:
+    user = str(graph.scope.user_id)
+    runs = [Graph(graph.ledger, Scope(user_id=user, run_id=name)) for name in ("one", "two")]
+    for run in runs:
+        run.add("Likes tea", "Ann likes tea", when=2019)
+    graph.add("Likes tea, still", "Ann likes tea", when=2021)
+    believed = [row for row in graph.rows() if row.retired_at is None]
+    assert len({row.scope_id for row in believed}) == len(believed) == 2
+
+
+def test_relate_ends_one_of_two_hundred_relations(graph: Graph) -> None:
+    near = [
+        triple(f"user {verb} {name}")
+        for verb in ("visited", "likes", "knows", "born_in")
+        for name in ("Paris", "Lyon_2")
+    ]
+    near += [triple(f"{name} lives_in Paris") for name in ("Ann", "Bob", "Paris_Hilton", "user2", "alice_2")]
+    near += [triple(f"{name} married_to {name}_2") for name in ("Ann", "Bob")]
+    near += [triple(f"user visited city_{place}") for place in range(90)]
+    near += [triple(f"friend_{place} lives_in city_{place}") for place in range(200 - len(near) - 1)]
+    graph.apply(
+        graph.decision("ADD", "m" + str(graph.scope.user_id), "much", *near, triple("user lives_in Paris"), when=2019)
+    )
+    before = graph.ids()
+    assert len(before) >= 190
+    graph.said("user lives_in Lyon", 2021)
+    after = graph.ids()
+    assert set(before) - set(after) == {"alice lives_in Paris 2019-"}
+    assert set(after) - set(before) == {"alice lives_in Paris 2019-2021", "alice lives_in Lyon 2021-"}
+    assert all(after[words] == before[words] for words in set(after) & set(before))
+
+
 # ── size ────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+WIDE = ["北京大学" * 50, "👩‍👩‍👧‍👦" * 18 + "🏳️‍🌈", "مدينة نيويورك " * 14, "é" * 200, "x" * 200]
+
+
+@pytest.mark.parametrize("name", WIDE, ids=["chinese", "emoji", "arabic", "accents", "letters"])
+def test_relate_keeps_long_names_of_every_script(graph: Graph, name: str) -> None:
+    for when in (2019, 2020):
+        graph.ledger.relate(graph.scope, [Triple("user", "likes", name)], time=year(when))
+    (row,) = graph.rows()
+    assert (row.target, row.mentions) == (name.strip(), 2)
+
+
+def test_relate_of_a_thousand_relations_in_one_write(graph: Graph) -> None:
+    triples = [
+        Triple(f"person {place}", "lives_in" if place % 2 else "likes", f"city {place % 70}") for place in range(1_000)
+    ]
+    assert len(graph.ledger.relate(graph.scope, triples, time=year(2019))) == 1_000
+    again = graph.ledger.relate(graph.scope, triples, time=year(2020))
+    assert [change.event for change in again] == ["NONE"] * 1_000
+    assert len(graph.rows()) == 1_000
+
 
 # ── a repeated run, and none at all ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -282,3 +351,21 @@ def test_idempotency_key_repeats_no_relation(graph: Graph) -> None:
     assert graph.rows() == rows
     assert [len(change.relations) for change in first] == [2, 1]
     assert [Change.from_json(change.to_json()) for change in first] == list(first)
+
+
+def test_apply_that_fails_leaves_no_relation(graph: Graph) -> None:
+    graph.add("Lives in Paris", "user lives_in Paris", when=2019)
+    rows = graph.rows()
+    missing = graph.decision("DELETE", "nobody", None)
+    with pytest.raises(LookupError):
+        graph.apply(
+            graph.decision("ADD", f"x{graph.scope.user_id}", "Lives in Rome", "user lives_in Rome", when=2021), missing
+        )
+    assert graph.rows() == rows
+    with graph.ledger.database.read() as connection:
+        assert (
+            connection.execute(
+                select(func.count()).where(entity_names.c.key == "rome", entity_names.c.scope_id == rows[0].scope_id)
+            ).scalar()
+            == 0
+        )
