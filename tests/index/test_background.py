@@ -258,6 +258,18 @@ class TestInTheBackground:
         indexer.close()
         assert place.exists()
 
+    def test_closing_waits_for_it_and_leaves_everything_written(
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
+    ) -> None:
+        indexer = follow(writing=once(lambda: time.sleep(0.3)), merge_after=10)
+        book.put(vectors[:10])
+        indexer.pull()
+        book.put(vectors[10:15])
+        indexer.pull()
+        indexer.close()
+        assert written(path)[0] == 15
+        assert [thread for thread in threading.enumerate() if "langmem" in thread.name] == []
+
 
 class TestInterruption:
     def test_an_update_that_was_interrupted_half_way_makes_it_read_everything_anew(

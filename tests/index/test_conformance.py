@@ -11,13 +11,13 @@ import pytest
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.indexer import open_index
+from langmem_adapter.index.segment import ExactIndex
 from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from langmem_adapter.index.base import Vectors
-    from langmem_adapter.index.segment import ExactIndex
 
 Kind = Literal["faiss", "exact"]
 D = 48
@@ -122,6 +122,14 @@ class TestSearch:
             assert index.search(query, 10, scopes=[0, 1]).pks.tolist() == list(range(10))
             assert index.search(query, 10, scopes=[0, 1], pks=np.arange(10)).pks.tolist() == list(range(10))
 
+    def test_what_was_found_stays_as_it_was_when_the_index_changes(
+        self, filled: ExactIndex, vectors: Vectors, make_batch: Any
+    ) -> None:
+        found = filled.search(vectors[0], N, scopes=[3], ordered=False)
+        pks, scores = found.pks.tolist(), found.scores.tolist()
+        filled.update(make_batch([], [], vectors[:0], gone=pks))
+        assert found.pks.tolist() == pks and found.scores.tolist() == scores
+
 
 class TestUpdate:
     def test_overwrites_in_place(self, filled: ExactIndex, vectors: Vectors, make_batch: Any) -> None:
@@ -140,6 +148,53 @@ class TestUpdate:
         places = [pk - 100 for pk in left if (pk - 100) % 7 in {0, 4}]
         assert filled.search(query, 20, scopes=[0, 4]).pks.tolist() == nearest(vectors, query, places, 20)[0]
 
+    def test_an_empty_batch_changes_nothing(self, standing: ExactIndex) -> None:
+        standing.update(Batch(NOBODY, NOBODY, np.empty((0, 3), np.float32), NOBODY))
+        assert len(standing) == N
+
+    def test_gives_memory_back_after_a_large_deletion_and_still_answers(
+        self, index: ExactIndex, make_vectors: Any, make_batch: Any
+    ) -> None:
+        count = 8000 if isinstance(index, ExactIndex) else 300  # what lies outside gives nothing back, and takes long
+        again = count // 8
+        many = make_vectors(count, D)
+        index.update(make_batch(range(count), (i % 5 for i in range(count)), many))
+        index.update(make_batch([], [], many[:0], range(8, count)))
+        assert index.pks().tolist() == list(range(8))
+        np.testing.assert_array_equal(index.vectors(np.arange(8)), many[:8])
+        index.update(make_batch(range(count - again, count), [1] * again, many[-again:]))
+        assert index.search(many[-23], 1, scopes=[1]).pks.tolist() == [count - 23]
+
+    def test_keeps_its_own_copy(self, index: ExactIndex, vectors: Vectors, make_batch: Any) -> None:
+        mine = vectors[:2].copy()
+        index.update(make_batch([1, 2], [0, 0], mine))
+        mine[:] = 0
+        np.testing.assert_array_equal(index.vectors(np.array([1, 2])), vectors[:2])
+
+    def test_moves_a_memory_to_another_scope_and_back(
+        self, filled: ExactIndex, vectors: Vectors, make_batch: Any
+    ) -> None:
+        for scope, other in ((5, 2), (2, 5), (5, 2), (2, 5)):
+            filled.update(make_batch([130], [scope], vectors[30:31]))
+            assert filled.scopes_of(np.array([130])).tolist() == [scope]
+            assert filled.search(vectors[30], 1, scopes=[scope]).pks.tolist() == [130]
+            assert 130 not in filled.search(vectors[30], N, scopes=[other]).pks
+            everything = filled.search(vectors[30], N, scopes=range(7)).pks
+            assert sorted(everything.tolist()) == list(range(100, END))
+
+    def test_puts_and_deletes_in_one_batch(self, filled: ExactIndex, vectors: Vectors, make_batch: Any) -> None:
+        filled.update(make_batch([END - 1, 5, 800], [0, 0, 0], vectors[:3], [100, END - 2, END - 3]))
+        assert filled.pks().tolist() == [5, *range(101, END - 3), END - 1, 800]
+        np.testing.assert_array_equal(filled.vectors(np.array([END - 1, 5, 800])), vectors[:3])
+
+    def test_takes_back_what_was_deleted(self, filled: ExactIndex, vectors: Vectors, make_batch: Any) -> None:
+        filled.update(make_batch([], [], vectors[:0], range(100, END)))
+        assert len(filled) == 0
+        assert len(filled.search(vectors[0], 5, scopes=range(7)).pks) == 0
+        filled.update(make_batch([250, 110], [1, 1], vectors[:2], [111]))
+        assert filled.pks().tolist() == [110, 250]
+        assert filled.search(vectors[0], 5, scopes=[1]).pks[0] == 250
+
 
 class TestLookup:
     def test_scores_and_vectors_keep_the_order_and_mark_the_unknown(
@@ -153,6 +208,14 @@ class TestLookup:
         np.testing.assert_array_equal(got[[0, 2, 3]], vectors[[N - 1, 0, 0]])
         assert np.isnan(got[[1, 4]]).all()
         assert standing.scopes_of(asked).tolist() == [(N - 1) % 7, -1, 0, 0, -1]
+
+    def test_an_empty_index_knows_nobody(self, index: ExactIndex, vectors: Vectors) -> None:
+        asked = np.array([1, 2])
+        assert np.isnan(index.scores(vectors[0], asked)).all()
+        assert np.isnan(index.vectors(asked)).all()
+        assert index.scopes_of(asked).tolist() == [-1, -1]
+        assert index.scores(vectors[0], NOBODY).shape == (0,)
+        assert index.vectors(NOBODY).shape == (0, D)
 
 
 def _nan(batch: Batch) -> Batch:

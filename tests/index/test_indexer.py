@@ -6,7 +6,9 @@ import itertools
 import logging
 import os
 import shutil
+import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -98,6 +100,48 @@ class TestPull:
         finally:
             event.remove(Engine, "begin", note)
         assert len(begun) == 1
+
+    def test_more_changes_than_one_batch_holds(self, book: Book, follow: Follow, make_vectors: Any) -> None:
+        indexer = follow()
+        book.put(make_vectors(1, D))
+        indexer.pull()
+        book.put(make_vectors(10_500, D))
+        assert indexer.pull() == 10_500
+        assert indexer.verify().ok
+
+    def test_two_indexers_see_each_others_commits(self, book: Book, follow: Follow, vectors: Vectors) -> None:
+        one, other = follow(), follow(kind="exact")
+        for place in range(10):
+            pks = book.put(vectors[place : place + 1])
+            for indexer in (one, other):
+                indexer.pull()
+                assert held(indexer).search(vectors[place], 1, scopes=[1]).pks.tolist() == pks
+
+    def test_two_threads_pull_once_each_and_agree(self, book: Book, follow: Follow, vectors: Vectors) -> None:
+        indexer, together = follow(), threading.Barrier(4)
+
+        def work(number: int) -> None:
+            for place in range(number, 60, 4):
+                together.wait(10)
+                (pk,) = book.put(vectors[place : place + 1], scope=number + 1)
+                indexer.pull()
+                assert held(indexer).search(vectors[place], 1, scopes=[number + 1]).pks.tolist() == [pk]
+
+        with ThreadPoolExecutor(4) as pool:
+            for future in [pool.submit(work, number) for number in range(4)]:
+                future.result()
+        assert len(held(indexer)) == 60
+        assert indexer.verify().ok
+
+    def test_works_in_memory_without_any_file(self, vectors: Vectors) -> None:
+        book = Book(Database(":memory:"))
+        indexer = Indexer(book.database, partial(open_index, "exact"), fingerprint=PRINT)
+        pks = book.put(vectors[:3])
+        indexer.pull()
+        assert held(indexer).pks().tolist() == pks
+        assert indexer.write_segment() is False
+        indexer.close()
+        book.database.close()
 
 
 class TestDimensions:
@@ -278,6 +322,67 @@ class TestSnapshots:
         assert indexer.write_segment()
         assert Generations.for_database(path, PRINT).latest(PRINT) is not None
 
+    @pytest.mark.parametrize("count", [9, 10])
+    def test_closing_writes_one_for_many_changes_that_nobody_searched(
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors, count: int
+    ) -> None:
+        indexer = follow(merge_after=10)
+        book.put(vectors[:count])
+        indexer.close()
+        assert manifest_of(path).exists() is (count == 10)
+
+    def test_one_from_after_a_restored_backup_is_not_used(
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
+    ) -> None:
+        book.put(vectors[:10])
+        backup = path.with_name("backup.db")
+        _copy(path, backup)
+        book.put(vectors[10:20])
+        follow().close()
+        book.database.close()
+        _copy(backup, path)
+        again = Book(Database(path))
+        again.put(vectors[20:50])  # more than were lost: the change numbers do not tell
+        indexer = follow()
+        assert indexer.verify().ok
+        assert held(indexer).search(vectors[15], 1, scopes=[1]).scores[0] < 0.99
+        again.database.close()
+
+    def test_one_is_written_after_so_many_changes(
+        self, book: Book, path: Path, follow: Follow, vectors: Vectors
+    ) -> None:
+        place = manifest_of(path)
+        indexer = follow(merge_after=10)
+        for start, there in ((0, False), (5, True)):
+            book.put(vectors[start : start + 5])
+            indexer.pull()
+            indexer.settle()
+            assert place.exists() is there
+
+    def test_one_of_another_length_is_not_used(
+        self, book: Book, follow: Follow, make_vectors: Any, vectors: Vectors
+    ) -> None:
+        book.put(vectors[:5])
+        follow().close()
+        book.database.write(lambda c: c.execute(update(memories).values(embedding=make_vectors(1, 8).tobytes())))
+        indexer = follow(dimensions=8)
+        assert held(indexer).dimensions == 8
+        assert indexer.verify().ok
+
+    @pytest.mark.parametrize("folder", ["missing", "a file"])
+    def test_where_none_can_be_written_everything_else_works(
+        self, book: Book, tmp_path: Path, follow: Follow, vectors: Vectors, folder: str
+    ) -> None:
+        (tmp_path / "a file").touch()
+        indexer = follow(files=Generations(tmp_path / folder / "x.index"), merge_after=1)
+        before = indexer.failures
+        pks = book.put(vectors[:3])
+        assert indexer.pull() == 3
+        assert held(indexer).pks().tolist() == pks
+        assert indexer.write_segment() is False
+        indexer.close()
+        assert indexer.failures > before
+
 
 class TestRebuildAndVerify:
     def test_rebuild_reads_everything_and_tells_how_far_it_is(
@@ -330,3 +435,12 @@ class TestRebuildAndVerify:
         indexer.pull()
         assert indexer.verify().ok
         assert len(held(indexer)) == 25
+
+
+def _copy(source: Path, target: Path) -> None:
+    import sqlite3
+
+    with sqlite3.connect(source) as old, sqlite3.connect(target) as new:
+        old.backup(new)
+    old.close()
+    new.close()

@@ -12,11 +12,12 @@ import pytest
 from sqlalchemy import event, make_url, select, text
 
 from langmem_adapter import Memory
-from langmem_adapter.errors import InvalidInputError, StorageError
+from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
 from langmem_adapter.index.base import Batch
 from langmem_adapter.index.indexer import SharedIndexer
 from langmem_adapter.index.pgvector import PgVectorIndex, require_pgvector
 from langmem_adapter.index.segment import ExactIndex
+from langmem_adapter.storage import feed as following
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import cursors
@@ -192,6 +193,37 @@ class TestFeed:
         assert seen == [(8, 8)]
         assert indexer.verify().ok
 
+    def test_a_failed_pull_moves_nothing(
+        self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any
+    ) -> None:
+        write(database, make_batch([1], [1], make_vectors(1, D)))
+        indexer = follow()
+        write(database, make_batch([2], [1], make_vectors(1, D, 2)))
+        write(database, make_batch([3], [1], make_vectors(1, 5)))
+        for _ in range(2):
+            with pytest.raises(EmbeddingMismatchError, match=r"row 3 .*reindex"):
+                indexer.pull()
+        assert held(indexer).pks().tolist() == [1]
+        with database.read() as connection:
+            kept = following.get(connection, held(indexer).name)
+        assert kept is not None and kept.applied == 1
+
+    def test_follows_updates_and_deletes(
+        self, database: Database, follow: Follow, make_vectors: Any, make_batch: Any, write: Any
+    ) -> None:
+        vectors = make_vectors(10, D)
+        one, other = follow(), follow()
+        assert one.index is None
+        write(database, make_batch(range(1, 6), [1] * 5, vectors[:5]))
+        one.pull()
+        write(database, make_batch([2], [1], vectors[8:9], gone=[3]))
+        other.pull()
+        assert one.pull() == 0
+        assert held(one).pks().tolist() == [1, 2, 4, 5]
+        assert held(one).search(vectors[8], 1, scopes=[1]).pks.tolist() == [2]
+        assert one.verify().ok
+        assert not other.write_segment()
+
 
 class TestRefusals:
     def test_a_missing_package_names_the_extra(self, database: Database) -> None:
@@ -256,3 +288,27 @@ class TestMemory:
         with database.read() as connection:
             assert len(connection.execute(select(cursors.c.name)).all()) == 1
         database.close()
+
+    def test_keeps_finds_changes_and_forgets(self, postgres_url: str) -> None:
+        with Memory(postgres_url, index="pgvector") as memory:
+            assert memory.search("anything", user_id="alice") == []
+            memory.add("I am vegetarian and I live in Lyon.", user_id="alice")
+            memory.add("I live in Oslo.", user_id="bob")
+            (home,) = memory.search("Where does she live?", user_id="alice", k=1)
+            assert home.text == "Lives in Lyon"
+            memory.update(home.id, "Lives in Paris")
+            assert memory.search("Paris", user_id="alice", k=1)[0].text == "Lives in Paris"
+            memory.delete_all(user_id="alice")
+            assert memory.search("Paris", user_id="alice") == []
+            assert memory.verify().ok
+        with Memory(postgres_url, index="faiss") as plain, Memory(postgres_url, index="pgvector") as shared:
+            for memory in (plain, shared):
+                assert [hit.text for hit in memory.search("Oslo", user_id="bob")] == ["Lives in Oslo"]
+
+    async def test_many_searches_at_once_need_one_connection_each(self, postgres_url: str) -> None:
+        import asyncio
+
+        async with Memory(postgres_url, index="pgvector") as memory:
+            await asyncio.gather(*(memory.aadd(f"Owns lamp {i}", user_id="u", infer=False) for i in range(40)))
+            found = await asyncio.gather(*(memory.asearch(f"lamp {i}", user_id="u", k=3) for i in range(40)))
+            assert all(len(hits) == 3 for hits in found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -22,6 +23,7 @@ from langmem_adapter.index.generations import Generations
 from langmem_adapter.index.indexer import Indexer, open_index
 from langmem_adapter.index.segment import Contents, SegmentError, block_rows
 from langmem_adapter.storage.feed import Cursor
+from tests.cases import each
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -213,6 +215,30 @@ class TestDamage:
         segment_of(files).unlink()
         assert files.latest("hash:12") is None
         assert not files.changed()
+
+    @each("told", [b"[]", b"null", b"\xff", b"[" * 60_000, b'{"count": 5}'])
+    def test_a_crafted_manifest_with_a_right_checksum_is_refused(self, files: Generations, told: bytes) -> None:
+        data = struct.pack("<8sII", b"LMAINDEX", 3, len(told)) + told + bytes(100)
+        files.manifest.write_bytes(data + xxhash.xxh3_128_digest(data))
+        with pytest.raises(SegmentError):
+            files.latest("hash:12")
+
+    def test_of_a_block_that_nobody_touches_hurts_nobody(
+        self, tmp_path: Path, make_vectors: Any, make_batch: Any
+    ) -> None:
+        files, rows = Generations(tmp_path / "x.index"), block_rows(D)
+        index = FaissIndex(D)
+        index.update(make_batch(range(2 * rows), (n // rows for n in range(2 * rows)), make_vectors(2 * rows, D)))
+        files.publish(index.contents, CURSOR)
+        with segment_of(files).open("r+b") as file:
+            file.seek(-3, os.SEEK_END)
+            file.write(b"x")
+        again = opened(files)
+        assert again is not None
+        query = index.vectors(np.array([3]))[0]
+        assert again.search(query, 1, scopes=[0]).pks.tolist() == [3]
+        with pytest.raises(SegmentError, match="checksum"):
+            again.search(query, 1, scopes=[1])
 
 
 class TestWriting:

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import pytest
 from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import InMemoryVectorStore, VectorStore
@@ -17,10 +18,12 @@ from sqlalchemy import delete
 from langmem_adapter import Memory
 from langmem_adapter.embedding.models import HashEmbeddings
 from langmem_adapter.errors import EmbeddingMismatchError, InvalidInputError, StorageError
+from langmem_adapter.index.base import ExactIndex
 from langmem_adapter.index.indexer import SharedIndexer
 from langmem_adapter.index.stores import wrap_store
 from langmem_adapter.index.vectorstore import VectorStoreIndex
 from langmem_adapter.storage import feed
+from langmem_adapter.storage import feed as following
 from langmem_adapter.storage.database import Database
 from langmem_adapter.storage.migrations import prepare
 from langmem_adapter.storage.tables import changes, memories
@@ -142,6 +145,40 @@ class TestSearch:
             assert indexer.verify().ok
         for one in databases:
             one.close()
+
+    def test_a_rare_scope_is_complete_in_a_store_without_filters(
+        self, database: Database, follow: Follow, open_store: Any, make_vectors: Any, make_batch: Any, write: Any
+    ) -> None:
+        vectors, oracle = make_vectors(600, D), ExactIndex(D)
+        batch = make_batch(range(1, 601), (2 if i % 100 == 0 else 1 for i in range(600)), vectors)
+        write(database, batch)
+        oracle.update(batch)
+        index = held(follow(open_store("any store", D)))
+        for k in (1, 5, 6, 30):
+            found = index.search(vectors[7], k, scopes=[2])
+            assert found.pks.tolist() == oracle.search(vectors[7], k, scopes=[2]).pks.tolist()
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_of_many_equal_memories_the_oldest_come_first(
+        self, kind: str, follow: Follow, open_store: Any, make_vectors: Any, put: Any
+    ) -> None:
+        equal = np.repeat(make_vectors(1, D), 60, axis=0)
+        put(range(60, 0, -1), [1] * 60, equal)
+        found = held(follow(open_store(kind, D))).search(equal[0], 5, scopes=[1])
+        assert found.pks.tolist() == [1, 2, 3, 4, 5]
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_who_searched_is_told(
+        self, kind: str, follow: Follow, open_store: Any, make_vectors: Any, put: Any
+    ) -> None:
+        vectors = make_vectors(50, D)
+        put(range(1, 51), [1] * 50, vectors)
+        store = open_store(kind, D)
+        for exact_up_to, strategy in ((0, wrap_store(store).kind), (50, "exact")):
+            index = held(follow(store, exact_up_to=exact_up_to))
+            assert index.search(vectors[3], 5, scopes=[1]).strategy == strategy
+        named = index.search(vectors[3], 5, scopes=[1], pks=np.array([4, 9]))
+        assert (named.pks[0], named.strategy) == (4, "exact")
 
 
 class TestFeed:
@@ -272,6 +309,19 @@ class TestFeed:
         with indexer._alone(held(indexer)), pytest.raises(StorageError, match="another process feeds"):  # type: ignore[arg-type]
             other.pull()
         assert other.pull() == 1
+
+    def test_stores_of_one_process_have_cursors_of_their_own(
+        self, database: Database, follow: Follow, open_store: Any, make_vectors: Any, put: Any
+    ) -> None:
+        for kind in KINDS:
+            feeds = [follow(open_store(kind, D)) for _ in range(2)]
+            for start in (0, 5):
+                put(range(start + 1, start + 6), [1] * 5, make_vectors(5, D, start))
+                for indexer in feeds:
+                    indexer.pull()
+                    assert indexer.verify().ok
+            with database.read() as connection:
+                assert following.get(connection, f"store:{kind}:memories") is None
 
 
 class Texts(InMemoryVectorStore):
